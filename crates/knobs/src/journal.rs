@@ -45,8 +45,20 @@ const BEGINNING: &[u8] = br#"{"boot":""#;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum Line {
-    Intent { boot: String, setting: Setting, old: String, new: String },
-    Found { boot: String, setting: Setting, found: String },
+    Intent {
+        boot: String,
+        setting: Setting,
+        old: String,
+        new: String,
+        /// The network namespace, by the inode of its file, of an interface's setting.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        namespace: Option<u64>,
+    },
+    Found {
+        boot: String,
+        setting: Setting,
+        found: String,
+    },
 }
 
 /// One setting that was changed.
@@ -60,6 +72,8 @@ pub struct Entry {
     pub ours: Vec<String>,
     /// The last value may not have been read back: the writer was stopped in between.
     pub unfinished: bool,
+    /// The network namespace that the setting is of: names of interfaces are unique in one alone.
+    pub namespace: Option<u64>,
 }
 
 /// A journal as it was found.
@@ -193,7 +207,7 @@ fn take(
     line: Line,
 ) -> Result<(), String> {
     match line {
-        Line::Intent { setting, old, new, .. } => {
+        Line::Intent { setting, old, new, namespace, .. } => {
             if [&old, &new].iter().any(|value| value.contains(char::is_control)) {
                 return Err(format!("a value of {setting} contains control characters"));
             }
@@ -202,7 +216,7 @@ fn take(
                 entries[*at].unfinished = true;
             } else {
                 index.insert(setting.clone(), entries.len());
-                entries.push(Entry { setting, old, ours: vec![new], unfinished: true });
+                entries.push(Entry { setting, old, ours: vec![new], unfinished: true, namespace });
             }
         }
         Line::Found { setting, found, .. } => {

@@ -24,6 +24,7 @@ pub mod journal;
 pub mod latency;
 mod mask;
 pub mod moderation;
+mod namespace;
 pub mod on_exit;
 pub mod plan;
 pub mod polling;

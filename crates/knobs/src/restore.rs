@@ -25,6 +25,11 @@ pub enum Restored {
     },
     /// Its CPU or interface has gone, and the change with it.
     Gone,
+    /// Its interface is in another network namespace, where one of its name may be here, too.
+    Elsewhere {
+        /// The inode of that namespace's file.
+        namespace: u64,
+    },
     /// The old value was written and something else came of it.
     Altered {
         /// Its present value.
@@ -69,7 +74,10 @@ impl Report {
     /// Settings that should have their old value and have not.
     pub fn failures(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| {
-            matches!(line.result, Restored::Failed { .. } | Restored::Altered { .. })
+            matches!(
+                line.result,
+                Restored::Failed { .. } | Restored::Altered { .. } | Restored::Elsewhere { .. }
+            )
         })
     }
 
@@ -147,9 +155,17 @@ fn restore_one(access: &mut impl Access, entry: &Entry, ours_anyway: bool) -> Re
     }
 }
 
-/// Shell commands that restore everything, in the right order, for a person to paste.
-pub fn commands(entries: &[Entry]) -> Vec<String> {
-    entries.iter().rev().map(|entry| entry.setting.command(&entry.old)).collect()
+/// Shell commands that restore everything, in the right order, for a person to paste in a network
+/// namespace; those of others are comments.
+pub fn commands(entries: &[Entry], namespace: Option<u64>) -> Vec<String> {
+    let command = |entry: &Entry| {
+        let command = entry.setting.command(&entry.old);
+        match entry.namespace.filter(|of| Some(*of) != namespace) {
+            Some(other) => format!("# in network namespace net:[{other}]: {command}"),
+            None => command,
+        }
+    };
+    entries.iter().rev().map(command).collect()
 }
 
 impl Restored {
@@ -183,6 +199,11 @@ impl fmt::Display for Line {
             Restored::Gone => {
                 write!(f, "{setting}: no longer exists, so there is nothing to restore")
             }
+            Restored::Elsewhere { namespace } => write!(
+                f,
+                "{setting}: is in network namespace net:[{namespace}]; run `wattline restore` there (`lsns -t \
+                 net` lists its processes, `ip netns identify PROCESS` its name)"
+            ),
             Restored::Altered { found } => {
                 write!(f, "{setting}: wrote {old:?}, but it shows {found:?}")
             }

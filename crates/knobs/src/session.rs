@@ -4,8 +4,9 @@
 use crate::access::{Access, AccessError};
 use crate::change::{Change, Knobs, Outcome, SetError};
 use crate::journal::{self, Entry, Journal, JournalError};
+use crate::namespace;
 use crate::on_exit::{self, OnExit};
-use crate::restore::{self, Report};
+use crate::restore::{self, Report, Restored};
 use crate::setting::Setting;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::Serialize;
@@ -76,6 +77,7 @@ pub struct Session<A: Access> {
 struct State {
     directory: Directory,
     boot: String,
+    namespace: Option<u64>,
     // Held as long as this lives.
     lock: File,
 }
@@ -105,14 +107,27 @@ impl State {
         // Only for the message above; a full disk is no reason to restore nothing.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
-        Ok(Self { directory, boot, lock })
+        Ok(Self { directory, boot, namespace: namespace::of(tree), lock })
+    }
+
+    /// Returns what becomes of a setting in another network namespace: nothing here. With the namespace, its
+    /// virtual interfaces have gone.
+    fn elsewhere(&self, entry: Entry) -> Option<restore::Line> {
+        let namespace = entry.namespace?;
+        let is_there = self.namespace.is_none() || namespace::exists(namespace);
+        let result = if is_there { Restored::Elsewhere { namespace } } else { Restored::Gone };
+        Some(restore::Line { setting: entry.setting, old: entry.old, result })
     }
 
     /// Undoes what the journal holds, and puts it away if all of it is undone.
     fn restore(&self, access: &mut impl Access) -> Result<Report, SessionError> {
         let contents = journal::read(&self.directory, &self.boot)?;
+        let (here, others): (Vec<_>, Vec<_>) = (contents.entries.into_iter())
+            .partition(|entry| entry.namespace.is_none() || entry.namespace == self.namespace);
+        let mut lines = restore::restore(access, &here);
+        lines.extend(others.into_iter().filter_map(|entry| self.elsewhere(entry)));
         let mut report = Report {
-            lines: restore::restore(access, &contents.entries),
+            lines,
             outlived: contents.outlived,
             bad_lines: contents.bad_lines,
             journal_problem: None,
@@ -184,7 +199,7 @@ pub struct Commands {
 /// [`SessionError::State`], [`SessionError::Journal`], [`SessionError::Boot`].
 pub fn restore_commands(tree: &Tree, state: &Path) -> Result<Commands, SessionError> {
     let contents = recorded(tree, state)?;
-    let commands = restore::commands(&contents.entries);
+    let commands = restore::commands(&contents.entries, namespace::of(tree));
     Ok(Commands { commands, bad_lines: contents.bad_lines })
 }
 
@@ -209,7 +224,7 @@ impl<A: Access> Session<A> {
         if let Some(problem) = report.journal_problem {
             return Err(SessionError::Left(problem));
         }
-        let journal = Journal::create(&state.directory, &state.boot)?;
+        let journal = Journal::create(&state.directory, &state.boot)?.in_namespace(state.namespace);
         let (tree, on_exit) = (tree.clone(), OnExit::default());
         Ok((Self { access, tree, on_exit, journal, state, over: false }, report))
     }
@@ -413,7 +428,8 @@ impl<A: Access> Session<A> {
             // The journal of what could not be restored must not be overwritten.
             return Ok(report);
         }
-        self.journal = Journal::create(&self.state.directory, &self.state.boot)?;
+        let State { directory, boot, namespace, .. } = &self.state;
+        self.journal = Journal::create(directory, boot)?.in_namespace(*namespace);
         let changes = on_exit::fastest(&self.tree, &on_exit::policies(&settings));
         self.apply(&changes);
         Ok(report)

@@ -204,6 +204,31 @@ fn a_cpu_that_vanished_takes_its_changes_along() {
     assert!(!fixture.path(SETTINGS[5]).exists(), "not created");
 }
 
+/// An interface of the same name may be here, with the very value that ours had there.
+#[test]
+fn interfaces_of_another_network_namespace_are_not_touched() {
+    let fixture = Fixture::copy("acpi-cpufreq");
+    let mut session = fixture.session();
+    session.set(&setting(2), "2400000").unwrap();
+    session.set(&setting(7), "50").unwrap();
+    session.keep();
+    let text = fs::read_to_string(fixture.journal()).unwrap();
+    let of_interface = |line: &str| line.contains("ethtool") && line.contains("old");
+    let moved = |line: &str| match of_interface(line) {
+        true => line.replace('}', ",\"namespace\":7}"),
+        false => line.to_owned(),
+    };
+    let text: Vec<String> = text.lines().map(|line| moved(line) + "\n").collect();
+    fs::write(fixture.journal(), text.concat()).unwrap();
+    let report = undo(&fixture);
+    assert_eq!(report.lines[0].result, Restored::Restored);
+    assert_eq!(report.lines[1].result, Restored::Elsewhere { namespace: 7 });
+    assert_eq!((report.failures().count(), report.is_clean()), (1, false));
+    assert_eq!(fixture.value("ethtool/eth9/rx-usecs"), "50");
+    assert!(report.lines[1].to_string().contains("net:[7]"), "{}", report.lines[1]);
+    assert!(fixture.journal().exists(), "for a restore over there");
+}
+
 #[test]
 fn a_driver_that_refuses_leaves_no_trace_and_a_failed_restore_keeps_the_journal() {
     let fixture = Fixture::copy("acpi-cpufreq");

@@ -26,6 +26,7 @@ pub struct Journal {
     path: PathBuf,
     disk: Box<dyn Disk>,
     boot: String,
+    namespace: Option<u64>,
     entries: Vec<Entry>,
     index: BTreeMap<Setting, usize>,
     /// Bytes of the whole lines in the file.
@@ -54,12 +55,19 @@ impl Journal {
         Ok(Self::on(Box::new(disk), &path, boot))
     }
 
+    /// Names the network namespace whose interfaces are changed, by the inode of its file.
+    #[must_use]
+    pub(crate) fn in_namespace(self, namespace: Option<u64>) -> Self {
+        Self { namespace, ..self }
+    }
+
     /// Begins one on a disk that is empty.
     pub(crate) fn on(disk: Box<dyn Disk>, path: &Path, boot: &str) -> Self {
         Self {
             path: path.to_path_buf(),
             disk,
             boot: boot.to_string(),
+            namespace: None,
             entries: Vec::new(),
             index: BTreeMap::new(),
             length: 0,
@@ -96,8 +104,9 @@ impl Journal {
             Some(entry) => (entry.old.clone(), false),
             None => (present.to_string(), true),
         };
+        let namespace = setting.interface().and(self.namespace);
         let (setting, new) = (setting.clone(), new.to_string());
-        let line = Line::Intent { boot: self.boot.clone(), setting, old, new };
+        let line = Line::Intent { boot: self.boot.clone(), setting, old, new, namespace };
         let bytes = self.bytes_of(&line)?;
         self.append(&bytes).map_err(|error| self.failed(error))?;
         if first && let Err(error) = self.disk.sync() {
@@ -203,7 +212,7 @@ impl Journal {
     fn rewrite(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
         for entry in &self.entries {
-            let Entry { setting, old, ours, unfinished } = entry;
+            let Entry { setting, old, ours, unfinished, namespace } = entry;
             let (boot, setting) = (&self.boot, setting.clone());
             let mut put = |line: Line| -> io::Result<()> {
                 serde_json::to_writer(&mut bytes, &line)?;
@@ -212,7 +221,8 @@ impl Journal {
             };
             for new in latest(ours) {
                 let (setting, old, new) = (setting.clone(), old.clone(), new.clone());
-                put(Line::Intent { boot: boot.clone(), setting, old, new })?;
+                let namespace = *namespace;
+                put(Line::Intent { boot: boot.clone(), setting, old, new, namespace })?;
             }
             if let (false, Some(found)) = (unfinished, ours.last()) {
                 put(Line::Found { boot: boot.clone(), setting, found: found.clone() })?;
