@@ -441,7 +441,8 @@ fn closing_reason(
     let link = match link {
         Some(link) if link.enabled && link.running => link,
         Some(link) if link.enabled => return Some("it has no carrier".to_owned()),
-        _ => return Some("it is down".to_owned()),
+        Some(_) => return Some("it is down".to_owned()),
+        None => return Some("its state is not known yet".to_owned()),
     };
     if link.is_bond() {
         return Some(BEHIND_BOND.to_owned());

@@ -60,8 +60,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let Some(plan) = plan(&config, &tree)? else {
         let none = json!({ "platform": "none", "at_start": [], "later": [] });
         return output::print(&Whole { plan: none, block, ports }, json, |out, whole| {
-            writeln!(out, "[power] platform is not \"host\": nothing would be written")?;
-            print_router(out, whole)
+            print_router(out, whole)?;
+            writeln!(out, "no setting would be written: [power] platform is not \"host\"")
         });
     };
     output::print(&Whole { plan, block, ports }, json, |out, whole| {
