@@ -266,7 +266,7 @@ fn is_recorded_whole(interrupts: &str) {
 fn a_plan_says_when_there_is_nothing_to_do_and_what_is_wrong() {
     let root = machine();
     let none = plan(root.path(), "", &[]);
-    assert!(String::from_utf8_lossy(&none.stdout).contains("nothing would be written"));
+    assert!(String::from_utf8_lossy(&none.stdout).contains("no setting would be written"));
     let wrong = plan(root.path(), "[power]\nplatform = \"host\"\npolicy = \"powersafe\"", &[]);
     assert_eq!(wrong.status.code(), Some(78));
     let power = "[power]\nplatform = \"host\"\npolicy = \"queue-length:q_l=50,q_h=40\"";
