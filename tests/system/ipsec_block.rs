@@ -246,6 +246,28 @@ fn protected_packets_leave_in_clear_at_no_time() {
     });
 }
 
+/// The kernel blocks until the router judges, and again before its ports are released.
+#[test]
+fn packets_in_clear_come_in_neither_at_a_start_nor_at_an_end() {
+    quiet("packets_in_clear_come_in_neither_at_a_start_nor_at_an_end", || {
+        let mut machine = Machine::new();
+        if !blocks(&machine) {
+            return;
+        }
+        let home = Sniffer::start(&machine.topology.source, SOURCE.interface, holds_mark).unwrap();
+        let watch = Watch::start(&machine);
+        for signal in [Signal::TERM, Signal::INT, Signal::TERM] {
+            machine.start();
+            std::thread::sleep(Duration::from_millis(100));
+            machine.end(signal);
+        }
+        watch.finish();
+        let came = home.finish();
+        let came = came.iter().filter(|it| it.frame[6..12] != SOURCE.mac).count();
+        assert_eq!(came, 0, "{}", machine.log());
+    });
+}
+
 /// SPI, sequence number and IV of an ESP packet.
 fn numbers(received: &Received) -> (u32, u32, u64) {
     let esp = &received.frame[14 + usize::from(received.frame[14] & 15) * 4..];

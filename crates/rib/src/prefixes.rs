@@ -36,6 +36,8 @@ pub(super) struct Candidate {
     pub sender: Option<IpAddr>,
     /// The next hop that it names by number.
     pub nexthop: Option<u32>,
+    /// See [`Route::advertised`].
+    pub advertised: bool,
     /// Number of the last dump that contained it.
     pub generation: u32,
     /// Whether that may have contained it twice: Linux has an IPv6 route by a next-hop object as often as
@@ -45,7 +47,8 @@ pub(super) struct Candidate {
 
 impl Candidate {
     pub fn new(route: Route, source: Source, generation: u32) -> Self {
-        let Route { metric, selector, identity, kind, hops, nexthop, source: sender, .. } = route;
+        let Route { metric, selector, identity, kind, hops, nexthop, advertised, .. } = route;
+        let sender = route.source;
         let rank = match route.table {
             Table::Local => Rank::Local,
             _ if selector != 0 => Rank::Selective,
@@ -63,6 +66,7 @@ impl Candidate {
             hops,
             sender,
             nexthop,
+            advertised,
             generation,
             twice,
         }
@@ -101,6 +105,7 @@ impl Candidate {
     /// (rt6_qualify_for_ecmp()).
     fn joins(&self) -> bool {
         self.nexthop.is_none()
+            && !self.advertised
             && !self.hops.is_empty()
             && self.hops.iter().all(|hop| hop.gateway.is_some())
     }

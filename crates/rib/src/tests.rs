@@ -642,6 +642,25 @@ impl Naive {
     }
 }
 
+/// Routes from two advertisements stay two, of which the kernel chooses one by the state of its neighbour.
+#[test]
+fn two_advertised_routes_of_one_metric_are_the_kernels() {
+    for (advertised, placement) in
+        [(true, Placement::First), (true, Placement::Dumped), (false, Placement::First)]
+    {
+        let mut bench = Bench::new();
+        for gateway in ["2001:db8:1::2", "2001:db8:1::3"] {
+            let hops = vec![via(1, gateway)];
+            let mut route = Route::new(net("::/0"), 1024, RouteKind::Unicast, hops);
+            route.advertised = advertised;
+            bench.kernel([Event::Route { route, placement }]);
+        }
+        let (_, id) = bench.routes.longest_match(ip("2001:db8:77::9")).unwrap();
+        let is_kernels = matches!(bench.routes.next_hop(id), Some(NextHop::Punt));
+        assert_eq!(is_kernels, advertised, "{placement:?}");
+    }
+}
+
 #[test]
 fn next_hop_has_its_gateway_and_the_source_address_of_its_route() {
     let mut bench = Bench::new();

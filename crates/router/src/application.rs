@@ -184,6 +184,9 @@ pub trait Application: Send {
         None
     }
 
+    /// The kernel is about to get all traffic back: for what has to hold there from then on.
+    fn release(&mut self) {}
+
     /// The workers have ended, or such as wait for a capture are left behind (`all_ended` is
     /// false), and what those may still use must be given to nobody: what is left is finished now.
     fn finish(&mut self, all_ended: bool);

@@ -280,6 +280,7 @@ impl Router {
     ) -> (Stats, Result<(), RouterError>) {
         self.control.signals.close();
         let given_back = self.power.as_mut().map_or(Ok(()), |power| power.give_back());
+        self.applications.iter_mut().for_each(|it| it.release());
         let kept = self.kernel.as_mut().map(|kernel| kernel.programs.retreat()).unwrap_or_default();
         if let Some(power) = &self.power {
             power.finish();

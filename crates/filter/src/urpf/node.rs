@@ -120,12 +120,14 @@ impl UrpfNode {
     #[inline]
     fn judge(
         &self,
-        packet: &mut Packet,
+        (packet, source): (&mut Packet, Option<IpAddr>),
         check: SourceCheck,
         way: NextHopId,
         table: &Table,
     ) -> Edge {
-        if leads_back(table, way, check, packet) {
+        // Whatever the routes: it names no single host, as a source from outside none does (RFC 1812, 5.3.7).
+        let is_host = !source.is_some_and(|source| table.own().is_shared(source));
+        if is_host && leads_back(table, way, check, packet) {
             return PASS;
         }
         if let Some(dropped) = self.dropped.get(usize::from(packet.frame.port_in.0)) {
@@ -195,7 +197,7 @@ impl Node for UrpfNode {
                         IpAddr::V4(address) => context.routes.fib4.lookup(address.into()),
                         IpAddr::V6(address) => context.routes.fib6.lookup(address.into()),
                     };
-                    *edge = self.judge(packet, check, way, context.routes.table());
+                    *edge = self.judge((packet, Some(source)), check, way, context.routes.table());
                 }
                 return;
             }
@@ -205,7 +207,11 @@ impl Node for UrpfNode {
         for (packet, edge) in packets.iter_mut().zip(edges) {
             let way = std::mem::replace(&mut packet.next_hop, NextHopId::NONE);
             if let Some(check) = self.check(packet) {
-                *edge = self.judge(packet, check, way, table);
+                // Only where the kernel has the packets, since one that names no host leads to it.
+                let source = (table.hop(way).kind == HopKind::Punt)
+                    .then(|| source_of(packet.network_bytes(memory)))
+                    .flatten();
+                *edge = self.judge((packet, source), check, way, table);
             }
         }
     }
@@ -304,6 +310,20 @@ mod tests {
             let passed = [Strict, Loose].map(|check| passes(check, |_| route.clone()));
             assert_eq!(passed, [strict, loose], "{route:?}");
         }
+    }
+
+    /// The broadcast address of an own network, which is the kernel's.
+    #[test]
+    fn source_that_names_no_host_has_no_way_back() {
+        let (mut router, dropped) = router(SourceCheck::Loose);
+        for prefix in ["192.0.2.255/32", "192.0.2.254/32"] {
+            router.routes.route(net(prefix), &NextHop::Punt).unwrap();
+        }
+        router.routes.publish().unwrap();
+        for source in [[192, 0, 2, 255], [192, 0, 2, 254]] {
+            router.ports[0].send(&from4(source));
+        }
+        assert_eq!((router.settle().forwarded, dropped[0].get()), (1, 1));
     }
 
     #[test]

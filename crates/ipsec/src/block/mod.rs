@@ -112,7 +112,7 @@ pub fn follow(file: &Path, config: &Result<Config, ConfigError>) -> io::Result<O
                 ));
             }
             let blocked = settings.map(Protected::from_settings).unwrap_or_default();
-            let blocks = blocked.blocks(None);
+            let blocks = blocked.blocks(None, false);
             if blocks.is_empty() {
                 // Whoever may not look may start no router either.
                 let removed = match remove_from(file) {
@@ -147,7 +147,7 @@ pub fn follow(file: &Path, config: &Result<Config, ConfigError>) -> io::Result<O
                     "[[ipsec_policy]]: {count} without a readable prefix cannot be blocked"
                 ));
             }
-            add(file, &partial.protected.blocks(None))?;
+            add(file, &partial.protected.blocks(None, false))?;
             Ok(Outcome { blocked: partial.protected, notes })
         }
     }

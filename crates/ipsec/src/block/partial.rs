@@ -186,7 +186,8 @@ mod tests {
                 changed[at] = *byte;
             }
             for bytes in [bytes, &changed] {
-                let _ = Partial::read(&String::from_utf8_lossy(bytes)).protected.blocks(None);
+                let _ =
+                    Partial::read(&String::from_utf8_lossy(bytes)).protected.blocks(None, false);
             }
         });
     }

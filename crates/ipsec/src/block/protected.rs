@@ -70,10 +70,10 @@ impl Protected {
     }
 
     /// Policies for the kernel. `runs` is the index of the device by which a router hands packets to
-    /// the kernel, if one runs. Decrypted packets are among them, which the kernel cannot tell from
-    /// packets that came in clear: these the router judges alone. One policy for the device shows
-    /// that the router runs.
-    pub fn blocks(&self, runs: Option<u32>) -> Vec<Block> {
+    /// the kernel, if one runs; one policy for the device shows that. Decrypted packets are among them,
+    /// which the kernel cannot tell from packets that came in clear: once the router `judges`, it does
+    /// so alone.
+    pub fn blocks(&self, runs: Option<u32>, judges: bool) -> Vec<Block> {
         let mut list = List::default();
         for any in [all_addresses(true), all_addresses(false)] {
             let is_ipv4 = any.addr().is_ipv4();
@@ -123,7 +123,7 @@ impl Protected {
             }
             list.add(straight, Direction::Out, KernelAction::Block, None);
             list.add(straight, Direction::Forward, KernelAction::Block, None);
-            if runs.is_none() {
+            if !judges {
                 list.add(swapped, Direction::In, KernelAction::Block, None);
                 list.add(swapped, Direction::Forward, KernelAction::Block, None);
             }
@@ -233,7 +233,7 @@ mod tests {
             ("10.1.0.0/16", "10.2.0.0/16", false),
             ("2001:db8::/32", "2001:db9::/32", false),
         ])
-        .blocks(None);
+        .blocks(None, false);
         use Direction::{Forward, In, Out};
         for (direction, from, to, expected) in [
             (Forward, "10.1.0.1", "10.2.0.1", Stop),
@@ -254,7 +254,9 @@ mod tests {
                 "{direction:?} {from} {to}"
             );
         }
-        assert!(protected(&[("10.1.0.0/16", "10.2.0.0/16", true)]).blocks(Some(1)).is_empty());
+        assert!(
+            protected(&[("10.1.0.0/16", "10.2.0.0/16", true)]).blocks(Some(1), true).is_empty()
+        );
     }
 
     #[test]
@@ -262,7 +264,7 @@ mod tests {
         use Direction::{Forward, In, Out};
         let default =
             protected(&[("10.1.0.0/16", "0.0.0.0/0", false), ("2001:db8::/32", "::/0", false)]);
-        let blocks = default.blocks(None);
+        let blocks = default.blocks(None, false);
         for (direction, from, to, expected) in [
             // Its address in the protected network speaks to that network alone.
             (Out, "10.1.0.1", "10.1.0.9", Allow),
@@ -291,18 +293,19 @@ mod tests {
         }
         assert_eq!(decide(&blocks, Out, far, Some(Only::Icmp6(128))), Stop);
         // While a router runs, packets that it has decrypted come by the kernel, too.
-        let running = default.blocks(Some(7));
+        let (starting, running) = (default.blocks(Some(7), false), default.blocks(Some(7), true));
         for direction in [In, Forward] {
             let packet = ("192.0.2.9", "10.1.0.1");
+            assert_eq!(decide(&starting, direction, packet, None), Stop);
             assert_eq!(decide(&running, direction, packet, None), Allow);
             assert_eq!(decide(&blocks, direction, packet, None), Stop);
         }
         assert_eq!(decide(&running, Forward, ("10.1.0.1", "192.0.2.9"), None), Stop);
         // Of everything only what is forwarded can be blocked, and the peer is reached.
-        let all = protected(&[("0.0.0.0/0", "0.0.0.0/0", false)]).blocks(None);
+        let all = protected(&[("0.0.0.0/0", "0.0.0.0/0", false)]).blocks(None, false);
         assert_eq!(decide(&all, Forward, ("192.0.2.9", "192.0.2.1"), None), Stop);
         assert_eq!(decide(&all, Out, ("198.51.100.1", "203.0.113.1"), None), Allow);
-        let wide = protected(&[("198.51.0.0/16", "203.0.0.0/8", false)]).blocks(None);
+        let wide = protected(&[("198.51.0.0/16", "203.0.0.0/8", false)]).blocks(None, false);
         assert_eq!(decide(&wide, Out, ("198.51.100.1", "203.0.113.1"), None), Allow);
         assert_eq!(decide(&wide, In, ("203.0.113.1", "198.51.100.1"), None), Allow);
         assert_eq!(decide(&wide, Out, ("198.51.100.1", "203.0.113.2"), None), Stop);
@@ -332,7 +335,7 @@ mod tests {
                 first.is_none_or(|rule| rule.passes)
             };
             let passes = lookup(from, to) && lookup(to, from);
-            let blocks = protected.blocks(None);
+            let blocks = protected.blocks(None, false);
             let packet = (&*from.to_string(), &*to.to_string());
             let forwarded = decide(&blocks, Direction::Forward, packet, None) == Allow;
             prop_assert!(passes || !forwarded);

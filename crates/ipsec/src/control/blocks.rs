@@ -28,11 +28,14 @@ pub(super) struct Blocks {
     pub count: usize,
     /// Number of policies that somebody else removed and that were put back.
     pub restored: u64,
+    /// Whether the router judges what comes in.
+    judges: bool,
     ended: bool,
 }
 
 impl Blocks {
-    /// Adds the policies. `own` are the networks of this machine.
+    /// Adds the policies, which block in both directions until the router judges. `own` are the networks of
+    /// this machine.
     pub fn install(file: &Path, settings: &IpsecSettings, own: &[IpNet], tun: Option<u32>) -> Self {
         let in_force = Protected::from_settings(settings);
         warn(&in_force, own);
@@ -45,25 +48,39 @@ impl Blocks {
             changes: XfrmFollower::policies().ok(),
             count: 0,
             restored: 0,
+            judges: false,
             ended: false,
         };
-        blocks.set(&blocks.in_force.blocks(tun));
+        blocks.set(&blocks.in_force.blocks(tun, false));
         blocks
+    }
+
+    /// The router judges what comes in from now on: the kernel gets decrypted packets.
+    pub fn judge(&mut self) {
+        if !std::mem::replace(&mut self.judges, true) {
+            self.set_wanted();
+        }
     }
 
     /// Blocks what another configuration protects as well, until a restart puts it in force.
     pub fn follow(&mut self, settings: Option<&IpsecSettings>) {
         let stay = settings.is_none_or(|settings| settings.block_when_stopped);
         self.next = (settings.map(Protected::from_settings).unwrap_or_default(), stay);
-        self.set(&self.in_force.and(&self.next.0).blocks(self.tun));
+        self.set_wanted();
     }
 
-    /// Removes the policies, or leaves those of the configuration if it says so.
+    fn set_wanted(&mut self) {
+        self.set(&self.in_force.and(&self.next.0).blocks(self.tun, self.judges));
+    }
+
+    /// Removes the policies, or leaves those of the configuration if it says so; once.
     pub fn end(&mut self) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
         let (next, stay) = &self.next;
-        let left = if *stay { next.blocks(None) } else { Vec::new() };
+        let left = if *stay { next.blocks(None, false) } else { Vec::new() };
         self.set(&left);
-        self.ended = true;
     }
 
     /// Puts policies back that somebody else has removed or changed, such as an IKE daemon that
@@ -125,7 +142,7 @@ impl Blocks {
 impl Drop for Blocks {
     /// A failed start leaves the policies of the configuration behind; a crash leaves all.
     fn drop(&mut self) {
-        if !self.ended && !std::thread::panicking() {
+        if !std::thread::panicking() {
             self.end();
         }
     }

@@ -282,7 +282,10 @@ impl Application for Ipsec {
     }
 
     fn tick(&mut self, now: Instant) -> Instant {
-        self.blocks.iter_mut().for_each(Blocks::restore);
+        if let Some(blocks) = &mut self.blocks {
+            blocks.judge();
+            blocks.restore();
+        }
         if now >= self.due {
             if self.follow_kernel() {
                 self.publish();
@@ -371,10 +374,11 @@ impl Application for Ipsec {
         None
     }
 
+    fn release(&mut self) {
+        self.blocks.iter_mut().for_each(Blocks::end);
+    }
+
     fn finish(&mut self, all_ended: bool) {
-        if let Some(blocks) = &mut self.blocks {
-            blocks.end();
-        }
         if !all_ended {
             // As after a crash, the next router continues above all reserved numbers.
             return;

@@ -298,6 +298,7 @@ fn route(message: &RouteMessage) -> Option<Route> {
     };
     u8::from(header.kind).hash(&mut identity);
     route.identity = identity.finish();
+    route.advertised = header.protocol == RouteProtocol::Ra;
     route.not_understood = strange;
     // Those of other kinds are needed to find the route when it is deleted.
     if header.kind == RouteType::Unicast {

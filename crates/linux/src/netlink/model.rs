@@ -138,6 +138,8 @@ pub struct Route {
     pub nexthop: Option<u32>,
     /// Source address of packets that this machine sends by it (`src`).
     pub source: Option<IpAddr>,
+    /// Whether it comes from a router's advertisement: such routes of one metric are not joined to one.
+    pub advertised: bool,
 }
 
 impl Route {
@@ -154,6 +156,7 @@ impl Route {
             hops,
             nexthop: None,
             source: None,
+            advertised: false,
         }
     }
 }

@@ -338,6 +338,12 @@ const HOOKS: &[Hook] = &[
     },
     Hook {
         standing: Unseen,
+        feature: "what ICMP errors have taught the kernel of single destinations (path MTU, ICMPv6 redirects at a port that does not forward)",
+        treatment: "forwarded by route and MTU alone: the kernel announces neither, and few routers are sent any",
+        tests: &["router/src/takeover/judge.rs::everything_that_may_decide_leaves_its_packets"],
+    },
+    Hook {
+        standing: Unseen,
         feature: "security modules with labelled networks, kernel modules with own hooks, tracing programs that change results",
         treatment: "forwarded without them: the kernel does not list them",
         tests: &["router/src/takeover/judge.rs::everything_that_may_decide_leaves_its_packets"],
