@@ -316,6 +316,7 @@ mod tests {
     #[test]
     fn source_that_names_no_host_has_no_way_back() {
         let (mut router, dropped) = router(SourceCheck::Loose);
+        router.routes.set_own_addresses([net("192.0.2.1/24")]);
         for prefix in ["192.0.2.255/32", "192.0.2.254/32"] {
             router.routes.route(net(prefix), &NextHop::Punt).unwrap();
         }
