@@ -368,7 +368,7 @@ mod tests {
         }
     }
 
-    /// The tests of Co-PI's module do the same for it, whose ids of savings are composed.
+    /// Looks for the ids in the sources. Co-PI composes some: its own module tests them.
     #[test]
     fn every_check_is_made_somewhere() {
         for paper in Paper::ALL.into_iter().filter(|paper| *paper != Paper::Copi) {

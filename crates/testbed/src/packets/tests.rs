@@ -546,7 +546,7 @@ fn several_queues_send_both_ways_over_a_plain_link() {
     [Ways::SOCKETS, XDP_WAYS].into_iter().for_each(|ways| both_ways(ways, from, to));
 }
 
-/// Two namespaces with a plain link of so many queues, and its ends as users name them.
+/// Creates two namespaces with a plain link of so many queues; returns its ends as users name them.
 fn plain_link_of(queues: u16) -> ([Namespace; 2], [String; 2]) {
     let namespaces = ["near", "far"].map(|role| Namespace::create(role).unwrap());
     let [near, far] = &namespaces;
