@@ -1,11 +1,11 @@
 //! The build of the program: its version, the commit of its sources, and a mark for changes on top.
 
 use crate::govern::running::Machine;
-use crate::metrics::{free_port, get, router, until};
-use crate::program::wattline;
-use serde_json::Value;
+use crate::metrics::{free_port, get, router};
+use crate::program::{document, wattline};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use wattline_needs::until;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -54,8 +54,7 @@ fn results_and_pages_name_their_build() {
     let line =
         ["sim", "--traffic", "poisson:1Mpps", "--duration", "2ms", "--warmup", "1ms", "--json"];
     let output = wattline(&[&line[..], &["--page", page.to_str().unwrap()]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = document(&output);
     let build = build();
     let named = &result["build"];
     assert_eq!(named["version"], env!("CARGO_PKG_VERSION"), "{named}");

@@ -48,7 +48,7 @@ fn write_capture(path: &Path, frames: &[Vec<u8>]) {
     writer.finish().unwrap();
 }
 
-fn read_capture(path: &Path) -> Vec<Vec<u8>> {
+pub fn read_capture(path: &Path) -> Vec<Vec<u8>> {
     let mut reader = Reader::open(path).unwrap();
     let mut frames = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {

@@ -1,7 +1,7 @@
 //! The control socket of a governor: who is answered, with which rights, and what a reload says.
 
 use crate::copy::copy;
-use crate::govern::running::{Machine, until};
+use crate::govern::running::Machine;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use wattline_needs::until;
 
 fn run(machine: &Machine, arguments: &[&str]) -> Output {
     let mut command = Command::new(wattline_needs::program());
@@ -50,7 +51,7 @@ fn reload_tells_what_needs_a_restart_and_what_is_refused() {
     assert_eq!(refused.status.code(), Some(78), "{refused:?}");
     until("the service manager hears of it", || {
         let told = machine.told();
-        told.contains("STATUS=the configuration stays as it was").then_some(())
+        told.contains("STATUS=the configuration stays as it was")
     });
     machine.signal("-HUP");
     machine.logs("ERROR the configuration stays as it was");
@@ -93,15 +94,13 @@ fn threads_that_serve_clients_have_no_capabilities() {
             let all = thread_fields(process, field).into_iter();
             all.filter(|(its, _)| its == name).map(|(_, value)| value).collect()
         };
-        until(&format!("{count} threads {name}"), || {
-            (of_name("CapEff").len() == count).then_some(())
-        });
+        until(&format!("{count} threads {name}"), || of_name("CapEff").len() == count);
         for field in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
             until(&format!("{name} has none"), || {
-                of_name(field).iter().all(|value| value == "0000000000000000").then_some(())
+                of_name(field).iter().all(|value| value == "0000000000000000")
             });
         }
-        until(name, || of_name("NoNewPrivs").iter().all(|value| value == "1").then_some(()));
+        until(name, || of_name("NoNewPrivs").iter().all(|value| value == "1"));
     }
 }
 

@@ -1,9 +1,10 @@
 //! `--dashboard`: what runs, in a browser.
 
 use crate::govern::running::Machine;
-use crate::metrics::{free_port, get, router_with, until};
+use crate::metrics::{free_port, get, router_with};
 use std::process::{Command, Stdio};
 use wattline_needs::browser::{Browser, look};
+use wattline_needs::until;
 
 #[test]
 fn a_router_on_emulated_cores_is_shown_with_its_watts_and_decisions() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 use wattline_host::Watchdog;
 use wattline_knobs::{Machine, OnExit, Session, SessionError};
@@ -323,22 +323,12 @@ fn killed(root: &Path, on_exit: OnExit, after: Duration) {
         .unwrap();
     // Not before there is something to restore, and a watchdog.
     let journal = root.join("var/lib/wattline/knobs.journal");
-    let end = Instant::now() + Duration::from_secs(60);
-    while fs::metadata(&journal).map_or(0, |file| file.len()) == 0 {
-        assert!(Instant::now() < end, "the writer does not write");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wattline_needs::until("the writer does not write", || {
+        fs::metadata(&journal).is_ok_and(|file| file.len() > 0)
+    });
     std::thread::sleep(after);
     writer.kill().unwrap();
     writer.wait().unwrap();
-}
-
-fn becomes(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -347,7 +337,7 @@ fn after_a_sigkill_the_watchdog_restores_everything() {
     let before = snapshot(root.path());
     for round in 0..10 {
         killed(root.path(), OnExit::Restore, Duration::from_micros(round * 7_919 % 40_000));
-        becomes("the watchdog did not restore", || {
+        wattline_needs::until("the watchdog did not restore", || {
             !root.path().join("var/lib/wattline/knobs.journal").exists()
         });
         assert_eq!(snapshot(root.path()), before, "round {round}");
@@ -359,13 +349,15 @@ fn after_a_sigkill_the_watchdog_leaves_the_cpus_fast_if_so_asked() {
     let root = machine();
     killed(root.path(), OnExit::Performance, Duration::from_millis(20));
     let value = |path: &str| fs::read_to_string(root.path().join(path)).unwrap_or_default();
-    becomes("the governor is not performance", || value(GOVERNOR).trim() == "performance");
+    wattline_needs::until("the governor is not performance", || {
+        value(GOVERNOR).trim() == "performance"
+    });
     assert_eq!(value("ethtool/eth9/combined-channels").trim(), "4");
     let restored = || {
         let mut command = Command::new(wattline_needs::program());
         command.args(["restore", "--root"]).arg(root.path()).output().unwrap()
     };
     // The watchdog may hold the lock for another moment.
-    becomes("the lock is held", || restored().status.success());
+    wattline_needs::until("the lock is held", || restored().status.success());
     assert_eq!(value(GOVERNOR).trim(), "schedutil");
 }

@@ -1,23 +1,13 @@
 //! `wattline load` as a user runs it: output, exit codes, messages.
 
-use crate::govern::running::{Machine, until};
-use crate::program::wattline;
+use crate::govern::running::Machine;
+use crate::program::{document, refused, wattline};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-/// A command that must fail with this exit code and a message that has all these parts.
-fn refused(args: &[&str], code: i32, parts: &[&str]) {
-    let output = wattline(args);
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
-    for part in parts {
-        assert!(message.contains(part), "{args:?}: \"{part}\" is missing in: {message}");
-    }
-    assert!(output.stdout.is_empty(), "{args:?}: results beside an error");
-}
+use wattline_needs::until;
 
 /// Answer of a server to a line; the reader given to it reads the bytes after the line.
 type Answer = fn(&str, &mut dyn FnMut(&mut [u8])) -> Option<&'static [u8]>;
@@ -77,9 +67,7 @@ fn json(args: &[&str]) -> Value {
 }
 
 fn json_of(args: &[&str]) -> Value {
-    let output = wattline(&[args, &["--json"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+    document(&wattline(&[args, &["--json"]].concat()))
 }
 
 #[test]
@@ -239,7 +227,7 @@ fn a_load_reports_its_latencies_to_a_governor() {
         "latency_target = \"1s\"\n[[latency]]\nname = \"shop\"\nclients = \"{}\"\nwindow = \"1min\"\n",
         socket.display()
     ));
-    until("the socket is there", || socket.exists().then_some(()));
+    until("the socket is there", || socket.exists());
     let url = format!("http://{}/", pages());
     // The governor hears of the warm-up too, which the report leaves out.
     let to = socket.display().to_string();

@@ -5,10 +5,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use wattline_needs::until;
 use wattline_traffic::capture::{LinkType, Resolution, Writer};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Killed when dropped.
 pub struct Running(pub Child);
@@ -32,17 +31,6 @@ pub fn get(port: u16, path: &str) -> Option<String> {
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
     head.contains(" 200 ").then(|| body.to_owned())
-}
-
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// The value of a sample.

@@ -1,11 +1,6 @@
 //! `nics` as a user runs it: lists, choices, power models, messages.
 
-use crate::program::{json, wattline};
-
-fn refused(args: &[&str]) -> (i32, String) {
-    let output = wattline(args);
-    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
-}
+use crate::program::{ended, json, wattline};
 
 #[test]
 fn cards_are_listed_and_shown_with_the_table_of_each_figure() {
@@ -19,9 +14,9 @@ fn cards_are_listed_and_shown_with_the_table_of_each_figure() {
     let text = String::from_utf8(wattline(&["nics", "SFE4003"]).stdout).unwrap();
     assert_eq!(wattline(&["nics", "show", "SFE4003"]).stdout, text.as_bytes());
     assert_eq!(json(&["nics", "intel(base-t)", "--json"]), shown);
-    let (code, told) = refused(&["nics", "SFE4004"]);
+    let (code, told) = ended(&["nics", "SFE4004"]);
     assert!(code != 0 && told.contains("SFE4004"), "{told}");
-    assert_eq!(refused(&["nics", "SFE4003", "compare"]).0, 2);
+    assert_eq!(ended(&["nics", "SFE4003", "compare"]).0, 2);
     assert!(text.contains("Solarflare(CX4)") && text.contains("3.367 Gbit/s per W"), "{text}");
 }
 
@@ -68,22 +63,22 @@ fn mistakes_have_their_exit_codes() {
     std::fs::write(&bad, "metadata: {device_id: d}\nQ: 3\n").unwrap();
     let bad = bad.to_str().unwrap();
     let cases = [
-        (2, "no card \"x\"", refused(&["nics", "show", "x"])),
-        (2, "is not a bit rate", refused(&["nics", "choose", "--throughput", "16"])),
-        (2, "--slots is 0", refused(&["nics", "choose", "--throughput", "1Gbps", "--slots", "0"])),
+        (2, "no card \"x\"", ended(&["nics", "show", "x"])),
+        (2, "is not a bit rate", ended(&["nics", "choose", "--throughput", "16"])),
+        (2, "--slots is 0", ended(&["nics", "choose", "--throughput", "1Gbps", "--slots", "0"])),
         (
             65,
             "no kind of card carries this in 1 slot",
-            refused(&["nics", "choose", "--throughput", "90Gbps"]),
+            ended(&["nics", "choose", "--throughput", "90Gbps"]),
         ),
         (
             65,
             "was not measured over its links",
-            refused(&["nics", "show", "NC380T", "--power-model"]),
+            ended(&["nics", "show", "NC380T", "--power-model"]),
         ),
-        (65, "bad.yml: Q: is not a table", refused(&["nics", "model", bad])),
-        (66, "cannot open", refused(&["nics", "model", "/does/not/exist"])),
-        (66, "did you mean", refused(&["nics", "--cards", "sohan-2010"])),
+        (65, "bad.yml: Q: is not a table", ended(&["nics", "model", bad])),
+        (66, "cannot open", ended(&["nics", "model", "/does/not/exist"])),
+        (66, "did you mean", ended(&["nics", "--cards", "sohan-2010"])),
     ];
     for (code, words, (found, message)) in cases {
         assert_eq!(found, code, "{message}");

@@ -10,9 +10,30 @@ pub fn wattline(args: &[&str]) -> Output {
 
 /// Returns the JSON document that a successful run prints.
 pub fn json(args: &[&str]) -> Value {
-    let output = wattline(args);
-    assert!(output.status.success(), "{}", errors(&output));
+    document(&wattline(args))
+}
+
+/// Returns the JSON document of a run, which was successful.
+pub fn document(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", errors(output));
     serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+}
+
+/// Returns exit code and standard error.
+pub fn ended(args: &[&str]) -> (i32, String) {
+    let output = wattline(args);
+    (output.status.code().unwrap_or(-1), errors(&output))
+}
+
+/// Checks that a command fails with this exit code and a message that has all these parts.
+pub fn refused(args: &[&str], code: i32, parts: &[&str]) {
+    let output = wattline(args);
+    let message = errors(&output);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+    for part in parts {
+        assert!(message.contains(part), "{args:?}: \"{part}\" is missing in: {message}");
+    }
+    assert!(output.stdout.is_empty(), "{args:?}: results beside an error");
 }
 
 /// Returns the text on standard error.

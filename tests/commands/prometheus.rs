@@ -2,7 +2,7 @@
 //! find something in it.
 
 use crate::govern::running::Machine;
-use crate::metrics::{Running, free_port, get, router, until};
+use crate::metrics::{Running, free_port, get, router};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use wattline_needs::until;
 use wattline_testbed::command::program;
 
 const BOARD: &str = include_str!("../../packaging/grafana/wattline.json");

@@ -1,6 +1,8 @@
 //! Captures through an encoder and a decoder, as two runs of `wattline`: what comes out is what
 //! comes out of two routers that only forward. No root is needed.
 
+use crate::captures::read_capture;
+use crate::program::document;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,17 +45,7 @@ fn route(folder: &Path, from: &Path, to: &str, section: &str) -> Value {
     std::fs::write(path("router.toml"), config + section).unwrap();
     let mut command = Command::new(wattline_needs::program());
     let output = command.args(["run", "--json"]).arg(path("router.toml")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn read(path: &Path) -> Vec<Vec<u8>> {
-    let mut reader = Reader::open(path).unwrap();
-    let mut frames = Vec::new();
-    while let Some(record) = reader.next_record().unwrap() {
-        frames.push(record.data.to_vec());
-    }
-    frames
+    document(&output)
 }
 
 /// Through encoder and decoder and through two plain routers; bytes before and after encoding.
@@ -70,7 +62,7 @@ fn compare(capture: &Path, selection: &str) -> (u64, u64) {
     let encoder = route(folder, capture, "encoded.pcap", &encode);
     let decoder = route(folder, &folder.join("encoded.pcap"), "decoded.pcap", &decode);
     let (expected, found) =
-        (read(&folder.join("plain-2.pcap")), read(&folder.join("decoded.pcap")));
+        (read_capture(&folder.join("plain-2.pcap")), read_capture(&folder.join("decoded.pcap")));
     assert_eq!(found.len(), expected.len(), "{capture:?}: {decoder}");
     for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
         assert_eq!(found, expected, "{capture:?}: packet {number}");
@@ -224,7 +216,7 @@ fn decoded_packets_are_judged_like_packets_that_were_never_encoded() {
     assert_eq!(encoder["applications"]["redundancy_encode"][0]["encoded_packets"], 23, "{encoder}");
     let decoder = route(folder, &folder.join("encoded.pcap"), "decoded.pcap", &decode);
     let (expected, found) =
-        (read(&folder.join("plain-2.pcap")), read(&folder.join("decoded.pcap")));
+        (read_capture(&folder.join("plain-2.pcap")), read_capture(&folder.join("decoded.pcap")));
     assert_eq!(expected.len(), 6, "UDP from the port's own side: {plain}");
     assert_eq!(found, expected, "{decoder}");
     assert_eq!(decoder["dropped"], plain["dropped"]);

@@ -1,15 +1,10 @@
 //! `fit`, `optimise` and `servers` as a user runs them: output, exit codes, messages.
 
-use crate::program::{json, wattline};
+use crate::program::{ended, json, wattline};
 use serde_json::Value;
 use std::fmt::Write;
 
 /// Exit code and message of a command that fails.
-fn refused(args: &[&str]) -> (i32, String) {
-    let output = wattline(args);
-    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
 /// Rows of a machine with 50 W of platform, 10 to 30 W per core and χ(t) = 2t - t².
 fn measured_rows() -> String {
     let mut text = "frequency_hertz,cores,throughput_pps,power_watts,offered_pps\n".to_string();
@@ -116,15 +111,15 @@ fn mistakes_have_their_exit_codes() {
     std::fs::write(path("bad.csv"), "frequency_hertz,cores\n3.0,1\n").unwrap();
     std::fs::write(path("bad.toml"), "name = \"x\"\nsocks = 1\n").unwrap();
     let optimise =
-        |server: &str, target: &str| refused(&["optimise", "--server", server, "--target", target]);
+        |server: &str, target: &str| ended(&["optimise", "--server", server, "--target", target]);
     let cases = [
         (66, "did you mean the shipped `westmere-2010`?", optimise("westmere", "1Mpps")),
         (78, "bolla.active_watts: Figures 1 and 2 are lost", optimise("bolla-a", "1Mpps")),
         (78, "bad.toml:2: socks: unknown", optimise(&path("bad.toml"), "1Mpps")),
         (65, "50.0000 Mpps are more than", optimise("westmere-2010", "50Mpps")),
         (2, "\"5\" is not a rate such as 5Mpps", optimise("westmere-2010", "5")),
-        (66, "No such file", refused(&["fit", &path("none.csv")])),
-        (65, "bad.csv:1: throughput_pps: missing", refused(&["fit", &path("bad.csv")])),
+        (66, "No such file", ended(&["fit", &path("none.csv")])),
+        (65, "bad.csv:1: throughput_pps: missing", ended(&["fit", &path("bad.csv")])),
     ];
     for (code, words, (found, message)) in cases {
         assert_eq!(found, code, "{message}");
@@ -197,9 +192,9 @@ fn simulated_router_is_characterised_into_a_server_file() {
     assert_eq!(json(&["fit", &rows, "--json"])["fit"]["gamma"], found["fit"]["gamma"]);
     let best = json(&["optimise", "--server", &fitted, "--target", "1500kpps", "--json"]);
     assert_eq!(best["cores"], 2, "{best}");
-    let (code, message) = refused(&["characterise", "--server", &own, "--out", &fitted]);
+    let (code, message) = ended(&["characterise", "--server", &own, "--out", &fitted]);
     assert!(code == 74 && message.contains("--overwrite"), "{code}: {message}");
-    let (code, message) = refused(&["characterise", "--on", "host"]);
+    let (code, message) = ended(&["characterise", "--on", "host"]);
     assert!(code == 69 && message.contains("model-your-server.md"), "{code}: {message}");
     assert_eq!(found["power"]["source"], "modelled");
     // The emulated server has the same parameters, unless this machine is too busy to emulate it.

@@ -1,19 +1,8 @@
 //! `sim`, `sweep` and `policies` as a user runs them: output, exit codes, messages.
 
-use crate::program::{json, wattline};
+use crate::program::{document, json, refused, wattline};
 use serde_json::Value;
 use std::process::Command;
-
-/// A command that must fail with this exit code and a message that has all these parts.
-fn refused(args: &[&str], code: i32, parts: &[&str]) {
-    let output = wattline(args);
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
-    for part in parts {
-        assert!(message.contains(part), "{args:?}: \"{part}\" is missing in: {message}");
-    }
-    assert!(output.stdout.is_empty(), "{args:?}: results beside an error");
-}
 
 const SHORT: [&str; 4] = ["--duration", "10ms", "--warmup", "1ms"];
 
@@ -186,8 +175,7 @@ fn sweep_writes_arrow_that_others_read() {
         wattline_needs::machine("pyarrow");
         return;
     }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let table: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let table = document(&output);
     for (ours, theirs) in rows.iter().zip(table.as_array().unwrap()) {
         for key in ["policy", "traffic", "seed"] {
             assert_eq!(ours[key], theirs[key], "{key}");

@@ -4,12 +4,11 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use wattline_status::{
     Accuracy, PortCounters, PortStats, Power, RouterStats, Source, Stats, WorkerStats,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Answers `stats` like a router that forwards a thousand packets every second, and has a
 /// governor.
 fn router(path: &Path) -> std::thread::JoinHandle<()> {
@@ -122,15 +121,9 @@ impl Tmux {
 
     #[track_caller]
     fn until(&self, words: &[&str]) -> String {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let screen = self.screen();
-            if words.iter().all(|word| screen.contains(word)) {
-                return screen;
-            }
-            assert!(Instant::now() < end, "never all of {words:?}; the screen:\n{screen}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let all = |screen: &String| words.iter().all(|word| screen.contains(word));
+        let reason = || format!("never all of {words:?}; the screen:\n{}", self.screen());
+        wattline_needs::until_or(|| Some(self.screen()).filter(all), reason)
     }
 }
 
@@ -195,11 +188,7 @@ fn in_a_terminal_it_draws_and_gives_the_terminal_back() {
         let shell = tmux.ask(&["display-message", "-p", "#{pane_pid}"]).trim().parse().unwrap();
         pid_of(shell, "wattline").expect("it runs in the terminal")
     };
-    let end = Instant::now() + PATIENCE;
-    while runs(orphan) {
-        assert!(Instant::now() < end, "{orphan} outlives its terminal");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wattline_needs::until_or(|| !runs(orphan), || format!("{orphan} outlives its terminal"));
     stop(&socket);
     router.join().unwrap();
 }

@@ -1,6 +1,6 @@
 //! `wattline trial` on a copy of a recorded machine, which draws by a rule that only the test knows.
 
-use crate::govern::running::{CPUS, Machine, until};
+use crate::govern::running::{CPUS, Machine};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use wattline_needs::until;
 
 /// Watts that the server saves while its card collects packets for 100 us.
 const SAVING: f64 = 3.0;
@@ -80,9 +81,7 @@ impl Server {
         let (times, crowded) = (Arc::new(AtomicU32::new(1)), Arc::<AtomicBool>::default());
         let (root, own) = (machine.root.path().to_owned(), (times.clone(), crowded.clone()));
         std::thread::spawn(move || live(&root, &own.0, &own.1));
-        until("the meter shows power", || {
-            machine.path(METER).join("power1_average").exists().then_some(())
-        });
+        until("the meter shows power", || machine.path(METER).join("power1_average").exists());
         Self { machine, times, crowded, child: None }
     }
 
@@ -103,7 +102,7 @@ impl Server {
         let log = fs::File::create(self.machine.path("log")).unwrap();
         let child = self.command(arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         self.child = Some(child);
-        until("a setting is changed", || (!self.is_as_before()).then_some(()));
+        until("a setting is changed", || !self.is_as_before());
     }
 
     fn signal(&self, name: &str, process: u32) {
@@ -231,7 +230,7 @@ fn signal_restores_the_machine_and_the_same_command_goes_on() {
             serde_json::from_str(&server.machine.value("trial.json")).unwrap_or_default();
         (stored["pairs"].as_array()?.len() >= 2).then_some(())
     });
-    until("a block has begun", || (!server.is_as_before()).then_some(()));
+    until("a block has begun", || !server.is_as_before());
     server.signal("-TERM", server.process());
     assert_eq!(server.ended(), Some(130), "{}", server.machine.log());
     assert!(server.is_as_before(), "{:?}", server.machine.differences());
@@ -259,9 +258,9 @@ fn sigkill_in_a_block_leaves_no_setting_changed() {
         std::thread::sleep(Duration::from_millis(pause));
         server.signal("-KILL", server.process());
         assert_eq!(server.ended(), None);
-        until("the watchdog restores", || server.is_as_before().then_some(()));
+        until("the watchdog restores", || server.is_as_before());
         // Between two blocks nothing is changed, and the journal is empty or not there.
-        until("the lock is free", || server.machine.restore().status.success().then_some(()));
+        until("the lock is free", || server.machine.restore().status.success());
         assert!(server.is_as_before() && !server.journal().exists());
     }
     let mut kill_both = || {
@@ -270,7 +269,7 @@ fn sigkill_in_a_block_leaves_no_setting_changed() {
         server.signal("-KILL", guard);
         server.signal("-KILL", server.process());
         server.ended();
-        until("the machine is left changed", || (!server.is_as_before()).then_some(()));
+        until("the machine is left changed", || !server.is_as_before());
     };
     kill_both();
     let restored = server.machine.restore();
@@ -289,7 +288,7 @@ fn next_trial_restores_what_a_killed_one_left() {
     assert!(!server.is_as_before());
     let child = server.command(&["none", "none", "--block", "3s"]).stdout(Stdio::null()).spawn();
     server.child = Some(child.unwrap());
-    until("the next start restores", || server.is_as_before().then_some(()));
+    until("the next start restores", || server.is_as_before());
 }
 
 #[test]
@@ -468,7 +467,7 @@ impl Server {
         let log = fs::File::create(self.machine.path("log")).unwrap();
         let child = self.first_hour().stdout(Stdio::null()).stderr(log).spawn().unwrap();
         self.child = Some(child);
-        until("the trial sets something", || (!self.is_fast()).then_some(()));
+        until("the trial sets something", || !self.is_fast());
     }
 }
 
@@ -488,8 +487,8 @@ fn killed_first_hour_takes_its_trial_along() {
     assert_eq!(server.ended(), None);
     // Its sixteen blocks take longer.
     let began = Instant::now();
-    until("the trial ends", || (!runs(trial)).then_some(()));
-    until("its watchdog ends", || (!runs(guard)).then_some(()));
+    until("the trial ends", || !runs(trial));
+    until("its watchdog ends", || !runs(guard));
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert!(server.is_fast(), "{:?}", server.machine.differences());
     assert!(!server.journal().exists() && !server.machine.path("a.tar.gz").exists());
@@ -510,7 +509,7 @@ fn first_hour_restores_what_a_killed_one_left_and_begins_anew() {
     let processes = [guard, server.process(), trial].map(|process| process.to_string());
     assert!(Command::new("kill").arg("-KILL").args(processes).status().unwrap().success());
     server.ended();
-    until("the trial is gone", || (!runs(trial)).then_some(()));
+    until("the trial is gone", || !runs(trial));
     assert!(!server.is_fast(), "nothing is left to restore");
     let again = server.first_hour_again();
     let error = String::from_utf8_lossy(&again.stderr).into_owned();

@@ -8,12 +8,9 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 use wattline_daemon::socket::{Request, ask};
-
-/// Longer than a daemon needs for its end, on a machine that has other things to do.
-const END: Duration = Duration::from_secs(20);
 
 /// A governor of a copied machine.
 struct Governor {
@@ -43,12 +40,10 @@ impl Governor {
     }
 
     fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !is_so(self) {
-            assert!(Instant::now() < deadline, "{what}");
+        wattline_needs::until(what, || {
             assert_eq!(self.child.try_wait().unwrap(), None, "it ended before {what}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            is_so(self)
+        });
     }
 
     fn signal(&self, signal: Signal) {
@@ -73,14 +68,7 @@ impl Governor {
 
     fn end(&mut self) -> Option<i32> {
         self.signal(Signal::TERM);
-        let deadline = Instant::now() + END;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            assert!(Instant::now() < deadline, "it does not end");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wattline_needs::until("its end", || self.child.try_wait().unwrap()).code()
     }
 }
 
@@ -209,10 +197,6 @@ fn watchdog_restores_though_its_output_is_not_read() {
     governor.until("something is set", |_| journal.exists());
     governor.child.kill().unwrap();
     governor.child.wait().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while journal.exists() {
-        assert!(Instant::now() < deadline, "nothing is restored");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wattline_needs::until("nothing is restored", || !journal.exists());
     drop(reader);
 }

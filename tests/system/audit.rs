@@ -72,17 +72,13 @@ fn document(output: &Output) -> Value {
 
 /// Waits until the router has so many routes to a prefix.
 fn until_known(router: &Wattline, prefix: &str, gateway: &str) {
-    let deadline = Instant::now() + LIMIT;
-    loop {
+    let shown = || {
         let mut show = Command::new(binary());
         show.args(["show", "routes", prefix, "--json", "--socket"]).arg(router.socket());
-        let text = command::run(&mut show, LIMIT).unwrap_or_else(|error| panic!("{error}"));
-        if text.contains(gateway) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{prefix} via {gateway}: {text}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        command::run(&mut show, LIMIT).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let reason = || format!("{prefix} via {gateway}: {}", shown());
+    wattline_needs::until_or(|| shown().contains(gateway), reason);
 }
 
 #[test]
@@ -151,10 +147,10 @@ fn audit_on_demand_finds_a_missed_change_and_nothing_else() {
             assert!(text.contains(&expected), "{expected}: {text}");
         }
         until_known(&router, "203.0.113.128/25", &second);
-        let deadline = Instant::now() + LIMIT;
-        while audit(&router, &["--all"]).status.code() != Some(0) {
-            assert!(Instant::now() < deadline, "{}", router.log());
-        }
+        wattline_needs::until_or(
+            || audit(&router, &["--all"]).status.code() == Some(0),
+            || router.log(),
+        );
         router.stop().unwrap();
     });
 }

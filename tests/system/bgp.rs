@@ -50,10 +50,10 @@ fn a_hundred_thousand_routes_arrive_are_used_and_go(forwarder: Forwarder) {
     }
     wait_for_routes(topology, 0, 0);
     for destination in sample() {
-        let deadline = Instant::now() + LIMIT;
-        while answers(topology, &destination, Duration::from_millis(300)) {
-            assert!(Instant::now() < deadline, "{destination} was withdrawn and still answers");
-        }
+        wattline_needs::until_or(
+            || !answers(topology, &destination, Duration::from_millis(300)),
+            || format!("{destination} was withdrawn and still answers"),
+        );
     }
     let outcome = probe.stop().unwrap();
     assert!(outcome.received_packets > 0);
@@ -126,15 +126,9 @@ fn wait_for_routes(topology: &Topology, v4: usize, v6: usize) {
         let list = ["-o", family, "route", "show", "proto", "bird"];
         topology.router.run("ip", &list, LIMIT).unwrap().lines().count()
     };
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        let now = (count("-4"), count("-6"));
-        if now == (v4, v6) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{now:?} routes instead of {:?}", (v4, v6));
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    let now = || (count("-4"), count("-6"));
+    let reason = || format!("{:?} routes instead of {:?}", now(), (v4, v6));
+    wattline_needs::until_or(|| now() == (v4, v6), reason);
 }
 
 /// A BIRD daemon; stopped when dropped.

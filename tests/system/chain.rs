@@ -7,12 +7,11 @@ use serde_json::{Value, json};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use wattline_needs::until;
 use wattline_testbed::forwarder::Wattline;
 use wattline_testbed::topology::{RIGHT, SINK};
 
 const NETS: [&str; 2] = ["198.18.0.0/24", "198.19.8.0/24"];
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Flow records, and one end of the tunnel between two networks.
 fn sections(folder: &Path, end: usize) -> String {
@@ -65,14 +64,6 @@ fn recorded(router: &Wattline) -> [u64; 2] {
 
 fn tunnel(router: &Wattline) -> Value {
     application(router, "ipsec")["tunnels"][0].clone()
-}
-
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 #[test]

@@ -480,15 +480,10 @@ fn dhcp_client_of_a_port_gets_and_renews_its_address() {
             client.stdout(Stdio::null()).stderr(Stdio::null());
             let client = Client(command::spawn(&mut client).unwrap());
             let until = |event: &str| {
-                let end = Instant::now() + LIMIT / 2;
-                loop {
-                    let events = std::fs::read_to_string(&log).unwrap_or_default();
-                    if events.lines().any(|line| line.starts_with(event)) {
-                        return;
-                    }
-                    assert!(Instant::now() < end, "{event}, {forwarder:?} {more}: {events}");
-                    std::thread::sleep(Duration::from_millis(50));
-                }
+                let events = || std::fs::read_to_string(&log).unwrap_or_default();
+                let reason = || format!("{event}, {forwarder:?} {more}: {}", events());
+                let happened = || events().lines().any(|line| line.starts_with(event));
+                wattline_needs::until_or(happened, reason);
             };
             let signal = |signal| crate::harness::terminate(&client.0, signal);
             until("bound 10.77.1.");

@@ -9,7 +9,8 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use wattline_needs::until;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::{Mode, configuration};
 use wattline_testbed::topology::{Options, SINK, Topology};
@@ -23,14 +24,6 @@ fn full_pipe() -> (OwnedFd, OwnedFd) {
     while rustix::io::write(&writer, &[b'x'; 4096]).is_ok() {}
     fcntl_setfl(&writer, OFlags::empty()).unwrap();
     (reader, writer)
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LIMIT;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Links go up and down, which it logs; it answers, follows the kernel and ends meanwhile.

@@ -8,7 +8,7 @@ use crate::governed_streaks::{KILOHERTZ, Scene};
 use crate::harness::{binary, captures, has, privileged};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_demo::scale;
 use wattline_governor::decisions::Decision;
 use wattline_policies::POLICIES;
@@ -31,7 +31,6 @@ const PACE: Span = Span::from_micros(200);
 /// The emulation takes 40 ms of real time for a burst.
 const DILATION: u32 = 200;
 const ATTEMPTS: usize = 3;
-const LIMIT: Duration = Duration::from_secs(60);
 /// Share of the bursts after which the frequency may be another one, and of the decisions at each
 /// threshold that may differ.
 const TOLERANCE: f64 = 0.05;
@@ -255,11 +254,7 @@ fn live(bursts: &[usize]) -> Decided {
     for (number, length) in bursts.iter().enumerate() {
         scene.burst(*length);
         sent += *length as u64;
-        let deadline = Instant::now() + LIMIT;
-        while scene.forwarded() < sent {
-            assert!(Instant::now() < deadline, "{}", scene.row.router.log());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wattline_needs::until_or(|| scene.forwarded() >= sent, || scene.row.router.log());
         // The governor's thread writes what it has decided.
         std::thread::sleep(Duration::from_millis(5));
         let step = KILOHERTZ.iter().position(|kilohertz| *kilohertz == scene.speed()).unwrap();

@@ -7,7 +7,7 @@ use crate::hot_ports::{LIMIT, Row, load, lost_nothing};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 use wattline_linux::napi::{self, Napi};
 use wattline_testbed::forwarder::Forwarder;
@@ -92,16 +92,9 @@ impl Row {
 
     #[track_caller]
     fn until_deferred(&self, expected: [u64; 3]) {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            let now = ["left", "right", "side"].map(|name| self.deferred(name));
-            if now == expected {
-                return;
-            }
-            let log = self.router.log();
-            assert!(Instant::now() < deadline, "{now:?} instead of {expected:?}\n{log}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let now = || ["left", "right", "side"].map(|name| self.deferred(name));
+        let reason = || format!("{:?} instead of {expected:?}\n{}", now(), self.router.log());
+        wattline_needs::until_or(|| now() == expected, reason);
     }
 
     pub fn power(&self) -> Value {
@@ -145,11 +138,10 @@ fn a_governor_follows_ports(forwarder: Forwarder) {
     let before = offered();
     row.pings_by_the_port();
     // Requests at one port and answers at the other.
-    let deadline = Instant::now() + LIMIT;
-    while offered() < before + 80 {
-        assert!(Instant::now() < deadline, "{before}, then {}\n{}", offered(), row.router.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wattline_needs::until_or(
+        || offered() >= before + 80,
+        || format!("{before}, then {}\n{}", offered(), row.router.log()),
+    );
     row.stop();
     assert!(!program.journal().exists(), "all is restored");
 }
@@ -184,11 +176,7 @@ fn a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was() {
                 assert_eq!(journal.contains("napi:side"), !removes, "{journal}");
                 row.router.kill();
                 row.until_deferred([0, 0, 0]);
-                let deadline = Instant::now() + LIMIT;
-                while program.journal().exists() {
-                    assert!(Instant::now() < deadline, "{}", row.router.log());
-                    std::thread::sleep(Duration::from_millis(20));
-                }
+                wattline_needs::until_or(|| !program.journal().exists(), || row.router.log());
             }
         }
     });

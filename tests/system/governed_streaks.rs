@@ -85,11 +85,7 @@ impl Scene {
             kill_process(pid, signal).unwrap();
         };
         signal(Signal::STOP);
-        let deadline = Instant::now() + LIMIT;
-        while !self.stands_still() {
-            assert!(Instant::now() < deadline, "it does not stop");
-            std::thread::sleep(Duration::from_micros(100));
-        }
+        wattline_needs::until("it does not stop", || self.stands_still());
         self.send(packets);
         signal(Signal::CONT);
     }

@@ -1008,11 +1008,10 @@ fn host_on_top_of_a_guarded_port_is_reached_by_no_frame_of_its_own() {
             ))
             .unwrap();
         bridged.ip(&address).unwrap();
-        let deadline = std::time::Instant::now() + LIMIT;
-        while !wattline.log().contains("left belongs to the bridge bridge") {
-            assert!(std::time::Instant::now() < deadline, "{}", wattline.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wattline_needs::until_or(
+            || wattline.log().contains("left belongs to the bridge bridge"),
+            || wattline.log(),
+        );
         std::thread::sleep(Duration::from_millis(500));
         nothing_reaches(&bridged, &lab, "bridge");
     });

@@ -176,16 +176,13 @@ impl Row {
     pub fn pings_by_the_port(&self) {
         self.pings();
         // What a worker without load has counted is told with its next batch.
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            let side = self.port("side").unwrap();
+        let side = || self.port("side").unwrap();
+        let counted = || {
+            let side = side();
             let counts = ["received_packets", "transmitted_packets"].map(|key| side[key].as_u64());
-            if counts.iter().all(|count| (40..80).contains(&count.unwrap())) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{side}\n{}", self.router.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            counts.iter().all(|count| (40..80).contains(&count.unwrap()))
+        };
+        wattline_needs::until_or(counted, || format!("{}\n{}", side(), self.router.log()));
     }
 
     /// Everything about the interface that a port could leave behind, at both ends.
@@ -242,15 +239,8 @@ impl Row {
     /// A connection that is just being closed is not yet gone.
     #[track_caller]
     pub fn until_descriptors_are(&self, expected: &[String]) {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            let now = self.descriptors();
-            if now == expected {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{expected:?}\nand now {now:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let reason = || format!("{expected:?}\nand now {:?}", self.descriptors());
+        wattline_needs::until_or(|| self.descriptors() == expected, reason);
     }
 
     pub fn stop(self) {
@@ -356,11 +346,7 @@ fn a_port_of_the_start_goes_and_comes_back() {
             row.apply(&row.with_side());
             assert_eq!(row.port("left").unwrap()["state"], "up");
             let count = || row.port("left").unwrap()["received_packets"].as_u64().unwrap();
-            let deadline = Instant::now() + LIMIT;
-            while count() < 1000 {
-                assert!(Instant::now() < deadline, "{}", row.router.log());
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            wattline_needs::until_or(|| count() >= 1000, || row.router.log());
             lost_nothing(probe);
             row.stop();
         }
@@ -484,11 +470,10 @@ fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
             assert_eq!(row.port("side").unwrap()["received_packets"], 0);
             assert!(!row.traces().contains("xdp"), "{}", row.traces());
             tc("qdisc del dev side root");
-            let deadline = Instant::now() + LIMIT;
-            while row.port("side").unwrap()["state"] != "up" {
-                assert!(Instant::now() < deadline, "{}", row.router.log());
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            wattline_needs::until_or(
+                || row.port("side").unwrap()["state"] == "up",
+                || row.router.log(),
+            );
             row.pings_by_the_port();
             row.apply(&row.plain);
             row.until_descriptors_are(&descriptors);
@@ -551,11 +536,7 @@ fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
             let report = row.apply(&row.with_side());
             assert_eq!(report["needs_restart"], serde_json::json!([]), "{report}");
             pings();
-            let deadline = Instant::now() + LIMIT;
-            while encrypted() < round * 5 {
-                assert!(Instant::now() < deadline, "{}", row.router.stats().unwrap());
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            wattline_needs::until_or(|| encrypted() >= round * 5, || row.router.stats().unwrap());
             row.apply(&row.plain);
             pings();
         }

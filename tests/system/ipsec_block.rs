@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::declare_keys;
 use wattline_testbed::raw::{RawSocket, Received, Sniffer};
@@ -80,11 +80,7 @@ impl Machine {
         command.arg("run").arg(self.config()).stdin(Stdio::null()).stdout(Stdio::null());
         let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
         self.child = Some(command::spawn(command.stderr(log)).unwrap());
-        let deadline = Instant::now() + LIMIT;
-        while self.ask(&["stats"]).0 != 0 {
-            assert!(Instant::now() < deadline, "{}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wattline_needs::until_or(|| self.ask(&["stats"]).0 == 0, || self.log());
     }
 
     fn log(&self) -> String {

@@ -169,16 +169,12 @@ impl Gateway {
 
     /// Waits until the states of both ports are as wanted.
     fn await_states(&self, wanted: impl Fn([&str; 2]) -> bool) {
-        let deadline = Instant::now() + LIMIT;
-        loop {
+        let reached = || {
             let stats = self.stats();
             let state = |port: usize| stats["ports"][port]["state"].as_str().unwrap_or_default();
-            if wanted([state(0), state(1)]) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{:#}", stats["ports"]);
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            wanted([state(0), state(1)])
+        };
+        wattline_needs::until_or(reached, || format!("{:#}", self.stats()["ports"]));
     }
 
     fn start(&mut self, more: &str) {
@@ -462,15 +458,11 @@ fn an_interface_that_is_no_port_is_no_way_round_the_tunnel() {
         router.ip("route add 203.0.113.0/24 via 10.78.0.2").unwrap();
         let aside = || Sniffer::start(sink, "aside", holds_mark).unwrap();
         // By the new way goes what no policy protects: the router has seen the routes.
-        let deadline = Instant::now() + LIMIT;
-        loop {
+        wattline_needs::until("something came by the other way", || {
             let sniffer = aside();
             gateway.send(ELSEWHERE, &[ELSEWHERE.ipv4(&[], 0, 60)]);
-            if !sniffer.finish().is_empty() {
-                break;
-            }
-            assert!(Instant::now() < deadline, "nothing came by the other way");
-        }
+            !sniffer.finish().is_empty()
+        });
         let sniffer = aside();
         let frames = [OUT.ipv4(&[], 0, 60), OUT.ipv4(&[1, 1, 1, 1], 0, 60)];
         let received = gateway.send(OUT, &frames);

@@ -3,7 +3,7 @@
 use crate::harness::{ADAPTIVE, Bench, XDP, binary, privileged};
 use serde_json::Value;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_testbed::command;
 use wattline_testbed::topology::{Options, RIGHT, SINK};
 
@@ -39,15 +39,9 @@ fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
             ip(&format!(
                 "route add 203.0.113.0/24 via {sink}\nroute add 203.0.113.0/25 via {sink} metric 7"
             ));
-            let deadline = Instant::now() + LIMIT;
-            let routes = loop {
-                let routes = show(&bench, "routes 203.0.113.0/24");
-                if routes["total"] == 2 {
-                    break routes;
-                }
-                assert!(Instant::now() < deadline, "{routes}");
-                std::thread::sleep(Duration::from_millis(20));
-            };
+            let shown = || show(&bench, "routes 203.0.113.0/24");
+            let both = || Some(shown()).filter(|routes| routes["total"] == 2);
+            let routes = wattline_needs::until_or(both, shown);
             let route = &routes["routes"][1];
             assert_eq!(route["via"][0]["gateway"], sink.to_string(), "{routes}");
             assert_eq!((&route["via"][0]["port"], &route["metric"]), (&"right".into(), &7.into()));
@@ -64,19 +58,15 @@ fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
             let source = &bench.topology.source;
             let silent = "198.19.0.77";
             for state in ["incomplete", "failed"] {
-                let deadline = Instant::now() + LIMIT;
-                loop {
+                let neighbours = || show(&bench, &format!("neighbours {silent}"));
+                let reached = || {
                     // It goes on being asked for where it is shown as incomplete.
                     if state == "incomplete" {
                         let _ = source.run("ping", &["-c", "1", "-W", "0.2", silent], LIMIT);
                     }
-                    let neighbours = show(&bench, &format!("neighbours {silent}"));
-                    if neighbours["neighbours"][0]["state"] == state {
-                        break;
-                    }
-                    assert!(Instant::now() < deadline, "never {state}: {neighbours}");
-                    std::thread::sleep(Duration::from_millis(50));
-                }
+                    neighbours()["neighbours"][0]["state"] == state
+                };
+                wattline_needs::until_or(reached, || format!("never {state}: {}", neighbours()));
             }
             let fib = show(&bench, "fib 203.0.113.9");
             assert_eq!(fib["prefix"], "203.0.113.0/25", "{fib}");

@@ -343,15 +343,11 @@ fn next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers() {
         assert!(xdp() > 0);
         let off = ["-K", "second", "gro", "off"];
         bench.topology.sink.run("ethtool", &off, LIMIT).unwrap();
-        let deadline = Instant::now() + LIMIT;
-        loop {
+        wattline_needs::until("XDP programs stop", || {
             let before = xdp();
             round();
-            if xdp() == before {
-                break;
-            }
-            assert!(Instant::now() < deadline, "XDP programs go on");
-        }
+            xdp() == before
+        });
         bench.finish();
     });
 }
@@ -407,22 +403,17 @@ pub fn with_both_ways() -> Topology {
 
 /// Routes take a moment to arrive, and so do neighbours.
 fn until_both_ways_are_used(topology: &Topology) {
-    let deadline = Instant::now() + LIMIT;
-    loop {
+    wattline_needs::until("all flows arrive, by both ways", || {
         let traffic = Traffic::start(topology);
         traffic.go_on(2);
         let rounds = traffic.rounds();
         let flows = traffic.finish();
-        let settled = PREFIXES.iter().all(|(_, address, _)| {
+        PREFIXES.iter().all(|(_, address, _)| {
             let to = || FLOWS.map(|port| flows.get(&(*address, port)));
             let all = to().all(|packets| packets.is_some_and(|it| it.len() >= rounds as usize));
             all && (0..2).all(|way| to().flatten().any(|packets| packets[0].way == way))
-        });
-        if settled {
-            return;
-        }
-        assert!(Instant::now() < deadline, "not all flows arrive, by both ways");
-    }
+        })
+    });
 }
 
 /// A destination and a source port.
@@ -486,11 +477,9 @@ impl Traffic {
     /// Waits until so many more rounds were sent.
     fn go_on(&self, rounds: u32) {
         let until = self.rounds() + rounds;
-        let deadline = Instant::now() + LIMIT;
-        while self.rounds() < until && !self.sender.is_finished() {
-            assert!(Instant::now() < deadline, "the sender stands still");
-            std::thread::sleep(PAUSE);
-        }
+        wattline_needs::until("the sender stands still", || {
+            self.rounds() >= until || self.sender.is_finished()
+        });
     }
 
     /// Returns the packets of each flow that arrived, in order.

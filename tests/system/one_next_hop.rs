@@ -207,11 +207,9 @@ impl Traffic {
     /// Waits until so many more rounds were sent.
     fn go_on(&self, rounds: u32) {
         let until = self.rounds() + rounds;
-        let deadline = Instant::now() + LIMIT;
-        while self.rounds() < until && !self.sender.is_finished() {
-            assert!(Instant::now() < deadline, "the sender stands still");
-            std::thread::sleep(PAUSE);
-        }
+        wattline_needs::until("the sender stands still", || {
+            self.rounds() >= until || self.sender.is_finished()
+        });
     }
 
     /// Returns for each flow the links by which its frames came, 0 or 1, in order.

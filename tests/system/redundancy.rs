@@ -112,11 +112,9 @@ impl Chain {
 
     /// Waits until the encoder has begun anew more than so many times.
     pub fn wait_for_reports(&self, resets: u64) {
-        let deadline = Instant::now() + LIMIT;
-        while self.encoder("resets").as_u64().unwrap() <= resets {
-            assert!(Instant::now() < deadline, "the encoder never heard of its decoder");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wattline_needs::until("the encoder never heard of its decoder", || {
+            self.encoder("resets").as_u64().unwrap() > resets
+        });
     }
 
     /// Waits until the decoder has confirmed what it received: the encoder refers to nothing else.
@@ -218,11 +216,9 @@ fn files_arrive_whole_and_the_second_time_for_less() {
 
         // None at all: encoded packets are lost until the encoder has noticed.
         chain.decoder.kill();
-        let deadline = Instant::now() + LIMIT;
-        while chain.encoder("decoder_alive") == Value::Bool(true) {
-            assert!(Instant::now() < deadline, "the encoder goes on for a decoder that is dead");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        wattline_needs::until("the encoder goes on for a decoder that is dead", || {
+            chain.encoder("decoder_alive") != Value::Bool(true)
+        });
         chain.transfer(HOST4, &file);
         assert!(chain.encoder.stop().unwrap().balance());
     });

@@ -80,15 +80,10 @@ fn log(bench: &Bench) -> String {
 
 /// Waits until the port `right` is in a state; what is said of it then.
 pub fn until_right_is(bench: &Bench, state: &str) -> Value {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let Some(port) = right(bench) else { return Value::Null };
-        if port["state"] == state {
-            return port;
-        }
-        assert!(Instant::now() < deadline, "not {state}: {port}\n{}", log(bench));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let port = || right(bench).unwrap_or_default();
+    let reached = || Some(port()).filter(|port| port.is_null() || port["state"] == state);
+    let reason = || format!("not {state}: {}\n{}", port(), log(bench));
+    wattline_needs::until_or(reached, reason)
 }
 
 /// Twenty pings get there and back, by Wattline where there is one: not by the kernel, which
@@ -268,11 +263,10 @@ fn a_renamed_interface_stays_the_port() {
         assert!(port["reason"].as_str().is_some_and(|it| it.contains("elsewhere")), "{port}");
         // The one of its name is the port as soon as the old one is gone.
         topology.router.ip("link del elsewhere").unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        while !log(&bench).contains("port right: attached again") {
-            assert!(Instant::now() < deadline, "{}", log(&bench));
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wattline_needs::until_or(
+            || log(&bench).contains("port right: attached again"),
+            || log(&bench),
+        );
         bench.finish();
     });
 }

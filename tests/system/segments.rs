@@ -54,7 +54,7 @@ fn complete(topology: &Topology, address: SocketAddr, connections: usize, time: 
 
 fn connections_complete(forwarder: Forwarder) {
     let topology = narrow();
-    let addresses = [(SINK.v4.into(), 0).into(), (SINK.v6.into(), 0).into()];
+    let addresses = [SINK.v4.into(), SINK.v6.into()].map(|address| SocketAddr::new(address, 0));
     for (key, connections, time) in
         [("", 1, Duration::from_secs(2)), ("clamp_mss = 1200\n", CONNECTIONS, LIMIT)]
     {

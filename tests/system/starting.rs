@@ -93,15 +93,10 @@ fn port(wattline: &Wattline, name: &str) -> Value {
 
 #[track_caller]
 fn until(wattline: &Wattline, name: &str, state: &str) -> Value {
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        let port = port(wattline, name);
-        if port["state"] == state {
-            return port;
-        }
-        assert!(Instant::now() < deadline, "not {state}: {port}\n{}", wattline.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let now = || port(wattline, name);
+    let reached = || Some(now()).filter(|port| port["state"] == state);
+    let reason = || format!("not {state}: {}\n{}", now(), wattline.log());
+    wattline_needs::until_or(reached, reason)
 }
 
 /// Starts a router without the port `right`, whose state and reason are as expected and in the log once.

@@ -37,12 +37,9 @@ fn stats(bench: &Bench) -> Option<Value> {
 
 #[track_caller]
 fn until(bench: &Bench, what: &str, met: impl Fn() -> bool) {
-    let deadline = Instant::now() + LIMIT;
-    while !met() {
-        let log = bench.running.wattline.as_ref().map(|it| it.log()).unwrap_or_default();
-        assert!(Instant::now() < deadline, "never: {what}: {:?}\n{log}", stats(bench));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let log = || bench.running.wattline.as_ref().map(|it| it.log()).unwrap_or_default();
+    let reason = || format!("never: {what}: {:?}\n{}", stats(bench), log());
+    wattline_needs::until_or(met, reason);
 }
 
 fn in_router(topology: &Topology, program: &str, arguments: &str) -> bool {
@@ -306,17 +303,12 @@ fn renamed_port_still_shows_the_prefix_that_is_left() {
         let narrow = choosing("narrow", Mode::Adaptive);
         let router = Wattline::start_with(&topology, binary(), narrow).unwrap();
         let until_shown = |words: &[&str]| {
-            let deadline = Instant::now() + LIMIT;
-            loop {
-                let stats = router.stats().unwrap();
-                let reason = stats["ports"][1]["reason"].as_str().unwrap_or_default();
-                if stats["ports"][1]["state"] == "up" && words.iter().all(|it| reason.contains(it))
-                {
-                    return;
-                }
-                assert!(Instant::now() < deadline, "{stats}");
-                std::thread::sleep(Duration::from_millis(50));
-            }
+            let shown = || {
+                let port = &router.stats().unwrap()["ports"][1];
+                let reason = port["reason"].as_str().unwrap_or_default();
+                port["state"] == "up" && words.iter().all(|it| reason.contains(it))
+            };
+            wattline_needs::until_or(shown, || router.stats().unwrap());
         };
         until_shown(&["10.9.0.0/16"]);
         let renamed = "link set right down\nlink set right name east\nlink set east up";
@@ -343,10 +335,7 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
             let Forwarder::Wattline { mode, .. } = forwarder else { unreachable!() };
             let narrow =
                 Wattline::start_with(&topology, binary(), choosing("narrow", mode)).unwrap();
-            let deadline = Instant::now() + LIMIT;
-            while !passes(&topology) {
-                assert!(Instant::now() < deadline, "{}", narrow.log());
-            }
+            wattline_needs::until_or(|| passes(&topology), || narrow.log());
             let stats = narrow.stats().unwrap();
             assert_eq!(stats["ports"][0]["state"], "up", "{stats}");
             assert_eq!(stats["ports"][1]["state"], "left", "{stats}");
@@ -371,10 +360,7 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
         assert!(!passes(&topology), "by the kernel");
         let force =
             Wattline::start_with(&topology, binary(), choosing("force", Mode::Adaptive)).unwrap();
-        let deadline = Instant::now() + LIMIT;
-        while !passes(&topology) {
-            assert!(Instant::now() < deadline, "{}", force.log());
-        }
+        wattline_needs::until_or(|| passes(&topology), || force.log());
         let log = force.log();
         assert!(log.contains("prohibit") && log.contains("forwards packets without it"), "{log}");
 

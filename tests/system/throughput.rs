@@ -3,7 +3,7 @@
 use crate::harness::{Bench, has, load_time};
 use serde_json::Value;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::Forwarder;
 use wattline_testbed::namespace::Namespace;
@@ -98,11 +98,9 @@ impl Server {
         command.args(["-s", "-p", &port.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = Self(command::spawn(&mut command).unwrap());
-        let deadline = Instant::now() + PATIENCE;
-        while !namespace.run("ss", &["-Hltn"], PATIENCE).unwrap().contains(&format!(":{port} ")) {
-            assert!(Instant::now() < deadline, "iperf3 does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wattline_needs::until("iperf3 does not listen", || {
+            namespace.run("ss", &["-Hltn"], PATIENCE).unwrap().contains(&format!(":{port} "))
+        });
         server
     }
 

@@ -123,10 +123,10 @@ fn a_capture_has_what_tcpdump_has_on_the_kernels_way() {
             let mut capture =
                 wattline(&bench.running, &["capture", &filter, "-w", &text, "--overwrite"]);
             traffic(&bench);
-            let deadline = Instant::now() + LIMIT;
-            while !file.exists() || read(&file).len() < 20 {
-                assert!(Instant::now() < deadline, "{:?}", read(&file));
-            }
+            wattline_needs::until_or(
+                || file.exists() && read(&file).len() >= 20,
+                || format!("{:?}", read(&file)),
+            );
             end(&mut capture);
             assert_eq!(read(&file), expected, "{forwarder:?}");
             // tcpdump reads it as well.

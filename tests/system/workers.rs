@@ -5,7 +5,7 @@ use crate::harness::{ADAPTIVE, Bench, binary, has, quiet};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Mode};
 use wattline_testbed::namespace::Namespace;
@@ -71,15 +71,8 @@ fn log(bench: &Bench) -> String {
 }
 
 fn until(bench: &Bench, what: &str, done: impl Fn(&Value) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let now = stats(bench);
-        if done(&now) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{what}: {now}\n{}", log(bench));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let reason = || format!("{what}: {}\n{}", stats(bench), log(bench));
+    wattline_needs::until_or(|| done(&stats(bench)), reason);
 }
 
 #[test]
@@ -218,11 +211,10 @@ fn a_queue_more_does_not_lead_past_access_lists() {
         let bench = Bench::start_in(topology, one, no_udp);
         let Bench { topology, .. } = &bench;
         let until = |state: &str| {
-            let deadline = Instant::now() + PATIENCE;
-            while stats(&bench)["ports"][0]["state"] != state {
-                assert!(Instant::now() < deadline, "{state}: {}\n{}", stats(&bench), log(&bench));
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            wattline_needs::until_or(
+                || stats(&bench)["ports"][0]["state"] == state,
+                || format!("{state}: {}\n{}", stats(&bench), log(&bench)),
+            );
         };
         let udp = || {
             let (rate_pps, duration) = (1_000.0, Duration::from_secs(1));

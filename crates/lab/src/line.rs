@@ -1,8 +1,10 @@
 //! The command lines: of this program, and of both programs together.
 
-use crate::examples::EXAMPLES;
 use clap::{Command, CommandFactory, Subcommand};
 use wattline::cli::{self, Cli};
+
+/// The examples of the laboratory, as in `wattline::cli::EXAMPLES`.
+const EXAMPLES: &str = include_str!("examples.txt");
 
 /// The command line of this program. It is called as `wattline`.
 pub fn own<C: Subcommand>() -> Command {
@@ -99,9 +101,11 @@ mod tests {
 
     #[test]
     fn every_example_is_a_command_line_of_its_command() {
-        for (path, examples) in cli::EXAMPLES.iter().chain(EXAMPLES) {
-            assert!(examples.len() >= 2, "{path} has fewer than two examples");
-            for (_, example) in *examples {
+        for (path, text) in [cli::EXAMPLES, EXAMPLES].into_iter().flat_map(cli::sections) {
+            let examples = text.lines().filter_map(|line| line.strip_prefix("    "));
+            assert!(examples.clone().count() >= 2, "{path} has fewer than two examples");
+            assert_eq!(text.lines().count(), 2 * examples.clone().count(), "{path}");
+            for example in examples {
                 let matches = whole::<commands::Command>().try_get_matches_from(words(example));
                 let matches = matches.unwrap_or_else(|error| panic!("{example}:\n{error}"));
                 let mut named = Vec::new();

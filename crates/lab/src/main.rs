@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod commands;
-mod examples;
 #[cfg(test)]
 mod golden;
 mod line;

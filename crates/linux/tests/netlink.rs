@@ -559,11 +559,7 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
         let link = wattline_linux::namespace::interface_index("a").unwrap();
         watch.has_changed();
         let changed = |watch: &mut Watch| {
-            let end = Instant::now() + PATIENCE;
-            while !watch.has_changed() {
-                assert!(Instant::now() < end, "no notification");
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            wattline_needs::until("no notification", || watch.has_changed());
         };
 
         // What concerns no forwarded packet is none.

@@ -13,9 +13,11 @@
 pub mod browser;
 mod program;
 mod stop;
+mod wait;
 
 pub use program::program;
 pub use stop::StopOnDrop;
+pub use wait::{Awaited, PATIENCE, until, until_or};
 
 use std::fmt::Display;
 use std::io::Write as _;

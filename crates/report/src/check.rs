@@ -1,10 +1,10 @@
 //! Comparison of a computed figure with a published one, and the verdict.
 
 use crate::table::number;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Result of a comparison with a published figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The computed figure is within the tolerance.
@@ -55,7 +55,7 @@ impl Verdict {
 }
 
 /// Basis of a comparison: whether it could have come out otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// A model or measurement whose inputs do not contain the published figure.
@@ -102,10 +102,11 @@ impl Basis {
 }
 
 /// Origin of a computed figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grounds {
     /// The packet simulator.
+    #[default]
     Simulated,
     /// Real packets through emulated cores.
     Emulated,
@@ -222,6 +223,13 @@ impl Check {
     #[must_use]
     pub fn on(mut self, grounds: Grounds) -> Self {
         self.grounds = grounds;
+        self
+    }
+
+    /// Names what the quantity is of.
+    #[must_use]
+    pub fn of(mut self, name: &str) -> Self {
+        self.quantity = format!("{name}: {}", self.quantity);
         self
     }
 

@@ -1,6 +1,6 @@
 //! The papers and their reproductions.
 
-use crate::step::{Context, Step};
+use crate::step::Step;
 use crate::{bolla, copi, liao, powersave, sohan};
 use serde::Serialize;
 
@@ -69,17 +69,6 @@ impl Paper {
             Self::Liao => liao::STEPS,
             Self::Sohan => sohan::STEPS,
             Self::Copi => copi::STEPS,
-        }
-    }
-
-    /// Verdicts on claims that no figure checks.
-    pub(crate) fn context(self) -> &'static [Context] {
-        match self {
-            Self::Powersave => powersave::CONTEXT,
-            Self::Bolla => bolla::CONTEXT,
-            Self::Liao => liao::CONTEXT,
-            Self::Sohan => sohan::CONTEXT,
-            Self::Copi => copi::CONTEXT,
         }
     }
 }

@@ -182,9 +182,8 @@ mod tests {
         rest
     }
 
-    /// Numbers that the source of a paper's figures repeats from `claims.csv`: in a check those of
-    /// its claims, in what a plot marks as printed any of the paper's, elsewhere those of three
-    /// digits and more. Zero, one and a hundred (for percent) are too common to tell.
+    /// Numbers that the source of a paper's figures repeats from `claims.csv`: in what a plot marks
+    /// as printed any of the paper's, elsewhere those of three digits and more. Zero, one and a hundred (for percent) are too common to tell.
     fn repeated(source: &str, printed: &[f64]) -> Vec<String> {
         let code = code(source);
         let among =
@@ -194,13 +193,6 @@ mod tests {
             let found = literals(&without_places(text)).into_iter();
             repeated.extend(found.filter(|(_, number)| among(all, *number)).map(|(word, _)| word));
         };
-        for start in ["near(", "within(", "above(", "below("].map(|name| format!("Check::{name}")) {
-            for (at, _) in code.match_indices(&start) {
-                let text = call(&code, at);
-                let of: Vec<f64> = ids(text).flat_map(numbers_of).copied().collect();
-                look(text, &of);
-            }
-        }
         for (at, _) in code.match_indices(".band(") {
             look(call(&code, at), printed);
         }
@@ -250,7 +242,6 @@ mod tests {
     fn repeated_number_is_found() {
         let printed = [115.0, 12.0, 0.782, 128.0, 256.0];
         for source in [
-            "Check::near(&[\"PS-028\"], \"idle (W)\", watts[0], 115.0, 0.5)",
             "chart.series(\"printed\", Mark::Published, [(0.5, 12.0)])",
             "chart.band(\"printed\", 0.0, 12.0)",
             "const RATIO: f64 = 115.0;",
@@ -260,7 +251,7 @@ mod tests {
             assert!(!repeated(source, &printed).is_empty(), "{source}");
         }
         for source in [
-            "Check::near(&[\"PS-028\"], \"115 W\", watts[12], printed(\"PS-028\"), 0.5) // 115",
+            "plan.check(\"115 W\", &[watts[12], printed(\"PS-028\")]) // 115",
             "let cores = 12; fn of() {} #[cfg(test)] const IDLE: f64 = 115.0;",
             "const SEED: u64 = 115;\nconst LIST: [u32; 3] = [64, 128, 256];",
         ] {

@@ -4,10 +4,6 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
-use wattline_report::{Basis, Verdict};
-
-/// Verdict on a claim that no figure checks: id of the claim, basis, verdict, reason.
-pub(crate) type Context = (&'static str, Option<Basis>, Verdict, &'static str);
 
 /// One step of a reproduction.
 pub(crate) struct Step {

@@ -1,6 +1,6 @@
 //! The command line of this program, alone and with what the laboratory adds.
 
-use crate::cli::{self, Cli, Examples};
+use crate::cli::{self, Cli};
 use crate::{commands, laboratory};
 use clap::{Command, CommandFactory};
 
@@ -9,14 +9,11 @@ use clap::{Command, CommandFactory};
 pub fn own() -> Command {
     let named = |(name, about)| Command::new(name).about(about);
     let line = Cli::<commands::Command>::command().subcommands(laboratory::COMMANDS.map(named));
-    cli::complete(line, &[], false)
+    cli::complete(line, "", false)
 }
 
 /// The commands of this program and these of the laboratory, with examples.
-pub fn with_laboratory(
-    commands: impl IntoIterator<Item = Command>,
-    examples: &[Examples],
-) -> Command {
+pub fn with_laboratory(commands: impl IntoIterator<Item = Command>, examples: &str) -> Command {
     let line = Cli::<commands::Command>::command();
     cli::complete(line.subcommands(commands), examples, true)
 }

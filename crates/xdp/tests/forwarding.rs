@@ -154,11 +154,9 @@ fn every_packet_reaches_the_sink_over_all_queues_and_the_table_moves_flows() {
                             assert_eq!(sent.unwrap(), 300);
                         }
                         sent_before += FLOWS;
-                        let deadline = Instant::now() + PATIENCE;
-                        while arrived.load(Ordering::Relaxed) < sent_before {
-                            assert!(Instant::now() < deadline, "packets were lost");
-                            std::thread::sleep(Duration::from_micros(100));
-                        }
+                        wattline_needs::until("packets were lost", || {
+                            arrived.load(Ordering::Relaxed) >= sent_before
+                        });
                     }
                 };
                 send();
@@ -391,11 +389,9 @@ fn a_killed_process_leaves_no_program_and_its_queues_can_be_used_again() {
     router
         .enter(|| {
             // The kernel takes links down a moment after the process is gone.
-            let deadline = Instant::now() + PATIENCE;
-            while router.ip("-d link show").unwrap().contains("xdp") {
-                assert!(Instant::now() < deadline, "the program is still there");
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            wattline_needs::until("the program is still there", || {
+                !router.ip("-d link show").unwrap().contains("xdp")
+            });
             let (again, programs) = (worker(0), programs());
             drop((again, programs));
         })

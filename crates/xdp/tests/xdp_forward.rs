@@ -4,8 +4,8 @@
 mod common;
 
 use common::{ROUTER_IN_MAC, ROUTER_OUT_MAC, SOURCE_MAC, Topology, index};
-use std::time::{Duration, Instant};
 use wattline_linux::xdp_features::{Transmits, XdpFeatures};
+use wattline_needs::until;
 use wattline_packet::checksum::Sum;
 use wattline_xdp::{
     Copies, CountingSink, LiveGenerator, Verdict, XdpForward, XdpModeChoice, XdpProgram,
@@ -13,8 +13,6 @@ use wattline_xdp::{
 
 const SLOT_IN: u32 = 0;
 const SLOT_OUT: u32 = 1;
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A router that forwards from `r0` to `r1` without any socket.
 struct Router {
@@ -72,15 +70,6 @@ fn frame() -> Vec<u8> {
     let mut frame = [&ROUTER_IN_MAC[..], &SOURCE_MAC, &[8, 0], &header].concat();
     frame.resize(60, 0);
     frame
-}
-
-/// Waits until `done`, for as long as anything may take.
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

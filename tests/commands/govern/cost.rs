@@ -1,6 +1,6 @@
 //! Processor time and memory that `wattline govern` takes itself.
 
-use super::running::{CPUS, Machine, until};
+use super::running::{CPUS, Machine};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use wattline_needs::until;
 
 /// Time that is measured.
 const TIME: Duration = Duration::from_secs(600);
@@ -66,7 +67,7 @@ impl Governor {
         let name = format!("pressure {}, latency {}", on(pressure), on(latency.is_some()));
         let (file, root) = (machine.path("govern.toml"), machine.root.path().to_owned());
         let child = start(&[&file, Path::new("--root"), &root], &machine.path("log"));
-        until("it governs", || machine.log().contains("watchdog process").then_some(()));
+        until("it governs", || machine.log().contains("watchdog process"));
         let most_share = MOST_SHARES[usize::from(latency.is_some())];
         Self { name, most_share, machine: Some(machine), child }
     }

@@ -7,7 +7,7 @@ mod waiting;
 
 use crate::copy::copy;
 use crate::metrics_page::{Role, agrees_with};
-use running::{CPUS, Machine, SAMPLED, until};
+use running::{CPUS, Machine, SAMPLED};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use wattline_daemon::socket::{Request, ask};
+use wattline_needs::until;
 
 #[test]
 fn power_follows_the_load_and_an_orderly_end_leaves_no_trace() {
@@ -27,16 +28,12 @@ fn power_follows_the_load_and_an_orderly_end_leaves_no_trace() {
     {
         assert!(log.contains(words), "{words}: {log}");
     }
-    until("both CPUs are slow", || {
-        [0, 1].iter().all(|cpu| machine.speed(*cpu) == "1600000").then_some(())
-    });
+    until("both CPUs are slow", || [0, 1].iter().all(|cpu| machine.speed(*cpu) == "1600000"));
     machine.busy_until("both CPUs are fast", || {
         [0, 1].iter().all(|cpu| machine.speed(*cpu) == "3300000")
     });
     machine.write("ethtool/eth9/statistics", "rx_queue_0_packets 7\nrx_queue_1_packets 40");
-    until("arrivals are counted by queue", || {
-        (machine.stats()["power"]["offered_packets"] == 42).then_some(())
-    });
+    until("arrivals are counted by queue", || machine.stats()["power"]["offered_packets"] == 42);
     let stats = machine.stats();
     assert_eq!(
         (&stats["govern"]["rule"], &stats["power"]["platform"]),
@@ -77,7 +74,7 @@ fn power_follows_the_load_and_an_orderly_end_leaves_no_trace() {
 fn stats_and_top_show_the_moderation_in_force_and_what_differs_from_the_profile() {
     let mut machine = Machine::new();
     machine.start("profile = \"max-save\"\nmoderation = \"50us\"\n");
-    until("the period is set", || (machine.value("ethtool/eth9/rx-usecs") == "50").then_some(()));
+    until("the period is set", || machine.value("ethtool/eth9/rx-usecs") == "50");
     let log = machine.log();
     assert!(log.contains("profile max-save, with moderation of the configuration"), "{log}");
     assert!(!log.contains("prefer to save"), "{log}");
@@ -108,17 +105,15 @@ fn a_sigkill_is_undone_by_the_watchdog_by_restore_or_by_the_next_start() {
         std::thread::sleep(Duration::from_millis(pause));
         machine.signal("-KILL");
         assert_eq!(machine.ended(), None);
-        until("the watchdog restores", || machine.is_as_before().then_some(()));
+        until("the watchdog restores", || machine.is_as_before());
         until("the journal is put away", || {
-            (!machine.path("var/lib/wattline/knobs.journal").exists()).then_some(())
+            !machine.path("var/lib/wattline/knobs.journal").exists()
         });
         assert!(machine.is_as_before(), "round {round}: {:?}", machine.differences());
     }
     let kill_both = |machine: &mut Machine| {
         machine.start(ALL);
-        until("moderation is set", || {
-            (machine.value("ethtool/eth9/rx-usecs") == "100").then_some(())
-        });
+        until("moderation is set", || machine.value("ethtool/eth9/rx-usecs") == "100");
         // The watchdog first: it would restore.
         let guard = machine.guard().to_string();
         assert!(Command::new("kill").args(["-KILL", &guard]).status().unwrap().success());
@@ -135,7 +130,7 @@ fn a_sigkill_is_undone_by_the_watchdog_by_restore_or_by_the_next_start() {
     kill_both(&mut machine);
     machine.start("knobs = []\n");
     machine.logs("restored from an earlier run");
-    until("all is as before", || machine.is_as_before().then_some(()));
+    until("all is as before", || machine.is_as_before());
     machine.signal("-INT");
     assert_eq!(machine.ended(), Some(0));
 }
@@ -155,16 +150,16 @@ fn a_latency_target_stands_above_what_could_be_saved() {
     let rule = |machine: &Machine| machine.stats()["govern"]["rule"].clone();
     // The rule is known before its writes are through: a thread of their own makes them.
     until("silence is noticed", || {
-        (rule(&machine) == "silent-source" && machine.speed(0) == "3300000").then_some(())
+        rule(&machine) == "silent-source" && machine.speed(0) == "3300000"
     });
     machine.logs("no source shows whether the latency target is kept");
     until("the policy decides", || {
         report("{\"latency_seconds\":[[0.0002,100]]}");
-        (rule(&machine) == "policy" && machine.speed(0) == "1600000").then_some(())
+        rule(&machine) == "policy" && machine.speed(0) == "1600000"
     });
     until("the target is missed", || {
         report("{\"latency_seconds\":[[0.004,100]]}");
-        (rule(&machine) == "latency-target" && machine.speed(1) == "3300000").then_some(())
+        rule(&machine) == "latency-target" && machine.speed(1) == "3300000"
     });
     let source = machine.stats()["govern"]["latency"][0].clone();
     assert!(source["latency_p99_seconds"].as_f64().is_some_and(|p99| p99 > 0.0039), "{source}");
@@ -172,7 +167,7 @@ fn a_latency_target_stands_above_what_could_be_saved() {
     until("silence is noticed again", || {
         report("{\"latency_seconds\":[[-1,5]]}");
         report("{\"latency_seconds\":[[0.0001,5]],\"time_unix_seconds\":99999999999}");
-        (rule(&machine) == "silent-source" && machine.speed(0) == "3300000").then_some(())
+        rule(&machine) == "silent-source" && machine.speed(0) == "3300000"
     });
     let metrics = machine.metrics();
     agrees_with(&metrics, Role::Governor, 18);
@@ -187,7 +182,7 @@ fn a_latency_target_stands_above_what_could_be_saved() {
     // A service without requests keeps every target.
     until("an empty report is a sign of life", || {
         report("{}");
-        (rule(&machine) == "policy" && machine.speed(0) == "1600000").then_some(())
+        rule(&machine) == "policy" && machine.speed(0) == "1600000"
     });
     machine.signal("-TERM");
     assert_eq!(machine.ended(), Some(0));
@@ -203,12 +198,12 @@ fn rising_cpu_pressure_leads_to_the_safe_point_and_is_explained() {
     };
     wait(&machine, 0);
     machine.start(SAMPLED);
-    until("CPU 0 is slow", || (machine.speed(0) == "1600000").then_some(()));
+    until("CPU 0 is slow", || machine.speed(0) == "1600000");
     let begun = Instant::now();
     until("the pressure is noticed", || {
         wait(&machine, u64::try_from(begun.elapsed().as_micros()).unwrap());
         let rule = machine.stats()["govern"]["rule"] == "cpu-pressure";
-        (rule && machine.speed(0) == "3300000").then_some(())
+        rule && machine.speed(0) == "3300000"
     });
     let mut explain = Command::new(wattline_needs::program());
     let explained = explain.args(["explain", "--socket"]).arg(machine.socket()).output().unwrap();
@@ -223,23 +218,23 @@ fn rising_cpu_pressure_leads_to_the_safe_point_and_is_explained() {
 fn a_reload_is_taken_whole_or_not_at_all() {
     let mut machine = Machine::new();
     machine.start(SAMPLED);
-    until("CPU 0 is slow", || (machine.speed(0) == "1600000").then_some(()));
+    until("CPU 0 is slow", || machine.speed(0) == "1600000");
     machine.configure("policy = \"queue-length\"\n");
     let refused = ask(&machine.socket(), Request::Reload).unwrap_err().to_string();
     assert!(refused.contains("queue-length") && refused.contains("use ondemand"), "{refused}");
     machine.configure("profil = \"latency\"\n");
     machine.signal("-HUP");
     until("both refusals are logged", || {
-        (machine.log().matches("the configuration stays as it was").count() == 2).then_some(())
+        machine.log().matches("the configuration stays as it was").count() == 2
     });
-    until("CPU 0 is slow again", || (machine.speed(0) == "1600000").then_some(()));
+    until("CPU 0 is slow again", || machine.speed(0) == "1600000");
     machine.configure(
         "policy = \"performance\"\nknobs = [\"frequency\", \"idle\"]\nidle_latency = \"1us\"\n",
     );
     machine.signal("-HUP");
-    until("CPU 0 is fast", || (machine.speed(0) == "3300000").then_some(()));
+    until("CPU 0 is fast", || machine.speed(0) == "3300000");
     until("deep sleep is forbidden", || {
-        (machine.value(&format!("{CPUS}/cpu1/cpuidle/state2/disable")) == "1").then_some(())
+        machine.value(&format!("{CPUS}/cpu1/cpuidle/state2/disable")) == "1"
     });
     let same = ask(&machine.socket(), Request::Reload).unwrap();
     assert_eq!(same["applied"], Value::Array(vec![]));
@@ -256,14 +251,13 @@ fn foreign_and_vanished_settings_are_reported_and_governing_goes_on() {
     machine.start(&format!("profile = \"max-save\"\n{SAMPLED}"));
     machine.logs("TuneD also sets");
     machine.logs("systemctl disable --now irqbalance");
-    until("moderation is set", || (machine.value("ethtool/eth9/rx-usecs") == "100").then_some(()));
+    until("moderation is set", || machine.value("ethtool/eth9/rx-usecs") == "100");
     // Somebody else takes a CPU's governor away.
     let policy = format!("{CPUS}/cpufreq/policy0/scaling_governor");
     machine.write(&policy, "ondemand");
     until("the foreign hand is told", || {
         let troubles = machine.stats()["power"]["host"]["troubles"].to_string();
-        (troubles.contains("another program has set it to") && troubles.contains("policy0"))
-            .then_some(())
+        troubles.contains("another program has set it to") && troubles.contains("policy0")
     });
     // CPU 1 goes, with its files, and comes back.
     let files = [format!("{CPUS}/cpufreq/policy1"), format!("{CPUS}/cpu1")];
@@ -278,7 +272,7 @@ fn foreign_and_vanished_settings_are_reported_and_governing_goes_on() {
         fs::rename(kept.join(number.to_string()), machine.path(file)).unwrap();
     }
     machine.write(&format!("{CPUS}/online"), "0-1");
-    until("CPU 1 is slow again", || (machine.speed(1) == "1600000").then_some(()));
+    until("CPU 1 is slow again", || machine.speed(1) == "1600000");
     machine.busy_until("CPU 1 is fast", || machine.speed(1) == "3300000");
     assert_eq!(machine.stats()["govern"]["restarts"], 0);
     // An interface comes and goes.
@@ -288,10 +282,10 @@ fn foreign_and_vanished_settings_are_reported_and_governing_goes_on() {
         let stats = machine.stats();
         (stats["ports"].as_array().map(Vec::len), stats["govern"]["restarts"].as_u64())
     };
-    until("the new interface is counted", || (ports(&machine) == (Some(2), Some(1))).then_some(()));
+    until("the new interface is counted", || ports(&machine) == (Some(2), Some(1)));
     machine.logs("eth8 has come");
     fs::remove_dir_all(machine.path("sys/class/net/eth8")).unwrap();
-    until("it is counted no more", || (ports(&machine) == (Some(1), Some(2))).then_some(()));
+    until("it is counted no more", || ports(&machine) == (Some(1), Some(2)));
     machine.signal("-TERM");
     assert_eq!(machine.ended(), Some(0), "{}", machine.log());
     // What somebody else has set stays, as what a CPU had when it went.

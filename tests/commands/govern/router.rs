@@ -1,7 +1,6 @@
 //! `wattline govern` on a router whose kernel forwards through a masquerade, in a namespace: cores follow
 //! the traffic by RPS.
 
-use super::running::until;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -15,6 +14,7 @@ use wattline_daemon::socket::{Request, ask};
 mod scene;
 
 use scene::Scene;
+use wattline_needs::until;
 
 const MASK: &str = "/sys/class/net/r0/queues/rx-0/rps_cpus";
 /// A sample at each poll, so that a test does not depend on the processor's speed.
@@ -96,7 +96,7 @@ impl Router {
             }
         });
         until(&format!("mask {mask} under {burst} packets\n{}", self.log()), || {
-            (self.mask() == mask).then_some(())
+            self.mask() == mask
         });
         over.store(true, Ordering::Relaxed);
         load.join().unwrap();
@@ -120,7 +120,7 @@ fn cores_follow_the_traffic_of_the_kernel_and_masks_are_restored_after_a_kill() 
     if router.log().contains("polls are not observed") {
         return wattline_needs::rights(router.log());
     }
-    until("one core", || (router.mask() == "1").then_some(()));
+    until("one core", || router.mask() == "1");
     for _ in 0..3 {
         router.load(200, "3");
         router.load(1, "1");
@@ -131,7 +131,7 @@ fn cores_follow_the_traffic_of_the_kernel_and_masks_are_restored_after_a_kill() 
         (writes.as_object()?.len() == 1 && writes["done"].as_u64()? >= 7).then_some(())
     });
     router.child.as_mut().unwrap().kill().unwrap();
-    until("the watchdog restores the mask", || (router.mask().is_empty()).then_some(()));
+    until("the watchdog restores the mask", || router.mask().is_empty());
 }
 
 #[test]

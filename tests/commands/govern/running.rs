@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wattline_daemon::socket::{Request, ask};
+use wattline_needs::until;
 
 pub const CPUS: &str = "sys/devices/system/cpu";
 /// A policy that sets the frequency itself, and follows the load within a tenth of a second.
@@ -96,9 +97,9 @@ impl Machine {
     }
 
     /// Keeps both CPUs busy until something is so.
-    pub fn busy_until(&self, what: &str, mut so: impl FnMut() -> bool) {
+    pub fn busy_until(&self, what: &str, so: impl FnMut() -> bool) {
         self.busy.store(true, Ordering::Relaxed);
-        until(what, || so().then_some(()));
+        until(what, so);
         self.busy.store(false, Ordering::Relaxed);
     }
 
@@ -193,7 +194,7 @@ impl Machine {
     }
 
     pub fn logs(&self, words: &str) {
-        until(words, || self.log().contains(words).then_some(()));
+        until(words, || self.log().contains(words));
     }
 
     pub fn stats(&self) -> Value {
@@ -244,17 +245,5 @@ impl Drop for Machine {
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-}
-
-/// Waits for something, with a limit.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }

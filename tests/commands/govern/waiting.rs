@@ -1,10 +1,11 @@
 //! A policy that cannot work on the machine any more: everything is given back, and the governor waits
 //! for the machine, or for a configuration, by which it can.
 
-use super::running::{CPUS, Machine, until};
+use super::running::{CPUS, Machine};
 use std::fs;
 use std::process::Command;
 use wattline_daemon::socket::{Request, ask};
+use wattline_needs::until;
 
 /// Tables of a machine of so many cores: the lowest frequency is fast enough for every load.
 fn tables(cores: usize) -> String {
@@ -57,9 +58,7 @@ fn a_governor_whose_tables_do_not_fit_a_changed_machine_waits_until_they_do() {
         file.display()
     );
     machine.start(&own);
-    until("both CPUs are slow", || {
-        [0, 1].iter().all(|cpu| machine.speed(*cpu) == "1600000").then_some(())
-    });
+    until("both CPUs are slow", || [0, 1].iter().all(|cpu| machine.speed(*cpu) == "1600000"));
     assert!(machine.metrics().contains("wattline_governing 1\n"), "{}", machine.metrics());
 
     bring(&machine, 2);
@@ -98,19 +97,15 @@ fn a_governor_whose_tables_do_not_fit_a_changed_machine_waits_until_they_do() {
     // The machine is as it was again, and so are its tables.
     fs::write(&file, tables(2)).unwrap();
     remove(&machine, 2);
-    until("it governs again", || waits(&machine).is_none().then_some(()));
-    until("both CPUs are slow again", || {
-        [0, 1].iter().all(|cpu| machine.speed(*cpu) == "1600000").then_some(())
-    });
+    until("it governs again", || waits(&machine).is_none());
+    until("both CPUs are slow again", || [0, 1].iter().all(|cpu| machine.speed(*cpu) == "1600000"));
     // It waits once more, and new tables end that without a change of the machine.
     bring(&machine, 2);
     until("it waits again", || waits(&machine));
     fs::write(&file, tables(3)).unwrap();
     let report = ask(&machine.socket(), Request::Reload).unwrap();
     assert_eq!(report["applied"][0], "[govern]", "{report}");
-    until("all three are slow", || {
-        [0, 1, 2].iter().all(|cpu| machine.speed(*cpu) == "1600000").then_some(())
-    });
+    until("all three are slow", || [0, 1, 2].iter().all(|cpu| machine.speed(*cpu) == "1600000"));
     // It ends in order while it waits, too.
     bring(&machine, 3);
     until("it waits for tables of four", || waits(&machine));

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::{Namespace, enter_thread};
 use wattline_linux::napi::{self, Napi};
+use wattline_needs::until;
 use wattline_testbed::command::{installed, program};
 use wattline_testbed::leftovers::can_build_namespaces;
 
@@ -126,7 +127,7 @@ impl Bench {
         let port = format!("sport = :{}", serves.port());
         until(&format!("{} listens", serves.program()), || {
             let sockets = server.run("ss", &["-Hltn", &port]).unwrap();
-            (!sockets.trim().is_empty()).then_some(())
+            !sockets.trim().is_empty()
         });
         Some(Self { serves, _server: running, server, client, folder, _alone: alone })
     }
@@ -210,18 +211,6 @@ pub fn within(namespace: &Namespace, program: &Command) -> Command {
     command.args(["netns", "exec", namespace.name(), "chrt", "-r", "5"]).arg(program.get_program());
     command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command
-}
-
-/// Waits until `so` returns a value, for half a minute at most.
-pub fn until<T>(what: &str, mut so: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = so() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(30), "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// nginx with one process and a page.

@@ -1,11 +1,12 @@
 //! `wattline govern` with policy copi on tables of a real server without watts: the 95th percentile
 //! stays within the target, and the card is left to wait as long as the target allows.
 
-use super::bench::{Bench, INTERFACE, Running, until, within};
+use super::bench::{Bench, INTERFACE, Running, within};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use wattline_needs::until;
 use wattline_server::tables::ProfileTables;
 use wattline_units::Span;
 

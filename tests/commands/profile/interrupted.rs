@@ -1,6 +1,6 @@
 //! `wattline profile` of a recorded machine, killed by SIGKILL at scattered moments.
 
-use crate::govern::running::{Machine, until};
+use crate::govern::running::Machine;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use wattline_needs::until;
 
 /// Kills at least; more where this machine is slow.
 const KILLS: u64 = 6;
@@ -107,7 +108,7 @@ fn a_profile_that_is_killed_restores_the_machine_and_goes_on() {
         // Not before there is something to restore.
         until("the machine is changed", || {
             assert_eq!(child.try_wait().unwrap(), None, "round {kill}: {}", machine.log());
-            machine.path(JOURNAL).exists().then_some(())
+            machine.path(JOURNAL).exists()
         });
         let scattered = (kill + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         std::thread::sleep(LATEST.mul_f64(scattered as f64 / f64::from(u32::MAX)));
@@ -121,7 +122,7 @@ fn a_profile_that_is_killed_restores_the_machine_and_goes_on() {
         child.kill().unwrap();
         child.wait().unwrap();
         // Between two points the machine is given back for a moment: then there is no watchdog.
-        until("the watchdog ends", || (!watchdog.is_some_and(runs)).then_some(()));
+        until("the watchdog ends", || !watchdog.is_some_and(runs));
         if machine.path(JOURNAL).exists() {
             left += u32::from(!machine.is_as_before());
         } else {

@@ -6,6 +6,7 @@ mod bench;
 mod governed;
 mod interrupted;
 
+use crate::program::document;
 use bench::{Bench, Server};
 use serde_json::Value;
 use std::process::Output;
@@ -49,9 +50,8 @@ fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
     }
     let begun = Instant::now();
     let output = run(&bench, &["--without-power"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let first = begun.elapsed();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = document(&output);
     let points = bench.points();
     assert_eq!(report["points"], points.len(), "{report:#}");
     assert_eq!(points.len(), 2 + 2 * 3);
@@ -188,8 +188,7 @@ fn without_a_meter_a_model_of_the_server_reckons_watts_and_is_named() {
     let output = run(&bench, &["--server", "nobody"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("nobody"), "{output:?}");
     let output = run(&bench, &model);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = document(&output);
     let source = report["power_source"].as_str().unwrap_or_default();
     if !source.starts_with("modelled") {
         return wattline_needs::skip(

@@ -4,9 +4,11 @@ use super::known::arbitrary;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
+use crate::planned;
 use crate::printed::printed;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Basis, Check, Grounds, Table};
+use wattline_report::{Check, Table};
 use wattline_server::bolla::equations::{idle_probability, mean_power};
 use wattline_server::bolla::{BollaModel, CoreLoad};
 use wattline_units::{PacketsPerSecond, Span, Watts};
@@ -44,8 +46,8 @@ pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     .series("two Opteron cores, gamma 1.5", Mark::Line, line(&opteron, 2))
     .series("two Xeon cores, gamma 2.0", Mark::Line, line(&xeon, 2))
     .series("printed", Mark::Published, GAINS.map(|id| (2.5, printed(id) / 100.0)));
-    let mut checks = one_core(&opteron);
-    checks.extend(several_cores(&opteron, &xeon));
+    let mut checks = one_core(&opteron)?;
+    checks.extend(several_cores(&opteron, &xeon)?);
     Ok(vec![Figure {
         id: "equations",
         title: "Equations 1 to 10 and gamma".into(),
@@ -54,14 +56,12 @@ pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
             .into(),
         table,
         plots: vec![chart.svg()],
-        checks: checks
-            .into_iter()
-            .map(|check| check.on(Grounds::Equation).basis(Basis::Rule))
-            .collect(),
+        checks,
     }])
 }
 
-fn one_core(model: &BollaModel) -> Vec<Check> {
+fn one_core(model: &BollaModel) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Bolla)?;
     // Power of the machine without its cores, which the equations leave out, must count once.
     let base = Watts(5.0);
     let model = &BollaModel { base, ..model.clone() };
@@ -83,62 +83,26 @@ fn one_core(model: &BollaModel) -> Vec<Check> {
     let most = model.core_throughput(&point, point.max_rate * 2.0) == point.max_rate;
     let same = model.even_power(1, 1, point.max_rate * 0.4).0;
     let single = model.core_power(&point, point.max_rate * 0.4).0;
-    vec![
-        Check::holds(
-            &["BO-011", "BO-012"],
-            "equations 1 and 2 at p_idle = 0 and 1",
-            limits,
-            "Φ_active, Φ_idle",
-            "the limits",
-        ),
-        Check::holds(
-            &["BO-013"],
-            "equation 3 at loads of 0, 1/2, 1 and 3/2 of capacity",
-            clamped == [1.0, 0.5, 0.0, 0.0],
-            format!("{clamped:?}"),
-            "1 - l/C",
-        ),
-        Check::near(
-            &["BO-071"],
-            "equation 5 at rate 0 (W)",
-            (model.core_power(&point, PacketsPerSecond(0.0)) - base).0,
-            point.idle.0,
-            1e-9,
-        ),
-        Check::near(
-            &["BO-071"],
-            "equation 5 at the maximum, over Φ_active",
-            (model.core_power(&point, point.max_rate) - base) / point.active,
-            1.0,
-            0.003,
-        )
-        .note("chi(1) = 1.002087 lifts the part above Φ_idle by 0.2 %"),
-        Check::holds(&["BO-072"], "equation 6 beyond the maximum", most, "r_max", "min(l, r_max)"),
-        Check::near(
-            &["BO-073", "BO-074"],
-            "equation 7 against equations 2 and 8, mean power of a trace (W)",
-            by_integral,
-            by_probability,
-            1e-9,
-        ),
-        Check::near(
-            &["BO-073"],
-            "equation 7 against the sum over the parts of that trace (W)",
-            by_integral,
-            by_parts,
-            1e-9,
-        ),
-        Check::near(
-            &["BO-080"],
-            "equation 9 with one core against equation 5 (W)",
-            same,
-            single,
-            1e-9,
-        ),
-    ]
+    Ok(vec![
+        plan.holds("equations-1-2", limits, "Φ_active, Φ_idle")?,
+        plan.holds("equation-3-loads", clamped == [1.0, 0.5, 0.0, 0.0], format!("{clamped:?}"))?,
+        plan.check(
+            "equation-5-idle",
+            &[(model.core_power(&point, PacketsPerSecond(0.0)) - base).0, point.idle.0],
+        )?,
+        plan.check(
+            "equation-5-maximum",
+            &[(model.core_power(&point, point.max_rate) - base) / point.active],
+        )?,
+        plan.holds("equation-6-beyond", most, "r_max")?,
+        plan.check("equation-7", &[by_integral, by_probability])?,
+        plan.check("equation-7-parts", &[by_integral, by_parts])?,
+        plan.check("equation-9-with", &[same, single])?,
+    ])
 }
 
-fn several_cores(opteron: &BollaModel, xeon: &BollaModel) -> Vec<Check> {
+fn several_cores(opteron: &BollaModel, xeon: &BollaModel) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Bolla)?;
     let point = opteron.frequencies[1];
     let gain = |model: &BollaModel| model.even_capacity(2, 1).0 / point.max_rate.0;
     let saturated = |model: &BollaModel| {
@@ -152,54 +116,19 @@ fn several_cores(opteron: &BollaModel, xeon: &BollaModel) -> Vec<Check> {
         ])
         .0;
     let full = opteron.even_power(2, 1, opteron.even_capacity(2, 1)).0;
-    vec![
-        Check::near(
-            &["BO-077"],
-            "throughput of two Opteron cores over one (%)",
-            100.0 * gain(opteron),
-            printed("BO-077"),
-            1e-9,
-        )
-        .basis(Basis::Data),
-        Check::near(
-            &["BO-078"],
-            "throughput of two Xeon cores over one (%)",
-            100.0 * gain(xeon),
-            printed("BO-078"),
-            1e-9,
-        )
-        .basis(Basis::Data),
-        Check::holds(
-            &["BO-079"],
-            "gamma(1) = 1 and 1 ≤ gamma(n) ≤ n",
+    Ok(vec![
+        plan.check("throughput-two-opteron", &[100.0 * gain(opteron)])?,
+        plan.check("throughput-two-xeon", &[100.0 * gain(xeon)])?,
+        plan.holds(
+            "gamma",
             opteron.gamma(1) == 1.0 && (1.0..=2.0).contains(&opteron.gamma(2)),
             format!("{}, {}", opteron.gamma(1), opteron.gamma(2)),
-            "measured for each platform",
-        )
-        .note(
-            "the paper calls it a constant of the platform; ours is one for each number of cores",
-        ),
-        Check::near(
-            &["BO-080"],
-            "equation 9 at full load over the cores' Φ_active",
-            full / (2.0 * point.active.0),
-            1.0,
-            0.003,
-        )
-        .note("the \"+\" before the break and the \"-\" after it are one minus"),
-        Check::near(
-            &["BO-081", "BO-082"],
-            "equation 10, both cores saturated, over gamma r_max",
-            saturated(opteron) / (opteron.gamma(2) * point.max_rate.0),
-            1.0,
-            1e-12,
-        ),
-        Check::near(
-            &["BO-083"],
-            "rate at which one of two Opteron cores saturates, over r_max",
-            alone / point.max_rate.0,
-            0.75,
-            1e-12,
-        ),
-    ]
+        )?,
+        plan.check("equation-9-full", &[full / (2.0 * point.active.0)])?,
+        plan.check(
+            "equation-10-both",
+            &[saturated(opteron) / (opteron.gamma(2) * point.max_rate.0)],
+        )?,
+        plan.check("one-core-saturates", &[alone / point.max_rate.0])?,
+    ])
 }

@@ -3,9 +3,11 @@
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use crate::printed::{numbers_of, printed, printed_at, text_of};
+use crate::paper::Paper;
+use crate::planned;
+use crate::printed::{numbers_of, printed_at, text_of};
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Basis, Check, Grounds, Table};
+use wattline_report::{Check, Table};
 use wattline_server::bolla::{Chi, PRINTED_COEFFICIENTS};
 
 const STEPS: usize = 200;
@@ -38,7 +40,7 @@ pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
             .into(),
         table,
         plots: vec![chart.svg()],
-        checks: checks(&printed, &corrected),
+        checks: checks(&printed, &corrected)?,
     }])
 }
 
@@ -47,7 +49,8 @@ fn listed() -> impl Iterator<Item = (f64, f64)> {
     numbers_of("BO-068").chunks_exact(2).map(|pair| (pair[0], pair[1]))
 }
 
-fn checks(chi: &Chi, corrected: &Chi) -> Vec<Check> {
+fn checks(chi: &Chi, corrected: &Chi) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Bolla)?;
     let error = listed().map(|(t, listed)| (chi.value(t) - listed).abs()).fold(0.0, f64::max);
     let (top, bottom) = turning_points(chi);
     let difference = chi.correction_difference();
@@ -59,42 +62,29 @@ fn checks(chi: &Chi, corrected: &Chi) -> Vec<Check> {
         .and_then(|rest| rest.split(';').next()?.parse().ok())
         .unwrap_or(f64::NAN);
     let mut checks = vec![
-        Check::below(&["BO-057", "BO-068"], "largest error at 21 listed points", error, 1e-4),
-        Check::near(&["BO-066"], "chi(1)", most, printed("BO-066"), 5e-7)
-            .note("0.2 % above full power; the corrected form ends at 1"),
-        Check::near(&["BO-067"], "dip of chi", top.1 - bottom.1, printed_at("BO-067", 4), 5e-5)
-            .note(format!(
-                "from {:.5} at {:.4} to {:.5} at {:.4}; the corrected form stays level there and \
+        plan.check("largest-error-21", &[error])?,
+        plan.check("chi-1", &[most])?,
+        plan.check("dip-chi", &[top.1 - bottom.1])?.note(format!(
+            "from {:.5} at {:.4} to {:.5} at {:.4}; the corrected form stays level there and \
              differs from the printed one by at most {:.4}",
-                top.1, top.0, bottom.1, bottom.0, difference.largest
-            )),
-        Check::near(&["BO-069"], "mean of chi over [0, 1]", mean(chi), mean_printed, 1e-4)
-            .note("below the diagonal under t = 0.047: less active time than work, an artefact"),
-        Check::near(
-            &["BO-070"],
-            "chi beyond 1, its argument held there, over chi(1)",
-            chi.value(printed_at("BO-070", 4)) / most,
-            1.0,
-            1e-9,
-        )
-        .note("the bare polynomial diverges; equation 6 keeps the load below 1"),
-        Check::holds(
-            &["BO-067"],
-            "the corrected form never falls",
+            top.1, top.0, bottom.1, bottom.0, difference.largest
+        )),
+        plan.check("mean-chi", &[mean(chi), mean_printed])?,
+        plan.check("chi-beyond-1", &[chi.value(printed_at("BO-070", 4)) / most])?,
+        plan.holds(
+            "corrected-form-never",
             (0..10_000).all(|i| {
                 corrected.value(f64::from(i) / 1e4) <= corrected.value(f64::from(i + 1) / 1e4)
             }),
             "rises or stays level at 10,000 steps",
-            "no statement",
-        ),
+        )?,
     ];
     const IDS: [&str; 8] =
         ["BO-058", "BO-059", "BO-060", "BO-061", "BO-062", "BO-063", "BO-064", "BO-065"];
     for (index, (id, ours)) in IDS.into_iter().zip(PRINTED_COEFFICIENTS).enumerate() {
-        let check = Check::near(&[id], &format!("a{index}"), ours, printed(id), 0.0);
-        checks.push(check.basis(Basis::Data));
+        checks.push(plan.each("coefficients", id, &format!("a{index}"), ours)?);
     }
-    checks.into_iter().map(|check| check.on(Grounds::Equation).basis(Basis::Arithmetic)).collect()
+    Ok(checks)
 }
 
 /// The local maximum and the next minimum, each as (t, chi).

@@ -4,14 +4,17 @@ use super::known::xeon_max_pps;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
+use crate::planned::{self, Plan};
 use crate::printed::{printed, text_of};
 use std::collections::BTreeSet;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Basis, Check, Grounds, Table};
+use wattline_report::{Check, Table};
 use wattline_server::bolla::Chi;
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    Ok(vec![platforms(inputs)?, throughput(), power(), idle()])
+    let plan = planned::of(Paper::Bolla)?;
+    Ok(vec![platforms(plan, inputs)?, throughput(plan)?, power(plan)?, idle(plan)?])
 }
 
 /// Name, and the claims about processor, clock and memory.
@@ -46,7 +49,7 @@ fn lacking(claim: &str, file: &str) -> Vec<String> {
     wanted.difference(&file).cloned().collect()
 }
 
-fn platforms(inputs: &Inputs) -> Result<Figure, ReproduceError> {
+fn platforms(plan: &'static Plan, inputs: &Inputs) -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "platform",
         "cpu",
@@ -79,20 +82,14 @@ fn platforms(inputs: &Inputs) -> Result<Figure, ReproduceError> {
             .join("; ");
         for (claim, file) in [(claims[0], text(&platform.cpu)), (claims[2], hierarchy)] {
             let lacking = lacking(claim, &file);
-            let what = format!("{name}: designations as printed");
             let holds = lacking.is_empty() && !file.is_empty();
-            checks.push(
-                Check::holds(&[claim], &what, holds, file, &text_of(claim))
-                    .note(lacking.join(", ")),
-            );
+            let check = plan.holds("designations", holds, file)?.of(name).note(lacking.join(", "));
+            checks.push(Check { claims: vec![claim], published: text_of(claim), ..check });
         }
-        let what = format!("{name}: clock (GHz)");
-        checks.push(Check::near(&[claims[1]], &what, ours, printed(claims[1]), 0.0));
+        checks.push(plan.each("clock", claims[1], name, ours)?);
     }
     let count = PLATFORMS.len() as f64;
-    checks.push(Check::near(&["BO-019"], "number of platforms", count, printed("BO-019"), 0.0));
-    let checks =
-        checks.into_iter().map(|check| check.on(Grounds::Parameter).basis(Basis::Data)).collect();
+    checks.push(plan.check("number-platforms", &[count])?);
     Ok(Figure {
         id: "fig1-2",
         title: "Figures 1 and 2: the seven platforms".into(),
@@ -111,7 +108,7 @@ fn rates() -> impl Iterator<Item = f64> {
     (0..=60).map(|i| f64::from(i) * 20_000.0)
 }
 
-fn throughput() -> Figure {
+fn throughput(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     let mut table = Table::new(["offered_pps", "throughput_pps"]);
     for load in rates() {
         table.numbers([load, load.min(xeon_max_pps())]);
@@ -128,7 +125,7 @@ fn throughput() -> Figure {
     )
     .series("printed", Mark::Published, [(printed("BO-053"), printed("BO-053"))]);
     let most = rates().map(|load| load.min(xeon_max_pps())).fold(0.0, f64::max);
-    Figure {
+    Ok(Figure {
         id: "fig3",
         title: "Figure 3: throughput over offered load".into(),
         about: "The curves of the lower frequencies are lost with the figure; section IV.B prints \
@@ -136,22 +133,11 @@ fn throughput() -> Figure {
             .into(),
         table,
         plots: vec![chart.svg()],
-        checks: vec![
-            Check::near(
-                &["BO-053"],
-                "maximum of one Xeon core at 3 GHz (kpps)",
-                most / 1e3,
-                printed("BO-053"),
-                0.0,
-            )
-            .on(Grounds::Parameter)
-            .note("2885 cycles per packet; a figure of the paper put into equation 6")
-            .basis(Basis::Data),
-        ],
-    }
+        checks: vec![plan.check("maximum-one-xeon", &[most / 1e3])?],
+    })
 }
 
-fn power() -> Figure {
+fn power(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     let (chi, corrected) = (Chi::printed(), Chi::printed().corrected());
     let load = |rate: f64| rate / xeon_max_pps();
     let mut table = Table::new(["throughput_pps", "relative_power", "relative_power_corrected"]);
@@ -176,7 +162,7 @@ fn power() -> Figure {
         Mark::Published,
         [(printed("BO-052"), 1.0)],
     );
-    Figure {
+    Ok(Figure {
         id: "fig5",
         title: "Figure 5: power over throughput".into(),
         about: "The watts are lost with the figure; between idle and active power the shape is \
@@ -184,22 +170,15 @@ fn power() -> Figure {
             .into(),
         table,
         plots: vec![chart.svg()],
-        checks: vec![
-            Check::holds(
-                &["BO-050", "BO-075"],
-                "not linear, one shape for all frequencies",
-                (chi.value(0.5) - 0.5).abs() > 0.05,
-                format!("chi(1/2) = {:.4}", chi.value(0.5)),
-                "a non-linear profile, alike for all frequencies",
-            )
-            .on(Grounds::Equation)
-            .note("the likeness of the measured curves is unknown: the samples are lost")
-            .basis(Basis::Arithmetic),
-        ],
-    }
+        checks: vec![plan.holds(
+            "not-linear-one",
+            (chi.value(0.5) - 0.5).abs() > 0.05,
+            format!("chi(1/2) = {:.4}", chi.value(0.5)),
+        )?],
+    })
 }
 
-fn idle() -> Figure {
+fn idle(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     let chi = Chi::printed();
     let idle = |rate: f64| 1.0 - chi.value(rate / xeon_max_pps());
     let left = idle(1e3 * printed("BO-052"));
@@ -215,7 +194,7 @@ fn idle() -> Figure {
     )
     .series("equation 8, chi as printed", Mark::Line, rates().map(|rate| (rate / 1e3, idle(rate))))
     .series("text: near zero at 700 kpps", Mark::Published, [(printed("BO-052"), 0.0)]);
-    Figure {
+    Ok(Figure {
         id: "fig6",
         title: "Figure 6: idle time".into(),
         about: "Counts of interrupts are lost with the figure. The text's point and the printed \
@@ -224,9 +203,7 @@ fn idle() -> Figure {
         table,
         plots: vec![chart.svg()],
         checks: vec![
-            Check::below(&["BO-052", "BO-054"], "idle time at the printed rate", left, 0.05)
-                .on(Grounds::Equation)
-                .basis(Basis::Arithmetic)
+            plan.check("idle-time-printed", &[left])?
                 .note(format!(
                     "chi is {:.3} there with the printed coefficients, which leaves {:.0} % of the time idle; \
                      the text, about the measurement, says that none is left. The polynomial is fitted to all \
@@ -235,5 +212,5 @@ fn idle() -> Figure {
                     100.0 * left
                 )),
         ],
-    }
+    })
 }

@@ -4,8 +4,10 @@
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
+use crate::planned;
 use wattline_policies::POLICIES;
-use wattline_report::{Basis, Check, Table};
+use wattline_report::Table;
 use wattline_server::{Application, ServerModel};
 use wattline_sim::{Report, Setting, run, sweep};
 use wattline_traffic::source::{Content, Poisson, Rate};
@@ -14,10 +16,6 @@ use wattline_units::{Hertz, Span};
 
 const SEED: u64 = 2011;
 const BYTES: u16 = 64;
-/// Least share of the variance of rates that a straight line over watts explains.
-const STRAIGHT: f64 = 0.95;
-/// Most load of a core above the mean, relative to it, that counts as equal.
-const EQUAL: f64 = 0.05;
 /// Offered load beyond the capacity of all operating points of one core.
 const OVERLOAD: f64 = 4e6;
 /// Shares of a core's capacity at which interrupts are counted.
@@ -77,47 +75,17 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         loaded.iter().map(|run| run.interrupts_per_packet.unwrap_or(f64::NAN)).collect();
     let falls = |all: &[f64]| all.windows(2).all(|pair| pair[1] < pair[0]);
     let busiest = spread.iter().map(busiest).fold(0.0, f64::max);
-    let lost = "the paper's figure is lost; this is PowerSave's server, not one of its platforms";
+    let plan = planned::of(Paper::Bolla)?;
     let checks = vec![
-        Check::above(
-            &["BO-045"],
-            "straight line of rate over power, saturated, by frequency and by cores, lesser R²",
-            straight[0].min(straight[1]),
-            STRAIGHT,
-        )
-        .fitted(lost),
-        Check::holds(
-            &["BO-048"],
-            "a core's highest rate over frequency",
+        plan.check("straight-line-rate", &[straight[0].min(straight[1])])?,
+        plan.holds(
+            "core-highest-rate",
             concave,
             format!("gains of {} Mpps per GHz", ends(&gains)),
-            "rises, by less and less",
-        )
-        .fitted(lost),
-        Check::holds(
-            &["BO-049"],
-            "longest latency of a saturated core, ring unchanged, over frequency (µs)",
-            falls(&longest),
-            ends(&longest),
-            "falls",
-        )
-        .fitted(lost),
-        Check::holds(
-            &["BO-055"],
-            "interrupts per packet of an interrupt-driven core, 10 to 90 % of its capacity",
-            falls(&interrupts),
-            ends(&interrupts),
-            "fall with the load",
-        )
-        .basis(Basis::Rule)
-        .note(lost),
-        Check::below(
-            &["BO-008"],
-            "load of the busiest of 2 to 12 cores above their mean, uniform flows, relative",
-            busiest - 1.0,
-            EQUAL,
-        )
-        .basis(Basis::Rule),
+        )?,
+        plan.holds("longest-latency-saturated", falls(&longest), ends(&longest))?,
+        plan.holds("interrupts-per-packet", falls(&interrupts), ends(&interrupts))?,
+        plan.check("load-busiest-2", &[busiest - 1.0])?,
     ];
     Ok(vec![Figure {
         id: "simulated",

@@ -4,11 +4,13 @@ use super::known::arbitrary;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
+use crate::planned;
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution as _, Normal};
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Basis, Check, Grounds, Table};
+use wattline_report::{Check, Table};
 use wattline_server::bolla::BollaModel;
 use wattline_study::fit::{Fit, FitOptions, Row, fit};
 use wattline_study::optimise::{cheapest, choices};
@@ -97,13 +99,14 @@ fn measurements(truth: &BollaModel) -> Result<Vec<Row>, ReproduceError> {
 }
 
 fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Bolla)?;
     let held_out = fit.held_out.as_ref();
     let largest = held_out.map_or(f64::NAN, |error| error.largest);
     let mean = held_out.map_or(f64::NAN, |error| error.mean);
     let mut checks =
-        vec![Check::below(&[], "mean held-out error of predicted power", mean, 0.03).note(
-            format!("largest {largest:.3}, with {NOISE} of noise in what it is held against"),
-        )];
+        vec![plan.check("mean-held-out", &[mean])?.note(format!(
+            "largest {largest:.3}, with {NOISE} of noise in what it is held against"
+        ))];
     for (found, known) in fit.frequencies.iter().zip(&truth.frequencies) {
         let at = format!("{} GHz", known.frequency.gigahertz());
         let inside = |quantity: &str, estimate: &wattline_study::fit::Estimate, value: f64| {
@@ -111,15 +114,16 @@ fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
                 (Some(low), Some(high)) => format!("{:.3} ({low:.3} to {high:.3})", estimate.value),
                 _ => format!("{:.3}", estimate.value),
             };
-            let name = format!("fitted {quantity} at {at} holds the true one");
-            Check::holds(&["BO-075"], &name, estimate.contains(value), ours, &format!("{value}"))
+            let check = plan.holds("fitted-parameter", estimate.contains(value), ours)?;
+            let check = check.of(&format!("{quantity} at {at}"));
+            Ok::<_, ReproduceError>(Check { published: value.to_string(), ..check })
         };
-        checks.push(inside("Φ_idle (W)", &found.idle_watts, known.idle.0));
+        checks.push(inside("Φ_idle (W)", &found.idle_watts, known.idle.0)?);
         checks.push(inside(
             "Φ_active (W)",
             &found.active_watts,
             truth.core_power(known, known.max_rate).0,
-        ));
+        )?);
     }
     // The optimiser must find the same point as an exhaustive search, at any rate.
     let capacity = truth.even_capacity(2, 1).0;
@@ -135,12 +139,6 @@ fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
             .map_err(|error| ReproduceError::Model(error.to_string()))?;
         equal &= found.power.0 == best && found.capacity >= rate;
     }
-    checks.push(Check::holds(
-        &["BO-085"],
-        "cheapest frequency and number of cores, against trying all",
-        equal,
-        "equal at 201 rates",
-        "future work",
-    ));
-    Ok(checks.into_iter().map(|check| check.on(Grounds::Equation).basis(Basis::Rule)).collect())
+    checks.push(plan.holds("cheapest-frequency-number", equal, "equal at 201 rates")?);
+    Ok(checks)
 }

@@ -4,6 +4,7 @@ use super::runs::{Case, LOADS, POLICIES, cases};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use crate::printed::printed_at;
 use wattline_report::plot::{Axis, BarSeries, Bars};
@@ -45,7 +46,7 @@ impl Both {
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::copi()?;
+    let plan = planned::of(Paper::Copi)?;
     let both = Both {
         memcached: cases(inputs, Workload::Memcached)?,
         nginx: cases(inputs, Workload::Nginx)?,

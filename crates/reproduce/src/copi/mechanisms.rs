@@ -6,6 +6,7 @@ use super::runs::{Case, LOADS, Mechanisms, cases_with};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use wattline_report::{Table, Verdict};
 use wattline_traffic::requests::Workload;
@@ -45,7 +46,7 @@ fn mechanisms() -> [(&'static str, Mechanisms); 8] {
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::copi()?;
+    let plan = planned::of(Paper::Copi)?;
     let mut table = Table::new([
         "mechanism",
         "workload",

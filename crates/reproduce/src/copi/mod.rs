@@ -5,7 +5,6 @@
 //! Figures 6 to 11 come from seeds on which nothing was fitted.
 
 mod compare;
-mod context;
 mod defaults;
 mod idle_states;
 mod mechanisms;
@@ -17,8 +16,6 @@ mod tables;
 mod traces;
 
 use crate::step::Step;
-
-pub(super) use context::CONTEXT;
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("copi: settings and rules", &["settings"], settings::figures),
@@ -35,26 +32,9 @@ pub(super) const STEPS: &[Step] = &[
 
 #[cfg(test)]
 mod tests {
-    use crate::claims;
     use crate::paper::Paper;
     use crate::planned;
-    use std::collections::BTreeSet;
     use wattline_traffic::requests::Workload;
-
-    /// Every claim has a planned check, one in the sources or an entry in the context. The whole
-    /// reproduction would take too long for a test.
-    #[test]
-    fn no_claim_of_copi_is_forgotten() {
-        let mut answered: BTreeSet<String> =
-            planned::copi().unwrap().checks.iter().flat_map(|c| c.claims.clone()).collect();
-        answered.extend(super::CONTEXT.iter().map(|(id, ..)| (*id).to_owned()));
-        for claim in claims::claims_of(Paper::Copi).unwrap() {
-            let named = [include_str!("settings.rs"), include_str!("traces.rs")]
-                .iter()
-                .any(|source| source.contains(&format!("&[\"{}\"]", claim.id)));
-            assert!(named || answered.contains(&claim.id), "{}", claim.id);
-        }
-    }
 
     #[test]
     fn every_planned_check_is_made_somewhere() {
@@ -72,7 +52,7 @@ mod tests {
             .flat_map(|workload| ["low", "medium", "high"].map(|load| (workload, load)))
             .flat_map(|(workload, load)| super::compare::saving_ids(workload, load))
             .collect();
-        for check in &planned::copi().unwrap().checks {
+        for check in &planned::of(Paper::Copi).unwrap().checks {
             let named = code.contains(&format!("\"{}\"", check.id));
             assert!(named || savings.contains(&check.id), "{}", check.id);
         }

@@ -4,6 +4,7 @@ use super::runs::{LOADS, PROFILE_SEED, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use crate::printed::printed_pair;
 use wattline_policies::POLICIES;
@@ -113,7 +114,7 @@ pub(super) fn figures_for(
     inputs: &Inputs,
     server: &RequestServer,
 ) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::copi()?;
+    let plan = planned::of(Paper::Copi)?;
     let loads = loads(inputs, server)?;
     Ok(vec![latency(plan, &loads)?, energy(plan, &loads)?])
 }

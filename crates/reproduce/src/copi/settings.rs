@@ -5,8 +5,9 @@ use crate::claim;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned;
-use crate::printed::{numbers_of, printed, printed_pair};
+use crate::printed::{numbers_of, printed};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use std::collections::BTreeSet;
@@ -17,13 +18,13 @@ use wattline_policy::{
     BuildContext, CoreView, FrequencyDomain, Observation, OperatingPoint, Platform, QueueView,
     Trigger, build,
 };
-use wattline_report::{Basis, Check, Grounds, Table};
+use wattline_report::{Check, Grounds, Table};
 use wattline_sim::requests::request_platform;
 use wattline_traffic::requests::Workload;
 use wattline_units::{Span, Time};
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::copi()?;
+    let plan = planned::of(Paper::Copi)?;
     let server = server(inputs)?;
     let lacks = || ReproduceError::Model("xeon-silver-4108 has no [nic.moderation]".into());
     let card = server.nic.moderation.ok_or_else(lacks)?;
@@ -77,41 +78,11 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         plan.holds("presets", close(&presets, &loads), format!("{presets:?} requests per second"))?,
         plan.holds("periods", defaults == ["100ms", "10ms"], defaults.join(" and "))?,
         plan.check("combined", &[combined])?,
-        Check::near(
-            &["CP-020"],
-            "cores of the server's file",
-            server.processor.cores() as f64,
-            printed("CP-020"),
-            0.0,
-        )
-        .basis(Basis::Data),
-        Check::near(
-            &["CP-029"],
-            "energy by the package's counter over that drawn, as the counter wraps around",
-            counted_energy()?,
-            1.0,
-            1e-9,
-        )
-        .basis(Basis::Rule)
-        .note("the simulated energy has the package's scope too, but is modelled"),
-        Check::near(
-            &["CP-033"],
-            "periods of the sweep that the card tells apart, of its values",
-            kept.len() as f64 / sweep.len() as f64,
-            1.0,
-            0.0,
-        )
-        .basis(Basis::Rule)
-        .note(format!("{} values, every {} from the first", sweep.len(), printed("CP-033"))),
-        Check::within(
-            &["CP-050"],
-            "V/F states of the paper's own processor",
-            states.len() as f64,
-            printed_pair("CP-050"),
-            0.0,
-        )
-        .basis(Basis::Arithmetic)
-        .note("one processor of those that the remark is about"),
+        plan.check("cores", &[server.processor.cores() as f64])?,
+        plan.check("counted-energy", &[counted_energy()?])?,
+        plan.check("periods-apart", &[kept.len() as f64 / sweep.len() as f64])?
+            .note(format!("{} values, every {} from the first", sweep.len(), printed("CP-033"))),
+        plan.check("states-remark", &[states.len() as f64])?,
     ];
     Ok(vec![Figure {
         id: "settings",

@@ -4,6 +4,7 @@ use super::runs::{SLACK, grid, profiled, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
@@ -25,7 +26,7 @@ const RANDOM_TABLES: usize = 1_000;
 const OTHER_SEED: u64 = 2_001;
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::copi()?;
+    let plan = planned::of(Paper::Copi)?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let (mut targets, mut coarse) = (Vec::new(), 0.0_f64);
     for workload in Workload::ALL {

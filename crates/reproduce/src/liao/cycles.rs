@@ -3,6 +3,7 @@
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use wattline_report::table::number;
 use wattline_report::{Grounds, Table};
@@ -15,7 +16,7 @@ use wattline_units::BitsPerSecond;
 const SMALL_SHARE: f64 = 0.54;
 
 pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::liao()?;
+    let plan = planned::of(Paper::Liao)?;
     Ok(vec![groups(plan)?, registers(plan)?])
 }
 

@@ -6,6 +6,7 @@ use super::known::{ASSUMED, LEVEL_1, PACKETS, failed};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::table::number;
@@ -16,7 +17,7 @@ use wattline_study::receive::{
 };
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::liao()?;
+    let plan = planned::of(Paper::Liao)?;
     let mut all = vec![by_data(plan, inputs)?];
     all.extend(assumptions::figures(inputs)?);
     all.push(by_cache(plan, inputs)?);

@@ -7,7 +7,6 @@
 //! they depend.
 
 mod assumptions;
-mod context;
 mod cycles;
 mod known;
 mod misses;
@@ -15,8 +14,6 @@ mod power;
 mod proposals;
 
 use crate::step::Step;
-
-pub(super) use context::CONTEXT;
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("liao: cycles", &["fig3", "registers"], cycles::figures),
@@ -42,7 +39,7 @@ mod tests {
             assert!(reasoned, "{} has no reason", claim.claim.id);
         }
         let made: Vec<_> = liao.figures.iter().flat_map(|figure| &figure.checks).collect();
-        let planned = crate::planned::liao().unwrap();
+        let planned = crate::planned::of(Paper::Liao).unwrap();
         for check in &planned.checks {
             let answers = |claim: &String| made.iter().any(|m| m.claims.contains(&claim.as_str()));
             assert!(check.claims.iter().all(answers), "{}", check.id);

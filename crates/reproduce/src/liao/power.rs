@@ -4,6 +4,7 @@ use super::known::{host, lacks};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned;
 use wattline_meters::attribution::{self, CoreTime, Experiment, State, attribute};
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -111,7 +112,7 @@ fn table_and_plot(
 }
 
 fn receive(file: &ComponentFile) -> Result<Figure, ReproduceError> {
-    let plan = planned::liao()?;
+    let plan = planned::of(Paper::Liao)?;
     let [small, large] = ends(file, Direction::Receive)?;
     let slow = small.throughput.ok_or_else(|| lacks("throughput of small I/O"))?;
     let call = call_seconds(small.io_bytes, slow);
@@ -161,7 +162,7 @@ fn receive(file: &ComponentFile) -> Result<Figure, ReproduceError> {
 }
 
 fn transmit(file: &ComponentFile) -> Result<Figure, ReproduceError> {
-    let plan = planned::liao()?;
+    let plan = planned::of(Paper::Liao)?;
     let [small, large] = ends(file, Direction::Transmit)?;
     let (table, plot) =
         table_and_plot(file, Direction::Transmit, "Figures 12 and 13: sending", |_| None)?;

@@ -4,6 +4,7 @@ use super::known::{ASSUMED, LEVEL_1, PACKETS, failed, host, lacks};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::{Grounds, Table};
@@ -14,7 +15,7 @@ use wattline_study::receive::{Data, FRAME_LINES, Outcome, Phase, ReceivePath};
 use wattline_units::{BitsPerSecond, Span};
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::liao()?;
+    let plan = planned::of(Paper::Liao)?;
     Ok(vec![switches(plan, inputs)?, rate_adaptive(plan)?])
 }
 

@@ -7,9 +7,11 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
+use crate::paper::Paper;
+use crate::planned::{self, Plan};
 use crate::printed::printed;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Basis, Check, Table};
+use wattline_report::{Check, Table};
 use wattline_server::ServerModel;
 use wattline_sim::Report;
 use wattline_units::Span;
@@ -20,8 +22,6 @@ const LOADS: [f64; 7] = [0.5, 0.8, 0.9, 0.96, 0.968, 0.98, 0.99];
 const PARTS: u64 = 10;
 /// A low load in Mpps.
 const LOW: f64 = 0.5;
-/// Relative difference that counts as converged, a reading of the text.
-const CONVERGED: f64 = 0.05;
 
 /// Makes the figure of the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
@@ -29,7 +29,7 @@ pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, Repr
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let server = server(inputs)?;
+    let (plan, server) = (planned::of(Paper::Powersave)?, server(inputs)?);
     let most =
         server.core_capacity(ipv4(&server)?, 12, server.processor.highest_frequency()).mpps();
     let rates: Vec<f64> = (0..=28).map(f64::from).collect();
@@ -96,6 +96,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         Mark::Published,
         [(LOW, printed("PS-047")), (LOW, printed("PS-048"))],
     );
+    let converged = plan.published("converged").unwrap_or(f64::NAN);
     let difference = Chart::new(
         "What NAPI-Click's latency is above Click's",
         Axis::new("offered load over what twelve cores forward (%)").range(0.0, 100.0),
@@ -106,7 +107,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         Mark::LineAndPoints,
         converging.iter().map(|pair| (100.0 * pair.load, 100.0 * pair.difference())),
     )
-    .band("\"converge\", as we read it", 0.0, 100.0 * CONVERGED);
+    .band("\"converge\", as we read it", 0.0, 100.0 * converged);
     Ok(vec![Figure {
         id: "fig3",
         title: "Figure 3: power of Click and NAPI-Click".into(),
@@ -117,7 +118,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
                 .into(),
         table,
         plots: vec![power.svg(), latency.svg(), difference.svg()],
-        checks: checks(&server, most, &converging)?,
+        checks: checks(plan, &server, most, &converging)?,
     }])
 }
 
@@ -181,7 +182,11 @@ impl Pair {
 }
 
 /// "At high load, the latencies of the two methods tend to converge" (section 3): a limit.
-fn convergence(pairs: &[Pair], low: f64) -> Vec<Check> {
+fn convergence(
+    plan: &'static Plan,
+    pairs: &[Pair],
+    low: f64,
+) -> Result<Vec<Check>, ReproduceError> {
     // The tolerance is twice the standard errors of both neighbours.
     let falls = pairs.windows(2).all(|pair| {
         let noise = 2.0 * pair[0].error().hypot(pair[1].error());
@@ -203,29 +208,23 @@ fn convergence(pairs: &[Pair], low: f64) -> Vec<Check> {
         )
     });
     let top = pairs.last().map_or(f64::NAN, Pair::difference);
-    let checks = vec![
-        Check::holds(
-            &["PS-049"],
-            "difference of latencies falls with the load",
-            falls,
-            series.join(", "),
-            "\"tend to converge\"",
-        )
+    Ok(vec![
+        plan.holds("difference-latencies-falls", falls, series.join(", "))?
         .note(format!(
             "{:.0} % at low load. NAPI polls while packets are there. At 96 % load it still sleeps between them: \
              the 5 µs until it serves what came first delay what comes meanwhile by half of that, which becomes \
              little only beside the queue of a core that is nearly full",
             100.0 * low
         )),
-        Check::below(&["PS-049"], "difference of latencies at the highest load", top, CONVERGED).note(format!(
+        plan.check("converged", &[top])?.note(format!(
             "a limit, as load goes to 1; 5 % is the reading of claims.csv{carried}. Of the 128 entries of a \
              redirect table eight cores have 11 and four 10, so eight are full from 97 % on"
         )),
-    ];
-    checks.into_iter().map(|check| check.basis(Basis::Rule)).collect()
+    ])
 }
 
 fn checks(
+    plan: &'static Plan,
     server: &ServerModel,
     most: f64,
     converging: &[Pair],
@@ -243,19 +242,14 @@ fn checks(
     let saving = |index: usize| 100.0 * (1.0 - napi[index].power_watts / poll[index].power_watts);
     let mpps = |index: usize, of: &[Report]| of[index].forwarded_rate_pps / 1e6;
     let low = difference(&poll[3], &napi[3]);
-    let checks = vec![
-        Check::near(&["PS-044"], "NAPI-Click's saving without traffic (%)", saving(0), printed("PS-044"), 1.0)
-            .note("49.2 % with Table 1's 133 W; the paper's 50 % would be 131 W: its two figures are 2 W apart"),
-        Check::near(&["PS-045"], "NAPI-Click's saving at 40 Gbps of 1024 bytes (%)", saving(1), printed("PS-045"), 1.0),
-        Check::near(&["PS-046"], "most that Click forwards (Mpps)", mpps(2, poll), printed("PS-046"), 0.5),
-        Check::near(&["PS-046"], "NAPI-Click over Click, most that they forward", mpps(2, napi) / mpps(2, poll), 1.0, 0.01),
-        Check::near(&["PS-047"], "latency of Click at low load (µs)", micros(&poll[3]), printed("PS-047"), 1.0),
-        Check::near(&["PS-048"], "latency of NAPI-Click at low load (µs)", micros(&napi[3]), printed("PS-048"), 1.0)
-            .note("fitted to this and to the 22 % at 40 Gbps: of the 5 µs of an interrupt 1.7 µs are its \
-                   delivery, while the core sleeps on, and 3.2 µs are work"),
+    let mut checks = vec![
+        plan.check("napi-saving-idle", &[saving(0)])?,
+        plan.check("napi-saving-40-gbps", &[saving(1)])?,
+        plan.check("most-click-forwards", &[mpps(2, poll)])?,
+        plan.check("napi-over-click", &[mpps(2, napi) / mpps(2, poll)])?,
+        plan.check("latency-click-low", &[micros(&poll[3])])?,
+        plan.check("latency-napi", &[micros(&napi[3])])?,
     ];
-    let mut checks: Vec<Check> =
-        checks.into_iter().map(|check| check.basis(Basis::Fitted)).collect();
-    checks.extend(convergence(converging, low));
+    checks.extend(convergence(plan, converging, low)?);
     Ok(checks)
 }

@@ -7,10 +7,11 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
-use crate::printed::printed_at;
+use crate::paper::Paper;
+use crate::planned;
 use wattline_policies::POLICIES;
+use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Check, Table};
 use wattline_server::{Application, ServerModel};
 use wattline_sim::Report;
 use wattline_study::optimise::{LoadedServer, cheapest};
@@ -148,13 +149,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         }
     }
     let shipped = worst(0, 0).max(worst(0, 1));
-    let check = Check::below(
-        &["PS-095"],
-        "widest gap of the controller, from below and from above (W)",
-        shipped,
-        printed_at("PS-095", 1),
-    )
-    .predicted(None)
+    let check = planned::of(Paper::Powersave)?.check("widest-gap-controller", &[shipped])?
     .note(format!(
         "the paper says that PowerSave tracks the optimum; its c_up, c_down and batch are lost. Ours are \
          chosen for the tail of Figure 16 and keep what a step up overshot; `{}` stays within {:.1} W and \

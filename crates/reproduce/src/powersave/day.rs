@@ -1,12 +1,13 @@
 //! A day of traffic under several policies and applications, and the claims about any such day.
 
-use super::bench::{Job, NO_CLIMB, SEED, content, cost, side_by_side, simulate};
+use super::bench::{Job, SEED, content, cost, side_by_side, simulate};
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
 use crate::made::Made;
-use crate::printed::{printed, printed_pair};
+use crate::paper::Paper;
+use crate::planned;
 use wattline_report::plot::{Chart, Mark};
-use wattline_report::{Basis, Check, Table};
+use wattline_report::{Check, Table};
 use wattline_server::{Application, ServerModel};
 use wattline_sim::Report;
 use wattline_traffic::source::{DayProfile, Links, Modulated, TrainShape, Trains};
@@ -182,66 +183,19 @@ pub(super) fn middle(report: &Report) -> f64 {
     report.from_seconds + report.duration_seconds / 2.0
 }
 
-/// Note on the basis of the savings over NAPI-Click.
-const SAVING_NOTE: &str = "a named conflict (crates/reproduce/published/conflicts.md, 4), of models and paper rather than of the paper with \
-                           itself: if IPv4 costs as much for any length as for 64 bytes, NAPI-Click's 50 % at idle and 22 % \
-                           at 40 Gbps (section 3) make its twelve cores costly while packets are few, and the lighter the \
-                           application, the more PowerSave saves. Costs by length are not printed; some bring light \
-                           applications into the band, and break Figure 16's tail instead (fig15-lengths). Packets in \
-                           trains bring heavy ones out of it (docs/explanation/simulator.md)";
-
 /// Checks of the claims about any application's day; `name` identifies the day.
-pub(super) fn day_checks(day: &Day, name: &str) -> Vec<Check> {
-    let mut checks = Vec::new();
+pub(super) fn day_checks(day: &Day, name: &str) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Powersave)?;
     let lowest = (0..INTERVALS as usize).all(|index| {
         let watts = |policy: usize| day.reports[policy].intervals[index].power_watts;
         watts(2) <= watts(1) && watts(1) <= watts(0)
     });
     let text = if lowest { "in every interval" } else { "not in every interval" };
-    checks.push(
-        Check::holds(
-            &["PS-115"],
-            &format!("{name}: PowerSave ≤ NAPI-Click ≤ Click"),
-            lowest,
-            text,
-            "at all rates",
-        )
-        .note("no moderate change of an input turns the order")
-        .basis(Basis::Rule),
-    );
-    checks.push(
-        Check::within(
-            &["PS-117"],
-            &format!("{name}: saving over NAPI-Click (%)"),
-            day.saving(1),
-            printed_pair("PS-117"),
-            2.0,
-        )
-        .note(SAVING_NOTE)
-        .fitted("the assumed costs of applications were chosen to span the printed band"),
-    );
-    checks.push(
-        Check::within(
-            &["PS-118", "PS-006"],
-            &format!("{name}: saving over Click (%)"),
-            day.saving(0),
-            printed_pair("PS-118"),
-            2.0,
-        )
-        .note("the band's lower end would need about 65 % load, not 35 %")
-        .predicted(NO_CLIMB),
-    );
-    let dropped = day.reports[2].dropped_packets as f64;
-    let name_of = format!("{name}: packets that PowerSave drops");
-    checks.push(
-        Check::near(&["PS-119"], &name_of, dropped, 0.0, 0.0)
-            .note("packets that found a ring full before the ladder had caught up")
-            .predicted(NO_CLIMB),
-    );
-    let click = day.reports[0].power_watts;
-    let name_of = format!("{name}: Click's mean power (W)");
-    checks.push(
-        Check::near(&["PS-114"], &name_of, click, printed("PS-114"), 8.0).basis(Basis::Fitted),
-    );
-    checks
+    Ok(vec![
+        plan.holds("powersave-napi-click", lowest, text)?.of(name),
+        plan.check("saving-napi-click", &[day.saving(1)])?.of(name),
+        plan.check("saving-click", &[day.saving(0)])?.of(name),
+        plan.check("drops-of-a-day", &[day.reports[2].dropped_packets as f64])?.of(name),
+        plan.check("click-of-a-day", &[day.reports[0].power_watts])?.of(name),
+    ])
 }

@@ -4,9 +4,11 @@ use super::bench::{Arrivals, Steady, all, ipv4, polling, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use crate::printed::{printed, printed_at};
+use crate::paper::Paper;
+use crate::planned::{self, Plan};
+use crate::printed::printed;
+use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Basis, Check, Table};
 use wattline_units::Span;
 
 /// One operating point at its full load.
@@ -109,20 +111,20 @@ const ABOUT: &str = "Simulated: polling cores with more packets than they can fo
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let grid = Grid::measure(inputs)?;
-    let figures = [power(&grid), rate(&grid), efficiency(&grid), numbers(&grid), scatter(&grid)];
-    // The form of the model was chosen so that all of these hold (docs/lab-notes/server-model.md).
-    Ok(figures.map(|figure| based(figure, Basis::Fitted)).to_vec())
+    let plan = planned::of(Paper::Powersave)?;
+    Ok(vec![
+        power(plan, &grid)?,
+        rate(plan, &grid)?,
+        efficiency(plan, &grid)?,
+        numbers(plan, &grid)?,
+        scatter(plan, &grid)?,
+    ])
 }
 
-fn based(figure: Figure, basis: Basis) -> Figure {
-    let checks = figure.checks.into_iter().map(|check| check.basis(basis)).collect();
-    Figure { checks, ..figure }
-}
-
-fn power(grid: &Grid) -> Figure {
+fn power(plan: &'static Plan, grid: &Grid) -> Result<Figure, ReproduceError> {
     let drop = |cores: usize| 100.0 * (1.0 - grid.at(cores, 1.6).watts / grid.at(cores, 3.2).watts);
     let rises = (1..12).all(|cores| drop(cores) < drop(cores + 1));
-    Figure {
+    Ok(Figure {
         id: "fig4",
         title: "Figure 4: power over frequency".into(),
         about: ABOUT.into(),
@@ -131,72 +133,41 @@ fn power(grid: &Grid) -> Figure {
             grid.over_frequency("Figure 4: power at full load", "power (W)", |p| p.watts).svg(),
         ],
         checks: vec![
-            Check::near(
-                &["PS-064"],
-                "drop of power at half the frequency, 1 core (%)",
-                drop(1),
-                printed("PS-064"),
-                0.5,
-            ),
-            Check::near(
-                &["PS-065"],
-                "drop of power at half the frequency, 12 cores (%)",
-                drop(12),
-                printed("PS-065"),
-                1.0,
-            ),
-            Check::holds(
-                &["PS-065"],
-                "the drop grows with the cores",
-                rises,
-                "it does",
-                "12 cores: the maximum",
-            ),
+            plan.check("drop-of-power-1-core", &[drop(1)])?,
+            plan.check("drop-of-power-12-cores", &[drop(12)])?,
+            plan.holds("drop-grows", rises, "it does")?,
         ],
-    }
+    })
 }
 
-fn rate(grid: &Grid) -> Figure {
+fn rate(plan: &'static Plan, grid: &Grid) -> Result<Figure, ReproduceError> {
     let gain = |cores: usize| 100.0 * (grid.at(cores, 3.2).mpps / grid.at(cores, 1.6).mpps - 1.0);
+    let (of_twelve, alone) = (grid.at(12, 3.333).mpps / 12.0, grid.at(1, 3.333).mpps);
     let chart =
         grid.over_frequency("Figure 5: rate at full load", "rate (Mpps)", |p| p.mpps).series(
             "printed, 12 cores",
             Mark::Published,
             [(grid.highest(), printed("PS-046")), (grid.lowest(), printed("PS-076"))],
         );
-    Figure {
+    Ok(Figure {
         id: "fig5",
         title: "Figure 5: rate over frequency".into(),
         about: ABOUT.into(),
         table: grid.table(),
         plots: vec![chart.svg()],
         checks: vec![
-            Check::near(
-                &["PS-066", "PS-062"],
-                "gain of rate at twice the frequency, 1 core (%)",
-                gain(1),
-                printed("PS-066"),
-                2.5,
-            ),
-            Check::near(
-                &["PS-067", "PS-062"],
-                "gain of rate at twice the frequency, 12 cores (%)",
-                gain(12),
-                printed("PS-067"),
-                2.5,
-            ),
-            Check::within(
-                &["PS-101"],
-                "the printed rate of a core, from one of 12 cores to 1 (Mpps)",
-                printed("PS-101"),
-                (grid.at(12, 3.333).mpps / 12.0, grid.at(1, 3.333).mpps),
-                0.0,
-            ),
+            plan.check("gain-of-rate-1-core", &[gain(1)])?,
+            plan.check("gain-of-rate-12-cores", &[gain(12)])?,
+            plan.holds(
+                "rate-of-a-core",
+                (of_twelve..=alone).contains(&printed("PS-101")),
+                format!("{of_twelve:.3}, {alone:.3}"),
+            )?,
         ],
-    }
+    })
 }
 
-fn efficiency(grid: &Grid) -> Figure {
+fn efficiency(plan: &'static Plan, grid: &Grid) -> Result<Figure, ReproduceError> {
     let share_of_best = |cores: usize| {
         let all = grid.of_cores(cores).iter().map(Point::kpkt_per_joule);
         grid.at(cores, 3.333).kpkt_per_joule() / all.fold(0.0, f64::max)
@@ -206,24 +177,24 @@ fn efficiency(grid: &Grid) -> Figure {
         100.0
             * (grid.at(cores, 3.333).kpkt_per_joule() / grid.at(cores, 1.6).kpkt_per_joule() - 1.0)
     };
-    Figure {
+    Ok(Figure {
         id: "fig6",
         title: "Figure 6: packets per joule over frequency".into(),
         about: ABOUT.into(),
         table: grid.table(),
         plots: vec![grid.over_frequency("Figure 6: efficiency at full load", "efficiency (kpkt/J)", Point::kpkt_per_joule).svg()],
         checks: vec![
-            Check::above(&["PS-068"], "the highest frequency over the best, worst number of cores", worst, 0.99).contradiction(format!(
+            plan.check("highest-frequency-best", &[worst])?.contradiction(format!(
                 "the highest frequency is best, but \"marginally in all configurations\" cannot be: \
                  +70 % rate for +5 % power make it {:.0} % with one core; only with 12 is it {:.0} %",
                 gain(1),
                 gain(12)
             )),
         ],
-    }
+    })
 }
 
-fn numbers(grid: &Grid) -> Figure {
+fn numbers(plan: &'static Plan, grid: &Grid) -> Result<Figure, ReproduceError> {
     let pairs: Vec<(Point, Point)> =
         (1..=6).map(|k| (grid.at(k, 3.2), grid.at(2 * k, 1.6))).collect();
     let mut table =
@@ -257,22 +228,17 @@ fn numbers(grid: &Grid) -> Figure {
         halves: Vec::new(),
         published: Vec::new(),
     };
-    Figure {
+    Ok(Figure {
         id: "fig8",
         title: "Figure 8: k cores fast against 2k cores slow".into(),
         about: ABOUT.into(),
         table,
         plots: vec![bars.svg()],
-        checks: vec![Check::above(
-            &["PS-071", "PS-072", "PS-073", "PS-131"],
-            "packets per joule of 2k slow cores over k fast ones, least of k = 1 to 6",
-            least,
-            1.0,
-        )],
-    }
+        checks: vec![plan.check("packets-per-joule", &[least])?],
+    })
 }
 
-fn scatter(grid: &Grid) -> Figure {
+fn scatter(plan: &'static Plan, grid: &Grid) -> Result<Figure, ReproduceError> {
     let most = grid.at(12, 3.333).mpps;
     let mut least = f64::MAX;
     for one in &grid.points {
@@ -295,7 +261,7 @@ fn scatter(grid: &Grid) -> Figure {
             grid.of_cores(cores).iter().map(|p| (p.mpps, p.watts)),
         );
     }
-    Figure {
+    Ok(Figure {
         id: "fig9",
         title: "Figure 9: power over rate, every number of cores and frequency".into(),
         about: format!(
@@ -304,35 +270,13 @@ fn scatter(grid: &Grid) -> Figure {
         table: grid.table(),
         plots: vec![chart.svg()],
         checks: vec![
-            Check::near(
-                &["PS-074"],
-                "CPUs, times cores of each, times P-states, as printed",
-                printed("PS-011") * printed("PS-012") * printed("PS-055"),
-                printed_at("PS-074", 2),
-                0.0,
-            )
-            .basis(Basis::Arithmetic),
-            Check::above(
-                &["PS-075"],
-                "least saving of more, slower cores at equal rate (W)",
-                least,
-                0.0,
-            ),
-            Check::near(
-                &["PS-076"],
-                "rate of 12 cores at 1.6 GHz (Mpps)",
-                grid.at(12, 1.6).mpps,
-                printed("PS-076"),
-                0.5,
-            ),
-            Check::near(
-                &["PS-132", "PS-136"],
-                "rate of 12 cores at 3.33 GHz (Mpps)",
-                most,
-                printed_at("PS-136", 2),
-                0.25,
-            )
-            .note("the fitted model's own figure, out of simulated packets"),
+            plan.check(
+                "operating-points",
+                &[printed("PS-011") * printed("PS-012") * printed("PS-055")],
+            )?,
+            plan.check("least-saving-more", &[least])?,
+            plan.check("rate-12-cores", &[grid.at(12, 1.6).mpps])?,
+            plan.check("rate-12-cores-fast", &[most])?,
         ],
-    }
+    })
 }

@@ -1,14 +1,16 @@
 //! Figure 12: PowerSave's ladder and its controller, compared with the best operating points.
 
-use super::bench::{Arrivals, NO_CLIMB, Steady, all, ipv4, napping, server};
+use super::bench::{Arrivals, Steady, all, ipv4, napping, server};
 use super::own;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
+use crate::paper::Paper;
+use crate::planned;
 use crate::printed::printed_at;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Basis, Check, Table};
+use wattline_report::{Check, Table};
 use wattline_server::ServerModel;
 use wattline_study::optimise::{LoadedServer, cheapest};
 use wattline_units::{Hertz, PacketsPerSecond, Span};
@@ -107,6 +109,7 @@ fn checks(
     points: &[(f64, f64, f64)],
     live: &[wattline_sim::Report],
 ) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Powersave)?;
     let cost = ipv4(server)?;
     let loaded = LoadedServer { model: server, cost, frame_bytes: 64 };
     let low = server.processor.lowest_frequency();
@@ -125,35 +128,13 @@ fn checks(
     let ladder_one = server.core_capacity(cost, 1, low).mpps();
     let dropped: u64 = live.iter().map(|report| report.dropped_packets).sum();
     Ok(vec![
-        Check::below(
-            &["PS-095"],
-            "widest gap of the ladder while two cores could do (W)",
-            widest(two),
-            printed_at("PS-095", 1),
-        )
-        .fitted("the form of the model was chosen so that the ladder stays within it"),
-        Check::below(
-            &["PS-092"],
-            "widest gap of the ladder at any rate (W)",
-            widest(f64::MAX),
-            printed_at("PS-095", 1),
-        )
-        .fitted("\"optimal\" is read as section 6 reads it; the form of the model was chosen so"),
-        Check::holds(
-            &["PS-095"],
-            "the ladder takes a second core earlier than the optimum",
+        plan.check("widest-gap-ladder", &[widest(two)])?,
+        plan.check("widest-gap-ladder-any", &[widest(f64::MAX)])?,
+        plan.holds(
+            "ladder-takes-second",
             ladder_one < one,
             format!("above {ladder_one:.2} Mpps, the optimum above {one:.2}"),
-            "\"much earlier\"",
-        )
-        .basis(Basis::Fitted),
-        Check::near(
-            &["PS-119"],
-            "packets that the controller drops, 0 to 27 Mpps",
-            dropped as f64,
-            0.0,
-            0.0,
-        )
-        .predicted(NO_CLIMB),
+        )?,
+        plan.check("packets-controller-drops", &[dropped as f64])?,
     ])
 }

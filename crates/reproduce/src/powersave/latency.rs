@@ -1,9 +1,11 @@
 //! Figure 16: latency over the day, from the model alone and with the path of the experiment.
 
-use super::bench::{FAR, NO_CLIMB};
 use super::day::{BYTES, Day, SECONDS, micros, middle, worst};
+use crate::error::ReproduceError;
 use crate::figure::Figure;
-use crate::printed::{printed, printed_at, printed_pair};
+use crate::paper::Paper;
+use crate::planned;
+use crate::printed::{printed, printed_pair};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_sim::Report;
@@ -56,7 +58,7 @@ fn extent(report: &Report, of: impl Fn(&Report) -> f64) -> (f64, f64) {
     each.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-pub(super) fn figure(day: &Day) -> Figure {
+pub(super) fn figure(day: &Day) -> Result<Figure, ReproduceError> {
     let (click, own) = (&day.reports[0], &day.reports[2]);
     let path = Path::calibrated(click);
     let mut table = Table::new([
@@ -83,7 +85,7 @@ pub(super) fn figure(day: &Day) -> Figure {
             path.p99(own) / path.mean(own),
         ]);
     }
-    Figure {
+    Ok(Figure {
         id: "fig16",
         title: "Figure 16: latency".into(),
         about: format!(
@@ -103,8 +105,8 @@ pub(super) fn figure(day: &Day) -> Figure {
         ),
         table,
         plots: vec![chart(click, own, &path).svg()],
-        checks: checks(click, own, &path),
-    }
+        checks: checks(click, own, &path)?,
+    })
 }
 
 fn chart(click: &Report, own: &Report, path: &Path) -> Chart {
@@ -126,7 +128,8 @@ fn chart(click: &Report, own: &Report, path: &Path) -> Chart {
     .band("printed: mean", low, high)
 }
 
-fn checks(click: &Report, own: &Report, path: &Path) -> Vec<Check> {
+fn checks(click: &Report, own: &Report, path: &Path) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Powersave)?;
     let mean = micros(own.latency_mean_seconds);
     let of_click = micros(click.latency_mean_seconds);
     let (lowest, highest) = extent(own, |it| path.mean(it));
@@ -135,34 +138,17 @@ fn checks(click: &Report, own: &Report, path: &Path) -> Vec<Check> {
         own.intervals.iter().filter(|it| !(least..=most).contains(&path.mean(it))).count();
     let (p99, ratio) = worst(own);
     let calibrated_ratio = extent(own, |it| path.p99(it) / path.mean(it)).1;
-    vec![
-        Check::within(
-            &["PS-121"],
-            "mean latency under PowerSave, calibrated on Click's (µs)",
-            path.mean(own),
-            (least, most),
-            2.0,
-        )
+    Ok(vec![
+        plan.check("mean-latency", &[path.mean(own)])?
         .note(format!(
             "a prediction: only Click's mean of the same day is set to the printed 11 µs, by {:.2} µs that all \
              packets take alike. Uncalibrated it is {mean:.2}, below",
             path.total
-        ))
-        .predicted(NO_CLIMB),
-        Check::holds(
-            &["PS-121"],
-            "the same of each interval (µs)",
-            lowest >= least - 2.0 && highest <= most + 2.0,
-            format!("{lowest:.1} to {highest:.1}"),
-            "\"hovers in the 15 − 20 µs range\", ± 2",
-        )
-        .note(format!("{outside} of {} are outside the printed range", own.intervals.len()))
-        .predicted(NO_CLIMB),
-        Check::within(&[], "uncalibrated: mean latency under PowerSave (µs)", mean, (least, most), 2.0).note(
-            "answers no claim: the paper's mean has in it what its path takes beyond section 3's 7 µs, as Click's \
-             11 µs show, ours has not",
-        ),
-        Check::near(&["PS-123"], "uncalibrated: mean latency of Click (µs)", of_click, click_micros(), 1.0).note(format!(
+        )),
+        plan.check("mean-latency-intervals", &[lowest, highest])?
+        .note(format!("{outside} of {} are outside the printed range", own.intervals.len())),
+        plan.check("uncalibrated-mean-latency", &[mean])?,
+        plan.check("uncalibrated-mean-latency-click", &[of_click])?.note(format!(
             "one of the named conflicts (crates/reproduce/published/conflicts.md, 3), but no contradiction: the paper's two are of \
              different experiments, and it does not print what differs. No model with section 3's 7 µs as base and \
              queues beyond gives 11 at 35 % load: polling cores hardly queue, packets in trains (fig16-trains) or \
@@ -170,36 +156,17 @@ fn checks(click: &Report, own: &Report, path: &Path) -> Vec<Check> {
              explains {:.2} of the {:.2} µs that are missing. Calibrated it is 11 by construction, so that is no check",
             path.link + path.buses,
             path.total
-        ))
-        .predicted(FAR),
-        Check::below(
-            &["PS-007"],
-            "latency that PowerSave adds to Click's in the same experiment (µs)",
-            mean - of_click,
-            printed("PS-007"),
-        )
-        .note("section 7 has 15 to 20 less 11. The calibration does not change it")
-        .predicted(NO_CLIMB),
-        Check::below(&["PS-124"], "99th percentile over mean, highest of an interval, calibrated", calibrated_ratio, printed("PS-124"))
-            .note("highest where cores come and go: packets wait for them to leave C6, and in the queues of \
-                   the others meanwhile")
-            .fitted("c_down was chosen so that these bounds hold"),
-        Check::below(&["PS-124"], "uncalibrated: 99th percentile over mean, highest of an interval", ratio, printed("PS-124"))
-            .note("the harder one: a constant brings the two nearer")
-            .fitted("c_down was chosen so that these bounds hold"),
-        Check::below(&["PS-124"], "99th percentile, highest of an interval, calibrated (µs)", p99 + path.total, printed_at("PS-124", 1) + 5.0)
+        )),
+        plan.check("latency-powersave-adds", &[mean - of_click])?,
+        plan.check("tail-over-mean", &[calibrated_ratio])?,
+        plan.check("tail-over-mean-uncalibrated", &[ratio])?,
+        plan.check("tail", &[p99 + path.total])?
             .note(format!(
                 "uncalibrated {p99:.1}. The paper's peaks at 55; 5 more are allowed. The data has how \
                  often cores come and go (core_changes)"
             ))
             .fitted("c_down was chosen so that these bounds hold"),
-        Check::near(
-            &["PS-126"],
-            "packets that would be overtaken within a flow",
-            own.reordered_unless_held_packets as f64,
-            0.0,
-            0.0,
-        )
+        plan.check("overtaken", &[own.reordered_unless_held_packets as f64])?
         .note(format!(
             "of all packets of the day. Where a core is added while one of the others holds more than the 93 µs \
              of work that the new one takes to leave C6 and wake up, packets overtake; the paper's 10 µs of \
@@ -209,7 +176,6 @@ fn checks(click: &Report, own: &Report, path: &Path) -> Vec<Check> {
             own.held_packets,
             own.hold_max_seconds * 1e6,
             own.reordered_packets
-        ))
-        .predicted(None),
-    ]
+        )),
+    ])
 }

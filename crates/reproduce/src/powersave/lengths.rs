@@ -10,7 +10,9 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
-use crate::printed::{printed_at, printed_pair};
+use crate::paper::Paper;
+use crate::planned;
+use crate::printed::printed_pair;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::{Application, ApplicationCost, ServerModel, WakeUpCost};
@@ -172,41 +174,25 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         ),
         table,
         plots: vec![chart.svg()],
-        checks: checks(&cases),
+        checks: checks(&cases)?,
     }])
 }
 
 /// These checks answer no claim: they show what follows from an assumption.
-fn checks(cases: &[Case]) -> Vec<Check> {
+fn checks(cases: &[Case]) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Powersave)?;
     let Some(case) = cases.iter().find(|case| case.saving(1) <= printed_pair("PS-117").1 + 2.0)
     else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let name = format!("{} cycles per byte", case.slope);
-    vec![
-        Check::within(
-            &[],
-            &format!("{name}: saving over NAPI-Click (%)"),
-            case.saving(1),
-            printed_pair("PS-117"),
-            2.0,
-        )
-        .note("the least of these slopes that brings it into the band"),
-        Check::within(
-            &[],
-            &format!("{name}: saving over Click (%)"),
-            case.saving(0),
-            printed_pair("PS-118"),
-            2.0,
-        ),
-        Check::below(
-            &[],
-            &format!("{name}: 99th percentile under PowerSave, highest, calibrated (µs)"),
-            case.tail(),
-            printed_at("PS-124", 1) + 5.0,
-        )
-        .note(format!("cores come and go {} times in this day", case.reports[2].core_changes)),
-    ]
+    Ok(vec![
+        plan.check("saving-napi-lengths", &[case.saving(1)])?.of(&name),
+        plan.check("saving-click-lengths", &[case.saving(0)])?.of(&name),
+        plan.check("tail-lengths", &[case.tail()])?
+            .of(&name)
+            .note(format!("cores come and go {} times in this day", case.reports[2].core_changes)),
+    ])
 }
 
 #[cfg(test)]

@@ -1,25 +1,27 @@
 //! Figures 14 and 15: load and power over the day with four applications. Figure 16 uses the same
 //! runs.
 
-use super::bench::{HALF, NO_CLIMB, server};
+use super::bench::server;
 use super::day::{BYTES, Day, SECONDS, day_checks, days, middle, power_table};
 use super::latency;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use crate::printed::{printed, printed_pair};
+use crate::paper::Paper;
+use crate::planned;
+use crate::printed::printed;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Basis, Check, Table};
+use wattline_report::{Check, Table};
 use wattline_server::Application;
 use wattline_sim::Report;
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
     let days = days(inputs, &server, &Application::ALL)?;
-    Ok(vec![profile(&days), power(&days), latency::figure(&days[0])])
+    Ok(vec![profile(&days)?, power(&days)?, latency::figure(&days[0])?])
 }
 
-fn profile(days: &[Day]) -> Figure {
+fn profile(days: &[Day]) -> Result<Figure, ReproduceError> {
     let mut table = Table::new(["application", "from_seconds", "offered_gbps", "utilisation"]);
     let mut chart = Chart::new(
         "Figure 14: load over the experiment",
@@ -41,7 +43,7 @@ fn profile(days: &[Day]) -> Figure {
     }
     let utilisation =
         days.iter().map(|day| day.load(&day.reports[2])).sum::<f64>() / days.len() as f64;
-    Figure {
+    Ok(Figure {
         id: "fig14",
         title: "Figure 14: traffic".into(),
         about: format!(
@@ -52,19 +54,12 @@ fn profile(days: &[Day]) -> Figure {
         table,
         plots: vec![chart.svg()],
         checks: vec![
-            Check::near(
-                &["PS-112"],
-                "mean utilisation (%)",
-                100.0 * utilisation,
-                printed("PS-112"),
-                2.0,
-            )
-            .basis(Basis::Data),
+            planned::of(Paper::Powersave)?.check("mean-utilisation", &[100.0 * utilisation])?,
         ],
-    }
+    })
 }
 
-fn power(days: &[Day]) -> Figure {
+fn power(days: &[Day]) -> Result<Figure, ReproduceError> {
     let mut plots = Vec::new();
     for day in days {
         let chart = Chart::new(
@@ -78,7 +73,7 @@ fn power(days: &[Day]) -> Figure {
                 .svg(),
         );
     }
-    Figure {
+    Ok(Figure {
         id: "fig15",
         title: "Figure 15: power of four applications".into(),
         about: "Simulated. The applications' costs are assumed in the order that the paper gives: IPv4, \
@@ -87,26 +82,20 @@ fn power(days: &[Day]) -> Figure {
             .into(),
         table: power_table(days),
         plots,
-        checks: power_checks(days),
-    }
+        checks: power_checks(days)?,
+    })
 }
 
-fn power_checks(days: &[Day]) -> Vec<Check> {
-    let named = days.iter().map(|day| day_checks(day, day.application.name()));
-    let mut checks: Vec<Check> = named.flatten().collect();
+fn power_checks(days: &[Day]) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Powersave)?;
+    let mut checks = Vec::new();
+    for day in days {
+        checks.extend(day_checks(day, day.application.name())?);
+    }
     let ratio = days[0].reports[2].intervals.iter().zip(&days[0].reports[0].intervals);
     let least =
         ratio.map(|(own, click)| own.power_watts / click.power_watts).fold(f64::MAX, f64::min);
-    checks.push(
-        Check::below(
-            &["PS-001", "PS-130"],
-            "ipv4: least power over Click's",
-            least,
-            printed("PS-001") + 0.05,
-        )
-        .note("half, with a tolerance of a tenth of it")
-        .predicted(HALF),
-    );
+    checks.push(plan.check("ipv4-least-power", &[least])?);
     // The largest saving of PowerSave over NAPI-Click, over all applications.
     let gains = days.iter().flat_map(|day| {
         day.reports[2].intervals.iter().zip(&day.reports[1].intervals).map(|(own, napi)| {
@@ -115,15 +104,8 @@ fn power_checks(days: &[Day]) -> Vec<Check> {
     });
     let best = gains.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((f64::NAN, 0.0));
     checks.push(
-        Check::within(
-            &["PS-116"],
-            "load of the cores at which PowerSave gains most over NAPI-Click (%)",
-            100.0 * best.0,
-            printed_pair("PS-116"),
-            5.0,
-        )
-        .note(format!("gain there: {:.0} %", 100.0 * best.1))
-        .predicted(NO_CLIMB),
+        plan.check("load-of-largest-gain", &[100.0 * best.0])?
+            .note(format!("gain there: {:.0} %", 100.0 * best.1)),
     );
-    checks
+    Ok(checks)
 }

@@ -5,11 +5,13 @@ use super::driven::Controller;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use crate::printed::{numbers_of, printed, text_of};
+use crate::paper::Paper;
+use crate::planned::{self, Plan};
+use crate::printed::{numbers_of, printed};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wattline_policy::OperatingPoint;
-use wattline_report::{Basis, Check, Grounds, Table};
+use wattline_report::{Check, Table};
 use wattline_server::ServerModel;
 use wattline_sim::Report;
 use wattline_traffic::capture::{CaptureError, LinkType, Reader, Resolution, Writer};
@@ -28,11 +30,12 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         "latency_p99_us",
         "latency_max_us",
     ]);
-    let mut checks = vec![knobs(&server)?, estimator(&server)?];
-    checks.extend(wake_ups(&server, &mut table)?);
-    checks.push(sampling(&server, &mut table)?);
-    checks.push(exponent(&server));
-    checks.extend(traffic(server.nic.ports)?);
+    let plan = planned::of(Paper::Powersave)?;
+    let mut checks = vec![knobs(plan, &server)?, estimator(plan, &server)?];
+    checks.extend(wake_ups(plan, &server, &mut table)?);
+    checks.push(sampling(plan, &server, &mut table)?);
+    checks.push(exponent(plan, &server)?);
+    checks.extend(traffic(plan, server.nic.ports)?);
     Ok(vec![Figure {
         id: "methods",
         title: "Knobs, estimator, wake-ups, sampling and traffic".into(),
@@ -46,7 +49,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 }
 
 /// Checks which parts of an operating point the controller turns on its way up and down.
-fn knobs(server: &ServerModel) -> Result<Check, ReproduceError> {
+fn knobs(plan: &'static Plan, server: &ServerModel) -> Result<Check, ReproduceError> {
     let mut turned: BTreeSet<&str> = BTreeSet::new();
     let mut controller = Controller::new(server, "queue-length")?;
     let start = controller.point.clone();
@@ -55,9 +58,7 @@ fn knobs(server: &ServerModel) -> Result<Check, ReproduceError> {
         note_turned(&start, &controller.point, &mut turned);
     }
     let names = turned.iter().copied().collect::<Vec<_>>().join(", ");
-    let name = format!("parts of an operating point that the controller turns: {names}");
-    let check = Check::near(&["PS-009"], &name, turned.len() as f64, printed("PS-009"), 0.0);
-    Ok(check.basis(Basis::Rule).on(Grounds::Program))
+    Ok(plan.check("knobs", &[turned.len() as f64])?.note(names))
 }
 
 fn note_turned(from: &OperatingPoint, to: &OperatingPoint, turned: &mut BTreeSet<&'static str>) {
@@ -80,7 +81,7 @@ fn note_turned(from: &OperatingPoint, to: &OperatingPoint, turned: &mut BTreeSet
 }
 
 /// Checks that each interface has an estimator of its own, which one core runs.
-fn estimator(server: &ServerModel) -> Result<Check, ReproduceError> {
+fn estimator(plan: &'static Plan, server: &ServerModel) -> Result<Check, ReproduceError> {
     const C_UP: u32 = 2;
     let long = printed("PS-098") as u32 + 1;
     let mut most_cores = 0;
@@ -100,15 +101,11 @@ fn estimator(server: &ServerModel) -> Result<Check, ReproduceError> {
     let together = steps(&[0, 0, 0])?;
     // Cores are added, and the estimator stays where it was.
     steps(&[0; 60])?;
-    Ok(Check::holds(
-        &["PS-096"],
-        "steps after four long queues of two interfaces in turns, after three of one; cores that estimate",
+    plan.holds(
+        "estimators",
         (apart, together, most_cores) == (0, 1, 1),
         format!("{apart}, {together}; {most_cores}"),
-        "an estimator for each interface, run by one core",
     )
-    .basis(Basis::Rule)
-    .on(Grounds::Program))
 }
 
 fn row(table: &mut Table, name: &str, report: &Report) {
@@ -124,7 +121,11 @@ fn row(table: &mut Table, name: &str, report: &Report) {
 }
 
 /// Checks that the packet that wakes a core from C6 waits for its exit, and that those after it do not.
-fn wake_ups(server: &ServerModel, table: &mut Table) -> Result<[Check; 2], ReproduceError> {
+fn wake_ups(
+    plan: &'static Plan,
+    server: &ServerModel,
+    table: &mut Table,
+) -> Result<[Check; 2], ReproduceError> {
     let slow = server.processor.lowest_frequency();
     let run = |mpps: f64, millis: u64| Steady {
         arrivals: Arrivals::Even,
@@ -140,27 +141,17 @@ fn wake_ups(server: &ServerModel, table: &mut Table) -> Result<[Check; 2], Repro
     row(table, "C6, a packet each 2 µs", dense);
     let micros = |seconds: Option<f64>| 1e6 * seconds.unwrap_or(f64::NAN);
     Ok([
-        Check::above(
-            &["PS-108"],
-            "shortest latency of a packet whose core is in C6 (µs)",
-            micros(rare.latency_min_seconds),
-            printed("PS-082"),
-        ),
-        Check::below(
-            &["PS-108"],
-            "longest latency of a packet 2 µs after another (µs)",
-            micros(dense.latency_max_seconds),
-            printed("PS-082"),
-        ),
-    ]
-    .map(|check| check.basis(Basis::Rule).on(Grounds::Program)))
+        plan.check("shortest-latency-packet", &[micros(rare.latency_min_seconds)])?,
+        plan.check("longest-latency-packet", &[micros(dense.latency_max_seconds)])?,
+    ])
 }
 
-/// Relative difference of a second's latencies from those of its rate alone that counts as none.
-const SAME: f64 = 0.01;
-
 /// Checks that minimum, mean and P99 of each second are those of a run at the rate of that second.
-fn sampling(server: &ServerModel, table: &mut Table) -> Result<Check, ReproduceError> {
+fn sampling(
+    plan: &'static Plan,
+    server: &ServerModel,
+    table: &mut Table,
+) -> Result<Check, ReproduceError> {
     // The second with few packets comes last: those of the first would show in it.
     const RATES: [f64; 2] = [1e6, 0.1e6];
     let policy = napping(1, server.processor.lowest_frequency(), "C1");
@@ -201,19 +192,11 @@ fn sampling(server: &ServerModel, table: &mut Table) -> Result<Check, ReproduceE
             widest = widest.max(apart);
         }
     }
-    Ok(Check::below(
-        &["PS-120"],
-        "minimum, mean and P99 of a second beside those of its rate alone, widest relative difference",
-        widest,
-        SAME,
-    )
-    .basis(Basis::Rule)
-    .on(Grounds::Program)
-    .note("all packets are measured here, not one each millisecond"))
+    plan.check("sampling", &[widest])
 }
 
 /// Checks the exponent with which a core's active power grows over frequency.
-fn exponent(server: &ServerModel) -> Check {
+fn exponent(plan: &'static Plan, server: &ServerModel) -> Result<Check, ReproduceError> {
     let nap = server.idle_core_power(server.shallowest_idle_state());
     let above = |idle: f64| {
         let point = |f: &Hertz| (f.gigahertz().ln(), (server.awake_core_power(*f).0 - idle).ln());
@@ -223,19 +206,12 @@ fn exponent(server: &ServerModel) -> Check {
         let together: f64 = points.iter().map(|p| (p.0 - x) * p.1).sum();
         together / points.iter().map(|p| (p.0 - x).powi(2)).sum::<f64>()
     };
-    let cube = numbers_of("PS-061").first().copied().unwrap_or(f64::NAN);
-    Check::within(
-        &["PS-061"],
-        "exponent of a core's power above a nap over frequency",
-        above(nap.0),
-        (1.0, cube),
-        0.0,
-    )
-    .fitted(format!("barely; above C6 it is {:.2}", above(0.0)))
+    let check = plan.check("exponent-core-power", &[above(nap.0)])?;
+    Ok(check.note(format!("barely; above C6 it is {:.2}", above(0.0))))
 }
 
 /// Checks that synthetic and captured packets arrive on all ports, and that headers are enough.
-fn traffic(ports: usize) -> Result<[Check; 2], ReproduceError> {
+fn traffic(plan: &'static Plan, ports: usize) -> Result<[Check; 2], ReproduceError> {
     const PACKETS: usize = 2_000;
     let failed = |error: CaptureError| ReproduceError::Model(error.to_string());
     let mut synthetic = Constant::new(Rate::Packets(4e6), content(600, Popularity::Uniform));
@@ -260,27 +236,21 @@ fn traffic(ports: usize) -> Result<[Check; 2], ReproduceError> {
         && whole.packets() == cut.packets()
         && whole.packets().iter().zip(&lengths).all(|(p, length)| usize::from(p.length) == *length);
     Ok([
-        Check::holds(
-            &["PS-025"],
-            "streams of synthetic packets, and of a capture",
+        plan.holds(
+            "streams",
             reached.iter().all(|count| *count as f64 == streams),
             format!("{} and {}", reached[0], reached[1]),
-            &text_of("PS-025"),
-        ),
-        Check::holds(
-            &["PS-109"],
-            "packets of a capture with headers alone beside those of the whole one",
+        )?,
+        plan.holds(
+            "headers",
             same,
             format!(
                 "{}, {} packets",
                 if same { "the same" } else { "others" },
                 cut.packets().len()
             ),
-            "headers are enough, and payload may be there",
-        )
-        .note("the two traces cannot be had; both kinds of capture are read"),
-    ]
-    .map(|check| check.basis(Basis::Rule).on(Grounds::Program)))
+        )?,
+    ])
 }
 
 /// Writes UDP packets of these lengths to a capture in memory, whole or without payload, and reads it.

@@ -6,12 +6,14 @@ use crate::claim;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use crate::printed::{numbers_in, numbers_of, printed, printed_at, text_of};
+use crate::paper::Paper;
+use crate::planned;
+use crate::printed::{numbers_in, numbers_of, printed, printed_at};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use wattline_policy::{CoreSet, IndirectionTable};
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Basis, Check, Grounds, Table};
+use wattline_report::{Check, Table};
 use wattline_server::{DvfsDomain, ServerModel};
 use wattline_study::cards::shunt_power;
 use wattline_study::race::IdealCore;
@@ -21,7 +23,7 @@ use wattline_units::{Hertz, PacketsPerSecond, Span};
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
-    let mut checks = parameters(&server);
+    let mut checks = parameters(&server)?;
     checks.extend(rules(&server)?);
     checks.extend(energies(&server)?);
     let (table, chart, model) = closed_form(&server)?;
@@ -40,70 +42,37 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-fn parameters(server: &ServerModel) -> Vec<Check> {
+fn parameters(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Powersave)?;
     let processor = &server.processor;
     let gigahertz: Vec<f64> = processor.frequencies.iter().map(|f| f.gigahertz()).collect();
     let nic = &server.nic;
-    let checks = vec![
-        Check::near(&["PS-011"], "processors", processor.sockets as f64, printed("PS-011"), 0.0),
-        Check::near(
-            &["PS-012"],
-            "cores of a processor",
-            processor.cores_per_socket as f64,
-            printed("PS-012"),
-            0.0,
-        ),
-        Check::near(
-            &["PS-013"],
-            "highest frequency (GHz)",
-            processor.highest_frequency().gigahertz(),
-            printed("PS-013"),
-            0.05,
-        ),
-        Check::near(
-            &["PS-016", "PS-024"],
-            "ports of 10 Gbps",
-            nic.ports as f64,
-            printed("PS-024"),
-            0.0,
-        ),
-        Check::near(&["PS-055"], "P-states", gigahertz.len() as f64, printed("PS-055"), 0.0),
-        Check::holds(
-            &["PS-056"],
-            "lowest and highest frequency, to a tenth (GHz)",
+    Ok(vec![
+        plan.check("processors", &[processor.sockets as f64])?,
+        plan.check("cores-processor", &[processor.cores_per_socket as f64])?,
+        plan.check("highest-frequency-ghz", &[processor.highest_frequency().gigahertz()])?,
+        plan.check("ports-10-gbps", &[nic.ports as f64])?,
+        plan.check("p-states", &[gigahertz.len() as f64])?,
+        plan.holds(
+            "lowest-highest-frequency",
             [gigahertz.first(), gigahertz.last()]
                 .map(|f| f.map(|f| (10.0 * f).round() / 10.0))
                 .into_iter()
                 .eq([0, 1].map(|index| Some(printed_at("PS-056", index)))),
             format!("{:.3} to {:.3}", gigahertz[0], gigahertz[gigahertz.len() - 1]),
-            &text_of("PS-056"),
-        ),
-        Check::holds(
-            &["PS-057"],
-            "one frequency for a whole processor",
-            processor.dvfs == DvfsDomain::PerChip,
-            "per chip",
-            "per chip",
-        ),
-        Check::holds(
-            &["PS-023"],
-            "a receive queue for every core on every port",
+        )?,
+        plan.holds("one-frequency-for", processor.dvfs == DvfsDomain::PerChip, "per chip")?,
+        plan.holds(
+            "receive-queue-for",
             nic.queues_per_port >= processor.cores(),
             format!("{} queues, {} cores", nic.queues_per_port, processor.cores()),
-            "n cores, n queues",
-        ),
-        Check::near(
-            &["PS-104"],
-            "entries of the indirection table",
-            nic.redirect_table_entries as f64,
-            printed("PS-104"),
-            0.0,
-        ),
-    ];
-    checks.into_iter().map(|check| check.on(Grounds::Parameter).basis(Basis::Data)).collect()
+        )?,
+        plan.check("entries-indirection-table", &[nic.redirect_table_entries as f64])?,
+    ])
 }
 
 fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Powersave)?;
     let default = |name: &str| {
         let policy = wattline_policies::POLICIES.find("queue-length");
         let parameter = policy.and_then(|p| p.parameters.iter().find(|known| known.name == name));
@@ -129,43 +98,8 @@ fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
     let low_bits = hashes.clone().all(|hash| table.core(hash) == table.core(hash & mask))
         && hashes.clone().any(|hash| table.core(hash) != table.core(hash & (mask >> 1)));
     let delay = printed("PS-098") / printed("PS-101");
-    let mut checks: Vec<Check> = [("PS-098", "q_h"), ("PS-099", "q_l")]
-        .map(|(id, name)| {
-            let quantity = format!("{name} (packets)");
-            Check::near(&[id], &quantity, default(name), printed(id), 0.0).basis(Basis::Data)
-        })
-        .to_vec();
-    checks.extend(
-        [
-            Check::near(
-                &["PS-100"],
-                "the printed q_h over the printed rate of a core (µs)",
-                delay,
-                printed("PS-100"),
-                1.0,
-            ),
-            Check::near(
-                &["PS-122"],
-                "printed latency of polling and that delay (µs)",
-                printed("PS-047") + delay,
-                printed_at("PS-122", 3),
-                0.05,
-            ),
-        ]
-        .map(|check| check.basis(Basis::Arithmetic)),
-    );
     let stated = claim::find("PS-087")?.map_or_else(Vec::new, |row| numbers_in(&row.quantity));
     let mpps = stated.first().copied().unwrap_or(f64::NAN);
-    checks.push(
-        Check::near(
-            &["PS-087"],
-            "time between packets at the rate that the text names (µs)",
-            1.0 / mpps,
-            printed("PS-087"),
-            0.0,
-        )
-        .basis(Basis::Data),
-    );
     let conversion = claim::find("PS-018")?;
     let conversion = conversion.map_or_else(Vec::new, |row| {
         [numbers_in(&row.value), numbers_in(&row.how_a_program_could_check_it)].concat()
@@ -178,66 +112,30 @@ fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
     let (steps, same) = pseudo_code(server)?;
     let idle = naps(server)?;
     let shares = port_shares(server.nic.ports)?;
-    checks.extend(
-        [
-            Check::near(
-                &["PS-106"],
-                "entries per active queue, most less least, 1 to 12 cores",
-                widest as f64,
-                1.0,
-                0.0,
-            ),
-            Check::near(&["PS-106"], "entries left on inactive queues", stray as f64, 0.0, 0.0),
-            Check::holds(
-                &["PS-105"],
-                "core of 4096 hashes by their lowest bits alone",
-                low_bits,
-                if low_bits { "the same" } else { "another" },
-                &text_of("PS-105"),
-            ),
-            Check::holds(
-                &["PS-094"],
-                "rungs that the controller takes under long queues, and under short ones",
-                rungs.up == rungs.expected && rungs.down.iter().rev().eq(&rungs.expected),
-                format!("{} up, {} down", rungs.up.len(), rungs.down.len()),
-                "cores first, then frequency; the reverse",
-            ),
-            Check::holds(
-                &["PS-097"],
-                "points of the controller beside those of the printed pseudo-code, at random queues",
-                same,
-                format!("{}, {steps} steps", if same { "the same" } else { "others" }),
-                "strict inequalities; a change resets its counter",
-            ),
-            Check::near(
-                &["PS-018"],
-                "shunt of 0.05 ohm on 12 V at the drop that claims.csv names (W)",
-                shunt_power(shunt.0, shunt.1, shunt.2).0,
-                shunt.3,
-                0.05,
-            ),
-            Check::holds(
-                &["PS-091", "PS-107"],
-                "idle states of active and of removed cores",
-                idle == ["C1", "C6"].map(str::to_owned),
-                idle.join(", "),
-                "C1 where a core is under-used, C6 where it is removed",
-            ),
-            Check::below(
-                &["PS-113"],
-                "share of a port beside an even one, of 400,000 packets, widest difference",
-                shares,
-                EVEN,
-            )
-            .note("no port gets more than its part, so that none needs more than its link"),
-        ]
-        .map(|check| check.basis(Basis::Rule)),
-    );
-    Ok(checks.into_iter().map(|check| check.on(Grounds::Program)).collect())
+    Ok(vec![
+        plan.check("q-h", &[default("q_h")])?,
+        plan.check("q-l", &[default("q_l")])?,
+        plan.check("printed-q-h", &[delay])?,
+        plan.check("printed-latency-polling", &[printed("PS-047") + delay])?,
+        plan.check("time-between-packets", &[1.0 / mpps])?,
+        plan.check("entries-per-active", &[widest as f64])?,
+        plan.check("entries-left-on", &[stray as f64])?,
+        plan.holds("lowest-bits", low_bits, if low_bits { "the same" } else { "another" })?,
+        plan.holds(
+            "rungs-controller-takes",
+            rungs.up == rungs.expected && rungs.down.iter().rev().eq(&rungs.expected),
+            format!("{} up, {} down", rungs.up.len(), rungs.down.len()),
+        )?,
+        plan.holds(
+            "points-controller-beside",
+            same,
+            format!("{}, {steps} steps", if same { "the same" } else { "others" }),
+        )?,
+        plan.check("shunt", &[shunt_power(shunt.0, shunt.1, shunt.2).0, shunt.3])?,
+        plan.holds("idle-states-active", idle == ["C1", "C6"].map(str::to_owned), idle.join(", "))?,
+        plan.check("share-port-beside", &[shares])?,
+    ])
 }
-
-/// Relative difference between ports that counts as even: four standard deviations of the packets.
-const EVEN: f64 = 0.011;
 
 /// Returns the widest relative difference of a port's share of the traffic from an even one.
 fn port_shares(ports: usize) -> Result<f64, ReproduceError> {
@@ -275,21 +173,12 @@ fn energies(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
     let one = core.energy(cycles, at, transitions, period).ok_or_else(none)?;
     let tortoise = core.tortoise(cycles, period).ok_or_else(none)?;
     let hare = core.hare(cycles, transitions, period).ok_or_else(none)?;
-    let near = |id: &'static str, name: &str, ours: f64, sum: f64| {
-        Check::near(
-            &[id],
-            &format!("{name} over the sum of power times time"),
-            ours / sum,
-            1.0,
-            1e-9,
-        )
-        .on(Grounds::Equation)
-        .basis(Basis::Rule)
-    };
+    let near =
+        |id: &str, ours: f64, sum: f64| planned::of(Paper::Powersave)?.check(id, &[ours / sum]);
     Ok(vec![
-        near("PS-058", "equation 1", one.0, sum(at, transitions)),
-        near("PS-059", "equation 2", tortoise.0, sum(slow, Span::ZERO)),
-        near("PS-060", "equation 3", hare.0, sum(fast, transitions)),
+        near("equation-1", one.0, sum(at, transitions))?,
+        near("equation-2", tortoise.0, sum(slow, Span::ZERO))?,
+        near("equation-3", hare.0, sum(fast, transitions))?,
     ])
 }
 
@@ -370,12 +259,6 @@ fn naps(server: &ServerModel) -> Result<[String; 2], ReproduceError> {
     Ok([limit(0), limit(platform.cores - 1)])
 }
 
-/// Largest difference in watts between simulator and closed form.
-const NEAR_THE_CLOSED_FORM: f64 = 1.5;
-
-/// Largest difference in watts of the closed form from the equation with coefficients as printed.
-const ROUNDING: f64 = 0.05;
-
 /// Power by the printed equation of cores that nap in C1, forwarding 64-byte packets.
 fn printed_power(cores: f64, frequency: Hertz, awake: f64, rate: PacketsPerSecond) -> f64 {
     let gigahertz = frequency.gigahertz();
@@ -446,21 +329,10 @@ fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), Repro
                 own.map(|i| (rate(i), reports[i].power_watts)),
             );
     }
+    let plan = planned::of(Paper::Powersave)?;
     let checks = vec![
-        Check::below(
-            &["PS-133", "PS-134"],
-            "widest difference of closed form and printed equation (W)",
-            from_equation,
-            ROUNDING,
-        )
-        .basis(Basis::Rule),
-        Check::below(
-            &["PS-133", "PS-134", "PS-135", "PS-136"],
-            "widest difference of simulator and closed form (W)",
-            widest,
-            NEAR_THE_CLOSED_FORM,
-        )
-        .basis(Basis::Rule),
+        plan.check("widest-difference-closed", &[from_equation])?,
+        plan.check("widest-difference-simulator", &[widest])?,
     ];
     Ok((table, chart, checks))
 }

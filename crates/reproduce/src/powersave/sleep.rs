@@ -4,9 +4,11 @@ use super::bench::{Steady, all, ipv4, napping, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use crate::printed::{printed, printed_at, text_of};
+use crate::paper::Paper;
+use crate::planned::{self, Plan};
+use crate::printed::printed;
+use wattline_report::Table;
 use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
-use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_server::ServerModel;
 use wattline_units::Hertz;
 
@@ -14,10 +16,16 @@ const STATES: [&str; 3] = ["C1", "C3", "C6"];
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
-    Ok(vec![fixed_rate(&server)?, table1(&server)?, states(&server)?, cores(&server)?])
+    let plan = planned::of(Paper::Powersave)?;
+    Ok(vec![
+        fixed_rate(plan, &server)?,
+        table1(plan, &server)?,
+        states(plan, &server)?,
+        cores(plan, &server)?,
+    ])
 }
 
-fn fixed_rate(server: &ServerModel) -> Result<Figure, ReproduceError> {
+fn fixed_rate(plan: &'static Plan, server: &ServerModel) -> Result<Figure, ReproduceError> {
     let low = server.processor.lowest_frequency();
     let frequencies = [1.6, 2.4, 3.333].map(Hertz::from_gigahertz);
     let counts = [1, 6, 12];
@@ -62,19 +70,11 @@ fn fixed_rate(server: &ServerModel) -> Result<Figure, ReproduceError> {
                 .into(),
         table,
         plots: vec![bars.svg()],
-        checks: vec![
-            Check::above(
-                &["PS-069", "PS-070", "PS-090", "PS-131"],
-                "least step of power from 1.6 to 2.4 to 3.3 GHz (W)",
-                least.fold(f64::MAX, f64::min),
-                0.0,
-            )
-            .basis(Basis::Fitted),
-        ],
+        checks: vec![plan.check("least-step-power", &[least.fold(f64::MAX, f64::min)])?],
     })
 }
 
-fn table1(server: &ServerModel) -> Result<Figure, ReproduceError> {
+fn table1(plan: &'static Plan, server: &ServerModel) -> Result<Figure, ReproduceError> {
     let fast = server.processor.highest_frequency();
     let runs: Vec<Steady> =
         STATES.iter().map(|state| Steady::new(napping(12, fast, state), 0.0)).collect();
@@ -103,54 +103,26 @@ fn table1(server: &ServerModel) -> Result<Figure, ReproduceError> {
         published: Vec::new(),
     };
     let rows = [("PS-077", "C1"), ("PS-078", "C3"), ("PS-079", "C6")];
-    let mut checks: Vec<Check> = rows
-        .iter()
-        .zip(&watts)
-        .map(|((id, state), watts)| {
-            Check::near(&[id], &format!("all cores in {state} (W)"), *watts, printed(id), 0.5)
-                .basis(Basis::Fitted)
-        })
-        .collect();
+    let mut checks = Vec::new();
+    for ((id, state), watts) in rows.into_iter().zip(&watts) {
+        checks.push(plan.each("all-cores-in-a-state", id, state, *watts)?);
+    }
     let cores = printed("PS-011") * printed("PS-012");
-    for (index, (id, state)) in rows.iter().enumerate().skip(1) {
-        let saving = (printed("PS-077") - printed(id)) / cores;
-        let name = format!("a core's saving in {state} over C1, by the table (W)");
-        let check = Check::near(&["PS-083"], &name, saving, printed_at("PS-083", index - 1), 0.001);
-        checks.push(check.basis(Basis::Arithmetic));
+    for (check, id) in [("saving-c3", "PS-078"), ("saving-c6", "PS-079")] {
+        checks.push(plan.check(check, &[(printed("PS-077") - printed(id)) / cores])?);
     }
     let others = printed("PS-077").min(printed("PS-078"));
-    checks.push(
-        Check::below(
-            &["PS-053"],
-            "power in C6 over the least other state's, by the table",
-            printed("PS-079") / others,
-            1.0,
-        )
-        .basis(Basis::Arithmetic)
-        .note("a core without power draws least; the table has no cost of its cold caches"),
-    );
-    let data = [
-        Check::near(&["PS-080"], "exit latency of C1 (µs)", exit("C1"), printed("PS-080"), 0.0)
-            .note("printed as an upper bound; the file has the bound"),
-        Check::near(&["PS-081"], "exit latency of C3 (µs)", exit("C3"), printed("PS-081"), 0.0),
-        Check::near(
-            &["PS-082", "PS-125"],
-            "exit latency of C6 (µs)",
-            exit("C6"),
-            printed("PS-082"),
-            0.0,
-        )
-        .contradiction("an average in Table 1 that is above the \"up to\" of section 7"),
-        Check::holds(
-            &["PS-050"],
-            "idle states",
+    checks.extend([
+        plan.check("power-c6-least", &[printed("PS-079") / others])?,
+        plan.check("exit-latency-c1", &[exit("C1")])?,
+        plan.check("exit-latency-c3", &[exit("C3")])?,
+        plan.check("exit-latency-c6", &[exit("C6")])?,
+        plan.holds(
+            "idle-states",
             server.idle_states.iter().map(|state| &*state.name).eq(STATES),
             server.idle_states.iter().map(|state| &*state.name).collect::<Vec<_>>().join(", "),
-            &text_of("PS-050"),
-        ),
-    ];
-    let data = data.into_iter().map(|check| check.on(Grounds::Parameter).basis(Basis::Data));
-    checks.extend(data);
+        )?,
+    ]);
     Ok(Figure {
         id: "table1",
         title: "Table 1: idle states".into(),
@@ -178,10 +150,8 @@ fn at_once(server: &ServerModel, state: &str) -> Result<ServerModel, ReproduceEr
 
 /// Least load in Mpps at which the states are compared: the paper argues with one packet each µs.
 const COMPARED_FROM: f64 = 1.0;
-/// Difference in watts that counts as "very little impact", a reading of the text.
-const LITTLE: f64 = 5.0;
 
-fn states(server: &ServerModel) -> Result<Figure, ReproduceError> {
+fn states(plan: &'static Plan, server: &ServerModel) -> Result<Figure, ReproduceError> {
     let low = server.processor.lowest_frequency();
     let cost = ipv4(server)?;
     let counts = [2usize, 4, 12];
@@ -232,10 +202,6 @@ fn states(server: &ServerModel) -> Result<Figure, ReproduceError> {
             }
         }
     }
-    let check = |entered: &str, widest: f64| {
-        let name = format!("widest gap between idle states entered {entered}, from 1 Mpps on (W)");
-        Check::below(&["PS-085", "PS-086"], &name, widest, LITTLE)
-    };
     Ok(Figure {
         id: "fig10",
         title: "Figure 10: idle states under load".into(),
@@ -248,27 +214,13 @@ fn states(server: &ServerModel) -> Result<Figure, ReproduceError> {
         table,
         plots,
         checks: vec![
-            Check::below(
-                &["PS-131"],
-                "power in C1 over the lesser of C3 and C6, entered at once, from 1 Mpps on, most",
-                lightest,
-                1.0,
-            )
-            .basis(Basis::Fitted)
-            .note(
-                "over twelve cores a deeper state draws less at 1 Mpps, although each packet waits for its \
-                 exit; the paper's third guideline is C1",
-            ),
-            check("at once", widest[0])
-                .predicted(None)
-                .note("over twelve cores 1 Mpps leaves a core 12 µs between packets, far below the exit \
-                       latencies: it wakes from C3 or C6 all the time, at the power of an awake core. The \
-                       paper's \"very little impact\" has no number, 5 W is our reading of it"),
+            plan.check("power-c1-lesser", &[lightest])?,
+            plan.check("gap-between-states", &[widest[0]])?,
         ],
     })
 }
 
-fn cores(server: &ServerModel) -> Result<Figure, ReproduceError> {
+fn cores(plan: &'static Plan, server: &ServerModel) -> Result<Figure, ReproduceError> {
     let low = server.processor.lowest_frequency();
     let cost = ipv4(server)?;
     let counts = [1, 2, 3, 4, 6, 8, 12];
@@ -302,21 +254,12 @@ fn cores(server: &ServerModel) -> Result<Figure, ReproduceError> {
         table,
         plots: vec![chart.svg()],
         checks: vec![
-            Check::above(
-                &["PS-088", "PS-089", "PS-131"],
-                "saving of 3 cores over 12 at 5 Mpps (W)",
-                saving,
-                printed("PS-088"),
-            )
-            .basis(Basis::Fitted),
-            Check::holds(
-                &["PS-088"],
-                "3 cores at 1.6 GHz carry 5 Mpps",
+            plan.check("saving-3-cores", &[saving])?,
+            plan.holds(
+                "carried-by-3-cores",
                 reports[1].dropped_packets == 0,
                 format!("{} dropped", reports[1].dropped_packets),
-                "they do",
-            )
-            .basis(Basis::Fitted),
+            )?,
         ],
     })
 }

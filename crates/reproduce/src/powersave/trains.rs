@@ -9,7 +9,8 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
-use crate::printed::{printed_at, printed_pair};
+use crate::paper::Paper;
+use crate::planned;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::Application;
@@ -149,28 +150,27 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         plots: vec![
             chart.band("printed for Click", click_micros() - 1.0, click_micros() + 1.0).svg(),
         ],
-        checks: checks(&cases),
+        checks: checks(&cases)?,
     }])
 }
 
 /// These checks answer no claim: they show the consequences of an assumption.
-fn checks(cases: &[Case]) -> Vec<Check> {
+fn checks(cases: &[Case]) -> Result<Vec<Check>, ReproduceError> {
+    let plan = planned::of(Paper::Powersave)?;
     let distance = |case: &&Case| (case.mean(0) - click_micros()).abs();
     let nearest = cases.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
-    let Some(case) = nearest else { return Vec::new() };
+    let Some(case) = nearest else { return Ok(Vec::new()) };
     let flows = if case.flows() == "one" { "one flow" } else { "several flows" };
     let name = format!("trains of {} packets of {flows}", case.shape.mean);
     let (p99, ratio) = case.tail(2);
     let click = case.tail(0).0;
-    vec![
-        Check::near(&[], &format!("{name}: mean latency of Click (µs)"), case.mean(0), click_micros(), 1.0)
-            .note("the length is chosen by this; what follows is not. Of several flows no length comes near"),
-        Check::within(&[], &format!("{name}: mean latency under PowerSave (µs)"), case.mean(2), printed_pair("PS-121"), 2.0),
-        Check::below(&[], &format!("{name}: 99th percentile under PowerSave, highest (µs)"), p99, printed_at("PS-124", 1) + 5.0)
-            .note(format!("they meet at output links whatever the policy: under Click it is {click:.0} µs")),
-        Check::below(&[], &format!("{name}: 99th percentile over mean, highest"), ratio, printed_at("PS-124", 0))
-            .note("as before"),
-        Check::within(&[], &format!("{name}: saving over NAPI-Click (%)"), case.saving(1), printed_pair("PS-117"), 2.0)
-            .note("a train of one flow wakes one core once"),
-    ]
+    Ok(vec![
+        plan.check("mean-latency-click-trains", &[case.mean(0)])?.of(&name),
+        plan.check("mean-latency-trains", &[case.mean(2)])?.of(&name),
+        plan.check("tail-trains", &[p99])?.of(&name).note(format!(
+            "they meet at output links whatever the policy: under Click it is {click:.0} µs"
+        )),
+        plan.check("tail-over-mean-trains", &[ratio])?.of(&name),
+        plan.check("saving-napi-trains", &[case.saving(1)])?.of(&name),
+    ])
 }

@@ -4,6 +4,7 @@ use super::known::{card, cards, known, lacks, names, on_tables};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
 use wattline_report::table::number;
@@ -24,7 +25,7 @@ const ROWS: [(&str, &str, &str); 6] = [
 ];
 
 pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let (plan, file) = (planned::sohan()?, cards()?);
+    let (plan, file) = (planned::of(Paper::Sohan)?, cards()?);
     Ok(vec![table4(plan, &file)?, fig2(plan, &file)?, fig3(plan, &file)?])
 }
 

@@ -4,6 +4,7 @@ use super::known::{card, cards, known, lacks, on_tables};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use crate::printed::printed_at;
 use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
@@ -29,7 +30,7 @@ const LINKS: [(&str, &[&str]); 2] = [
 ];
 
 pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::sohan()?;
+    let plan = planned::of(Paper::Sohan)?;
     Ok(vec![by_rail(plan)?, by_links(plan)?])
 }
 

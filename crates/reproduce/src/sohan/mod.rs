@@ -4,14 +4,11 @@
 //! every cell with `claims.csv`. Cells are not checks; values computed from cells are.
 
 mod active;
-mod context;
 mod idle;
 mod known;
 mod ports;
 
 use crate::step::Step;
-
-pub(super) use context::CONTEXT;
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("sohan: idle power", &["table2", "table3"], idle::figures),
@@ -35,7 +32,7 @@ mod tests {
             let reasoned = claim.verdict == Verdict::Meets || !claim.note.is_empty();
             assert!(reasoned, "{} has no reason", claim.claim.id);
         }
-        let planned = crate::planned::sohan().unwrap();
+        let planned = crate::planned::of(Paper::Sohan).unwrap();
         for check in planned.checks.iter().flat_map(|check| &check.claims) {
             let made = sohan.figures.iter().flat_map(|f| &f.checks);
             assert!(made.into_iter().any(|m| m.claims.contains(&check.as_str())), "{check}");

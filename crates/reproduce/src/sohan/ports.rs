@@ -4,6 +4,7 @@ use super::known::{card, cards, known, lacks, names, on_tables};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::table::number;
@@ -21,7 +22,7 @@ const ROWS: [(&str, &str, &str); 4] = [
 ];
 
 pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let (plan, file) = (planned::sohan()?, cards()?);
+    let (plan, file) = (planned::of(Paper::Sohan)?, cards()?);
     Ok(vec![table5(plan, &file)?, fig4(plan, &file)?])
 }
 

@@ -474,10 +474,7 @@ fn several_queues_of_a_plain_link_account_for_every_packet() {
     if !can_build_namespaces(test) {
         return;
     }
-    let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
-    connect(&near, SOURCE, &far, SINK, 1500, 2).unwrap();
-    let ends = [(&near, SOURCE), (&far, SINK)]
-        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let (_namespaces, ends) = plain_link_of(2);
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
     ALL_WAYS.into_iter().for_each(|ways| account_for_every_packet(ways, from, to));
 }
@@ -486,7 +483,7 @@ fn account_for_every_packet(ways: Ways, from: End<'_>, to: End<'_>) {
     let mut tester = Tester::open(from, Some(to), 2, ways).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);
     let never = AtomicBool::new(false);
-    for round in 0..2 {
+    for _ in 0..2 {
         let load = Load {
             rate_pps: 20_000.0,
             duration: Duration::from_millis(300),
@@ -494,13 +491,7 @@ fn account_for_every_packet(ways: Ways, from: End<'_>, to: End<'_>) {
             ..Load::default()
         };
         let outcome = tester.trial(&addresses, &load, &anywhere, &never, &mut |_| ()).unwrap();
-        assert_eq!(outcome.sent_packets + outcome.unsent_packets, 6_000, "{outcome:#?}");
-        let accounted =
-            outcome.received_packets + outcome.lost_packets + outcome.receiver_overflow_packets;
-        assert_eq!(accounted, outcome.sent_packets, "round {round}: {outcome:#?}");
-        assert!(outcome.received_packets > enough(ways, &outcome), "{outcome:#?}");
-        let wrong = outcome.duplicated_packets + outcome.corrupt_packets + outcome.stale_packets;
-        assert_eq!((wrong, outcome.reordered_packets), (0, 0), "{outcome:#?}");
+        is_accounted_for(ways, &outcome);
     }
 }
 
@@ -516,10 +507,7 @@ fn an_interface_that_vanishes_in_the_middle_ends_the_trial_and_nothing_is_hidden
 }
 
 fn an_interface_vanishes(ways: Ways) {
-    let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
-    connect(&near, SOURCE, &far, SINK, 1500, 1).unwrap();
-    let ends = [(&near, SOURCE), (&far, SINK)]
-        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let (namespaces, ends) = plain_link_of(1);
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
     let mut tester = Tester::open(from, Some(to), 1, ways).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);
@@ -535,7 +523,7 @@ fn an_interface_vanishes(ways: Ways) {
         .trial(&addresses, &load, &anywhere, &never, &mut |progress| {
             if progress.received > 2_000 && !gone {
                 gone = true;
-                near.ip(&format!("link delete {}", SOURCE.interface)).unwrap();
+                namespaces[0].ip(&format!("link delete {}", SOURCE.interface)).unwrap();
             }
         })
         .unwrap();
@@ -553,12 +541,30 @@ fn several_queues_send_both_ways_over_a_plain_link() {
     if !can_build_namespaces(test) {
         return;
     }
-    let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
-    connect(&near, SOURCE, &far, SINK, 1500, 2).unwrap();
-    let ends = [(&near, SOURCE), (&far, SINK)]
-        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let (_namespaces, ends) = plain_link_of(2);
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
     [Ways::SOCKETS, XDP_WAYS].into_iter().for_each(|ways| both_ways(ways, from, to));
+}
+
+/// Creates two namespaces with a plain link of so many queues; returns its ends as users name them.
+fn plain_link_of(queues: u16) -> ([Namespace; 2], [String; 2]) {
+    let namespaces = ["near", "far"].map(|role| Namespace::create(role).unwrap());
+    let [near, far] = &namespaces;
+    connect(near, SOURCE, far, SINK, 1500, queues).unwrap();
+    let ends = [(near, SOURCE), (far, SINK)]
+        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    (namespaces, ends)
+}
+
+/// Checks that each of 6,000 packets was received in order, lost or not sent.
+fn is_accounted_for(ways: Ways, outcome: &Outcome) {
+    assert_eq!(outcome.sent_packets + outcome.unsent_packets, 6_000, "{outcome:#?}");
+    let accounted =
+        outcome.received_packets + outcome.lost_packets + outcome.receiver_overflow_packets;
+    assert_eq!(accounted, outcome.sent_packets, "{outcome:#?}");
+    assert!(outcome.received_packets > enough(ways, outcome), "{outcome:#?}");
+    let wrong = outcome.duplicated_packets + outcome.corrupt_packets + outcome.stale_packets;
+    assert_eq!((wrong, outcome.reordered_packets), (0, 0), "{outcome:#?}");
 }
 
 /// Packets of 6,000 that arrive at least. Several senders of live frames, which spin, have two
@@ -584,13 +590,7 @@ fn both_ways(ways: Ways, from: End<'_>, to: End<'_>) {
     let outcomes =
         tester.trial_both([&forth, &back], &load, &anywhere, &never, &mut |_| ()).unwrap();
     for outcome in outcomes {
-        assert_eq!(outcome.sent_packets + outcome.unsent_packets, 6_000, "{outcome:#?}");
-        let accounted =
-            outcome.received_packets + outcome.lost_packets + outcome.receiver_overflow_packets;
-        assert_eq!(accounted, outcome.sent_packets, "{outcome:#?}");
-        assert!(outcome.received_packets > enough(ways, &outcome), "{outcome:#?}");
-        let wrong = outcome.duplicated_packets + outcome.corrupt_packets + outcome.stale_packets;
-        assert_eq!((wrong, outcome.reordered_packets), (0, 0), "{outcome:#?}");
+        is_accounted_for(ways, &outcome);
     }
 }
 
@@ -694,10 +694,7 @@ fn live_frames_are_sent_faster_than_any_forwarder_here_forwards() {
     if !can_build_namespaces(test) {
         return;
     }
-    let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
-    connect(&near, SOURCE, &far, SINK, 1500, 1).unwrap();
-    let ends = [(&near, SOURCE), (&far, SINK)]
-        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let ([_near, far], ends) = plain_link_of(1);
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
     let mut tester = Tester::open(from, Some(to), 1, XDP_WAYS).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);

@@ -241,11 +241,9 @@ impl Traffic {
     /// Waits until so many more have arrived.
     pub fn wait_for(&self, more: u64) {
         let until = self.heard.load(Ordering::Acquire) + more;
-        let deadline = Instant::now() + LIMIT;
-        while self.heard.load(Ordering::Acquire) < until {
-            assert!(Instant::now() < deadline, "nothing arrives any more");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wattline_needs::until("nothing arrives any more", || {
+            self.heard.load(Ordering::Acquire) >= until
+        });
     }
 
     /// Returns how many were sent, and how many of them did not arrive.

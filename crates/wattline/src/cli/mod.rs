@@ -3,7 +3,7 @@
 mod examples;
 mod groups;
 
-pub use examples::{EXAMPLES, Examples, text};
+pub use examples::{EXAMPLES, sections, text};
 pub use groups::GROUPS;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -32,7 +32,7 @@ pub struct Cli<C: Subcommand> {
 static BUILD: LazyLock<String> = LazyLock::new(|| Build::default().to_string());
 
 /// Gives the command line of a program groups, examples and the build.
-pub fn complete(line: Command, examples: &[Examples], is_laboratory: bool) -> Command {
+pub fn complete(line: Command, examples: &str, is_laboratory: bool) -> Command {
     groups::apply(examples::apply(line, examples), is_laboratory).version(BUILD.as_str())
 }
 
