@@ -308,16 +308,6 @@ impl Routes {
         }
     }
 
-    /// Next hop of exactly this published IPv4 prefix.
-    pub fn get4(&self, prefix: Ipv4Net) -> Option<NextHopId> {
-        self.fib4.get(prefix)
-    }
-
-    /// Next hop of exactly this published IPv6 prefix.
-    pub fn get6(&self, prefix: Ipv6Net) -> Option<NextHopId> {
-        self.fib6.get(prefix)
-    }
-
     /// Number of published prefixes: IPv4, IPv6.
     pub fn len(&self) -> (usize, usize) {
         (self.fib4.len(), self.fib6.len())

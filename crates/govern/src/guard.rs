@@ -272,10 +272,6 @@ impl Guarded {
 }
 
 impl Policy for Guarded {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn looks_at(&self) -> Looks {
         let looks = self.inner.looks_at();
         if self.target.is_some() { looks.and_latency() } else { looks }
@@ -408,14 +404,8 @@ mod tests {
             self.now += Span::from_millis(millis);
             self.cores.iter_mut().for_each(|core| core.asleep += Span::from_millis(millis));
             let observation = Observation {
-                platform: &self.platform,
-                trigger,
-                queues: &[QueueView::default(); 2],
-                cores: &self.cores,
                 latency,
-                power: None,
-                entries: &[],
-                offered: None,
+                ..Observation::new(&self.platform, trigger, &[QueueView::default(); 2], &self.cores)
             };
             self.policy.decide(self.now, &observation, &mut self.point)
         }
@@ -545,9 +535,6 @@ mod tests {
     struct Shown(Arc<std::sync::Mutex<Vec<Option<u64>>>>);
 
     impl Policy for Shown {
-        fn name(&self) -> &'static str {
-            "shown"
-        }
         fn looks_at(&self) -> Looks {
             Looks::WHOLE.and_latency()
         }

@@ -2,6 +2,7 @@
 
 use super::begin;
 use std::collections::BTreeMap;
+use wattline_report::page::put;
 use wattline_report::plot::{Axis, Bars, Chart, Mark};
 use wattline_report::{FigurePage, Spread};
 use wattline_sim::Report;
@@ -290,7 +291,13 @@ fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
 fn all(page: &mut FigurePage, points: &[Point<'_>]) {
     page.heading("All cases");
     if points.len() > MOST_ROWS {
-        page.text(&format!("The first {MOST_ROWS} of {}; --csv writes all.", points.len()));
+        let count = points.len();
+        put(
+            page.html(),
+            format_args!(
+                "<p>The first {MOST_ROWS} of {count}; <code>--csv</code> writes all.</p>\n"
+            ),
+        );
     }
     if points.iter().any(|point| point.reports.len() > 1) {
         page.text("Means over the seeds; ± is half their 95 % confidence interval.");

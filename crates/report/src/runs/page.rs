@@ -60,9 +60,13 @@ impl Comparison {
         page.heading("All figures");
         let all: usize = sorted.iter().map(|figure| figure.differences.len()).sum();
         if all > ROWS {
-            page.text(&format!(
-                "The first {ROWS} rows of {all}, those that differ most; --only picks others, --json has all."
-            ));
+            put(
+                page.html(),
+                format_args!(
+                    "<p>The first {ROWS} rows of {all}, those that differ most; <code>--only</code> \
+                     picks others, <code>--json</code> has all.</p>\n"
+                ),
+            );
         }
         let rows = sorted.iter().flat_map(|figure| {
             figure.differences.iter().enumerate().map(move |(index, difference)| {

@@ -18,12 +18,6 @@ struct Twice {
 }
 
 impl Policy for Twice {
-    fn name(&self) -> &'static str {
-        "twice"
-    }
-    fn looks_at(&self) -> Looks {
-        Looks::WHOLE
-    }
     fn decide(
         &mut self,
         now: Time,
