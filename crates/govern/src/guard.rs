@@ -403,9 +403,10 @@ mod tests {
         fn ask(&mut self, millis: u64, trigger: Trigger, latency: Option<LatencyView>) -> AskAgain {
             self.now += Span::from_millis(millis);
             self.cores.iter_mut().for_each(|core| core.asleep += Span::from_millis(millis));
+            let queues = [QueueView::default(); 2];
             let observation = Observation {
                 latency,
-                ..Observation::new(&self.platform, trigger, &[QueueView::default(); 2], &self.cores)
+                ..Observation::new(&self.platform, trigger, &queues, &self.cores)
             };
             self.policy.decide(self.now, &observation, &mut self.point)
         }
