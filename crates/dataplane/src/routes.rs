@@ -10,7 +10,7 @@ use crate::forwarding::{PortConfig, Published, RouteReader, Table};
 use crate::next_hop::NextHop;
 use crate::own_addresses::OwnAddresses;
 use crate::source_addresses::{SourceAddress, SourceAddresses};
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use crate::common::{assert_conserved, poisson, server, setting, timeless};
 use wattline_governor::ledger::Knob;
 use wattline_policies::POLICIES;
-use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Policy, Trigger};
+use wattline_policy::{AskAgain, Observation, OperatingPoint, Policy, Trigger};
 use wattline_server::ServerModel;
 use wattline_sim::{KnobBehaviour, Report, Setting, run_on};
 use wattline_units::{Span, Time};
