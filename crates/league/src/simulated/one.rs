@@ -42,7 +42,7 @@ impl Simulation<'_> {
             page.heading("Over time");
             page.plots(self.over_time().iter().map(Chart::svg));
         }
-        page.heading("Of the whole time");
+        page.heading("The whole time");
         let parts = report.power_by_component_watts.parts();
         let parts = parts.map(|(component, watts)| (component.name().replace('-', " "), watts.0));
         let mut plots = vec![bars("Power by component", "component", "W", &parts)];

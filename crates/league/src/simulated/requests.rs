@@ -39,7 +39,7 @@ impl Requests<'_> {
         let power = format!("{} (accuracy: {})", report.source, report.accuracy);
         let notes: Vec<String> = report.policy_remark.iter().cloned().collect();
         let mut page = begin(&title, &outcome, &power, &notes);
-        page.heading("Of the whole time");
+        page.heading("The whole time");
         let parts = [
             ("package", report.package_power_watts),
             ("uncore", report.uncore_power_watts),

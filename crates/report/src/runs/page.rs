@@ -50,7 +50,7 @@ impl Comparison {
             list.push_str("</li>\n");
         }
         list.push_str("</ul>\n");
-        page.heading("What differs");
+        page.heading("Differences");
         page.text("Power, latency and loss of the whole run first, then what differs most.");
         let sorted = self.sorted();
         let differs = |figure: &&&Figure| {

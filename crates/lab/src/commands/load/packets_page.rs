@@ -50,7 +50,7 @@ pub fn html(ways: &[Way<'_>], conditions: &[(&str, String)], limits: Option<&Lim
     );
     page.heading("Packets");
     ways.iter().for_each(|way| packets(&mut page, way));
-    page.heading("How it was measured");
+    page.heading("Conditions");
     page.values(conditions.iter().cloned().chain(limits.into_iter().flat_map(generator_limits)));
     page.end()
 }
@@ -111,7 +111,7 @@ fn packets(page: &mut FigurePage, way: &Way<'_>) {
     }
     let (shown, all) = (outcome.worst_flows.len(), outcome.affected_flows);
     page.text(&format!(
-        "Of {all} flows something was lost, doubled or reordered; {shown} of them:"
+        "Something was lost, doubled or reordered in {all} flows; {shown} of them:"
     ));
     page.table(
         ["flow", "queue", "sent", "lost", "duplicated", "reordered"],

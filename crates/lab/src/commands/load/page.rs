@@ -26,7 +26,7 @@ pub fn html(report: &Report, workload: &str) -> String {
     }
     page.heading("Requests");
     requests(&mut page, report);
-    page.heading("How it was measured");
+    page.heading("Conditions");
     conditions(&mut page, report, workload);
     page.end()
 }
