@@ -220,10 +220,6 @@ fn place(object: &Bound<'_, PyAny>) -> PyResult<String> {
 }
 
 impl Policy for PythonPolicy {
-    fn name(&self) -> &'static str {
-        "python"
-    }
-
     fn looks_at(&self) -> Looks {
         self.looks
     }

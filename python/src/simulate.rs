@@ -142,9 +142,6 @@ impl Case<'_> {
 struct Nobody;
 
 impl Policy for Nobody {
-    fn name(&self) -> &'static str {
-        "nobody"
-    }
     fn decide(
         &mut self,
         _: wattline_units::Time,

@@ -152,9 +152,6 @@ struct Noted {
 }
 
 impl Policy for Noted {
-    fn name(&self) -> &'static str {
-        self.policy.name()
-    }
     fn reason(&self) -> Option<Reason> {
         self.policy.reason()
     }

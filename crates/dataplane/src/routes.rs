@@ -10,7 +10,7 @@ use crate::forwarding::{PortConfig, Published, RouteReader, Table};
 use crate::next_hop::NextHop;
 use crate::own_addresses::OwnAddresses;
 use crate::source_addresses::{SourceAddress, SourceAddresses};
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -306,16 +306,6 @@ impl Routes {
                 self.fib6.longest_match(address).map(|(prefix, id)| (prefix.into(), id))
             }
         }
-    }
-
-    /// Next hop of exactly this published IPv4 prefix.
-    pub fn get4(&self, prefix: Ipv4Net) -> Option<NextHopId> {
-        self.fib4.get(prefix)
-    }
-
-    /// Next hop of exactly this published IPv6 prefix.
-    pub fn get6(&self, prefix: Ipv6Net) -> Option<NextHopId> {
-        self.fib6.get(prefix)
     }
 
     /// Number of published prefixes: IPv4, IPv6.

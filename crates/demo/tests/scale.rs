@@ -44,21 +44,8 @@ fn on_scale(plan: &Plan, traffic: &Spec) -> Outcome {
 }
 
 fn simulated(plan: &Plan, traffic: &Spec) -> Report {
-    let setting = wattline_sim::Setting {
-        server: &plan.setting.server,
-        application: plan.setting.application,
-        policy: plan.setting.policy.clone(),
-        mean_bytes: plan.setting.mean_bytes,
-        duration: plan.duration,
-        warmup: plan.warmup,
-        interval: None,
-        output_links: false,
-        seed: plan.setting.seed,
-        log_states: false,
-        profile: false,
-    };
     let mut source = traffic.build(plan.setting.seed).unwrap();
-    wattline_sim::run(&setting, source.as_mut()).unwrap()
+    wattline_sim::run(&plan.simulated(None), source.as_mut()).unwrap()
 }
 
 /// Properties of every run, disturbed or not: no frame is lost, none overtakes another of its flow

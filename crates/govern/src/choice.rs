@@ -181,7 +181,7 @@ mod tests {
             let made = policy(&config, &platform(), RuleSeen::default());
             // `wattline config --govern` says the same without the machine.
             assert_eq!(check(&config).err(), made.as_ref().err().cloned());
-            made.map(|policy| policy.name())
+            made.map(drop)
         };
         for rule in ["ixgbe", "ixgbe-classic", "dim"] {
             let error = of(&format!("ondemand+{rule}")).unwrap_err().to_string();
@@ -189,7 +189,7 @@ mod tests {
                 assert!(error.contains(words), "{words}: {error}");
             }
         }
-        assert_eq!(of("ondemand+84us").unwrap(), "ondemand");
+        of("ondemand+84us").unwrap();
     }
 
     #[test]
@@ -281,9 +281,9 @@ mod tests {
             let text = format!("[govern]\npolicy = \"{}\"\n", info.name);
             let Ok(config) = Config::parse(&text, "test", POLICIES) else { continue };
             match policy(&config, &platform(), RuleSeen::default()) {
-                Ok(policy) => {
+                Ok(_) => {
                     check(&config).unwrap();
-                    works.push(policy.name());
+                    works.push(info.name);
                 }
                 Err(error) => {
                     let error = error.to_string();

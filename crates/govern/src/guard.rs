@@ -272,10 +272,6 @@ impl Guarded {
 }
 
 impl Policy for Guarded {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn looks_at(&self) -> Looks {
         let looks = self.inner.looks_at();
         if self.target.is_some() { looks.and_latency() } else { looks }
@@ -407,15 +403,10 @@ mod tests {
         fn ask(&mut self, millis: u64, trigger: Trigger, latency: Option<LatencyView>) -> AskAgain {
             self.now += Span::from_millis(millis);
             self.cores.iter_mut().for_each(|core| core.asleep += Span::from_millis(millis));
+            let queues = [QueueView::default(); 2];
             let observation = Observation {
-                platform: &self.platform,
-                trigger,
-                queues: &[QueueView::default(); 2],
-                cores: &self.cores,
                 latency,
-                power: None,
-                entries: &[],
-                offered: None,
+                ..Observation::new(&self.platform, trigger, &queues, &self.cores)
             };
             self.policy.decide(self.now, &observation, &mut self.point)
         }
@@ -545,9 +536,6 @@ mod tests {
     struct Shown(Arc<std::sync::Mutex<Vec<Option<u64>>>>);
 
     impl Policy for Shown {
-        fn name(&self) -> &'static str {
-            "shown"
-        }
         fn looks_at(&self) -> Looks {
             Looks::WHOLE.and_latency()
         }

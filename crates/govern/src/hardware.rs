@@ -146,10 +146,6 @@ impl Hardware {
 }
 
 impl Policy for Hardware {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn decide(
         &mut self,
         now: Time,
@@ -247,16 +243,7 @@ mod tests {
                 let asleep = Span::from_seconds(1.0 - load);
                 cores.iter_mut().for_each(|core| core.asleep += asleep);
             }
-            let seen = Observation {
-                platform: &platform,
-                trigger,
-                queues: &[],
-                cores: &cores,
-                latency: None,
-                power: None,
-                entries: &[],
-                offered: None,
-            };
+            let seen = Observation::new(&platform, trigger, &[], &cores);
             let mut to = from.clone();
             policy.decide(now, &seen, &mut to);
             to.bound(&platform, &from);

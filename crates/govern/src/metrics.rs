@@ -12,8 +12,8 @@ pub(crate) fn text(stats: &GovernorStats, tree: &Tree) -> String {
     let mut text = Exposition::default();
     let to = &mut text;
     build_info(to, &stats.build);
-    to.family("wattline_uptime_seconds", Kind::Gauge, "Time since the governor was started.");
-    to.sample(&[], stats.uptime_seconds);
+    let help = "Time since the governor was started.";
+    to.single_family("wattline_uptime_seconds", Kind::Gauge, help, stats.uptime_seconds);
     log_lines_lost(to, stats.log_lines_lost);
     interfaces(to, stats);
     cores(to, stats, tree);
@@ -25,13 +25,13 @@ pub(crate) fn text(stats: &GovernorStats, tree: &Tree) -> String {
     rules(to, &stats.govern);
     let help = "1 while the machine is governed, 0 while the governor waits because its policy cannot \
                 work on the machine as it is.";
-    to.family("wattline_governing", Kind::Gauge, help);
-    to.sample(&[], f64::from(u8::from(stats.govern.waits_because.is_none())));
+    let governing = f64::from(u8::from(stats.govern.waits_because.is_none()));
+    to.single_family("wattline_governing", Kind::Gauge, help, governing);
     let process = stats.govern.process;
-    to.family("process_cpu_seconds_total", Kind::Counter, "Processor time of this process.");
-    to.sample(&[], process.cpu_seconds);
-    to.family("process_resident_memory_bytes", Kind::Gauge, "Resident memory of this process.");
-    to.sample(&[], process.resident_bytes as f64);
+    let help = "Processor time of this process.";
+    to.single_family("process_cpu_seconds_total", Kind::Counter, help, process.cpu_seconds);
+    let (help, bytes) = ("Resident memory of this process.", process.resident_bytes as f64);
+    to.single_family("process_resident_memory_bytes", Kind::Gauge, help, bytes);
     text.into_text()
 }
 
@@ -62,38 +62,23 @@ fn interfaces(to: &mut Exposition, stats: &GovernorStats) {
 
 /// By CPU, whose numbers need not be those of the policy's cores.
 fn cores(to: &mut Exposition, stats: &GovernorStats, tree: &Tree) {
-    type Figure = fn(&CoreStats) -> f64;
-    let busy: Figure = |core| core.busy_seconds;
-    let packets: Figure = |core| core.received as f64;
-    for (name, help, figure) in [
-        (
-            "wattline_core_busy_seconds_total",
-            "Time that the CPU was not idle, since governing began.",
-            busy,
-        ),
-        (
-            "wattline_core_packets_total",
-            "Packets that the kernel's stack took on the CPU, since governing began.",
-            packets,
-        ),
-    ] {
-        to.family(name, Kind::Counter, help);
-        for core in &stats.workers {
-            if let Some(cpu) = core.cpu {
-                to.sample(&[("cpu", &cpu.to_string())], figure(core));
-            }
-        }
-    }
+    let of_cpus = |figure: fn(&CoreStats) -> f64| {
+        stats.workers.iter().filter_map(move |core| Some((core.cpu?, figure(core))))
+    };
+    let help = ("Time that the CPU was not idle, since governing began.", "cpu");
+    let busy = of_cpus(|core| core.busy_seconds);
+    to.labelled_family("wattline_core_busy_seconds_total", Kind::Counter, help, busy);
+    let help = ("Packets that the kernel's stack took on the CPU, since governing began.", "cpu");
+    let packets = of_cpus(|core| core.received as f64);
+    to.labelled_family("wattline_core_packets_total", Kind::Counter, help, packets);
     let interrupts = interrupts(tree);
     let governed = || {
         let cpus = stats.workers.iter().filter_map(|core| core.cpu);
         cpus.filter_map(|cpu| Some((cpu.to_string(), *interrupts.get(&cpu)?)))
     };
-    let help = "Interrupts of devices by CPU, since the system began.";
-    to.family("wattline_core_interrupts_total", Kind::Counter, help);
-    for (cpu, of) in governed() {
-        to.sample(&[("cpu", &cpu)], of.hard as f64);
-    }
+    let help = ("Interrupts of devices by CPU, since the system began.", "cpu");
+    let hard = governed().map(|(cpu, of)| (cpu, of.hard as f64));
+    to.labelled_family("wattline_core_interrupts_total", Kind::Counter, help, hard);
     let help = "Soft interrupts of the network by CPU and kind, since the system began.";
     to.family("wattline_core_softirqs_total", Kind::Counter, help);
     for (cpu, of) in governed() {
@@ -104,23 +89,15 @@ fn cores(to: &mut Exposition, stats: &GovernorStats, tree: &Tree) {
 
 /// Knobs that there are, and settings beside frequencies.
 fn settings(to: &mut Exposition, power: &Power) {
-    let help = "1 where the machine has the knob and the governor may turn it.";
-    to.family("wattline_knob_available", Kind::Gauge, help);
-    if let Some(can) = power.can {
-        for (knob, can) in
-            [("frequency", can.frequency), ("idle", can.idle), ("moderation", can.moderation)]
-        {
-            to.sample(&[("knob", knob)], f64::from(u8::from(can)));
-        }
-    }
-    let moderation = &power.moderation.moderation_seconds;
-    if !moderation.is_empty() {
-        let help = "Distance of a queue's interrupts that was asked for.";
-        to.family("wattline_moderation_seconds", Kind::Gauge, help);
-        for (queue, seconds) in moderation.iter().enumerate() {
-            to.sample(&[("queue", &queue.to_string())], *seconds);
-        }
-    }
+    let can = power.can.into_iter().flat_map(|can| {
+        [("frequency", can.frequency), ("idle", can.idle), ("moderation", can.moderation)]
+    });
+    let can = can.map(|(knob, can)| (knob, f64::from(u8::from(can))));
+    let help = ("1 where the machine has the knob and the governor may turn it.", "knob");
+    to.labelled_family("wattline_knob_available", Kind::Gauge, help, can);
+    let help = ("Distance of a queue's interrupts that was asked for.", "queue");
+    let moderation = power.moderation.moderation_seconds.iter().copied().enumerate();
+    to.labelled_family("wattline_moderation_seconds", Kind::Gauge, help, moderation);
 }
 
 /// Leaves out the unknown: a source without samples has no latency, which is not 0 s.
@@ -129,11 +106,9 @@ fn latency(to: &mut Exposition, govern: &GovernStatus) {
     if sources.is_empty() {
         return;
     }
-    let help = "1 where the source of latency was heard within `latency_silence`.";
-    to.family("wattline_latency_source_up", Kind::Gauge, help);
-    for source in sources {
-        to.sample(&[("source", &source.name)], f64::from(u8::from(!source.silent)));
-    }
+    let up = sources.iter().map(|source| (&source.name, f64::from(u8::from(!source.silent))));
+    let help = ("1 where the source of latency was heard within `latency_silence`.", "source");
+    to.labelled_family("wattline_latency_source_up", Kind::Gauge, help, up);
     let help = "Latency as the source reports it, by percentile.";
     to.family("wattline_latency_percentile_seconds", Kind::Gauge, help);
     for source in sources {
@@ -148,17 +123,12 @@ fn latency(to: &mut Exposition, govern: &GovernStatus) {
             }
         }
     }
-    to.family("wattline_latency_samples", Kind::Gauge, "Requests behind the figures.");
-    for source in sources {
-        to.sample(&[("source", &source.name)], source.samples as f64);
-    }
-    let help = "Time since the newest of them.";
-    to.family("wattline_latency_age_seconds", Kind::Gauge, help);
-    for source in sources {
-        if let Some(age) = source.age_seconds {
-            to.sample(&[("source", &source.name)], age);
-        }
-    }
+    let samples = sources.iter().map(|source| (&source.name, source.samples as f64));
+    let help = ("Requests behind the figures.", "source");
+    to.labelled_family("wattline_latency_samples", Kind::Gauge, help, samples);
+    let ages = sources.iter().filter_map(|source| Some((&source.name, source.age_seconds?)));
+    let help = ("Time since the newest of them.", "source");
+    to.labelled_family("wattline_latency_age_seconds", Kind::Gauge, help, ages);
     let help = "What was reported and refused, by source and reason.";
     to.family("wattline_latency_refused_total", Kind::Counter, help);
     for source in sources {
@@ -168,25 +138,20 @@ fn latency(to: &mut Exposition, govern: &GovernStatus) {
     }
     if let Some(target) = govern.latency_target_seconds {
         let help = "The 99th percentile that is to be kept.";
-        to.family("wattline_latency_target_seconds", Kind::Gauge, help);
-        to.sample(&[], target);
+        to.single_family("wattline_latency_target_seconds", Kind::Gauge, help, target);
     }
 }
 
 fn rules(to: &mut Exposition, govern: &GovernStatus) {
     let help = "1 for what rules the operating point now: the policy, or the highest capacity \
                 because the latency target is missed, a source is silent or CPU pressure rose.";
-    to.family("wattline_rule", Kind::Gauge, help);
-    for rule in RuleName::ALL {
-        let rules = f64::from(u8::from(govern.rule == Some(rule)));
-        to.sample(&[("rule", rule.name())], rules);
-    }
+    let rules =
+        RuleName::ALL.map(|rule| (rule.name(), f64::from(u8::from(govern.rule == Some(rule)))));
+    to.labelled_family("wattline_rule", Kind::Gauge, (help, "rule"), rules);
     let help = "Other programs that set the same knobs, and drivers that set them themselves.";
-    to.family("wattline_rivals", Kind::Gauge, help);
-    to.sample(&[], govern.rivals.len() as f64);
+    to.single_family("wattline_rivals", Kind::Gauge, help, govern.rivals.len() as f64);
     let help = "Number of times the governor started again because the machine or the configuration changed.";
-    to.family("wattline_restarts_total", Kind::Counter, help);
-    to.sample(&[], govern.restarts as f64);
+    to.single_family("wattline_restarts_total", Kind::Counter, help, govern.restarts as f64);
 }
 
 #[cfg(test)]

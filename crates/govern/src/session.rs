@@ -70,8 +70,6 @@ pub(crate) struct Seen {
     pub knobs: Vec<Entry>,
     /// State of each latency source.
     pub sources: Vec<SourceState>,
-    /// The name of the policy.
-    pub policy: &'static str,
     /// A remark for the user about its decisions.
     pub remark: Option<String>,
 }
@@ -206,7 +204,6 @@ impl Session {
                 decisions: governor.decisions(0),
                 knobs: governor.ledger().entries().cloned().collect(),
                 sources: feed.states(now),
-                policy: governor.policy_name(),
                 remark: governor.policy_remark(),
                 totals,
             }

@@ -134,10 +134,6 @@ impl Machine {
 }
 
 impl Policy for Machine {
-    fn name(&self) -> &'static str {
-        "simulated"
-    }
-
     fn decide(
         &mut self,
         now: Time,
@@ -388,10 +384,6 @@ impl Blocks {
 }
 
 impl Policy for Blocks {
-    fn name(&self) -> &'static str {
-        "trial"
-    }
-
     fn looks_at(&self) -> Looks {
         Looks { power: true, ..self.machine.looks_at() }
     }

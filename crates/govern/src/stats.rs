@@ -84,7 +84,7 @@ pub(crate) fn stats(session: &mut Session, around: &Around<'_>) -> GovernorStats
     let mut stats = waiting(None, around);
     stats.ports = names.iter().map(|name| interface(tree, name)).collect();
     stats.workers = seen.as_ref().map(|seen| cores(session, seen)).unwrap_or_default();
-    stats.power = seen.as_ref().map(|seen| power(session, seen));
+    stats.power = seen.as_ref().map(|seen| power(config, session, seen));
     let govern = &mut stats.govern;
     govern.policy_remark = seen.as_ref().and_then(|seen| seen.remark.clone());
     govern.rule = Some(session.rule().into());
@@ -108,8 +108,8 @@ fn cores(session: &Session, seen: &Seen) -> Vec<CoreStats> {
 }
 
 /// Power and operating point.
-fn power(session: &Session, seen: &Seen) -> Power {
-    let Seen { platform, point, totals, recent, knobs, decisions, policy, view, .. } = seen;
+fn power(config: &Config, session: &Session, seen: &Seen) -> Power {
+    let Seen { platform, point, totals, recent, knobs, decisions, view, .. } = seen;
     let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);
     // What runs at a frequency that nobody sets runs at one that nobody here knows.
     let frequency_hertz: Vec<f64> = if platform.can.set_frequency {
@@ -133,7 +133,7 @@ fn power(session: &Session, seen: &Seen) -> Power {
     let by_component = &recent.power_by_component_watts;
     Power {
         platform: PlatformName::Host,
-        policy: policy.to_string(),
+        policy: config.policy.split([':', '+']).next().unwrap_or_default().to_owned(),
         source: energy.source,
         accuracy: energy.accuracy,
         power_watts: recent.power_watts,

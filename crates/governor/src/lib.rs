@@ -200,11 +200,6 @@ impl<M: Machine> Governor<M> {
         self.machine
     }
 
-    /// The policy's name.
-    pub fn policy_name(&self) -> &'static str {
-        self.control.policy().name()
-    }
-
     /// The policy's remark for the user about its decisions.
     pub fn policy_remark(&self) -> Option<String> {
         self.control.policy().remark()

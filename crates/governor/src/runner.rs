@@ -271,9 +271,6 @@ mod tests {
     struct Both(std::sync::mpsc::Sender<Trigger>, Time);
 
     impl wattline_policy::Policy for Both {
-        fn name(&self) -> &'static str {
-            "both"
-        }
         fn decide(
             &mut self,
             _: Time,
@@ -294,9 +291,6 @@ mod tests {
     struct Panics(bool);
 
     impl wattline_policy::Policy for Panics {
-        fn name(&self) -> &'static str {
-            "panics"
-        }
         fn decide(
             &mut self,
             now: Time,
@@ -331,9 +325,6 @@ mod tests {
     struct At(Span);
 
     impl wattline_policy::Policy for At {
-        fn name(&self) -> &'static str {
-            "at"
-        }
         fn decide(
             &mut self,
             _: Time,

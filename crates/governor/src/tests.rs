@@ -97,9 +97,6 @@ impl Machine for Picky {
 struct Scripted(VecDeque<OperatingPoint>);
 
 impl Policy for Scripted {
-    fn name(&self) -> &'static str {
-        "scripted"
-    }
     fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         if let Some(next) = self.0.pop_front() {
             *point = next;
@@ -317,9 +314,6 @@ fn after_years_a_governor_still_follows_the_load_and_does_not_spin() {
 struct Restless(std::sync::mpsc::Sender<Trigger>);
 
 impl Policy for Restless {
-    fn name(&self) -> &'static str {
-        "restless"
-    }
     fn decide(&mut self, now: Time, seen: &Observation<'_>, _: &mut OperatingPoint) -> AskAgain {
         let _ = self.0.send(seen.trigger);
         AskAgain { at: now + Span::from_micros(100), ..AskAgain::on_batch(CoreSet::only(1)) }

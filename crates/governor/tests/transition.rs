@@ -332,9 +332,6 @@ fn who_keeps_its_word_conforms_and_who_breaks_it_is_found() {
 struct Restless(bool);
 
 impl Policy for Restless {
-    fn name(&self) -> &'static str {
-        "restless"
-    }
     fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         self.0 = !self.0;
         point.set_active(if self.0 { 1 } else { 4 }, 0, 1);

@@ -4,37 +4,27 @@
 //! leaves the control to them gives them a preference between power and performance, and no frequency.
 
 use wattline_knobs::{Change, cpufreq};
+use wattline_units::named;
 
-/// A preference between power and performance, by its names in the kernel
-/// (`energy_performance_preference`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Preference {
-    /// The least power.
-    Power,
-    /// Rather less power.
-    BalancePower,
-    /// Rather more performance.
-    BalancePerformance,
-    /// The most performance.
-    Performance,
+// In ascending order: the place is the index of a policy's frequency on a platform whose frequency is
+// not controlled here.
+named! {
+    /// A preference between power and performance, by its names in the kernel
+    /// (`energy_performance_preference`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Preference {
+        /// The least power.
+        Power = "power",
+        /// Rather less power.
+        BalancePower = "balance_power",
+        /// Rather more performance.
+        BalancePerformance = "balance_performance",
+        /// The most performance.
+        Performance = "performance",
+    }
 }
 
 impl Preference {
-    /// All of them in ascending order. The place is the index of a policy's frequency on a platform
-    /// whose frequency is not controlled here.
-    pub const ALL: [Self; 4] =
-        [Self::Power, Self::BalancePower, Self::BalancePerformance, Self::Performance];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Power => "power",
-            Self::BalancePower => "balance_power",
-            Self::BalancePerformance => "balance_performance",
-            Self::Performance => "performance",
-        }
-    }
-
     /// The one of this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)

@@ -126,16 +126,7 @@ pub fn plan_with(
     let full = host.present();
     let mut first = full.clone();
     let view = View::of(&platform);
-    let observation = Observation {
-        platform: &platform,
-        trigger: Trigger::Start,
-        queues: &view.queues,
-        cores: &view.cores,
-        latency: None,
-        power: None,
-        entries: &[],
-        offered: None,
-    };
+    let observation = Observation::new(&platform, Trigger::Start, &view.queues, &view.cores);
     let ask = policy.decide(Time::ZERO, &observation, &mut first);
     first.bound(&platform, &full);
     go(&mut host, &full, &first, &mut problems);

@@ -296,9 +296,6 @@ fn a_load_step_and_bursts_of_every_length_are_followed_down_to_rest() {
 struct Greedy;
 
 impl Policy for Greedy {
-    fn name(&self) -> &'static str {
-        "greedy"
-    }
     fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         point.active = CoreSet::only(77);
         for core in &mut point.cores {
@@ -430,9 +427,6 @@ impl Access for Bent {
 struct Slow;
 
 impl Policy for Slow {
-    fn name(&self) -> &'static str {
-        "slow"
-    }
     fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         point.set_frequency(0);
         AskAgain::at(now + Span::from_millis(10))
@@ -489,9 +483,6 @@ impl Access for Sleepy {
 struct Light;
 
 impl Policy for Light {
-    fn name(&self) -> &'static str {
-        "light"
-    }
     fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
         AskAgain::at(now + Span::from_millis(10))

@@ -22,9 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Restless(bool);
 
 impl Policy for Restless {
-    fn name(&self) -> &'static str {
-        "restless"
-    }
     fn decide(
         &mut self,
         now: Time,

@@ -96,15 +96,4 @@ impl Arrivals {
         let slots = self.slots_within(seconds).min(self.packets.len());
         self.packets[self.packets.len() - slots..].iter().map(|count| u64::from(*count)).sum()
     }
-
-    /// The same arrivals in slots of so many of these.
-    pub fn coarser(&self, by: usize) -> Self {
-        let by = by.max(1);
-        Self {
-            slot: self.slot * by as u64,
-            packets: self.packets.chunks(by).map(|part| part.iter().sum()).collect(),
-            bytes: self.bytes.chunks(by).map(|part| part.iter().sum()).collect(),
-            ..self.clone()
-        }
-    }
 }

@@ -6,8 +6,8 @@ use crate::page_tables;
 use crate::plan::Plan;
 use crate::rows::Results;
 use crate::standings::standings;
-use wattline_report::escape;
-use wattline_report::page::{begin, end, is_titled, put};
+use wattline_report::FigurePage;
+use wattline_report::page::is_titled;
 
 /// Title of the page.
 const TITLE: &str = "league";
@@ -23,33 +23,31 @@ pub fn page(plan: &Plan, results: &Results, again: &str) -> String {
     // Without a bound, rows are told beside the first policy, which has no difference from itself.
     let with_bound = standings.iter().any(|row| row.gap.is_finite());
     let beside = if with_bound { "above the lower bound" } else { "beside the first policy" };
-    let mut page = begin(TITLE);
-    put(&mut page, format_args!("<h1>League of governors: energy {beside}</h1>\n"));
-    page.push_str(&outcome(plan, &standings));
-    page.push_str(&conditions(plan));
-    page.push_str(if with_bound {
-        "<p>Energy is told above the lower bound of every schedule that keeps the budget, on paired seeds."
+    let mut page = FigurePage::headed(TITLE, &format!("League of governors: energy {beside}"));
+    page.html().push_str(&outcome(plan, &standings));
+    page.html().push_str(&conditions(plan));
+    let measure = if with_bound {
+        "Energy is told above the lower bound of every schedule that keeps the budget, on paired seeds."
     } else {
-        "<p>Energy is told beside that of the first policy, on paired seeds; there is no lower bound."
-    });
-    page.push_str(
-        " The budget is kept where at most 1 % of the packets are late and none is lost; a policy that \
+        "Energy is told beside that of the first policy, on paired seeds; there is no lower bound."
+    };
+    page.text(&format!(
+        "{measure} The budget is kept where at most 1 % of the packets are late and none is lost; a policy that \
         did not keep it on every seed is not ranked. All figures are of the simulator and the server's \
-        model, nothing is measured. Intervals are 95 % over seeds.</p>\n",
-    );
+        model, nothing is measured. Intervals are 95 % over seeds."
+    ));
     if !results.tunings.is_empty() {
-        page.push_str(
-            "<p>Policies called \"tuned\" play the setting that was best on other seeds for this \
-            traffic and budget; the first policy has one set of constants for all.</p>\n",
+        page.text(
+            "Policies called \"tuned\" play the setting that was best on other seeds for this \
+            traffic and budget; the first policy has one set of constants for all.",
         );
     }
-    put_plots(&mut page, plan, results);
-    page.push_str("<h2>Table</h2>\n");
-    page_tables::standings(&mut page, plan, results, &standings);
+    put_plots(page.html(), plan, results);
+    page.heading("Table");
+    page_tables::standings(page.html(), plan, results, &standings);
     if !results.envelopes.is_empty() {
-        page_tables::yardsticks(&mut page, results);
+        page_tables::yardsticks(page.html(), results);
     }
-    put(&mut page, format_args!("<p>Again: <code>{}</code></p>\n", escape(again)));
-    end(&mut page);
-    page
+    page.again(again);
+    page.end()
 }

@@ -28,10 +28,6 @@ impl Script {
 }
 
 impl Policy for Script {
-    fn name(&self) -> &'static str {
-        "script"
-    }
-
     fn looks_at(&self) -> Looks {
         Looks::TRIGGER
     }

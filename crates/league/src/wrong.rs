@@ -125,10 +125,6 @@ impl Metered {
 }
 
 impl Policy for Metered {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn looks_at(&self) -> Looks {
         self.inner.looks_at()
     }

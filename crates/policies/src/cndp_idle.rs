@@ -37,7 +37,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         last: vec![Time::ZERO; context.platform.cores],
     };
     let waits = [Wait::Poll, Wait::Interrupt];
-    Ok(Box::new(Polling::new(INFO.name, parameters, context, BURST, &waits, rule)?))
+    Ok(Box::new(Polling::new(parameters, context, BURST, &waits, rule)?))
 }
 
 impl PollRule for CndpIdle {

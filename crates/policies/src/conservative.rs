@@ -78,7 +78,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         requested: vec![platform.frequencies[platform.fastest()].0; platform.cores],
         samples: vec![0; platform.cores],
     };
-    let linux = Fixed::linux(INFO.name, platform.fastest(), context);
+    let linux = Fixed::linux(platform.fastest(), platform);
     Ok(Box::new(Sampled::new(linux, parameters.span("sampling_rate"), platform, rule)))
 }
 

@@ -131,7 +131,7 @@ fn make_with(
     if let Some(why) = tables.as_ref().and_then(|tables| unfit(tables, &options, platform)) {
         return Err(why);
     }
-    let start = Fixed { idle, ..Fixed::linux_on(INFO.name, platform.fastest(), platform) };
+    let start = Fixed { idle, ..Fixed::linux(platform.fastest(), platform) };
     let notes = tables.as_ref().map(|tables| notes(tables)).unwrap_or_default();
     let engine = tables.map(|tables| Engine::new(tables, options, platform));
     let driver = platform.can.driver_rules.then_some(RuleKind::Ixgbe);
@@ -149,10 +149,6 @@ struct Copi {
 }
 
 impl Policy for Copi {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
-
     fn looks_at(&self) -> Looks {
         Looks::WHOLE.and_latency()
     }

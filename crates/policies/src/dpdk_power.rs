@@ -76,10 +76,6 @@ impl DpdkPower {
 }
 
 impl Policy for DpdkPower {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
-
     fn looks_at(&self) -> Looks {
         Looks::TRIGGER
     }

@@ -1,8 +1,7 @@
 //! Operating points that never change, and the parameters that describe one.
 
 use wattline_policy::{
-    AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Platform,
-    Policy, Wait,
+    AskAgain, Kind, Observation, OperatingPoint, Parameter, Parameters, Platform, Policy, Wait,
 };
 use wattline_units::{Hertz, Span, Time};
 
@@ -103,7 +102,6 @@ pub(super) fn moderation(parameters: &Parameters, platform: &Platform) -> Result
 /// Sets one operating point at the start and never asks again.
 #[derive(Debug, Clone)]
 pub(super) struct Fixed {
-    pub name: &'static str,
     pub cores: usize,
     pub frequency: usize,
     pub idle: usize,
@@ -114,14 +112,8 @@ pub(super) struct Fixed {
 impl Fixed {
     /// All cores awaiting interrupts at one frequency, every idle state allowed: how Linux
     /// runs under a governor that holds the frequency.
-    pub fn linux(name: &'static str, frequency: usize, context: &BuildContext<'_>) -> Self {
-        Self::linux_on(name, frequency, context.platform)
-    }
-
-    /// [`Self::linux`] without the rest of the context.
-    pub fn linux_on(name: &'static str, frequency: usize, platform: &Platform) -> Self {
+    pub fn linux(frequency: usize, platform: &Platform) -> Self {
         Self {
-            name,
             cores: platform.cores,
             frequency,
             idle: platform.deepest(),
@@ -139,9 +131,6 @@ impl Fixed {
 }
 
 impl Policy for Fixed {
-    fn name(&self) -> &'static str {
-        self.name
-    }
     fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         self.apply(seen.platform, point);
         AskAgain::NEVER

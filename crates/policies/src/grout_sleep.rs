@@ -51,7 +51,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let max = ring_span(ring, parameters.number("link_gbps"));
     let rule = GroutSleep { max, sleeps: vec![Span::ZERO; context.platform.cores] };
     let waits = [Wait::Poll, Wait::Sleep(GROWS)];
-    Ok(Box::new(Polling::new(INFO.name, parameters, context, BURST, &waits, rule)?))
+    Ok(Box::new(Polling::new(parameters, context, BURST, &waits, rule)?))
 }
 
 impl PollRule for GroutSleep {

@@ -142,7 +142,7 @@ struct Rule {
 impl HardwarePstates {
     /// A processor with this preference.
     pub fn new(assumed: Assumed, epp: u8, platform: &Platform) -> Self {
-        let fixed = Fixed::linux_on(INFO.name, platform.fastest(), platform);
+        let fixed = Fixed::linux(platform.fastest(), platform);
         let rule = Rule {
             assumed,
             epp,
@@ -159,10 +159,6 @@ impl HardwarePstates {
 }
 
 impl Policy for HardwarePstates {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
-
     fn decide(
         &mut self,
         now: wattline_units::Time,

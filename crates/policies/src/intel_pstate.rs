@@ -44,7 +44,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         ));
     }
     let platform = context.platform;
-    let linux = Fixed::linux(INFO.name, platform.fastest(), context);
+    let linux = Fixed::linux(platform.fastest(), platform);
     Ok(Box::new(Sampled::new(linux, parameters.span("interval"), platform, IntelPstate)))
 }
 

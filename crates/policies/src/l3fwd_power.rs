@@ -127,10 +127,6 @@ impl L3fwdPower {
 }
 
 impl Policy for L3fwdPower {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
-
     fn looks_at(&self) -> Looks {
         Looks::TRIGGER
     }

@@ -41,7 +41,6 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let wait = Wait::Sleep(parameters.span("vacation").max(Span::from_micros(1)));
     needs(platform, &[wait])?;
     Ok(Box::new(fixed::Fixed {
-        name: INFO.name,
         cores: fixed::core_count(parameters, platform)?,
         // Its governor has to be `performance`.
         frequency: platform.fastest(),

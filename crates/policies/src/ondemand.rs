@@ -51,7 +51,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         up_threshold: parameters.number("up_threshold") / 100.0,
         down_factor: parameters.count("sampling_down_factor"),
     };
-    let linux = Fixed::linux(INFO.name, platform.fastest(), context);
+    let linux = Fixed::linux(platform.fastest(), platform);
     Ok(Box::new(Sampled::new(linux, parameters.span("sampling_rate"), platform, rule)))
 }
 

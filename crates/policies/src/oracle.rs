@@ -61,10 +61,6 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl Policy for Oracle {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
-
     fn looks_at(&self) -> Looks {
         Looks::WHOLE.clairvoyant()
     }

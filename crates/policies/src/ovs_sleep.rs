@@ -39,7 +39,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let rule =
         OvsSleep { max: parameters.span("max"), sleeps: vec![Span::ZERO; context.platform.cores] };
     let waits = [Wait::Poll, Wait::Sleep(GROWS)];
-    Ok(Box::new(Polling::new(INFO.name, parameters, context, BURST, &waits, rule)?))
+    Ok(Box::new(Polling::new(parameters, context, BURST, &waits, rule)?))
 }
 
 impl OvsSleep {

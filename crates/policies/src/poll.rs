@@ -15,7 +15,6 @@ pub static INFO: PolicyInfo = PolicyInfo {
 
 fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
     Ok(Box::new(Fixed {
-        name: INFO.name,
         cores: fixed::core_count(parameters, context.platform)?,
         frequency: fixed::frequency(parameters, context.platform)?,
         idle: 0,

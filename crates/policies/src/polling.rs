@@ -34,7 +34,6 @@ impl<R: PollRule> Polling<R> {
     /// # Errors
     /// When the platform does not ask at batches and at empty polls, or lacks a way to wait.
     pub fn new(
-        name: &'static str,
         parameters: &Parameters,
         context: &BuildContext<'_>,
         batch: u32,
@@ -44,7 +43,6 @@ impl<R: PollRule> Polling<R> {
         let platform = context.platform;
         needs(platform, waits)?;
         let start = Fixed {
-            name,
             cores: fixed::core_count(parameters, platform)?,
             frequency: platform.fastest(),
             idle: platform.deepest(),
@@ -79,10 +77,6 @@ pub(super) fn needs(platform: &Platform, waits: &[Wait]) -> Result<(), String> {
 }
 
 impl<R: PollRule> Policy for Polling<R> {
-    fn name(&self) -> &'static str {
-        self.start.name
-    }
-
     fn looks_at(&self) -> wattline_policy::Looks {
         wattline_policy::Looks::TRIGGER
     }

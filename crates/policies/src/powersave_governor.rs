@@ -13,5 +13,5 @@ pub static INFO: PolicyInfo = PolicyInfo {
 };
 
 fn make(_: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
-    Ok(Box::new(Fixed::linux(INFO.name, 0, context)))
+    Ok(Box::new(Fixed::linux(0, context.platform)))
 }

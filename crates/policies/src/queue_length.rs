@@ -193,10 +193,6 @@ fn at_bottom(platform: &Platform, point: &OperatingPoint) -> bool {
 }
 
 impl Policy for QueueLength {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
-
     fn reason(&self) -> Option<Reason> {
         Some(Reason { words: self.why, rate: None, phase: None })
     }

@@ -3,8 +3,8 @@
 use super::cpu_load::CpuLoad;
 use super::fixed;
 use wattline_policy::{
-    AskAgain, BuildContext, Kind, Looks, Observation, OperatingPoint, Parameter, Parameters,
-    Policy, PolicyInfo, Trigger, Wait,
+    AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
+    PolicyInfo, Trigger, Wait,
 };
 use wattline_units::{Span, Time};
 
@@ -76,14 +76,6 @@ fn change(load: &[f64], target: f64) -> i32 {
 }
 
 impl Policy for RssPp {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
-
-    fn looks_at(&self) -> Looks {
-        Looks::WHOLE
-    }
-
     fn decide(
         &mut self,
         now: Time,

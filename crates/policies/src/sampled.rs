@@ -37,10 +37,6 @@ impl<R: LoadRule> Sampled<R> {
 }
 
 impl<R: LoadRule> Policy for Sampled<R> {
-    fn name(&self) -> &'static str {
-        self.start.name
-    }
-
     fn decide(
         &mut self,
         now: Time,

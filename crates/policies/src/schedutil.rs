@@ -57,7 +57,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         keeps: 0.5f64.powf(period.as_seconds() / half_life.as_seconds()),
         utilisation: vec![0.0; platform.cores],
     };
-    let linux = Fixed::linux(INFO.name, platform.fastest(), context);
+    let linux = Fixed::linux(platform.fastest(), platform);
     Ok(Box::new(Sampled::new(linux, period, platform, rule)))
 }
 

@@ -1,8 +1,8 @@
 //! Shenango and Caladan: a core more whenever something waits for too long, one less when idle.
 
 use wattline_policy::{
-    AskAgain, BuildContext, Kind, Looks, Observation, OperatingPoint, Parameter, Parameters,
-    Policy, PolicyInfo, QueueView, Trigger, Wait,
+    AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
+    PolicyInfo, QueueView, Trigger, Wait,
 };
 use wattline_units::{Span, Time};
 
@@ -70,14 +70,6 @@ impl Shenango {
 }
 
 impl Policy for Shenango {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
-
-    fn looks_at(&self) -> Looks {
-        Looks::WHOLE
-    }
-
     fn decide(
         &mut self,
         now: Time,

@@ -36,7 +36,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let max = (parameters.span("max").as_seconds() * 1e6).round() as u64;
     let rule = Snabb { max, sleeps: vec![0; context.platform.cores] };
     let waits = [Wait::Poll, Wait::Sleep(Span::from_micros(1))];
-    Ok(Box::new(Polling::new(INFO.name, parameters, context, BREATH, &waits, rule)?))
+    Ok(Box::new(Polling::new(parameters, context, BREATH, &waits, rule)?))
 }
 
 fn wait(micros: u64) -> Wait {

@@ -76,10 +76,6 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl Policy for Table {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
-
     fn decide(
         &mut self,
         now: Time,

@@ -56,14 +56,9 @@ impl Bench {
 
     fn ask(&mut self, policy: &mut dyn Policy, trigger: Trigger) -> AskAgain {
         let observation = Observation {
-            platform: &self.platform,
-            trigger,
-            queues: &self.queues,
-            cores: &self.cores,
             latency: self.latency.filter(|_| policy.looks_at().latency),
-            power: None,
-            entries: &[],
             offered: self.offered.filter(|_| policy.looks_at().offered),
+            ..Observation::new(&self.platform, trigger, &self.queues, &self.cores)
         };
         policy.decide(self.now, &observation, &mut self.point)
     }

@@ -40,7 +40,6 @@ struct Tortoise {
 fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
     let platform = context.platform;
     let start = Fixed {
-        name: INFO.name,
         cores: fixed::core_count(parameters, platform)?,
         frequency: platform.fastest(),
         idle: fixed::idle_state(parameters, platform)?,

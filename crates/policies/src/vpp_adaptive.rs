@@ -57,7 +57,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let begin = Loops { polling: true, ..Loops::default() };
     let rule = VppAdaptive { up, down, loops: vec![begin; context.platform.cores] };
     let waits = [Wait::Poll, Wait::Interrupt];
-    Ok(Box::new(Polling::new(INFO.name, parameters, context, FRAME, &waits, rule)?))
+    Ok(Box::new(Polling::new(parameters, context, FRAME, &waits, rule)?))
 }
 
 impl VppAdaptive {

@@ -577,10 +577,6 @@ impl Wattline {
 }
 
 impl Policy for Wattline {
-    fn name(&self) -> &'static str {
-        INFO.name
-    }
-
     fn looks_at(&self) -> Looks {
         Looks::WHOLE.and_late(self.given.late_after)
     }

@@ -66,9 +66,6 @@ use wattline_units::Time;
 /// is changed in place, so that a decision allocates nothing. The platform ignores and reports
 /// settings that it does not have; a policy may leave such fields as they are.
 pub trait Policy: Send {
-    /// Returns the name under which the registry lists the policy.
-    fn name(&self) -> &'static str;
-
     /// Returns the parts of the observation that the policy uses.
     fn looks_at(&self) -> Looks {
         Looks::WHOLE

@@ -68,9 +68,6 @@ pub fn needs_simulated_driver(rule: RuleKind) -> String {
 }
 
 impl Policy for Moderated {
-    fn name(&self) -> &'static str {
-        self.policy.name()
-    }
     fn looks_at(&self) -> Looks {
         self.policy.looks_at()
     }

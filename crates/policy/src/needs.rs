@@ -35,16 +35,9 @@ impl NeedsWorkers {
         if policy.looks_at().offered {
             return Err(Self::OfferedRate);
         }
-        let observation = Observation {
-            platform,
-            trigger: Trigger::Start,
-            queues: &vec![QueueView::default(); platform.queues.len()],
-            cores: &vec![CoreView::default(); platform.cores],
-            latency: None,
-            power: None,
-            entries: &[],
-            offered: None,
-        };
+        let queues = vec![QueueView::default(); platform.queues.len()];
+        let cores = vec![CoreView::default(); platform.cores];
+        let observation = Observation::new(platform, Trigger::Start, &queues, &cores);
         let mut point = OperatingPoint::full(platform);
         let ask = policy.decide(Time::ZERO, &observation, &mut point);
         let asks = platform.can.asks;

@@ -167,6 +167,27 @@ pub struct Observation<'a> {
     pub offered: Option<PacketsPerSecond>,
 }
 
+impl<'a> Observation<'a> {
+    /// An observation of queues and cores alone.
+    pub fn new(
+        platform: &'a Platform,
+        trigger: Trigger,
+        queues: &'a [QueueView],
+        cores: &'a [CoreView],
+    ) -> Self {
+        Self {
+            platform,
+            trigger,
+            queues,
+            cores,
+            latency: None,
+            power: None,
+            entries: &[],
+            offered: None,
+        }
+    }
+}
+
 impl Observation<'_> {
     /// Packets that arrived at all queues since the start.
     pub fn arrivals(&self) -> u64 {

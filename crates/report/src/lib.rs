@@ -11,6 +11,7 @@ pub mod check;
 pub mod columns;
 mod contents;
 mod escape;
+mod figure_page;
 pub mod machine;
 mod notes;
 pub mod page;
@@ -23,6 +24,7 @@ pub mod table;
 
 pub use check::{Basis, Check, Grounds, Verdict};
 pub use escape::escape;
+pub use figure_page::FigurePage;
 pub use machine::Machine;
 pub use notes::Notes;
 pub use plain::{Plain, plain};

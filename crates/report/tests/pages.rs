@@ -1,7 +1,7 @@
 //! Pages in a browser: every part that pages are made of, with hostile texts.
 
 use wattline_needs::browser::{Browser, View, look, url_of};
-use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
+use wattline_report::plot::{Axis, Bars, Chart, Mark};
 use wattline_report::runs::{Comparison, Run};
 use wattline_report::{Check, Verdict, page};
 
@@ -18,21 +18,9 @@ fn chart() -> Chart {
 }
 
 fn bars() -> Bars {
-    Bars {
-        title: "Watts by component".to_owned(),
-        x_label: HOSTILE.to_owned(),
-        y: Axis::new("W"),
-        groups: vec![HOSTILE.to_owned(), "memory".to_owned()],
-        series: vec![BarSeries {
-            name: "ours".to_owned(),
-            values: vec![12.0, 30.0],
-            published: vec![Some(13.0), None],
-        }],
-        stacked: false,
-        ordered: false,
-        halves: Vec::new(),
-        published: vec![None, None],
-    }
+    Bars::new("Watts by component", HOSTILE, Axis::new("W"), [HOSTILE, "memory"])
+        .series("ours", [12.0, 30.0])
+        .beside([Some(13.0), None])
 }
 
 fn whole() -> String {
@@ -177,24 +165,12 @@ fn many(count: usize, stacked: bool, ordered: bool) -> String {
     let groups = ["performance 200", "ondemand 200", "copi 200", "performance 700", "ondemand 700"]
         .iter()
         .chain(&["copi 700", "performance 900", "ondemand 900", "copi 900"]);
-    let groups: Vec<String> = groups.map(|name| (*name).to_owned()).collect();
-    let series = |index: usize| BarSeries {
-        name: format!("P{index}"),
-        values: groups.iter().map(|_| 100.0 / count as f64).collect(),
-        published: Vec::new(),
-    };
-    Bars {
-        title: format!("{count} series"),
-        x_label: "policy and load (KRPS)".to_owned(),
-        y: Axis::new("time (%)"),
-        series: (0..count).map(series).collect(),
-        groups,
-        stacked,
-        ordered,
-        halves: Vec::new(),
-        published: Vec::new(),
-    }
-    .svg()
+    let title = format!("{count} series");
+    let bars = Bars::new(title, "policy and load (KRPS)", Axis::new("time (%)"), groups.copied());
+    let bars = (0..count)
+        .fold(bars, |bars, index| bars.series(format!("P{index}"), [100.0 / count as f64; 9]));
+    let bars = if stacked { bars.stacked([]) } else { bars };
+    if ordered { bars.ordered().svg() } else { bars.svg() }
 }
 
 /// A page with one plot, as a browser draws it.
@@ -236,22 +212,13 @@ fn no_two_parts_of_a_bar_look_alike() {
 fn no_text_of_a_plot_lies_on_another() {
     let Some(mut browser) = Browser::start("texts of plots") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let small = |value: f64| Bars {
-        title: "latency".to_owned(),
-        x_label: "run".to_owned(),
-        y: Axis::new("mean (s)"),
-        groups: (1..=6).map(|load| format!("{load}00 (ours)")).collect(),
-        series: ["performance", "ondemand", "copi"]
-            .map(|name| BarSeries {
-                name: name.to_owned(),
-                values: vec![value; 6],
-                published: vec![],
-            })
-            .to_vec(),
-        stacked: false,
-        ordered: false,
-        halves: vec![vec![value / 10.0; 6]; 3],
-        published: Vec::new(),
+    let small = |value: f64| {
+        let groups = (1..=6).map(|load| format!("{load}00 (ours)"));
+        let bars = Bars::new("latency", "run", Axis::new("mean (s)"), groups);
+        let uncertain = [(value, value / 10.0); 6];
+        ["performance", "ondemand", "copi"]
+            .iter()
+            .fold(bars, |b, name| b.uncertain(*name, uncertain))
     };
     // Boxes of names that lean are larger than the names: they are compared along their own axis.
     let overlaps = "(() => { const leans = t => /rotate\\(-45\\)/.test(t.getAttribute('transform')); \

@@ -7,7 +7,7 @@ use wattline_report::page::{
     self, basis, basis_filter, begin_table, checks, class, end_table, put, table_of, verdict,
     verdict_filter,
 };
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use wattline_report::plot::{Axis, Bars};
 use wattline_report::{Basis, Notes, Verdict, escape};
 
 /// Most rows of data that stand on the page, and beside plots or checks. Longer tables are in the
@@ -60,23 +60,12 @@ pub(super) fn html(reproductions: &[Reproduction], again: &str) -> String {
 /// Returns the claims by basis and verdict as a plot.
 fn overview(summary: &Summary<'_>) -> String {
     let has = |verdict: &Verdict| bases().any(|of| summary.count(of, *verdict) > 0);
-    let series = Verdict::ALL.into_iter().filter(has).map(|verdict| BarSeries {
-        name: verdict.text().into(),
-        values: bases().map(|of| summary.count(of, verdict) as f64).collect(),
-        published: Vec::new(),
-    });
-    Bars {
-        title: "Claims by basis and verdict".into(),
-        x_label: "basis".into(),
-        y: Axis::new("claims"),
-        groups: bases().map(|of| basis(of).to_owned()).collect(),
-        series: series.collect(),
-        stacked: true,
-        ordered: false,
-        halves: Vec::new(),
-        published: Vec::new(),
-    }
-    .svg()
+    let groups = bases().map(basis);
+    let bars = Bars::new("Claims by basis and verdict", "basis", Axis::new("claims"), groups);
+    let add = |bars: Bars, verdict: Verdict| {
+        bars.series(verdict.text(), bases().map(|of| summary.count(of, verdict) as f64))
+    };
+    Verdict::ALL.into_iter().filter(has).fold(bars, add).stacked([]).svg()
 }
 
 /// Appends what each basis and each verdict means.

@@ -27,8 +27,8 @@ pub(crate) fn of_router(
     let mut text = Exposition::default();
     let to = &mut text;
     build_info(to, &stats.build);
-    to.family("wattline_uptime_seconds", Kind::Gauge, "Time since the router was started.");
-    to.sample(&[], stats.uptime_seconds);
+    let help = "Time since the router was started.";
+    to.single_family("wattline_uptime_seconds", Kind::Gauge, help, stats.uptime_seconds);
     log_lines_lost(to, stats.log_lines_lost);
     packets(to, stats, workers);
     work(to, stats, workers);
@@ -36,24 +36,23 @@ pub(crate) fn of_router(
         write_governor(to, power);
         let help = "1 while the machine is governed, 0 while the governor waits: it could not begin \
                     anew when ports changed.";
-        to.family("wattline_governing", Kind::Gauge, help);
-        to.sample(&[], f64::from(u8::from(power.waits_because.is_none())));
+        let governing = f64::from(u8::from(power.waits_because.is_none()));
+        to.single_family("wattline_governing", Kind::Gauge, help, governing);
     }
-    to.family("wattline_routes", Kind::Gauge, "Prefixes in the forwarding tables.");
-    to.sample(&[("family", "ipv4")], stats.routes.ipv4 as f64);
-    to.sample(&[("family", "ipv6")], stats.routes.ipv6 as f64);
+    let routes = [("ipv4", stats.routes.ipv4 as f64), ("ipv6", stats.routes.ipv6 as f64)];
+    let help = ("Prefixes in the forwarding tables.", "family");
+    to.labelled_family("wattline_routes", Kind::Gauge, help, routes);
     applications.iter().for_each(|application| application.metrics(to));
     text.into_text()
 }
 
 fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
-    let help = "1 while Wattline forwards through the port: its state in `stats` is `up`.";
-    to.family("wattline_port_up", Kind::Gauge, help);
     let with_state =
         || stats.ports.iter().filter_map(|port| Some((&port.name, port.state.as_deref()?)));
-    for (port, state) in with_state() {
-        to.sample(&[("port", port)], f64::from(u8::from(state == "up")));
-    }
+    let up = with_state().map(|(port, state)| (port, f64::from(u8::from(state == "up"))));
+    let help =
+        ("1 while Wattline forwards through the port: its state in `stats` is `up`.", "port");
+    to.labelled_family("wattline_port_up", Kind::Gauge, help, up);
     let help = "1 for the state that the port has, as in `stats`.";
     to.family("wattline_port_state", Kind::Gauge, help);
     for (port, state) in with_state() {
@@ -68,10 +67,10 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     let help = "Frames that a port lost before a worker saw them.";
     to.family("wattline_port_losses_total", Kind::Counter, help);
     by_queue(to, stats, workers, "reason", LOSSES);
-    to.family("wattline_drops_total", Kind::Counter, "Frames that were dropped, by reason.");
-    for (reason, count) in stats.dropped.iter().chain(&stats.xdp_dropped) {
-        to.sample(&[("reason", reason)], *count as f64);
-    }
+    let drops = stats.dropped.iter().chain(&stats.xdp_dropped);
+    let drops = drops.map(|(reason, count)| (reason, *count as f64));
+    let help = ("Frames that were dropped, by reason.", "reason");
+    to.labelled_family("wattline_drops_total", Kind::Counter, help, drops);
     let help = "Frames by port and by verdict of its XDP program.";
     to.family("wattline_xdp_verdicts_total", Kind::Counter, help);
     for port in &stats.ports {
@@ -95,11 +94,10 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
             stats.frees_refused,
         ),
     ] {
-        to.family(name, Kind::Counter, help);
-        to.sample(&[], count as f64);
+        to.single_family(name, Kind::Counter, help, count as f64);
     }
-    to.family("wattline_held_packets", Kind::Gauge, "Frames that wait for a neighbour.");
-    to.sample(&[], stats.held as f64);
+    let (help, held) = ("Frames that wait for a neighbour.", stats.held as f64);
+    to.single_family("wattline_held_packets", Kind::Gauge, help, held);
     if let Some(kernel) = &stats.kernel {
         kernel_side(to, kernel);
     }
@@ -108,8 +106,8 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
 /// The audit, and requests for neighbours.
 fn kernel_side(to: &mut Exposition, kernel: &KernelStats) {
     let help = "Requests to the kernel to resolve or confirm a neighbour.";
-    to.family("wattline_neighbour_requests_total", Kind::Counter, help);
-    to.sample(&[], kernel.neighbour_requests as f64);
+    let requests = kernel.neighbour_requests as f64;
+    to.single_family("wattline_neighbour_requests_total", Kind::Counter, help, requests);
     for (name, kind, help, value) in [
         (
             "wattline_audited_addresses_total",
@@ -130,18 +128,16 @@ fn kernel_side(to: &mut Exposition, kernel: &KernelStats) {
             kernel.audit_left_prefixes,
         ),
     ] {
-        to.family(name, kind, help);
-        to.sample(&[], value as f64);
+        to.single_family(name, kind, help, value as f64);
     }
     let help = "Requests for neighbours without effect: too many at once, or no room in the \
                 kernel's table.";
-    to.family("wattline_neighbour_requests_lost_total", Kind::Counter, help);
-    for (reason, count) in [
-        ("limit", kernel.neighbour_requests_dropped),
-        ("table-full", kernel.neighbour_requests_refused),
-    ] {
-        to.sample(&[("reason", reason)], count as f64);
-    }
+    let lost = [
+        ("limit", kernel.neighbour_requests_dropped as f64),
+        ("table-full", kernel.neighbour_requests_refused as f64),
+    ];
+    let help = (help, "reason");
+    to.labelled_family("wattline_neighbour_requests_lost_total", Kind::Counter, help, lost);
 }
 
 fn by_queue(
@@ -174,34 +170,31 @@ fn by_xdp(to: &mut Exposition, stats: &Stats, counts: fn(&XdpTraffic) -> [u64; 2
 }
 
 fn work(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
-    let by_worker = |to: &mut Exposition, value: &dyn Fn(&Snapshot, bool) -> f64| {
-        for (number, (snapshot, active)) in workers.iter().enumerate() {
-            to.sample(&[("core", &number.to_string())], value(snapshot, *active));
-        }
+    let by_worker = |value: fn(&Snapshot, bool) -> f64| {
+        let workers = workers.iter().enumerate();
+        workers.map(move |(number, (snapshot, active))| (number, value(snapshot, *active)))
     };
-    to.family("wattline_core_active", Kind::Gauge, "1 while traffic is sent to the core's worker.");
-    by_worker(to, &|_, active| f64::from(u8::from(active)));
-    to.family("wattline_core_sleeps_total", Kind::Counter, "Times that the core's worker blocked.");
-    by_worker(to, &|snapshot, _| snapshot.sleeps as f64);
+    let help = ("1 while traffic is sent to the core's worker.", "core");
+    let active = by_worker(|_, active| f64::from(u8::from(active)));
+    to.labelled_family("wattline_core_active", Kind::Gauge, help, active);
+    let help = ("Times that the core's worker blocked.", "core");
+    let sleeps = by_worker(|snapshot, _| snapshot.sleeps as f64);
+    to.labelled_family("wattline_core_sleeps_total", Kind::Counter, help, sleeps);
     let help = "Time-stamp counter cycles of rounds that found frames, of those that found none, and of sleep.";
     to.family("wattline_core_cycles_total", Kind::Counter, help);
     for (number, (snapshot, _)) in workers.iter().enumerate() {
         let core = number.to_string();
-        let sample = |(kind, cycles): (&str, u64)| (kind.to_owned(), cycles as f64);
         for (kind, cycles) in [
             ("useful", snapshot.useful_cycles),
             ("empty", snapshot.empty_cycles),
             ("sleeping", snapshot.sleeping_cycles),
-        ]
-        .map(sample)
-        {
-            to.sample(&[("core", &core), ("rounds", &kind)], cycles);
+        ] {
+            to.sample(&[("core", &core), ("rounds", kind)], cycles as f64);
         }
     }
-    to.family("wattline_node_packets_total", Kind::Counter, "Frames by node of the graph.");
-    for node in &stats.nodes {
-        to.sample(&[("node", &node.name)], node.packets as f64);
-    }
+    let nodes = stats.nodes.iter().map(|node| (&node.name, node.packets as f64));
+    let help = ("Frames by node of the graph.", "node");
+    to.labelled_family("wattline_node_packets_total", Kind::Counter, help, nodes);
 }
 
 #[cfg(test)]

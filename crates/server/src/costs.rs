@@ -11,30 +11,23 @@ use crate::model::{Application, ApplicationCost, ServerModel};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use thiserror::Error;
+use wattline_units::named;
 
-/// Rule that converts costs from one machine to another, of which only IPv4's cost is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scaling {
-    /// Multiplies the server's own cost of IPv4 by the measured ratio of application to IPv4. It
-    /// assumes that the server is slower for all code by the same factor as for IPv4.
-    Ratio,
-    /// Adds to the server's own cost of IPv4 the cycles measured beyond IPv4. It assumes that the
-    /// server runs the application's own code as fast as the measured machine.
-    Added,
+// The first is the default.
+named! {
+    /// Rule that converts costs from one machine to another, of which only IPv4's cost is known.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Scaling {
+        /// Multiplies the server's own cost of IPv4 by the measured ratio of application to IPv4. It
+        /// assumes that the server is slower for all code by the same factor as for IPv4.
+        Ratio = "ratio",
+        /// Adds to the server's own cost of IPv4 the cycles measured beyond IPv4. It assumes that the
+        /// server runs the application's own code as fast as the measured machine.
+        Added = "added",
+    }
 }
 
 impl Scaling {
-    /// Both rules; the first is the default.
-    pub const ALL: [Self; 2] = [Self::Ratio, Self::Added];
-
-    /// Name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ratio => "ratio",
-            Self::Added => "added",
-        }
-    }
-
     fn cycles(self, server_ipv4: f64, measured_ipv4: f64, measured: f64) -> f64 {
         match self {
             Self::Ratio => server_ipv4 * measured / measured_ipv4,

@@ -6,7 +6,7 @@ use crate::settable::CanSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wattline_units::{Accuracy, Source};
+use wattline_units::{Accuracy, Source, named};
 
 /// The governor's figures: power, energy, operating point, decisions and knobs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -160,53 +160,32 @@ pub struct LatencyHistogram {
     pub buckets: Vec<(f64, u64)>,
 }
 
-/// A knob of the operating point.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Knob {
-    /// Upper limit of the uncore's frequency.
-    Uncore,
-    /// Frequencies of cores.
-    Frequency,
-    /// Deepest idle state of a core.
-    IdleLimit,
-    /// Way in which a core waits.
-    Wait,
-    /// Interrupt moderation.
-    Moderation,
-    /// Packets of a batch.
-    Batch,
-    /// Set of active cores: waking, parking, indirection tables.
-    Cores,
+// In the order in which knobs are turned where capacity is added.
+named! {
+    /// A knob of the operating point.
+    #[derive(
+        Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    )]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Knob {
+        /// Upper limit of the uncore's frequency.
+        Uncore = "uncore",
+        /// Frequencies of cores.
+        Frequency = "frequency",
+        /// Deepest idle state of a core.
+        IdleLimit = "idle-limit",
+        /// Way in which a core waits.
+        Wait = "wait",
+        /// Interrupt moderation.
+        Moderation = "moderation",
+        /// Packets of a batch.
+        Batch = "batch",
+        /// Set of active cores: waking, parking, indirection tables.
+        Cores = "cores",
+    }
 }
 
 impl Knob {
-    /// All knobs, in the order in which they are turned where capacity is added.
-    pub const ALL: [Self; 7] = [
-        Self::Uncore,
-        Self::Frequency,
-        Self::IdleLimit,
-        Self::Wait,
-        Self::Moderation,
-        Self::Batch,
-        Self::Cores,
-    ];
-
-    /// The name in JSON and on command lines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uncore => "uncore",
-            Self::Frequency => "frequency",
-            Self::IdleLimit => "idle-limit",
-            Self::Wait => "wait",
-            Self::Moderation => "moderation",
-            Self::Batch => "batch",
-            Self::Cores => "cores",
-        }
-    }
-
     /// Returns the knob of a name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|knob| knob.name() == name)

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod named;
 mod number;
 mod parse;
 mod provenance;

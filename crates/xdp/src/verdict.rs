@@ -1,116 +1,86 @@
 //! Verdicts of the XDP program, and its counters.
 
 use std::collections::BTreeMap;
+use wattline_units::named;
 
 /// Ending of the names of verdicts by which a frame is dropped and nobody else counts it.
 const DROPPED: &str = "_dropped";
 
-/// Verdict on a frame: why the kernel got it or it was dropped, or that a socket got it.
-///
-/// The number is the index of its counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum Verdict {
-    /// Transit unicast: handed to the socket of its queue.
-    Redirected = 0,
-    /// Transit unicast: forwarded by the program itself, without a socket.
-    Forwarded,
-    /// The same, but the interface that it was to leave by had just gone: dropped.
-    NoEgressPort,
-    /// Transit unicast, but no socket serves its queue.
-    NoSocket,
-    /// Too short for its headers.
-    Short,
-    /// Sent to a multicast or broadcast address of the link.
-    LinkMulticast,
-    /// Sent to another station of the link.
-    OtherStation,
-    /// Tagged with a VLAN that is not routed here.
-    Vlan,
-    /// Neither IPv4 nor IPv6: ARP and the like.
-    NotIp,
-    /// The IP version contradicts the EtherType.
-    Malformed,
-    /// IPv4 options or IPv6 hop-by-hop options.
-    Options,
-    /// TTL or hop limit of 0 or 1.
-    TimeToLive,
-    /// To a multicast or reserved IP address.
-    Multicast,
-    /// From or to an address that no router forwards: unspecified, loopback, from multicast.
-    Martian,
-    /// From or to a link-local address.
-    LinkLocal,
-    /// Longer than what the sockets take.
-    TooLong,
-    /// To an address of this machine.
-    Local,
-    /// Transit unicast, but no socket serves its queue, on an interface that is guarded: dropped.
-    NoWorker,
-    /// Longer than what the sockets take, on an interface that is guarded: dropped.
-    TooLongForWorkers,
-    /// Tags of a VLAN that is not routed here, or a tag of number 0 before another, on an interface that
-    /// is guarded and before a packet that is not for this machine: dropped.
-    Tags,
-    /// From or to a prefix whose packets are left to the kernel; where flows of a flowtable are forwarded, of
-    /// none of these.
-    Left,
-    /// Sent to another station, of which this machine may have an interface (macvlan), or to a group of
-    /// the link, on an interface that is guarded, and by its IP address neither for this machine nor for
-    /// a group: dropped.
-    Station,
-    /// Protocol that the kernel may unpack (MPLS, PPPoE, MACsec) or that is not known, on a guarded
-    /// interface: dropped.
-    Protocol,
-    /// From or to a prefix that the kernel would do more with than route, or of a family that it does not
-    /// forward, on an interface that is guarded: dropped.
-    ForwardingOff,
-    /// Reply to a DHCP client, which reads frames itself: its address is not one of this machine yet.
-    Client,
-    /// Neighbour discovery for another machine, for which this one may answer.
-    NeighbourDiscovery,
-    /// By a route that leaves by no port, or that the kernel alone understands.
-    KernelRoute,
-    /// Leaves by the interface that it came in by, so that the kernel may send its sender a redirect.
-    SameInterface,
-    /// Its checksum is left to hardware that a virtual interface does not have.
-    Unfinished,
+named! {
+    /// Verdict on a frame: why the kernel got it or it was dropped, or that a socket got it.
+    ///
+    /// The number is the index of its counter.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[repr(u32)]
+    pub enum Verdict {
+        /// Transit unicast: handed to the socket of its queue.
+        Redirected = "redirected",
+        /// Transit unicast: forwarded by the program itself, without a socket.
+        Forwarded = "forwarded",
+        /// The same, but the interface that it was to leave by had just gone: dropped.
+        NoEgressPort = "no_egress_port",
+        /// Transit unicast, but no socket serves its queue.
+        NoSocket = "no_socket",
+        /// Too short for its headers.
+        Short = "short",
+        /// Sent to a multicast or broadcast address of the link.
+        LinkMulticast = "link_multicast",
+        /// Sent to another station of the link.
+        OtherStation = "other_station",
+        /// Tagged with a VLAN that is not routed here.
+        Vlan = "vlan",
+        /// Neither IPv4 nor IPv6: ARP and the like.
+        NotIp = "not_ip",
+        /// The IP version contradicts the EtherType.
+        Malformed = "malformed",
+        /// IPv4 options or IPv6 hop-by-hop options.
+        Options = "options",
+        /// TTL or hop limit of 0 or 1.
+        TimeToLive = "time_to_live",
+        /// To a multicast or reserved IP address.
+        Multicast = "multicast",
+        /// From or to an address that no router forwards: unspecified, loopback, from multicast.
+        Martian = "martian",
+        /// From or to a link-local address.
+        LinkLocal = "link_local",
+        /// Longer than what the sockets take.
+        TooLong = "too_long",
+        /// To an address of this machine.
+        Local = "local",
+        /// Transit unicast, but no socket serves its queue, on an interface that is guarded: dropped.
+        NoWorker = "no_worker_dropped",
+        /// Longer than what the sockets take, on an interface that is guarded: dropped.
+        TooLongForWorkers = "too_long_dropped",
+        /// Tags of a VLAN that is not routed here, or a tag of number 0 before another, on an interface that
+        /// is guarded and before a packet that is not for this machine: dropped.
+        Tags = "tags_dropped",
+        /// From or to a prefix whose packets are left to the kernel; where flows of a flowtable are forwarded, of
+        /// none of these.
+        Left = "left",
+        /// Sent to another station, of which this machine may have an interface (macvlan), or to a group of
+        /// the link, on an interface that is guarded, and by its IP address neither for this machine nor for
+        /// a group: dropped.
+        Station = "station_dropped",
+        /// Protocol that the kernel may unpack (MPLS, PPPoE, MACsec) or that is not known, on a guarded
+        /// interface: dropped.
+        Protocol = "protocol_dropped",
+        /// From or to a prefix that the kernel would do more with than route, or of a family that it does not
+        /// forward, on an interface that is guarded: dropped.
+        ForwardingOff = "forwarding_off_dropped",
+        /// Reply to a DHCP client, which reads frames itself: its address is not one of this machine yet.
+        Client = "dhcp_client",
+        /// Neighbour discovery for another machine, for which this one may answer.
+        NeighbourDiscovery = "neighbour_discovery",
+        /// By a route that leaves by no port, or that the kernel alone understands.
+        KernelRoute = "kernel_route",
+        /// Leaves by the interface that it came in by, so that the kernel may send its sender a redirect.
+        SameInterface = "same_interface",
+        /// Its checksum is left to hardware that a virtual interface does not have.
+        Unfinished = "unfinished_checksum",
+    }
 }
 
 impl Verdict {
-    /// All verdicts, in the order of their numbers.
-    pub const ALL: [Self; 29] = [
-        Self::Redirected,
-        Self::Forwarded,
-        Self::NoEgressPort,
-        Self::NoSocket,
-        Self::Short,
-        Self::LinkMulticast,
-        Self::OtherStation,
-        Self::Vlan,
-        Self::NotIp,
-        Self::Malformed,
-        Self::Options,
-        Self::TimeToLive,
-        Self::Multicast,
-        Self::Martian,
-        Self::LinkLocal,
-        Self::TooLong,
-        Self::Local,
-        Self::NoWorker,
-        Self::TooLongForWorkers,
-        Self::Tags,
-        Self::Left,
-        Self::Station,
-        Self::Protocol,
-        Self::ForwardingOff,
-        Self::Client,
-        Self::NeighbourDiscovery,
-        Self::KernelRoute,
-        Self::SameInterface,
-        Self::Unfinished,
-    ];
-
     /// Those of frames that the kernel's stack never sees.
     const KEPT: [Self; 9] = [
         Self::Redirected,
@@ -123,41 +93,6 @@ impl Verdict {
         Self::Protocol,
         Self::ForwardingOff,
     ];
-
-    /// Its name in counters.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Redirected => "redirected",
-            Self::Forwarded => "forwarded",
-            Self::NoEgressPort => "no_egress_port",
-            Self::NoSocket => "no_socket",
-            Self::Short => "short",
-            Self::LinkMulticast => "link_multicast",
-            Self::OtherStation => "other_station",
-            Self::Vlan => "vlan",
-            Self::NotIp => "not_ip",
-            Self::Malformed => "malformed",
-            Self::Options => "options",
-            Self::TimeToLive => "time_to_live",
-            Self::Multicast => "multicast",
-            Self::Martian => "martian",
-            Self::LinkLocal => "link_local",
-            Self::TooLong => "too_long",
-            Self::Local => "local",
-            Self::NoWorker => "no_worker_dropped",
-            Self::TooLongForWorkers => "too_long_dropped",
-            Self::Tags => "tags_dropped",
-            Self::Left => "left",
-            Self::Station => "station_dropped",
-            Self::Protocol => "protocol_dropped",
-            Self::ForwardingOff => "forwarding_off_dropped",
-            Self::Client => "dhcp_client",
-            Self::NeighbourDiscovery => "neighbour_discovery",
-            Self::KernelRoute => "kernel_route",
-            Self::SameInterface => "same_interface",
-            Self::Unfinished => "unfinished_checksum",
-        }
-    }
 }
 
 /// Frames by verdict, over all processors, since the program was loaded.

@@ -3,28 +3,20 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use wattline_dataplane::frame::BATCH_MAX;
+use wattline_units::named;
 
-/// Direction of traffic through an IPsec tunnel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Packets arrive in clear and leave through the tunnel.
-    Send,
-    /// Packets leave the tunnel: authentication, decryption, replay window, selectors.
-    Receive,
+named! {
+    /// Direction of traffic through an IPsec tunnel.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Direction {
+        /// Packets arrive in clear and leave through the tunnel.
+        Send = "send",
+        /// Packets leave the tunnel: authentication, decryption, replay window, selectors.
+        Receive = "receive",
+    }
 }
 
 impl Direction {
-    /// Both directions.
-    pub const ALL: [Self; 2] = [Self::Send, Self::Receive];
-
-    /// Name of the direction on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Send => "send",
-            Self::Receive => "receive",
-        }
-    }
-
     /// Direction with this name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|direction| direction.name() == name)

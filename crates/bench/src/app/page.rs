@@ -1,8 +1,9 @@
 //! The result as a page that needs nothing from elsewhere.
 
-use super::report::{Added, Report, Row};
-use crate::figure_page::{self, FigurePage};
-use wattline_report::plot::Bars;
+use super::report::{Added, Cost, Report, Row};
+use crate::figure_page;
+use wattline_report::FigurePage;
+use wattline_report::plot::{Axis, Bars};
 
 /// The page.
 pub fn html(report: &Report) -> String {
@@ -39,7 +40,7 @@ pub fn html(report: &Report) -> String {
         ("time-stamp counter, GHz", format!("{:.3}", report.clock_hertz / 1e9)),
         ("what is timed", report.timed.to_owned()),
     ];
-    page.end(&how, Some(&report.calibration))
+    figure_page::end(page, &how, Some(&report.calibration))
 }
 
 fn words(added: &Added) -> String {
@@ -56,16 +57,15 @@ fn cycles(row: &Row) -> Bars {
         let added = row.applications.iter().map(|with| (with.name, &with.cost));
         std::iter::once(("ipv4", &row.ipv4)).chain(added)
     };
-    let median = costs().map(|(_, cost)| cost.cycles_per_packet.median).collect();
-    let x = "application, forwarding included; line: half the distance of the quartiles";
-    let mut bars = figure_page::bars(
-        &format!("Cycles a packet: {}", row.name),
-        [x, "cycles of the time-stamp counter"],
-        costs().map(|(name, _)| name.to_owned()).collect(),
-        [("median".to_owned(), median)],
-    );
-    bars.halves = vec![costs().map(|(_, cost)| half(cost.cycles_per_packet)).collect()];
-    bars
+    let cycles =
+        |(_, cost): (&str, &Cost)| (cost.cycles_per_packet.median, half(cost.cycles_per_packet));
+    Bars::new(
+        format!("Cycles a packet: {}", row.name),
+        "application, forwarding included; line: half the distance of the quartiles",
+        Axis::new("cycles of the time-stamp counter").from_zero(),
+        costs().map(|(name, _)| name),
+    )
+    .uncertain("median", costs().map(cycles))
 }
 
 fn figures(page: &mut FigurePage, report: &Report) {

@@ -1,58 +1,31 @@
 //! Mapping of functions to the parts of a packet's path.
 
 use serde::Serialize;
+use wattline_units::named;
 
-/// A part of a packet's way (Liao and Bhuyan, section III).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Group {
-    /// Driver of the card, and the layer between it and the protocols.
-    Driver,
-    /// Internet protocol: routes, neighbours, filters.
-    Ip,
-    /// TCP.
-    Tcp,
-    /// Moving bytes between user and kernel.
-    Copy,
-    /// Getting and giving back socket buffers and their memory.
-    BufferManagement,
-    /// Entering the kernel, files, sockets.
-    SystemCall,
-    /// The program itself.
-    Application,
-    /// Scheduling, timers, locks, interrupts.
-    Other,
-    /// Functions that the table of groups does not have.
-    Unclaimed,
-}
-
-impl Group {
-    /// All, in the order of tables.
-    pub const ALL: [Self; 9] = [
-        Self::Driver,
-        Self::Ip,
-        Self::Tcp,
-        Self::Copy,
-        Self::BufferManagement,
-        Self::SystemCall,
-        Self::Application,
-        Self::Other,
-        Self::Unclaimed,
-    ];
-
-    /// Its name in tables, and in the file of groups.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Driver => "driver",
-            Self::Ip => "ip",
-            Self::Tcp => "tcp",
-            Self::Copy => "copy",
-            Self::BufferManagement => "buffer management",
-            Self::SystemCall => "system call",
-            Self::Application => "application",
-            Self::Other => "other",
-            Self::Unclaimed => "unclaimed",
-        }
+named! {
+    /// A part of a packet's way (Liao and Bhuyan, section III).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Group {
+        /// Driver of the card, and the layer between it and the protocols.
+        Driver = "driver",
+        /// Internet protocol: routes, neighbours, filters.
+        Ip = "ip",
+        /// TCP.
+        Tcp = "tcp",
+        /// Moving bytes between user and kernel.
+        Copy = "copy",
+        /// Getting and giving back socket buffers and their memory.
+        BufferManagement = "buffer management",
+        /// Entering the kernel, files, sockets.
+        SystemCall = "system call",
+        /// The program itself.
+        Application = "application",
+        /// Scheduling, timers, locks, interrupts.
+        Other = "other",
+        /// Functions that the table of groups does not have.
+        Unclaimed = "unclaimed",
     }
 }
 

@@ -2,8 +2,10 @@
 
 use super::forwarding::Forwarding;
 use super::report::{Breakdown, Report};
-use super::side::Side;
-use crate::figure_page::{self, FigurePage};
+use super::side::{Share, Side};
+use crate::figure_page;
+use wattline_report::FigurePage;
+use wattline_report::plot::{Axis, Bars};
 
 /// The page.
 pub fn html(report: &Report) -> String {
@@ -34,7 +36,7 @@ pub fn html(report: &Report) -> String {
         ("counters", counters(report)),
         ("meters", meters(report)),
     ];
-    page.end(&how, None)
+    figure_page::end(page, &how, None)
 }
 
 type Of = fn(&Breakdown) -> &Side;
@@ -55,18 +57,17 @@ fn plot(report: &Report, offloads: bool, name: &str, side: Of) -> Option<String>
     let results: Vec<&Breakdown> =
         report.results.iter().filter(|result| result.offloads == offloads).collect();
     let first = results.first()?;
-    let series = side(first).groups.iter().enumerate().map(|(index, share)| {
-        let nanos = |result: &&Breakdown| side(result).groups[index].cpu_seconds_per_packet * 1e9;
-        (share.group.name().to_owned(), results.iter().map(nanos).collect())
-    });
-    let mut bars = figure_page::bars(
-        &format!("{name}, offloads {}", on_or_off(offloads)),
-        ["bytes of each call of the program", "processor time per packet (ns)"],
-        results.iter().map(|result| result.io_bytes.to_string()).collect(),
-        series,
+    let bars = Bars::new(
+        format!("{name}, offloads {}", on_or_off(offloads)),
+        "bytes of each call of the program",
+        Axis::new("processor time per packet (ns)").from_zero(),
+        results.iter().map(|result| result.io_bytes.to_string()),
     );
-    bars.stacked = true;
-    Some(bars.svg())
+    let add = |bars: Bars, (index, share): (usize, &Share)| {
+        let nanos = |result: &&Breakdown| side(result).groups[index].cpu_seconds_per_packet * 1e9;
+        bars.series(share.group.name(), results.iter().map(nanos))
+    };
+    Some(side(first).groups.iter().enumerate().fold(bars, add).stacked([]).svg())
 }
 
 fn on_or_off(offloads: bool) -> &'static str {
@@ -164,18 +165,14 @@ fn forwarding(page: &mut FigurePage, all: &[Forwarding]) {
          take is not in it. The sum is what the scheduler charged them; samples divide it. Without \
          a card, the driver is that of veth.",
     );
-    let series = first.forward.groups.iter().enumerate().map(|(index, share)| {
+    let axis = Axis::new("ns").from_zero();
+    let devices = all.iter().map(|it| it.device);
+    let bars = Bars::new("Processor time of a forwarded packet", "who forwards", axis, devices);
+    let add = |bars: Bars, (index, share): (usize, &Share)| {
         let nanos = |it: &Forwarding| it.forward.groups[index].cpu_seconds_per_packet * 1e9;
-        (share.group.name().to_owned(), all.iter().map(nanos).collect())
-    });
-    let mut bars = figure_page::bars(
-        "Processor time of a forwarded packet",
-        ["who forwards", "ns"],
-        all.iter().map(|it| it.device.to_owned()).collect(),
-        series,
-    );
-    bars.stacked = true;
-    page.plots([bars.svg()]);
+        bars.series(share.group.name(), all.iter().map(nanos))
+    };
+    page.plots([first.forward.groups.iter().enumerate().fold(bars, add).stacked([]).svg()]);
     for it in all {
         page.subheading(&it.device_words);
         page.text(&format!(

@@ -190,7 +190,7 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
         unreachable!("there is at least one repeat")
     };
     Ok(Report {
-        policy: governor.policy_name(),
+        policy: args.policy.policy.name,
         cores: platform.cores,
         queues: platform.queues.len(),
         decisions: args.decisions,

@@ -1,7 +1,9 @@
 //! The result as a page.
 
 use super::Report;
-use crate::figure_page::FigurePage;
+use crate::figure_page;
+use wattline_report::FigurePage;
+use wattline_report::plot::{Axis, Bars};
 
 /// The page.
 pub fn html(report: &Report) -> String {
@@ -17,12 +19,10 @@ pub fn html(report: &Report) -> String {
         ("of it, to look", report.observe_seconds),
         ("to plan a change", report.plan_seconds),
     ];
-    page.bars(
-        "Processor time",
-        ["what", "ns"],
-        all.iter().map(|(name, _)| (*name).to_owned()).collect(),
-        [("median".to_owned(), all.iter().map(|(_, of)| nanos(of.median)).collect())],
-    );
+    let axis = Axis::new("ns").from_zero();
+    let bars = Bars::new("Processor time", "what", axis, all.map(|(name, _)| name))
+        .series("median", all.map(|(_, of)| nanos(of.median)));
+    page.plots([bars.svg()]);
     page.table(
         ["what", "median, ns", "lower quartile", "upper quartile"],
         all.iter().map(|(name, of)| {
@@ -39,5 +39,5 @@ pub fn html(report: &Report) -> String {
         ("changes a decision", format!("{:.4}", report.changes_per_decision)),
         ("entries moved a decision", format!("{:.3}", report.entries_moved_per_decision)),
     ];
-    page.end(&how, Some(&report.calibration))
+    figure_page::end(page, &how, Some(&report.calibration))
 }

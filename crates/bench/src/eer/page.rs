@@ -2,7 +2,8 @@
 
 use super::show::verdict;
 use super::{Reading, Report, Step, remarks};
-use crate::figure_page::FigurePage;
+use crate::figure_page;
+use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
 
 /// The page.
@@ -51,7 +52,7 @@ pub fn html(report: &Report) -> String {
         ("time", description.time.clone()),
         ("averaging", description.averaging.clone()),
     ];
-    page.end(&how, None)
+    figure_page::end(page, &how, None)
 }
 
 fn readings(page: &mut FigurePage, steps: &[Step]) {

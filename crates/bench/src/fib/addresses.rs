@@ -6,6 +6,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use serde::Serialize;
+use wattline_units::named;
 
 /// Number of flows from which the Zipf distribution draws packets.
 const FLOWS: usize = 1 << 20;
@@ -16,31 +17,21 @@ const EXPONENT: f64 = 1.0;
 /// Addresses per lookup call, the same for Wattline and for the peer.
 pub(super) const BATCH: usize = 32;
 
-/// Distribution of the addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// Each unicast address as likely as any other: 1.0.0.0 to 223.255.255.255, or 2000::/3.
-    Random,
-    /// Each prefix of the table as likely as any other, and each address in it.
-    Routed,
-    /// Packets of a million flows to routed addresses, the n-th in popularity as likely as 1/n.
-    Zipf,
+named! {
+    /// Distribution of the addresses.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Kind {
+        /// Each unicast address as likely as any other: 1.0.0.0 to 223.255.255.255, or 2000::/3.
+        Random = "random",
+        /// Each prefix of the table as likely as any other, and each address in it.
+        Routed = "routed",
+        /// Packets of a million flows to routed addresses, the n-th in popularity as likely as 1/n.
+        Zipf = "zipf",
+    }
 }
 
 impl Kind {
-    /// All distributions.
-    pub const ALL: [Self; 3] = [Self::Random, Self::Routed, Self::Zipf];
-
-    /// Name in JSON and in file names.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Routed => "routed",
-            Self::Zipf => "zipf",
-        }
-    }
-
     /// `count` IPv4 addresses; the same ones for the same seed.
     pub fn ipv4(self, prefixes: &[Ipv4Net], count: usize, seed: u64) -> Result<Vec<u32>, Error> {
         let unicast = |rng: &mut StdRng| rng.random_range(0x0100_0000..0xe000_0000);

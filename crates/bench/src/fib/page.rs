@@ -1,7 +1,9 @@
 //! The result as a page.
 
 use super::{Lookups, PeerLookups, Report};
-use crate::figure_page::FigurePage;
+use crate::figure_page;
+use wattline_report::FigurePage;
+use wattline_report::plot::{Axis, Bars};
 
 /// The page.
 pub fn html(report: &Report) -> String {
@@ -21,20 +23,18 @@ pub fn html(report: &Report) -> String {
         },
     );
     let mut page = FigurePage::begin("Longest-prefix match", &verdict);
-    let mut series = vec![(
-        "Wattline".to_owned(),
-        report.results.iter().map(|it| it.lookups_per_second / 1e6).collect(),
-    )];
+    let axis = Axis::new("million lookups a second").from_zero();
+    let groups = report.results.iter().map(name);
+    let mut bars = Bars::new("Lookups of one core", "family and addresses", axis, groups)
+        .series("Wattline", report.results.iter().map(|it| it.lookups_per_second / 1e6));
     // Each result has the same peers.
     let peers = report.results.first().map_or(0, |first| first.peers.len());
     for number in 0..peers {
         let of = |it: &Lookups| it.peers.get(number).map_or(0.0, |it| it.lookups_per_second / 1e6);
         let name = report.results[0].peers.get(number).map_or_else(String::new, peer);
-        series.push((name, report.results.iter().map(of).collect()));
+        bars = bars.series(name, report.results.iter().map(of));
     }
-    let groups = report.results.iter().map(name).collect();
-    let axes = ["family and addresses", "million lookups a second"];
-    page.bars("Lookups of one core", axes, groups, series);
+    page.plots([bars.svg()]);
     page.table(
         [
             "family and addresses",
@@ -83,7 +83,7 @@ pub fn html(report: &Report) -> String {
         ("kernel of Wattline", kernel),
         ("cycles", format!("of a counter of {:.2} GHz", report.tsc_hertz / 1e9)),
     ];
-    page.end(&how, Some(&report.calibration))
+    figure_page::end(page, &how, Some(&report.calibration))
 }
 
 fn name(of: &Lookups) -> String {

@@ -6,33 +6,26 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use wattline_packet::Family;
+use wattline_units::named;
 
-/// Lookup variant of the peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Variant {
-    /// Without vector instructions.
-    Scalar,
-    /// With AVX-512 instructions; needs a processor that has them.
-    Avx512,
+named! {
+    /// Lookup variant of the peer.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Variant {
+        /// Without vector instructions.
+        Scalar = "scalar",
+        /// With AVX-512 instructions; needs a processor that has them.
+        Avx512 = "avx512",
+    }
 }
 
 impl Variant {
-    /// All variants.
-    pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx512];
-
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
             Self::Avx512 => "AVX-512",
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-            Self::Avx512 => "avx512",
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The result as a page that needs nothing from elsewhere.
 
 use super::{Report, Standing};
-use crate::figure_page::{self, FigurePage};
+use crate::figure_page;
+use wattline_report::FigurePage;
+use wattline_report::plot::{Axis, Bars};
 
 /// The page.
 pub fn html(report: &Report) -> String {
@@ -26,7 +28,7 @@ pub fn html(report: &Report) -> String {
         ("rounds, of which the median counts", rounds.to_string()),
         ("figures", "measured; processor time as the scheduler charged it".to_owned()),
     ];
-    page.end(&how, None)
+    figure_page::end(page, &how, None)
 }
 
 fn condition(standing: &Standing) -> (&'static str, &'static str) {
@@ -49,21 +51,20 @@ fn name(standing: &Standing) -> String {
 /// Value of a candidate in a series of this name.
 type Series = (&'static str, fn(&Standing) -> f64);
 
-fn bars(title: &str, unit: &str, of: &[&Standing], series: &[Series], stacked: bool) -> String {
-    let names = of.iter().map(|standing| name(standing)).collect();
-    let series = series.iter().map(|(name, value)| {
-        ((*name).to_owned(), of.iter().map(|standing| value(standing)).collect())
-    });
-    let axes = ["candidate (where its receiver runs)", unit];
-    let mut bars = figure_page::bars(title, axes, names, series);
-    bars.stacked = stacked;
-    bars.svg()
+fn bars(title: &str, unit: &str, of: &[&Standing], series: &[Series]) -> Bars {
+    let names = of.iter().map(|standing| name(standing));
+    let axis = Axis::new(unit).from_zero();
+    let bars = Bars::new(title, "candidate (where its receiver runs)", axis, names);
+    let add = |bars: Bars, (name, value): &Series| {
+        bars.series(*name, of.iter().map(|standing| value(standing)))
+    };
+    series.iter().fold(bars, add)
 }
 
 fn rates(of: &[&Standing]) -> String {
     let shown: [Series; 2] =
         [("offered", |it| it.offered_rate_pps / 1e6), ("forwarded", |it| it.rate_pps / 1e6)];
-    bars("Frames a second", "Mpps", of, &shown, false)
+    bars("Frames a second", "Mpps", of, &shown).svg()
 }
 
 fn times(of: &[&Standing]) -> String {
@@ -72,7 +73,7 @@ fn times(of: &[&Standing]) -> String {
         ("receiving thread", |it| it.receive_thread_seconds_per_packet * 1e9),
         ("sink, which frees", |it| it.sink_thread_seconds_per_packet * 1e9),
     ];
-    bars("Processor time of a frame", "ns", of, &shown, true)
+    bars("Processor time of a frame", "ns", of, &shown).stacked([]).svg()
 }
 
 fn figures(page: &mut FigurePage, of: &[&Standing]) {

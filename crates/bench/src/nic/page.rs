@@ -1,7 +1,9 @@
 //! The result as a page.
 
 use super::{Card, Measured, Report};
-use crate::figure_page::FigurePage;
+use crate::figure_page;
+use wattline_report::FigurePage;
+use wattline_report::plot::{Axis, Bars};
 
 /// The page.
 pub fn html(report: &Report) -> String {
@@ -18,7 +20,7 @@ pub fn html(report: &Report) -> String {
     if let Some(measured) = &report.measured {
         pair(&mut page, measured);
     }
-    page.end(&[], None)
+    figure_page::end(page, &[], None)
 }
 
 fn card(card: &Card) -> [String; 8] {
@@ -40,12 +42,11 @@ fn pair(page: &mut FigurePage, measured: &Measured) {
     page.heading("What the pair carries");
     page.text(if measured.zero_copy { "Without copies." } else { "With copies." });
     let carried = &measured.carried;
-    page.bars(
-        "Packets received",
-        ["length of frames", "Mpps"],
-        carried.iter().map(|it| it.frames.clone()).collect(),
-        [("received".to_owned(), carried.iter().map(|it| it.rate_pps / 1e6).collect())],
-    );
+    let axis = Axis::new("Mpps").from_zero();
+    let lengths = carried.iter().map(|it| &it.frames);
+    let bars = Bars::new("Packets received", "length of frames", axis, lengths)
+        .series("received", carried.iter().map(|it| it.rate_pps / 1e6));
+    page.plots([bars.svg()]);
     page.table(
         ["frames", "Mpps", "Gbit/s on the wire", "lost", "processors, % of one", "ns a packet"],
         carried.iter().map(|it| {

@@ -1,7 +1,9 @@
 //! The result as a page.
 
 use super::Report;
-use crate::figure_page::FigurePage;
+use crate::figure_page;
+use wattline_report::FigurePage;
+use wattline_report::plot::{Axis, Bars};
 
 /// The page.
 pub fn html(report: &Report) -> String {
@@ -14,12 +16,10 @@ pub fn html(report: &Report) -> String {
     );
     let mut page = FigurePage::begin("The IPv4 graph between memory ports", &verdict);
     let nodes: Vec<_> = report.nodes.iter().filter(|node| node.cycles_per_packet > 0.0).collect();
-    page.bars(
-        "Where cycles go",
-        ["node", "cycles a packet"],
-        nodes.iter().map(|node| node.name.clone()).collect(),
-        [("median".to_owned(), nodes.iter().map(|node| node.cycles_per_packet).collect())],
-    );
+    let axis = Axis::new("cycles a packet").from_zero();
+    let bars = Bars::new("Where cycles go", "node", axis, nodes.iter().map(|node| &node.name))
+        .series("median", nodes.iter().map(|node| node.cycles_per_packet));
+    page.plots([bars.svg()]);
     page.table(
         ["node", "cycles a packet"],
         nodes.iter().map(|node| [node.name.clone(), format!("{:.1}", node.cycles_per_packet)]),
@@ -33,5 +33,5 @@ pub fn html(report: &Report) -> String {
         ("repeats, of which the median counts", report.repeats.to_string()),
         ("cycles", format!("of a counter of {:.2} GHz", report.clock_hertz / 1e9)),
     ];
-    page.end(&how, Some(&report.calibration))
+    figure_page::end(page, &how, Some(&report.calibration))
 }

@@ -190,7 +190,7 @@ mod tests {
     use super::super::page::{length_section, mostly_unsound};
     use super::super::show::unsound;
     use super::*;
-    use crate::figure_page::FigurePage;
+    use wattline_report::FigurePage;
     use wattline_testbed::packets::{Latency, Soundness};
 
     const SOUND: Soundness = Soundness { due_packets: 9, unsent_packets: 0, overflow_packets: 0 };
@@ -283,7 +283,7 @@ mod tests {
         let length = disturbed();
         let mut page = FigurePage::begin("", "");
         length_section(&mut page, &length);
-        let page = page.end(&[], None);
+        let page = page.end();
         let mut text = Vec::new();
         unsound(&mut text, std::slice::from_ref(&length)).unwrap();
         let text = String::from_utf8(text).unwrap();

@@ -2,7 +2,8 @@
 
 use super::report::{OfLength, Report};
 use super::show::{cell, compliance, throughput};
-use crate::figure_page::FigurePage;
+use crate::figure_page;
+use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
 
 /// The page.
@@ -33,7 +34,7 @@ pub fn html(report: &Report) -> String {
         ("flows", report.flows.to_string()),
         ("length of the run, s", format!("{:.0}", report.run_seconds)),
     ];
-    page.end(&how, None)
+    figure_page::end(page, &how, None)
 }
 
 fn verdict(report: &Report) -> String {

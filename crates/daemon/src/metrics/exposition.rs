@@ -33,6 +33,27 @@ impl Exposition {
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
+    /// Writes a family of one sample without labels.
+    pub fn single_family(&mut self, name: &'static str, kind: Kind, help: &str, value: f64) {
+        self.family(name, kind, help);
+        self.sample(&[], value);
+    }
+
+    /// Writes a family whose samples differ in one label; nothing without samples.
+    pub fn labelled_family<L: ToString>(
+        &mut self,
+        name: &'static str,
+        kind: Kind,
+        (help, label): (&str, &str),
+        samples: impl IntoIterator<Item = (L, f64)>,
+    ) {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_some() {
+            self.family(name, kind, help);
+        }
+        samples.for_each(|(content, value)| self.sample(&[(label, &content.to_string())], value));
+    }
+
     /// One sample of the family that was begun last.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
         self.sample_of("", labels, value);

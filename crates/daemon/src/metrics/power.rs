@@ -13,11 +13,13 @@ pub fn write_governor(to: &mut Exposition, power: &Power) {
     if let Some(watts) = power.power_watts {
         let help =
             "Mean power of the last five seconds; for any other stretch take the rate of energy.";
-        to.family("wattline_power_watts", Kind::Gauge, help);
-        to.sample(&[("source", &source)], watts);
+        let samples = [(&source, watts)];
+        to.labelled_family("wattline_power_watts", Kind::Gauge, (help, "source"), samples);
     }
     latency(to, power);
-    frequencies(to, power);
+    let help = ("Frequency that the core runs at or was asked to.", "core");
+    let hertz = power.frequency_hertz.iter().copied().enumerate();
+    to.labelled_family("wattline_core_frequency_hertz", Kind::Gauge, help, hertz);
     knobs(to, power);
     if let Some(host) = &power.details.host {
         machine(to, host);
@@ -45,19 +47,9 @@ fn energy(to: &mut Exposition, power: &Power, source: &str) {
     }
     to.sample(&[("source", source), ("component", "rest")], rest.max(0.0));
     let help = "Time since the meters' first figure that no figure covers: its energy is missing.";
-    to.family("wattline_energy_unmetered_seconds", Kind::Gauge, help);
-    to.sample(&[("source", source)], power.energy_unmetered_seconds);
-}
-
-fn frequencies(to: &mut Exposition, power: &Power) {
-    if power.frequency_hertz.is_empty() {
-        return;
-    }
-    let help = "Frequency that the core runs at or was asked to.";
-    to.family("wattline_core_frequency_hertz", Kind::Gauge, help);
-    for (core, hertz) in power.frequency_hertz.iter().enumerate() {
-        to.sample(&[("core", &core.to_string())], *hertz);
-    }
+    let samples = [(source, power.energy_unmetered_seconds)];
+    let help = (help, "source");
+    to.labelled_family("wattline_energy_unmetered_seconds", Kind::Gauge, help, samples);
 }
 
 fn knobs(to: &mut Exposition, power: &Power) {
@@ -80,17 +72,12 @@ fn knobs(to: &mut Exposition, power: &Power) {
 
 /// Meters of platform `host`, and settings whose driver hangs.
 fn machine(to: &mut Exposition, host: &HostStatus) {
-    if !host.sensors.is_empty() {
-        let help = "1 where the meter gave a figure when it was read last.";
-        to.family("wattline_sensor_up", Kind::Gauge, help);
-        for (source, up) in &host.sensors {
-            to.sample(&[("source", source)], f64::from(u8::from(*up)));
-        }
-    }
+    let help = ("1 where the meter gave a figure when it was read last.", "source");
+    let sensors = host.sensors.iter().map(|(source, up)| (source, f64::from(u8::from(*up))));
+    to.labelled_family("wattline_sensor_up", Kind::Gauge, help, sensors);
     let help = "Packets that waited in rings whose table entries moved: may be out of order.";
-    to.family("wattline_waited_at_moves_packets_total", Kind::Counter, help);
-    to.sample(&[], host.waited_at_moves_packets as f64);
+    let waited = host.waited_at_moves_packets as f64;
+    to.single_family("wattline_waited_at_moves_packets_total", Kind::Counter, help, waited);
     let help = "Settings that are left out because their driver does not answer.";
-    to.family("wattline_knobs_stuck", Kind::Gauge, help);
-    to.sample(&[], host.stuck.len() as f64);
+    to.single_family("wattline_knobs_stuck", Kind::Gauge, help, host.stuck.len() as f64);
 }

@@ -7,13 +7,12 @@ use wattline_status::{DemonstrationStats, Latency, LinkStats, ModelCore, Platfor
 /// Counters since the day began, and power and latency of the interval that has just ended. Packets
 /// are counted as they pass, so their rates are those of real time; watts, latencies and busy times
 /// are the model's.
-pub(super) fn of(interval: &Interval, scale: &Scale) -> DemonstrationStats {
+pub(super) fn of(interval: &Interval, scale: &Scale, policy: &str) -> DemonstrationStats {
     let now = scale.clock().now();
     let (view, totals) =
         scale.look(|governor| (governor.look(now).clone(), governor.loop_totals(now)));
-    let (platform, point, policy) = scale.look(|governor| {
-        (governor.platform().clone(), governor.point().clone(), governor.policy_name())
-    });
+    let (platform, point) =
+        scale.look(|governor| (governor.platform().clone(), governor.point().clone()));
     let (decisions, knobs) = scale.look(|governor| {
         let knobs: Vec<_> = governor.ledger().entries().cloned().collect();
         (governor.decisions(0), knobs)
@@ -36,7 +35,7 @@ pub(super) fn of(interval: &Interval, scale: &Scale) -> DemonstrationStats {
     let by_component = &interval.power_by_component_watts;
     let power = Power {
         platform: PlatformName::Scale,
-        policy: policy.to_string(),
+        policy: policy.to_owned(),
         scale: Some(scale.clock().dilation()),
         source: interval.source,
         accuracy: interval.accuracy,

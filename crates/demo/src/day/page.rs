@@ -6,69 +6,53 @@ use super::table::{
 };
 use crate::remark::DISTURBED;
 use wattline_governor::account::Interval;
-use wattline_report::escape;
-use wattline_report::page::{self, checks, put, table};
+use wattline_report::FigurePage;
+use wattline_report::page::checks;
 use wattline_report::plot::{Axis, Chart, Mark};
 
 /// The page as HTML.
 pub fn html(report: &Report) -> String {
     let conditions = &report.conditions;
-    let mut page = page::begin("a day in miniature");
-    put(
-        &mut page,
-        format_args!(
-            "<h1>A day in miniature</h1>\n\
-         <p>Real packets through Wattline's data plane on the {} cores of {}, {} times slower; {}, seed {}. \
-         Times and rates are the model's. <b>All watts are emulated: those of the server model for the \
-         states that the cores passed through (estimated, accuracy class static), not measurements.</b></p>\n",
-            conditions.cores,
-            escape(&conditions.server),
-            conditions.scale,
-            escape(&conditions.traffic),
-            conditions.seed
-        ),
+    let mut page = FigurePage::headed("a day in miniature", "A day in miniature");
+    page.text(&format!(
+        "Real packets through Wattline's data plane on the {} cores of {}, {} times slower; {}, seed {}. \
+         Times and rates are the model's.",
+        conditions.cores, conditions.server, conditions.scale, conditions.traffic, conditions.seed
+    ));
+    page.strong(
+        "All watts are emulated: those of the server model for the states that the cores passed through \
+         (estimated, accuracy class static), not measurements.",
     );
     let (disturbed, notes): (Vec<_>, Vec<_>) =
         report.notes.iter().partition(|note| note.starts_with(DISTURBED));
-    for note in disturbed {
-        put(&mut page, format_args!("<p><b>{}</b></p>\n", escape(note)));
-    }
-    page.push_str("<h2>Policies</h2>\n");
-    table(&mut page, HEAD, report.days.iter().map(cells));
+    disturbed.into_iter().for_each(|note| page.strong(note));
+    page.heading("Policies");
+    page.table(HEAD, report.days.iter().map(cells));
     if let Some(about) = about_step(report) {
-        put(&mut page, format_args!("<p>{}</p>\n", escape(&about)));
+        page.text(&about);
     }
-    page.push_str("<h2>Over the day</h2>\n<div class=\"plots\">\n");
-    for chart in charts(report) {
-        page.push_str(&chart.svg());
-    }
-    page.push_str("</div>\n");
+    page.heading("Over the day");
+    page.plots(charts(report).iter().map(Chart::svg));
     let steps = step_charts(report);
     if !steps.is_empty() {
-        page.push_str("<h2>After a step of load</h2>\n<div class=\"plots\">\n");
-        steps.iter().for_each(|chart| page.push_str(&chart.svg()));
-        page.push_str("</div>\n");
+        page.heading("After a step of load");
+        page.plots(steps.iter().map(Chart::svg));
     }
-    page.push_str("<h2>Beside the simulator</h2>\n");
-    table(&mut page, AGREEMENT_HEAD, report.days.iter().map(agreement));
+    page.heading("Beside the simulator");
+    page.table(AGREEMENT_HEAD, report.days.iter().map(agreement));
     if let Some(day) = report.days.last() {
-        let command = conditions.simulation(&day.policy);
-        put(&mut page, format_args!("<p>Again: <code>{}</code></p>\n", escape(&command)));
+        page.again(&conditions.simulation(&day.policy));
     }
     if !report.modern.is_empty() {
-        page.push_str("<h2>On a newer server</h2>\n");
-        put(&mut page, format_args!("<p>{}</p>\n", escape(&modern_title())));
-        table(&mut page, MODERN_HEAD, report.modern.iter().map(modern));
+        page.heading("On a newer server");
+        page.text(&modern_title());
+        page.table(MODERN_HEAD, report.modern.iter().map(modern));
     }
-    page.push_str("<h2>Beside PowerSave's paper</h2>\n");
-    checks(&mut page, &report.checks);
-    page.push_str("<h2>Notes</h2>\n<ul>\n");
-    for note in notes {
-        put(&mut page, format_args!("<li>{}</li>\n", escape(note)));
-    }
-    page.push_str("</ul>\n");
-    page::end(&mut page);
-    page
+    page.heading("Beside PowerSave's paper");
+    checks(page.html(), &report.checks);
+    page.heading("Notes");
+    page.remarks(notes);
+    page.end()
 }
 
 fn hours() -> Axis {

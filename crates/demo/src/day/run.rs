@@ -56,7 +56,7 @@ fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec, watch: &Watch) -> 
     let outcome = scale::run(&plan, source, |interval, scale| {
         live.show(interval);
         let over = (interval.from_seconds + interval.duration_seconds) / end;
-        watch.tell(over, || figures::of(interval, scale));
+        watch.tell(over, || figures::of(interval, scale, policy.policy.name));
     })?;
     drop(live);
     let whole = &outcome.record.whole;

@@ -56,7 +56,7 @@ pub struct Point {
 }
 
 impl Point {
-    fn new(from: f64, duration: f64, cores: f64, frequency: f64) -> Self {
+    fn new((from, duration): (f64, f64), cores: f64, frequency: f64) -> Self {
         Self {
             after_step_seconds: from + duration - (SETTLING + BEFORE).as_seconds(),
             cores_active_mean: cores,
@@ -80,27 +80,12 @@ pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Option<Reaction>, E
         warmup: SETTLING,
         interval: INTERVAL,
     };
-    let setting = wattline_sim::Setting {
-        server: &plan.setting.server,
-        application: plan.setting.application,
-        policy: plan.setting.policy.clone(),
-        mean_bytes: plan.setting.mean_bytes,
-        duration: plan.duration,
-        warmup: plan.warmup,
-        interval: Some(plan.interval),
-        output_links: false,
-        seed: plan.setting.seed,
-        log_states: false,
-        profile: false,
-    };
+    let setting = plan.simulated(Some(plan.interval));
     let simulated = wattline_sim::run(&setting, source(settings)?.as_mut())?;
-    let simulated_points: Vec<Point> = simulated
-        .intervals
-        .iter()
+    let simulated_points: Vec<Point> = (simulated.intervals.iter())
         .map(|i| {
             Point::new(
-                i.from_seconds,
-                i.duration_seconds,
+                (i.from_seconds, i.duration_seconds),
                 i.cores_active_mean,
                 i.frequency_mean_hertz,
             )
@@ -110,14 +95,10 @@ pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Option<Reaction>, E
         return Ok(None);
     }
     let outcome = scale::run(&plan, source(settings)?, |_, _| {})?;
-    let points: Vec<Point> = outcome
-        .record
-        .intervals
-        .iter()
+    let points: Vec<Point> = (outcome.record.intervals.iter())
         .map(|i| {
             Point::new(
-                i.from_seconds,
-                i.duration_seconds,
+                (i.from_seconds, i.duration_seconds),
                 i.cores_active_mean,
                 i.frequency_mean_hertz,
             )

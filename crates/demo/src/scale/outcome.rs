@@ -20,6 +20,26 @@ pub struct Plan {
     pub interval: Span,
 }
 
+impl Plan {
+    /// The same run in the simulator, with these intervals.
+    pub fn simulated(&self, interval: Option<Span>) -> wattline_sim::Setting<'_> {
+        let Setting { server, application, policy, mean_bytes, seed, .. } = &self.setting;
+        wattline_sim::Setting {
+            server,
+            application: *application,
+            policy: policy.clone(),
+            mean_bytes: *mean_bytes,
+            duration: self.duration,
+            warmup: self.warmup,
+            interval,
+            output_links: false,
+            seed: *seed,
+            log_states: false,
+            profile: false,
+        }
+    }
+}
+
 /// Result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {

@@ -68,7 +68,7 @@ impl Router {
         card.connect(bells.clone());
         let redirect: Box<dyn Redirect> = Box::new(Arc::clone(&card));
         let (scale, pacers) = Scale::new(setting, ports, bells.clone(), Some(redirect))?;
-        let policy = scale.look(|governor| governor.policy_name());
+        let policy = setting.policy.policy.name;
         let routes = routes(ports)?;
         let ring = nic.rx_ring.map_or(UNBOUND_RING, |ring| ring.min(1 << 14) as u32);
         let chunks = ports as u32 * ring * 2 + SPARE_CHUNKS;

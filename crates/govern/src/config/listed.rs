@@ -1,31 +1,21 @@
 //! Knobs that `knobs` in a configuration can list.
 
 use wattline_host::Scope;
+use wattline_units::named;
 
-/// A kind of settings that a configuration lists in `knobs`. Each stands for all knobs of its kind;
-/// the governor's own ([`wattline_governor::knob::Knob`]) are finer, and more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listed {
-    Frequency,
-    Idle,
-    Moderation,
-    Cores,
+named! {
+    /// A kind of settings that a configuration lists in `knobs`. Each stands for all knobs of its kind;
+    /// the governor's own ([`wattline_governor::knob::Knob`]) are finer, and more.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Listed {
+        Frequency = "frequency",
+        Idle = "idle",
+        Moderation = "moderation",
+        Cores = "cores",
+    }
 }
 
 impl Listed {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Frequency, Self::Idle, Self::Moderation, Self::Cores];
-
-    /// Its name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Frequency => "frequency",
-            Self::Idle => "idle",
-            Self::Moderation => "moderation",
-            Self::Cores => "cores",
-        }
-    }
-
     /// The one of this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|listed| listed.name() == name)

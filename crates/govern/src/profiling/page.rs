@@ -2,8 +2,7 @@
 
 use super::Points;
 use super::profiled::Profiled;
-use wattline_report::escape;
-use wattline_report::page::{begin, end, put, table};
+use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_requests::NOTED_LATENESS;
 use wattline_server::tables::NOT_MEASURED;
@@ -13,23 +12,22 @@ use wattline_server::tables::NOT_MEASURED;
 /// the share `within`, that never were steady, or whose requests were sent late.
 pub fn page(points: &Points, within: f64) -> String {
     let head = &points.head;
-    let mut page = begin("a profile");
-    put(&mut page, format_args!("<h1>Profile of {}</h1>\n", escape(&head.server)));
+    let mut page = FigurePage::headed("a profile", &format!("Profile of {}", head.server));
     let power = match &head.power_source {
-        Some(source) => format!("watts are {}", escape(source)),
+        Some(source) => format!("watts are {source}"),
         None => format!("no meter saw the power: energy is {NOT_MEASURED}"),
     };
-    put(&mut page, format_args!("<p><b>{}</b></p>\n", outcome(points)));
-    put(
-        &mut page,
-        format_args!(
-            "<p>Workload: {}. Latencies are measured, from the intended time of each request; {power}. \
-             {}.</p>\n{}<h2>Latency over the moderation period</h2>\n<div class=\"plots\">\n",
-            escape(&head.workload),
-            counted(points.len(), "point is known", "points are known"),
-            doubtful(points, within)
-        ),
-    );
+    page.strong(&outcome(points));
+    page.text(&format!(
+        "Workload: {}. Latencies are measured, from the intended time of each request; {power}. {}.",
+        head.workload,
+        counted(points.len(), "point is known", "points are known"),
+    ));
+    if let Some(doubtful) = doubtful(points, within) {
+        page.text(&doubtful);
+    }
+    page.heading("Latency over the moderation period");
+    let mut charts = Vec::new();
     for (load, rate) in head.loads_rps.iter().enumerate() {
         let x = Axis::new("moderation period (us)").from_zero();
         let y = Axis::new("95th percentile (us)").from_zero();
@@ -52,9 +50,10 @@ pub fn page(points: &Points, within: f64) -> String {
         if let Some(p95) = default.and_then(|point| point.p95_us) {
             chart = chart.band("driver's own moderation", p95, p95);
         }
-        page.push_str(&chart.svg());
+        charts.push(chart.svg());
     }
-    page.push_str("</div>\n<h2>All points</h2>\n");
+    page.plots(charts);
+    page.heading("All points");
     let micros = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
     let rows = points.iter().map(|point| {
         let (frequency, period) = match point.point {
@@ -88,9 +87,8 @@ pub fn page(points: &Points, within: f64) -> String {
         "runs",
         "remark",
     ];
-    table(&mut page, columns, rows);
-    end(&mut page);
-    page
+    page.table(columns, rows);
+    page.end()
 }
 
 /// A number with what it counts, by one and by several.
@@ -123,25 +121,25 @@ fn outcome(points: &Points) -> String {
     }
 }
 
-/// A sentence on the points that are not what was asked for; empty where all are.
-fn doubtful(points: &Points, within: f64) -> String {
+/// Sentences on the points that are not what was asked for; `None` if all are.
+fn doubtful(points: &Points, within: f64) -> Option<String> {
     let unsteady = points.iter().filter(|point| !point.steady).count();
     let loose = points.iter().filter(|point| !point.is_tight(within)).count();
     let late = points.iter().filter(|point| point.is_sent_late()).count();
     if unsteady + loose + late == 0 {
-        return String::new();
+        return None;
     }
-    format!(
-        "<p>{} {NEVER_STEADY}: no two loads in a row agreed. {} {NOT_TIGHT}: half of the confidence \
+    Some(format!(
+        "{} {NEVER_STEADY}: no two loads in a row agreed. {} {NOT_TIGHT}: half of the confidence \
          interval is more than {} % of the 95th percentile. {} {SENT_LATE}: the generator itself was late \
          with 1 % of their requests by more than {} % of the 99th percentile, and their latencies \
-         include that.</p>\n",
+         include that.",
         counted(unsteady, "point was", "points were"),
         counted(loose, "point is", "points are"),
         within * 100.0,
         counted(late, "point was", "points were"),
         NOTED_LATENESS * 100.0
-    )
+    ))
 }
 
 const NEVER_STEADY: &str = "never steady";

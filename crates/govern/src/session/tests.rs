@@ -17,9 +17,6 @@ const GOVERNOR: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor
 struct Panics(bool);
 
 impl Policy for Panics {
-    fn name(&self) -> &'static str {
-        "panics"
-    }
     fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         assert!(!std::mem::replace(&mut self.0, true), "nobody expected this");
         point.set_frequency(0);

@@ -318,10 +318,6 @@ impl Probe {
 }
 
 impl Policy for Probe {
-    fn name(&self) -> &'static str {
-        "probe"
-    }
-
     fn looks_at(&self) -> Looks {
         Looks::WHOLE.and_counters().and_late(LATE_AFTER).and_power().and_entries()
     }

@@ -1,45 +1,27 @@
 //! Algorithms that protect packets, and their parameters.
 
-/// Encryption and integrity of a security association.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// AES-GCM with a 128-bit key and a 16-byte ICV (RFC 4106).
-    Aes128Gcm,
-    /// The same with a 256-bit key.
-    Aes256Gcm,
-    /// AES-CBC with a 128-bit key (RFC 3602) and HMAC-SHA1-96 (RFC 2404).
-    Aes128CbcSha1,
-    /// The same with a 256-bit key.
-    Aes256CbcSha1,
-    /// AES-CBC with a 128-bit key (RFC 3602) and HMAC-SHA-256-128 (RFC 4868).
-    Aes128CbcSha256,
-    /// The same with a 256-bit key.
-    Aes256CbcSha256,
+use wattline_units::named;
+
+named! {
+    /// Encryption and integrity of a security association.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Algorithm {
+        /// AES-GCM with a 128-bit key and a 16-byte ICV (RFC 4106).
+        Aes128Gcm = "aes128-gcm",
+        /// The same with a 256-bit key.
+        Aes256Gcm = "aes256-gcm",
+        /// AES-CBC with a 128-bit key (RFC 3602) and HMAC-SHA1-96 (RFC 2404).
+        Aes128CbcSha1 = "aes128-cbc-sha1",
+        /// The same with a 256-bit key.
+        Aes256CbcSha1 = "aes256-cbc-sha1",
+        /// AES-CBC with a 128-bit key (RFC 3602) and HMAC-SHA-256-128 (RFC 4868).
+        Aes128CbcSha256 = "aes128-cbc-sha256",
+        /// The same with a 256-bit key.
+        Aes256CbcSha256 = "aes256-cbc-sha256",
+    }
 }
 
 impl Algorithm {
-    /// All algorithms.
-    pub const ALL: [Self; 6] = [
-        Self::Aes128Gcm,
-        Self::Aes256Gcm,
-        Self::Aes128CbcSha1,
-        Self::Aes256CbcSha1,
-        Self::Aes128CbcSha256,
-        Self::Aes256CbcSha256,
-    ];
-
-    /// Name in configurations and statistics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Aes128Gcm => "aes128-gcm",
-            Self::Aes256Gcm => "aes256-gcm",
-            Self::Aes128CbcSha1 => "aes128-cbc-sha1",
-            Self::Aes256CbcSha1 => "aes256-cbc-sha1",
-            Self::Aes128CbcSha256 => "aes128-cbc-sha256",
-            Self::Aes256CbcSha256 => "aes256-cbc-sha256",
-        }
-    }
-
     /// Algorithm with this name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)

@@ -43,23 +43,16 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Server {
     /// Gets and sets of memcached, as of `wattline load memcached`.
-    Memcached(OfMemcached),
+    Memcached(Profiled<memcached::Args>),
     /// Pages of HTTP/1.1 servers, as of `wattline load http`.
-    Http(OfHttp),
+    Http(Profiled<http::Args>),
 }
 
+/// A load and the points at which it is measured.
 #[derive(Debug, clap::Args)]
-struct OfMemcached {
+struct Profiled<A: clap::Args> {
     #[command(flatten)]
-    load: memcached::Args,
-    #[command(flatten)]
-    plan: Planned,
-}
-
-#[derive(Debug, clap::Args)]
-struct OfHttp {
-    #[command(flatten)]
-    load: http::Args,
+    load: A,
     #[command(flatten)]
     plan: Planned,
 }
@@ -156,7 +149,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     match &args.server {
-        Server::Memcached(OfMemcached { load, plan }) => {
+        Server::Memcached(Profiled { load, plan }) => {
             let options = load.options().load()?;
             plan.check()?;
             let prepared = plan.within(|| load.prepare())?;
@@ -172,7 +165,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             let server = load.servers().join(" ");
             make(plan, Wanted { server, workload, loader, rate, depth, looped }, json)
         }
-        Server::Http(OfHttp { load, plan }) => {
+        Server::Http(Profiled { load, plan }) => {
             let options = load.options().load()?;
             plan.check()?;
             let (requests, pages) = plan.within(|| load.prepare())?;

@@ -19,10 +19,6 @@ struct Recorder {
 }
 
 impl Policy for Recorder {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn looks_at(&self) -> Looks {
         self.inner.looks_at()
     }

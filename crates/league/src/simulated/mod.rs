@@ -9,57 +9,34 @@ pub use one::Simulation;
 pub use requests::Requests;
 pub use sweep::{Sweep, SweepRow};
 
-use wattline_report::escape;
-use wattline_report::page::{end, put, table};
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use wattline_report::FigurePage;
+use wattline_report::plot::{Axis, Bars};
 
 /// Origin of every figure of these pages.
 const ORIGIN: &str =
     "All figures are of the simulator and of the server's model; nothing here was measured.";
 
-/// Head of a page: its title, what came out, where it comes from, and what stands in for something else.
-fn head(page: &mut String, title: &str, outcome: &str, power: &str, notes: &[String]) {
-    put(page, format_args!("<h1>{}</h1>\n", escape(title)));
-    put(page, format_args!("<p><strong>{}</strong></p>\n", escape(outcome)));
-    put(page, format_args!("<p>{ORIGIN} Power is {}.</p>\n", escape(power)));
-    if !notes.is_empty() {
-        page.push_str("<ul>\n");
-        notes.iter().for_each(|note| put(page, format_args!("<li>{}</li>\n", escape(note))));
-        page.push_str("</ul>\n");
-    }
+/// Begins a page with its title, the outcome, the origin of its figures, and notes on substitutes.
+fn begin(title: &str, outcome: &str, power: &str, notes: &[String]) -> FigurePage {
+    let mut page = FigurePage::begin(title, outcome);
+    page.text(&format!("{ORIGIN} Power is {power}."));
+    page.remarks(notes);
+    page
 }
 
-/// The command that gives the same again.
-fn again(page: &mut String, command: &str) {
-    put(page, format_args!("<p>Again: <code>{}</code></p>\n", escape(command)));
-}
-
-/// End of the page of one simulation: its conditions, and the command that gives the same again.
-fn conclude(page: &mut String, conditions: &[[&str; 2]], command: &str) {
-    page.push_str("<h2>Conditions</h2>\n");
-    table(page, ["what", "value"], conditions.iter().map(|row| row.map(str::to_owned)));
-    again(page, command);
-    end(page);
+/// Ends the page of one simulation with its conditions and the command that gives the same again.
+fn conclude(mut page: FigurePage, conditions: &[(&str, &str)], command: &str) -> String {
+    page.heading("Conditions");
+    page.values(conditions.iter().map(|(what, value)| (*what, (*value).to_owned())));
+    page.again(command);
+    page.end()
 }
 
 /// One bar for each value, by name.
 fn bars(title: &str, x_label: &str, y: &str, values: &[(String, f64)]) -> String {
-    Bars {
-        title: title.to_owned(),
-        x_label: x_label.to_owned(),
-        y: Axis::new(y),
-        groups: values.iter().map(|(name, _)| name.clone()).collect(),
-        series: vec![BarSeries {
-            name: y.to_owned(),
-            values: values.iter().map(|(_, value)| *value).collect(),
-            published: vec![None; values.len()],
-        }],
-        stacked: false,
-        ordered: false,
-        halves: Vec::new(),
-        published: vec![None; values.len()],
-    }
-    .svg()
+    Bars::new(title, x_label, Axis::new(y), values.iter().map(|(name, _)| name))
+        .series(y, values.iter().map(|(_, value)| *value))
+        .svg()
 }
 
 /// Percentiles of a latency in microseconds; those that are unknown are left out. `share` names what
@@ -75,23 +52,13 @@ fn latencies(share: &str, known: &[(&str, Option<f64>)]) -> Option<String> {
 /// core.
 fn cores(states: Vec<(String, Vec<f64>)>) -> String {
     let count = states.first().map_or(0, |(_, values)| values.len());
-    Bars {
-        title: "Time of each core".to_owned(),
-        x_label: "core".to_owned(),
-        y: Axis::new("share of time (%)").range(0.0, 108.0),
-        groups: (0..count).map(|core| core.to_string()).collect(),
-        series: (states.into_iter())
-            .map(|(name, values)| {
-                let values: Vec<f64> = values.iter().map(|share| share * 100.0).collect();
-                BarSeries { name, published: vec![None; values.len()], values }
-            })
-            .collect(),
-        stacked: true,
-        ordered: false,
-        halves: Vec::new(),
-        published: vec![None; count],
-    }
-    .svg()
+    let axis = Axis::new("share of time (%)").range(0.0, 108.0);
+    let bars =
+        Bars::new("Time of each core", "core", axis, (0..count).map(|core| core.to_string()));
+    let add = |bars: Bars, (name, values): (String, Vec<f64>)| {
+        bars.series(name, values.iter().map(|share| share * 100.0))
+    };
+    states.into_iter().fold(bars, add).stacked([]).svg()
 }
 
 /// A time in microseconds, or a dash where it is unknown.

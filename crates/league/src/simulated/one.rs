@@ -1,8 +1,8 @@
 //! The page of one simulation.
 
-use super::{bars, conclude, cores, head, latencies, micros, optional};
+use super::{bars, begin, conclude, cores, latencies, micros, optional};
 use wattline_governor::decisions::Decision;
-use wattline_report::page::{begin, table};
+use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_sim::Report;
 
@@ -36,25 +36,23 @@ impl Simulation<'_> {
     pub fn html(&self) -> String {
         let report = self.report;
         let title = format!("Simulation: {} under {}", self.server, self.policy);
-        let mut page = begin(&title);
         let power = format!("{} (accuracy: {})", report.source, report.accuracy);
-        head(&mut page, &title, &self.outcome(), &power, self.notes);
+        let mut page = begin(&title, &self.outcome(), &power, self.notes);
         if report.intervals.len() > 1 {
-            page.push_str("<h2>Over time</h2>\n<div class=\"plots\">\n");
-            self.over_time().iter().for_each(|chart| page.push_str(&chart.svg()));
-            page.push_str("</div>\n");
+            page.heading("Over time");
+            page.plots(self.over_time().iter().map(Chart::svg));
         }
-        page.push_str("<h2>Of the whole time</h2>\n<div class=\"plots\">\n");
+        page.heading("The whole time");
         let parts = report.power_by_component_watts.parts();
         let parts = parts.map(|(component, watts)| (component.name().replace('-', " "), watts.0));
-        page.push_str(&bars("Power by component", "component", "W", &parts));
+        let mut plots = vec![bars("Power by component", "component", "W", &parts)];
         let percentiles = [
             ("50 %", report.latency_p50_seconds),
             ("95 %", report.latency_p95_seconds),
             ("99 %", report.latency_p99_seconds),
             ("99.9 %", report.latency_p999_seconds),
         ];
-        page.extend(latencies("share of the packets", &percentiles));
+        plots.extend(latencies("share of the packets", &percentiles));
         if !report.latency_curve.is_empty() {
             let points = report.latency_curve.iter().filter(|(share, _)| *share < 1.0);
             let points = points.map(|(share, seconds)| (100.0 * (1.0 - share), seconds * 1e6));
@@ -65,24 +63,24 @@ impl Simulation<'_> {
             );
             let mut points: Vec<(f64, f64)> = points.collect();
             points.reverse();
-            page.push_str(&chart.series("latency", Mark::LineAndPoints, points).svg());
+            plots.push(chart.series("latency", Mark::LineAndPoints, points).svg());
         }
-        page.push_str(&self.residency());
-        page.push_str("</div>\n<h2>Figures</h2>\n");
-        table(&mut page, ["figure", "value"], self.figures().into_iter());
+        plots.push(self.residency());
+        page.plots(plots);
+        page.heading("Figures");
+        page.table(["figure", "value"], self.figures());
         self.decisions(&mut page);
         let seconds = format!("{} s, from {} s on", report.duration_seconds, report.from_seconds);
         let conditions = [
-            ["server", self.server],
-            ["policy", self.policy],
-            ["traffic", self.traffic],
-            ["application", self.application],
-            ["seed", &self.seed.to_string()],
-            ["simulated time", &seconds],
-            ["variations", &none_or(self.variations)],
+            ("server", self.server),
+            ("policy", self.policy),
+            ("traffic", self.traffic),
+            ("application", self.application),
+            ("seed", &self.seed.to_string()),
+            ("simulated time", &seconds),
+            ("variations", &none_or(self.variations)),
         ];
-        conclude(&mut page, &conditions, self.command);
-        page
+        conclude(page, &conditions, self.command)
     }
 
     /// The outcome in a sentence.
@@ -196,23 +194,22 @@ impl Simulation<'_> {
         rows
     }
 
-    fn decisions(&self, page: &mut String) {
+    fn decisions(&self, page: &mut FigurePage) {
         /// Rows at most: a page stays small.
         const MOST: usize = 300;
         if self.changes.is_empty() {
             return;
         }
-        page.push_str("<h2>Decisions</h2>\n");
+        page.heading("Decisions");
         if self.changes.len() > MOST {
-            let told = format!("<p>The last {MOST} of {} that are kept.</p>\n", self.changes.len());
-            page.push_str(&told);
+            page.text(&format!("The last {MOST} of {} that are kept.", self.changes.len()));
         }
         let rows = self.changes.iter().rev().take(MOST).map(|change| {
             let what = change.to_string();
             let what = what.strip_suffix(&format!(": {}", change.reason)).unwrap_or(&what);
             [what.to_owned(), change.reason.clone(), format!("{:.6}", change.at_seconds)]
         });
-        table(page, ["became", "why", "at, s"], rows);
+        page.table(["became", "why", "at, s"], rows);
     }
 }
 

@@ -1,7 +1,6 @@
 //! The page of a simulated server of requests.
 
-use super::{bars, conclude, cores, head, latencies, micros, optional};
-use wattline_report::page::{begin, table};
+use super::{bars, begin, conclude, cores, latencies, micros, optional};
 use wattline_sim::requests::{RequestCore, RequestReport};
 
 /// Setting and results of a simulation of requests.
@@ -26,7 +25,6 @@ impl Requests<'_> {
     pub fn html(&self) -> String {
         let report = self.report;
         let title = format!("Simulation: {} under {}", self.server, self.policy);
-        let mut page = begin(&title);
         let outcome = format!(
             "{:.2} W of the package at {:.1} of {:.1} thousand requests per second answered, {} dropped{}; \
              95 % within {} µs.{}",
@@ -40,8 +38,8 @@ impl Requests<'_> {
         );
         let power = format!("{} (accuracy: {})", report.source, report.accuracy);
         let notes: Vec<String> = report.policy_remark.iter().cloned().collect();
-        head(&mut page, &title, &outcome, &power, &notes);
-        page.push_str("<h2>Of the whole time</h2>\n<div class=\"plots\">\n");
+        let mut page = begin(&title, &outcome, &power, &notes);
+        page.heading("The whole time");
         let parts = [
             ("package", report.package_power_watts),
             ("uncore", report.uncore_power_watts),
@@ -49,26 +47,25 @@ impl Requests<'_> {
             ("cores idle", report.idle_power_watts),
         ];
         let parts = parts.map(|(name, watts)| (name.to_owned(), watts));
-        page.push_str(&bars("Power by part", "part of the package", "W", &parts));
+        let mut plots = vec![bars("Power by part", "part of the package", "W", &parts)];
         let percentiles = [
             ("50 %", report.latency_p50_seconds),
             ("95 %", report.latency_p95_seconds),
             ("99 %", report.latency_p99_seconds),
         ];
-        page.extend(latencies("share of the requests", &percentiles));
-        page.push_str(&self.residency());
-        page.push_str(&self.states());
-        page.push_str("</div>\n<h2>Figures</h2>\n");
-        table(&mut page, ["figure", "value"], self.figures().into_iter());
+        plots.extend(latencies("share of the requests", &percentiles));
+        plots.extend([self.residency(), self.states()]);
+        page.plots(plots);
+        page.heading("Figures");
+        page.table(["figure", "value"], self.figures());
         let conditions = [
-            ["server", self.server],
-            ["policy", self.policy],
-            ["requests", self.requests],
-            ["seed", &self.seed.to_string()],
-            ["simulated time, s", &report.duration_seconds.to_string()],
+            ("server", self.server),
+            ("policy", self.policy),
+            ("requests", self.requests),
+            ("seed", &self.seed.to_string()),
+            ("simulated time, s", &report.duration_seconds.to_string()),
         ];
-        conclude(&mut page, &conditions, self.command);
-        page
+        conclude(page, &conditions, self.command)
     }
 
     fn residency(&self) -> String {

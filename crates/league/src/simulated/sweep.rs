@@ -1,10 +1,10 @@
 //! The page of many simulations beside each other.
 
-use super::{again, head};
+use super::begin;
 use std::collections::BTreeMap;
-use wattline_report::Spread;
-use wattline_report::page::{begin, end, put, table};
-use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
+use wattline_report::page::put;
+use wattline_report::plot::{Axis, Bars, Chart, Mark};
+use wattline_report::{FigurePage, Spread};
 use wattline_sim::Report;
 
 /// Rows of a table at most, and groups of plots: a page stays below a megabyte.
@@ -117,7 +117,6 @@ impl Sweep<'_> {
     pub fn html(&self) -> String {
         let points = self.points();
         let title = "Simulations beside each other";
-        let mut page = begin(title);
         let lossless = points.iter().filter(|point| point.lost() == 0).count();
         let outcome = format!(
             "{} simulations of {} cases, {lossless} of which lost no packet.",
@@ -128,14 +127,13 @@ impl Sweep<'_> {
         let power = origin.map_or("unavailable".to_owned(), |(source, accuracy)| {
             format!("{source} (accuracy: {accuracy})")
         });
-        head(&mut page, title, &outcome, &power, &[]);
+        let mut page = begin(title, &outcome, &power, &[]);
         least_power(&mut page, &points);
         plots(&mut page, &points);
         all(&mut page, &points);
-        page.push_str("<h2>Conditions</h2>\n");
-        again(&mut page, self.command);
-        end(&mut page);
-        page
+        page.heading("Conditions");
+        page.again(self.command);
+        page.end()
     }
 
     /// Cases in the order in which they first come.
@@ -155,7 +153,7 @@ impl Sweep<'_> {
 }
 
 /// Names the policy that needs the least for each traffic without losing a packet.
-fn least_power(page: &mut String, points: &[Point<'_>]) {
+fn least_power(page: &mut FigurePage, points: &[Point<'_>]) {
     let mut best: Vec<(&Point<'_>, usize)> = Vec::new();
     for point in points.iter().filter(|point| point.lost() == 0) {
         let same = |other: &&Point<'_>| {
@@ -177,7 +175,7 @@ fn least_power(page: &mut String, points: &[Point<'_>]) {
     if compared.is_empty() {
         return;
     }
-    page.push_str("<h2>Least power without a lost packet</h2>\n");
+    page.heading("Least power without a lost packet");
     let rows = compared.iter().take(MOST_ROWS).map(|(point, count)| {
         [
             point.row.traffic.to_owned(),
@@ -198,7 +196,7 @@ fn least_power(page: &mut String, points: &[Point<'_>]) {
         "99 % within, µs",
         "of how many",
     ];
-    table(page, heads, rows);
+    page.table(heads, rows);
 }
 
 /// Traffic without its rate: `poisson` and `,size=64` of `poisson:5Mpps,size=64`.
@@ -211,7 +209,7 @@ fn kind(traffic: &str) -> (&str, &str) {
 type Key<'a> = (&'a str, &'a str, (&'a str, &'a str));
 
 /// Over the offered rate where a traffic comes with several, otherwise side by side.
-fn plots(page: &mut String, points: &[Point<'_>]) {
+fn plots(page: &mut FigurePage, points: &[Point<'_>]) {
     let mut groups: Vec<(Key<'_>, Vec<&Point<'_>>)> = Vec::new();
     for point in points {
         let row = &point.row;
@@ -221,28 +219,25 @@ fn plots(page: &mut String, points: &[Point<'_>]) {
             None => groups.push((key, vec![point])),
         }
     }
-    page.push_str("<h2>Plots</h2>\n");
+    page.heading("Plots");
     if groups.len() > MOST_GROUPS {
-        put(
-            page,
-            format_args!(
-                "<p>The first {MOST_GROUPS} of {} kinds of traffic, servers and applications; the table has all.</p>\n",
-                groups.len()
-            ),
-        );
+        page.text(&format!(
+            "The first {MOST_GROUPS} of {} kinds of traffic, servers and applications; the table has all.",
+            groups.len()
+        ));
     }
-    page.push_str("<div class=\"plots\">\n");
+    let mut shown = Vec::new();
     for ((server, application, (name, rest)), members) in groups.iter().take(MOST_GROUPS) {
         let what = format!("{name}{rest}, {application}, {server}");
         for quantity in &QUANTITIES {
-            let shown = members.iter().map(|point| point.mean(quantity.of));
+            let values = members.iter().map(|point| point.mean(quantity.of));
             // Nothing lost is said in the table; a plot of zeros shows nothing.
-            if shown.filter(|value| value.is_finite()).any(|value| value > 0.0) {
-                page.push_str(&plot(quantity, &what, members));
+            if values.filter(|value| value.is_finite()).any(|value| value > 0.0) {
+                shown.push(plot(quantity, &what, members));
             }
         }
     }
-    page.push_str("</div>\n");
+    page.plots(shown);
 }
 
 fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
@@ -289,41 +284,23 @@ fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
             (spread.mean, spread.half)
         })
     };
-    let half =
-        |policy: &&str| vec![Some(value(policy).1).filter(|it| it.is_finite()).unwrap_or(0.0)];
-    Bars {
-        title,
-        x_label: "traffic".to_owned(),
-        y: Axis::new(quantity.unit),
-        groups: traffics.iter().map(|&traffic| traffic.to_owned()).collect(),
-        series: (policies.iter())
-            .map(|policy| BarSeries {
-                name: (*policy).to_owned(),
-                values: vec![value(policy).0],
-                published: vec![None],
-            })
-            .collect(),
-        stacked: false,
-        ordered: false,
-        halves: policies.iter().map(half).collect(),
-        published: vec![None],
-    }
-    .svg()
+    let bars = Bars::new(title, "traffic", Axis::new(quantity.unit), traffics);
+    policies.iter().fold(bars, |bars, policy| bars.uncertain(*policy, [value(policy)])).svg()
 }
 
-fn all(page: &mut String, points: &[Point<'_>]) {
-    page.push_str("<h2>All cases</h2>\n");
+fn all(page: &mut FigurePage, points: &[Point<'_>]) {
+    page.heading("All cases");
     if points.len() > MOST_ROWS {
+        let count = points.len();
         put(
-            page,
+            page.html(),
             format_args!(
-                "<p>The first {MOST_ROWS} of {}; <code>--csv</code> writes all.</p>\n",
-                points.len()
+                "<p>The first {MOST_ROWS} of {count}; <code>--csv</code> writes all.</p>\n"
             ),
         );
     }
     if points.iter().any(|point| point.reports.len() > 1) {
-        page.push_str("<p>Means over the seeds; ± is half their 95 % confidence interval.</p>\n");
+        page.text("Means over the seeds; ± is half their 95 % confidence interval.");
     }
     let batches = points.iter().map(|point| point.row.parts.len()).max().unwrap_or(0);
     if batches > 0 {
@@ -331,13 +308,13 @@ fn all(page: &mut String, points: &[Point<'_>]) {
             "Some traffic, such as captures, is the same for each seed: its ± is by batch means, of \
              {batches} equal parts of the time."
         );
-        put(page, format_args!("<p>{text}</p>\n"));
+        page.text(&text);
     }
     let beyond: u64 =
         points.iter().flat_map(|it| &it.reports).map(|it| it.beyond_link_packets).sum();
     if beyond > 0 {
         let text = format!("{beyond} packets were beyond the links' rate, and not offered.");
-        put(page, format_args!("<p>{text}</p>\n"));
+        page.text(&text);
     }
     let rows = points.iter().take(MOST_ROWS).map(|point| {
         let row = &point.row;
@@ -372,7 +349,7 @@ fn all(page: &mut String, points: &[Point<'_>]) {
         "per packet, µJ",
         "active cores",
     ];
-    table(page, heads, rows);
+    page.table(heads, rows);
 }
 
 fn cell(value: f64, digits: usize) -> String {

@@ -12,14 +12,13 @@ fn step(bench: &mut Bench, policy: &mut dyn wattline_policy::Policy, micros: u64
 /// Gives what the policy sees now.
 fn with_seen<T>(bench: &Bench, then: impl FnOnce(&wattline_policy::Observation<'_>) -> T) -> T {
     then(&wattline_policy::Observation {
-        platform: &bench.platform,
-        trigger: Trigger::Timer,
-        queues: &bench.queues,
-        cores: &bench.cores,
         latency: bench.latency,
-        power: None,
-        entries: &[],
-        offered: None,
+        ..wattline_policy::Observation::new(
+            &bench.platform,
+            Trigger::Timer,
+            &bench.queues,
+            &bench.cores,
+        )
     })
 }
 

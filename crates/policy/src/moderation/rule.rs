@@ -3,31 +3,19 @@
 use super::{Interrupt, dim, ixgbe, ixgbe_classic};
 use serde::Serialize;
 use std::fmt;
-use wattline_units::Span;
+use wattline_units::{Span, named};
 
-/// Rule by which a queue is moderated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RuleKind {
-    /// The adaptive rule of Intel's 10G driver, within the range that Co-PI prints.
-    Ixgbe,
-    /// The older rule of the same driver, in three classes.
-    IxgbeClassic,
-    /// Linux's dynamic interrupt moderation.
-    Dim,
-}
-
-impl RuleKind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Ixgbe, Self::IxgbeClassic, Self::Dim];
-
-    /// Its name in the text of a policy.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ixgbe => "ixgbe",
-            Self::IxgbeClassic => "ixgbe-classic",
-            Self::Dim => "dim",
-        }
+named! {
+    /// Rule by which a queue is moderated.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum RuleKind {
+        /// The adaptive rule of Intel's 10G driver, within the range that Co-PI prints.
+        Ixgbe = "ixgbe",
+        /// The older rule of the same driver, in three classes.
+        IxgbeClassic = "ixgbe-classic",
+        /// Linux's dynamic interrupt moderation.
+        Dim = "dim",
     }
 }
 

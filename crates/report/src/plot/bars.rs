@@ -47,6 +47,66 @@ pub struct Bars {
 }
 
 impl Bars {
+    /// A plot with these groups and without bars.
+    pub fn new(
+        title: impl Into<String>,
+        x_label: impl Into<String>,
+        y: Axis,
+        groups: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            x_label: x_label.into(),
+            y,
+            groups: groups.into_iter().map(Into::into).collect(),
+            series: Vec::new(),
+            stacked: false,
+            ordered: false,
+            halves: Vec::new(),
+            published: Vec::new(),
+        }
+    }
+
+    /// Adds bars of one colour, one per group.
+    #[must_use]
+    pub fn series(self, name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
+        self.uncertain(name, values.into_iter().map(|value| (value, 0.0)))
+    }
+
+    /// Adds bars of one colour, each with half its interval; zero where it is unknown.
+    #[must_use]
+    pub fn uncertain(
+        mut self,
+        name: impl Into<String>,
+        values: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
+        let (values, halves) = values.into_iter().unzip();
+        self.series.push(BarSeries { name: name.into(), values, published: Vec::new() });
+        self.halves.push(halves);
+        self
+    }
+
+    /// Sets the published value of each bar of the last series.
+    #[must_use]
+    pub fn beside(mut self, published: impl IntoIterator<Item = Option<f64>>) -> Self {
+        if let Some(series) = self.series.last_mut() {
+            series.published = published.into_iter().collect();
+        }
+        self
+    }
+
+    /// Stacks the bars, with the published value of each whole group.
+    #[must_use]
+    pub fn stacked(self, published: impl IntoIterator<Item = Option<f64>>) -> Self {
+        Self { stacked: true, published: published.into_iter().collect(), ..self }
+    }
+
+    /// Colours the series as steps of one thing.
+    #[must_use]
+    pub fn ordered(self) -> Self {
+        Self { ordered: true, ..self }
+    }
+
     /// The plot as an SVG document.
     pub fn svg(&self) -> String {
         let (width, height) = (frame::WIDTH, frame::HEIGHT);
@@ -201,24 +261,12 @@ mod tests {
     #[test]
     fn bars_of_both_kinds_stay_within_the_plot() {
         for stacked in [false, true] {
-            let bars = Bars {
-                title: "t".into(),
-                x_label: "group".into(),
-                y: Axis::new("power (W)"),
-                groups: vec!["a".into(), "b".into()],
-                series: vec![
-                    BarSeries {
-                        name: "one".into(),
-                        values: vec![1.0, f64::NAN],
-                        published: vec![Some(1.1), None],
-                    },
-                    BarSeries { name: "two".into(), values: vec![3.0], published: vec![] },
-                ],
-                stacked,
-                ordered: false,
-                halves: vec![vec![0.5]],
-                published: vec![Some(4.0), None],
-            };
+            let bars = Bars::new("t", "group", Axis::new("power (W)"), ["a", "b"])
+                .uncertain("one", [(1.0, 0.5), (f64::NAN, 0.0)])
+                .beside([Some(1.1), None])
+                .series("two", [3.0]);
+            let totals = [Some(4.0), None];
+            let bars = if stacked { bars.stacked(totals) } else { bars };
             let svg = bars.svg();
             assert!(svg.contains("published"));
             assert_eq!(svg.contains("class=\"half\""), !stacked);
@@ -228,23 +276,9 @@ mod tests {
 
     /// The texts on top of bars: those of 11 pixels.
     fn values_of(groups: usize, values: &[f64]) -> Vec<String> {
-        let bars = Bars {
-            title: "t".into(),
-            x_label: "run".into(),
-            y: Axis::new("mean"),
-            groups: (0..groups).map(|group| group.to_string()).collect(),
-            series: (values.iter())
-                .map(|value| BarSeries {
-                    name: "s".into(),
-                    values: vec![*value; groups],
-                    published: vec![],
-                })
-                .collect(),
-            stacked: false,
-            ordered: false,
-            halves: Vec::new(),
-            published: vec![],
-        };
+        let names = (0..groups).map(|group| group.to_string());
+        let bars = Bars::new("t", "run", Axis::new("mean"), names);
+        let bars = values.iter().fold(bars, |bars, value| bars.series("s", vec![*value; groups]));
         let svg = bars.svg();
         let texts = svg.split("font-size=\"11\">").skip(1);
         texts.map(|rest| rest.split('<').next().unwrap_or_default().to_owned()).collect()

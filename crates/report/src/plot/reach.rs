@@ -49,23 +49,8 @@ mod tests {
 
     /// Every bar of a plot: its upper end and its height.
     fn bars_of(values: &[f64]) -> Vec<(f64, f64)> {
-        let bars = Bars {
-            title: "t".into(),
-            x_label: "traffic".into(),
-            y: Axis::new("beside the first (%)"),
-            groups: vec!["1".into()],
-            series: (values.iter())
-                .map(|value| BarSeries {
-                    name: "s".into(),
-                    values: vec![*value],
-                    published: vec![],
-                })
-                .collect(),
-            stacked: false,
-            ordered: false,
-            halves: Vec::new(),
-            published: vec![],
-        };
+        let bars = Bars::new("t", "traffic", Axis::new("beside the first (%)"), ["1"]);
+        let bars = values.iter().fold(bars, |bars, value| bars.series("s", [*value]));
         let svg = bars.svg();
         let bars = svg.split("<rect ").skip(1).filter(|rest| rest.contains("<title>"));
         let number = |rest: &str, key: &str| {

@@ -7,7 +7,7 @@ use crate::inputs::Inputs;
 use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use crate::printed::printed_at;
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use wattline_report::plot::{Axis, Bars};
 use wattline_report::{Check, Table};
 use wattline_traffic::requests::Workload;
 
@@ -210,24 +210,11 @@ fn bars(
 ) -> String {
     let mut cases: Vec<&Case> = cases.iter().collect();
     cases.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-    let series = POLICIES.into_iter().enumerate().map(|(index, policy)| BarSeries {
-        name: policy.into(),
-        values: cases.iter().map(|case| of(case, index)).collect(),
-        published: cases.iter().map(|case| published(case.load?, index)).collect(),
-    });
-    Bars {
-        title: title.into(),
-        x_label: "load (KRPS)".into(),
-        y: Axis::new(label),
-        groups: cases
-            .iter()
-            .map(|case| format!("{:.0} ({})", case.rate / 1e3, case.load.unwrap_or("ours")))
-            .collect(),
-        series: series.collect(),
-        stacked: false,
-        ordered: false,
-        halves: Vec::new(),
-        published: vec![None; cases.len()],
-    }
-    .svg()
+    let group = |case: &&Case| format!("{:.0} ({})", case.rate / 1e3, case.load.unwrap_or("ours"));
+    let bars = Bars::new(title, "load (KRPS)", Axis::new(label), cases.iter().map(group));
+    let add = |bars: Bars, (index, policy): (usize, &str)| {
+        bars.series(policy, cases.iter().map(|case| of(case, index)))
+            .beside(cases.iter().map(|case| published(case.load?, index)))
+    };
+    POLICIES.into_iter().enumerate().fold(bars, add).svg()
 }

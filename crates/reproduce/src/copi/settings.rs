@@ -163,16 +163,7 @@ fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
         let mut cores = vec![CoreView::default(); platform.cores];
         let queues = vec![QueueView::default(); platform.queues.len()];
         let mut ask = |now, trigger, cores: &[CoreView], point: &mut OperatingPoint| {
-            let seen = Observation {
-                platform,
-                trigger,
-                queues: &queues,
-                cores,
-                latency: None,
-                power: None,
-                entries: &[],
-                offered: None,
-            };
+            let seen = Observation::new(platform, trigger, &queues, cores);
             policy.decide(now, &seen, point);
             fastest - point.cores[0].frequency
         };

@@ -6,7 +6,7 @@ use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::paper::Paper;
 use crate::planned;
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use wattline_report::plot::{Axis, Bars};
 use wattline_report::{Check, Table};
 use wattline_traffic::requests::Workload;
 
@@ -106,30 +106,20 @@ fn by_state(id: &'static str, title: &str, cases: &[Case], checks: Vec<Check>) -
             }
         }
     }
-    let series = (0..11).map(|state| {
-        let values = cases
-            .iter()
-            .take(LOADS.len())
+    let add = |bars: Bars, state: usize| {
+        let published = cases.iter().take(LOADS.len());
+        let values = published
             .flat_map(|case| (0..POLICIES.len()).map(move |policy| case.share(policy, state)));
-        let values: Vec<f64> = values.collect();
-        BarSeries { name: format!("P{state}"), published: vec![None; values.len()], values }
-    });
-    figure((id, title), table, bars(title, cases, series.collect()), checks)
+        bars.series(format!("P{state}"), values)
+    };
+    figure((id, title), table, (0..11).fold(bars(title, cases), add), checks)
 }
 
 /// One bar per policy and load; its parts are shares of time.
-fn bars(title: &str, cases: &[Case], series: Vec<BarSeries>) -> Bars {
-    Bars {
-        title: title.into(),
-        x_label: "policy and load (KRPS)".into(),
-        y: Axis::new("time (%)"),
-        groups: groups(cases),
-        series,
-        stacked: true,
-        ordered: true,
-        halves: Vec::new(),
-        published: vec![None; LOADS.len() * POLICIES.len()],
-    }
+fn bars(title: &str, cases: &[Case]) -> Bars {
+    Bars::new(title, "policy and load (KRPS)", Axis::new("time (%)"), groups(cases))
+        .stacked([])
+        .ordered()
 }
 
 fn by_period(id: &'static str, title: &str, cases: &[Case], checks: Vec<Check>) -> Figure {
@@ -156,13 +146,12 @@ fn by_period(id: &'static str, title: &str, cases: &[Case], checks: Vec<Check>) 
             }
         }
     }
-    let series = BINS.into_iter().enumerate().map(|(bin, most)| {
+    let add = |bars: Bars, (bin, most): (usize, f64)| {
         let published = cases.iter().take(LOADS.len());
-        let values: Vec<f64> = published
-            .flat_map(|case| (0..POLICIES.len()).map(move |policy| share(case, policy, bin)))
-            .collect();
-        let name = format!("to {most} us (ITR {})", most * 4.0);
-        BarSeries { name, published: vec![None; values.len()], values }
-    });
-    figure((id, title), table, bars(title, cases, series.collect()), checks)
+        let values = published
+            .flat_map(|case| (0..POLICIES.len()).map(move |policy| share(case, policy, bin)));
+        bars.series(format!("to {most} us (ITR {})", most * 4.0), values)
+    };
+    let bars = BINS.into_iter().enumerate().fold(bars(title, cases), add);
+    figure((id, title), table, bars, checks)
 }

@@ -6,7 +6,7 @@ use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::paper::Paper;
 use crate::planned::{self, Plan};
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use wattline_report::plot::{Axis, Bars};
 use wattline_report::{Grounds, Table};
 use wattline_study::receive::cost::{Energy, small_core_slowdown};
 use wattline_study::receive::proposals::{Effect, Proposal, effects};
@@ -61,28 +61,15 @@ fn switches(plan: &'static Plan, inputs: &Inputs) -> Result<Figure, ReproduceErr
             .note(format!("{with:.2} and {without:.2}; \"substantially\" has no number, half is our reading, and the costs in \
                  cycles were in Figure 3")),
     );
-    let bars = Bars {
-        title: "Modelled dynamic power at 9.49 Gbit/s".into(),
-        x_label: "proposal".into(),
-        y: Axis::new("power (W)"),
-        groups: (1..=all.len()).map(|index| index.to_string()).collect(),
-        series: vec![
-            BarSeries {
-                name: "processors".into(),
-                values: all.iter().map(|effect| effect.cpu.0).collect(),
-                published: vec![None; all.len()],
-            },
-            BarSeries {
-                name: "memory".into(),
-                values: all.iter().map(|effect| effect.memory.0).collect(),
-                published: vec![None; all.len()],
-            },
-        ],
-        stacked: true,
-        ordered: false,
-        halves: Vec::new(),
-        published: vec![None; all.len()],
-    };
+    let bars = Bars::new(
+        "Modelled dynamic power at 9.49 Gbit/s",
+        "proposal",
+        Axis::new("power (W)"),
+        (1..=all.len()).map(|index| index.to_string()),
+    )
+    .series("processors", all.iter().map(|effect| effect.cpu.0))
+    .series("memory", all.iter().map(|effect| effect.memory.0))
+    .stacked([]);
     Ok(Figure {
         id: "proposals",
         title: "Sections 3.4 and 4.3: what the proposals change".into(),

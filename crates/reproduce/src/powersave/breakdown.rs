@@ -8,7 +8,7 @@ use crate::paper::Paper;
 use crate::planned;
 use crate::printed::printed;
 use wattline_report::Table;
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use wattline_report::plot::{Axis, Bars};
 use wattline_sim::Report;
 
 /// Rate of 40 Gbit/s in 1024-byte packets, in Mpps as the paper counts them.
@@ -39,7 +39,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     ];
     let mut table =
         Table::new(["component", "idle_watts", "click_no_traffic_watts", "click_40gbps_watts"]);
-    let mut series = Vec::new();
+    let axis = Axis::new("power (W)");
+    let mut bars = Bars::new("Figure 1: power by component", "scenario", axis, NAMES);
     for (name, part) in parts {
         let values: Vec<f64> = reports.iter().map(part).collect();
         if values.iter().any(|value| *value > 0.0) {
@@ -49,20 +50,11 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
                 format!("{:.2}", values[1]),
                 format!("{:.2}", values[2]),
             ]);
-            series.push(BarSeries { name: name.into(), values, published: Vec::new() });
+            bars = bars.series(name, values);
         }
     }
-    let bars = Bars {
-        title: "Figure 1: power by component".into(),
-        x_label: "scenario".into(),
-        y: Axis::new("power (W)"),
-        groups: NAMES.map(str::to_owned).to_vec(),
-        series,
-        stacked: true,
-        ordered: false,
-        halves: Vec::new(),
-        published: TOTALS.map(|id| Some(printed(id))).to_vec(),
-    };
+    let totals = TOTALS.map(|id| Some(printed(id)));
+    let bars = bars.stacked(totals);
     let watts: Vec<f64> = reports.iter().map(|report| report.power_watts).collect();
     let parts = &reports[2].power_by_component_watts;
     let peak_cpus = 2.0 * printed("PS-034");

@@ -50,16 +50,9 @@ impl Controller {
     }
 
     fn decide(&mut self, trigger: Trigger) {
-        let seen = Observation {
-            platform: &self.platform,
-            trigger,
-            queues: &vec![QueueView::default(); self.platform.queues.len()],
-            cores: &vec![CoreView::default(); self.platform.cores],
-            latency: None,
-            power: None,
-            entries: &[],
-            offered: None,
-        };
+        let queues = vec![QueueView::default(); self.platform.queues.len()];
+        let cores = vec![CoreView::default(); self.platform.cores];
+        let seen = Observation::new(&self.platform, trigger, &queues, &cores);
         self.ask = self.policy.decide(self.now, &seen, &mut self.point);
     }
 

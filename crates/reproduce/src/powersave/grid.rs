@@ -8,7 +8,7 @@ use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use crate::printed::printed;
 use wattline_report::Table;
-use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_report::plot::{Axis, Bars, Chart, Mark};
 use wattline_units::Span;
 
 /// One operating point at its full load.
@@ -206,28 +206,11 @@ fn numbers(plan: &'static Plan, grid: &Grid) -> Result<Figure, ReproduceError> {
         .iter()
         .map(|(fast, many)| many.kpkt_per_joule() / fast.kpkt_per_joule())
         .fold(f64::MAX, f64::min);
-    let bars = wattline_report::plot::Bars {
-        title: "Figure 8: strength in speed or in numbers".into(),
-        x_label: "k".into(),
-        y: Axis::new("efficiency (kpkt/J)"),
-        groups: (1..=6).map(|k| k.to_string()).collect(),
-        series: vec![
-            wattline_report::plot::BarSeries {
-                name: "k cores at 3.2 GHz".into(),
-                values: pairs.iter().map(|p| p.0.kpkt_per_joule()).collect(),
-                published: vec![],
-            },
-            wattline_report::plot::BarSeries {
-                name: "2k cores at 1.6 GHz".into(),
-                values: pairs.iter().map(|p| p.1.kpkt_per_joule()).collect(),
-                published: vec![],
-            },
-        ],
-        stacked: false,
-        ordered: false,
-        halves: Vec::new(),
-        published: Vec::new(),
-    };
+    let axis = Axis::new("efficiency (kpkt/J)");
+    let groups = (1..=6).map(|k| k.to_string());
+    let bars = Bars::new("Figure 8: strength in speed or in numbers", "k", axis, groups)
+        .series("k cores at 3.2 GHz", pairs.iter().map(|p| p.0.kpkt_per_joule()))
+        .series("2k cores at 1.6 GHz", pairs.iter().map(|p| p.1.kpkt_per_joule()));
     Ok(Figure {
         id: "fig8",
         title: "Figure 8: k cores fast against 2k cores slow".into(),

@@ -8,7 +8,7 @@ use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use crate::printed::printed;
 use wattline_report::Table;
-use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
+use wattline_report::plot::{Axis, Bars, Chart, Mark};
 use wattline_server::ServerModel;
 use wattline_units::Hertz;
 
@@ -43,25 +43,16 @@ fn fixed_rate(plan: &'static Plan, server: &ServerModel) -> Result<Figure, Repro
         table.numbers([counts[index] as f64, rate, row[0], row[1], row[2]]);
     }
     let least = watts.chunks(3).map(|row| (row[1] - row[0]).min(row[2] - row[1]));
-    let bars = Bars {
-        title: "Figure 7: same rate, different frequencies".into(),
-        x_label: "active cores; rate: the most that they forward at 1.6 GHz".into(),
-        y: Axis::new("power (W)").from_zero(),
-        groups: counts.map(|cores| cores.to_string()).to_vec(),
-        series: ["1.6 GHz", "2.4 GHz", "3.3 GHz"]
-            .iter()
-            .enumerate()
-            .map(|(index, name)| BarSeries {
-                name: (*name).into(),
-                values: watts.chunks(3).map(|row| row[index]).collect(),
-                published: Vec::new(),
-            })
-            .collect(),
-        stacked: false,
-        ordered: true,
-        halves: Vec::new(),
-        published: Vec::new(),
+    let bars = Bars::new(
+        "Figure 7: same rate, different frequencies",
+        "active cores; rate: the most that they forward at 1.6 GHz",
+        Axis::new("power (W)").from_zero(),
+        counts.map(|cores| cores.to_string()),
+    );
+    let add = |bars: Bars, (index, name): (usize, &str)| {
+        bars.series(name, watts.chunks(3).map(|row| row[index]))
     };
+    let bars = ["1.6 GHz", "2.4 GHz", "3.3 GHz"].into_iter().enumerate().fold(bars, add).ordered();
     Ok(Figure {
         id: "fig7",
         title: "Figure 7: the tortoise against the hare".into(),
@@ -87,21 +78,10 @@ fn table1(plan: &'static Plan, server: &ServerModel) -> Result<Figure, Reproduce
     for (state, watts) in STATES.iter().zip(&watts) {
         table.row([(*state).into(), format!("{watts:.2}"), format!("{}", exit(state))]);
     }
-    let bars = Bars {
-        title: "Table 1: all twelve cores in one idle state".into(),
-        x_label: "idle state".into(),
-        y: Axis::new("power (W)").from_zero(),
-        groups: STATES.map(str::to_owned).to_vec(),
-        series: vec![BarSeries {
-            name: "ours".into(),
-            values: watts.clone(),
-            published: ["PS-077", "PS-078", "PS-079"].map(|id| Some(printed(id))).to_vec(),
-        }],
-        stacked: false,
-        ordered: false,
-        halves: Vec::new(),
-        published: Vec::new(),
-    };
+    let axis = Axis::new("power (W)").from_zero();
+    let bars = Bars::new("Table 1: all twelve cores in one idle state", "idle state", axis, STATES)
+        .series("ours", watts.clone())
+        .beside(["PS-077", "PS-078", "PS-079"].map(|id| Some(printed(id))));
     let rows = [("PS-077", "C1"), ("PS-078", "C3"), ("PS-079", "C6")];
     let mut checks = Vec::new();
     for ((id, state), watts) in rows.into_iter().zip(&watts) {

@@ -6,7 +6,7 @@ use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::paper::Paper;
 use crate::planned::{self, Plan};
-use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
+use wattline_report::plot::{Axis, Bars, Chart, Mark};
 use wattline_report::table::number;
 use wattline_report::{Check, Table};
 use wattline_server::ComponentFile;
@@ -123,21 +123,10 @@ fn fig2(plan: &'static Plan, file: &ComponentFile) -> Result<Figure, ReproduceEr
     let active = |name: &str| card(file, name).map(|card| card.active.map_or(f64::NAN, |w| w.0));
     let above = active("Solarflare(Fibre)")? - active("Solarflare(CX4)")?;
     checks.push(plan.check("transceiver-active", &[above])?);
-    let bars = Bars {
-        title: "Figure 2: throughput per watt of the card".into(),
-        x_label: "card".into(),
-        y: Axis::new("Gbit/s per W"),
-        groups: order.iter().map(|(card, _)| card.name.clone()).collect(),
-        series: vec![BarSeries {
-            name: "from Table IV".into(),
-            values: order.iter().map(|(_, metric)| *metric).collect(),
-            published: vec![None; order.len()],
-        }],
-        stacked: false,
-        ordered: false,
-        halves: Vec::new(),
-        published: vec![None; order.len()],
-    };
+    let title = "Figure 2: throughput per watt of the card";
+    let cards = order.iter().map(|(card, _)| &card.name);
+    let bars = Bars::new(title, "card", Axis::new("Gbit/s per W"), cards)
+        .series("from Table IV", order.iter().map(|(_, metric)| *metric));
     Ok(Figure {
         id: "fig2",
         title: "Figure 2: performance per watt of the card".into(),

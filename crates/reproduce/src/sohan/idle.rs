@@ -7,7 +7,7 @@ use crate::inputs::Inputs;
 use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use crate::printed::printed_at;
-use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
+use wattline_report::plot::{Axis, Bars, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::components::{Medium, NicCard};
 use wattline_study::cards::analysis::{bounds, by_medium, offload, one_gigabit, ten_gigabit};
@@ -60,20 +60,16 @@ fn by_rail(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     checks.push(plan.holds("runs", accepted == [true, false, false], format!("{accepted:?}"))?);
     checks.extend(counts(plan, &file.cards, &ten)?);
     checks.extend(comparisons(plan, &ten)?);
-    let bars = Bars {
-        title: "Table II: idle power of the 10G cards".into(),
-        x_label: "card".into(),
-        y: Axis::new("power (W)"),
-        groups: TOTALS.iter().map(|(_, name)| (*name).to_owned()).collect(),
-        series: vec![
-            BarSeries { name: "3.3 V".into(), values: low, published: vec![None; 6] },
-            BarSeries { name: "12 V".into(), values: high, published: vec![None; 6] },
-        ],
-        stacked: true,
-        ordered: false,
-        halves: Vec::new(),
-        published: checks[..6].iter().map(|check| check.published.parse().ok()).collect(),
-    };
+    let totals = checks[..6].iter().map(|check| check.published.parse().ok());
+    let bars = Bars::new(
+        "Table II: idle power of the 10G cards",
+        "card",
+        Axis::new("power (W)"),
+        TOTALS.map(|(_, name)| name),
+    )
+    .series("3.3 V", low)
+    .series("12 V", high)
+    .stacked(totals);
     Ok(Figure {
         id: "table2",
         title: "Table II: idle power by rail, and what follows from it".into(),

@@ -6,7 +6,7 @@ use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::paper::Paper;
 use crate::planned::{self, Plan};
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use wattline_report::plot::{Axis, Bars};
 use wattline_report::table::number;
 use wattline_report::{Check, Table};
 use wattline_server::ComponentFile;
@@ -109,21 +109,10 @@ fn fig4(plan: &'static Plan, file: &ComponentFile) -> Result<Figure, ReproduceEr
         plan.check("match-1g", &[ten / one])?
             .note(format!("over other media the best 10G card has {:.1} times", overall / one)),
     ];
-    let bars = Bars {
-        title: "Figure 4: throughput per watt, Base-T".into(),
-        x_label: "card".into(),
-        y: Axis::new("Gbit/s per W"),
-        groups: order.iter().map(|(card, _)| card.name.clone()).collect(),
-        series: vec![BarSeries {
-            name: "from Tables IV and V".into(),
-            values: order.iter().map(|(_, metric)| *metric).collect(),
-            published: vec![None; order.len()],
-        }],
-        stacked: false,
-        ordered: false,
-        halves: Vec::new(),
-        published: vec![None; order.len()],
-    };
+    let title = "Figure 4: throughput per watt, Base-T";
+    let cards = order.iter().map(|(card, _)| &card.name);
+    let bars = Bars::new(title, "card", Axis::new("Gbit/s per W"), cards)
+        .series("from Tables IV and V", order.iter().map(|(_, metric)| *metric));
     Ok(Figure {
         id: "fig4",
         title: "Figure 4: 1G against 10G".into(),

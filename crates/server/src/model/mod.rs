@@ -97,11 +97,6 @@ impl ServerModel {
         Span::from_seconds(self.wake_up.delivery_seconds)
     }
 
-    /// Time that an interrupt takes from a core that is awake.
-    pub fn interrupt_work(&self, frequency: Hertz) -> Span {
-        Span::from_seconds(self.wake_up.interrupt_cycles / frequency.0)
-    }
-
     /// Power of a core that executes at `frequency`, above a core in the deepest idle state.
     pub fn awake_core_power(&self, frequency: Hertz) -> Watts {
         self.power.awake_core(frequency)

@@ -7,33 +7,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
+use wattline_units::named;
 
-/// The packet applications of the PowerSave paper, section 7, in the order of their cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Application {
-    /// IPv4 routing.
-    Ipv4,
-    /// Routing with a record per flow.
-    Netflow,
-    /// Encryption of every packet (AES-128).
-    Ipsec,
-    /// Redundancy elimination: repeated content is removed.
-    Re,
-}
-
-impl Application {
-    /// All applications, cheapest first.
-    pub const ALL: [Self; 4] = [Self::Ipv4, Self::Netflow, Self::Ipsec, Self::Re];
-
-    /// Name on the command line and in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ipv4 => "ipv4",
-            Self::Netflow => "netflow",
-            Self::Ipsec => "ipsec",
-            Self::Re => "re",
-        }
+named! {
+    /// The packet applications of the PowerSave paper, section 7, in the order of their cost.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Application {
+        /// IPv4 routing.
+        Ipv4 = "ipv4",
+        /// Routing with a record per flow.
+        Netflow = "netflow",
+        /// Encryption of every packet (AES-128).
+        Ipsec = "ipsec",
+        /// Redundancy elimination: repeated content is removed.
+        Re = "re",
     }
 }
 

@@ -87,11 +87,6 @@ impl KnobBehaviour {
         &self.faults[knob as usize]
     }
 
-    /// Faults of a knob, mutable.
-    pub fn fault_mut(&mut self, knob: Knob) -> &mut Fault {
-        &mut self.faults[knob as usize]
-    }
-
     /// Whether every write takes effect at once, as asked.
     pub fn is_ideal(&self) -> bool {
         *self == Self::default()

@@ -237,14 +237,9 @@ impl<'a> Engine<'a> {
         self.show();
         let power = self.looks.power.then(|| self.mean_power());
         let observation = Observation {
-            platform: &self.platform,
-            trigger,
-            queues: &self.queue_views,
-            cores: &self.core_views,
             latency: self.sink.asked.as_mut().map(Latency::take_view),
             power,
-            entries: &[],
-            offered: None,
+            ..Observation::new(&self.platform, trigger, &self.queue_views, &self.core_views)
         };
         let now = Time::from_picos(self.now);
         let changed = self.control.decide(now, &observation);

@@ -37,9 +37,6 @@ struct Witness {
 }
 
 impl Policy for Witness {
-    fn name(&self) -> &'static str {
-        "witness"
-    }
     fn looks_at(&self) -> Looks {
         self.looks
     }

@@ -36,9 +36,6 @@ impl EachBatch {
 }
 
 impl Policy for EachBatch {
-    fn name(&self) -> &'static str {
-        "each-batch"
-    }
     fn looks_at(&self) -> Looks {
         Looks::TRIGGER
     }

@@ -3,7 +3,7 @@
 use crate::common::{assert_conserved, poisson, server, setting, timeless};
 use wattline_governor::ledger::Knob;
 use wattline_policies::POLICIES;
-use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Policy, Trigger};
+use wattline_policy::{AskAgain, Observation, OperatingPoint, Policy, Trigger};
 use wattline_server::ServerModel;
 use wattline_sim::{KnobBehaviour, Report, Setting, run_on};
 use wattline_units::{Span, Time};
@@ -18,12 +18,6 @@ struct Twice {
 }
 
 impl Policy for Twice {
-    fn name(&self) -> &'static str {
-        "twice"
-    }
-    fn looks_at(&self) -> Looks {
-        Looks::WHOLE
-    }
     fn decide(
         &mut self,
         now: Time,

@@ -19,9 +19,6 @@ struct Target {
 }
 
 impl Policy for Target {
-    fn name(&self) -> &'static str {
-        "target"
-    }
     fn looks_at(&self) -> Looks {
         self.looks
     }

@@ -95,9 +95,6 @@ impl Liar {
 }
 
 impl Policy for Liar {
-    fn name(&self) -> &'static str {
-        "liar"
-    }
     fn looks_at(&self) -> Looks {
         self.probe.looks_at()
     }

@@ -11,6 +11,7 @@ use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use wattline_files::{MOST_TEXT, read_text};
 use wattline_server::{InvalidFile, LoadError, ProblemKind};
+use wattline_units::named;
 
 /// One published result.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -162,28 +163,19 @@ impl SpecResults {
     }
 }
 
-/// Power that is fitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Load {
-    /// Active idle.
-    Idle,
-    /// Full load.
-    Full,
+named! {
+    /// Power that is fitted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Load {
+        /// Active idle.
+        Idle = "idle",
+        /// Full load.
+        Full = "full load",
+    }
 }
 
 impl Load {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Idle, Self::Full];
-
-    /// Name on pages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Full => "full load",
-        }
-    }
-
     /// Returns the published power in W.
     pub fn watts(self, result: &SpecResult) -> f64 {
         match self {

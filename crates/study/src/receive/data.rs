@@ -3,6 +3,7 @@
 use super::cache::Line;
 use super::prefetch::PAGE_LINES;
 use serde::Serialize;
+use wattline_units::named;
 
 /// Bits of a line's number below its kind of data.
 const KIND_SHIFT: u32 = 24;
@@ -14,43 +15,33 @@ pub(super) const BUFFER_LINES: u32 = 32;
 /// Lines at the start of a page of SKBs with which the allocator manages it.
 pub(super) const SLAB_LINES: u32 = 2;
 
-/// Kind of data in a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Data {
-    /// Descriptors of the receive rings.
-    Descriptor,
-    /// The driver's record for each descriptor.
-    Record,
-    /// Packet metadata.
-    Skb,
-    /// Packet metadata behind the packet in its buffer (`skb_shared_info`).
-    SharedInfo,
-    /// The allocator's management of each slab.
-    Slab,
-    /// Page structures, which lead from a buffer to its allocator.
-    Page,
-    /// Packets as delivered by the card.
-    Payload,
-    /// Buffers of the application.
-    User,
+named! {
+    /// Kind of data in a line.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Data {
+        /// Descriptors of the receive rings.
+        Descriptor = "descriptor",
+        /// The driver's record for each descriptor.
+        Record = "record",
+        /// Packet metadata.
+        Skb = "skb",
+        /// Packet metadata behind the packet in its buffer (`skb_shared_info`).
+        SharedInfo = "shared-info",
+        /// The allocator's management of each slab.
+        Slab = "slab",
+        /// Page structures, which lead from a buffer to its allocator.
+        Page = "page",
+        /// Packets as delivered by the card.
+        Payload = "payload",
+        /// Buffers of the application.
+        User = "user",
+    }
 }
 
 impl Data {
     /// Number of kinds.
-    pub const COUNT: usize = 8;
-
-    /// All kinds.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Descriptor,
-        Self::Record,
-        Self::Skb,
-        Self::SharedInfo,
-        Self::Slab,
-        Self::Page,
-        Self::Payload,
-        Self::User,
-    ];
+    pub const COUNT: usize = Self::ALL.len();
 
     /// The `offset`th line of this kind; the kinds do not overlap. Shared information lies in pages
     /// of payload, and most slabs are managed in pages of SKBs.
@@ -81,29 +72,27 @@ impl Data {
     }
 }
 
-/// Phase in which a line is accessed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// The driver maps descriptors to SKBs (step 7), and chains packets of a flow.
-    Conversion,
-    /// The driver refills the ring (step 8).
-    Refill,
-    /// TCP/IP reads headers.
-    Protocol,
-    /// Payload goes to the application.
-    Copy,
-    /// Buffers go back to the allocator.
-    Release,
+named! {
+    /// Phase in which a line is accessed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Phase {
+        /// The driver maps descriptors to SKBs (step 7), and chains packets of a flow.
+        Conversion = "conversion",
+        /// The driver refills the ring (step 8).
+        Refill = "refill",
+        /// TCP/IP reads headers.
+        Protocol = "protocol",
+        /// Payload goes to the application.
+        Copy = "copy",
+        /// Buffers go back to the allocator.
+        Release = "release",
+    }
 }
 
 impl Phase {
     /// Number of phases.
-    pub const COUNT: usize = 5;
-
-    /// All phases, in the order in which a packet passes them.
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::Conversion, Self::Refill, Self::Protocol, Self::Copy, Self::Release];
+    pub const COUNT: usize = Self::ALL.len();
 }
 
 /// Counts of one kind of data in one phase.

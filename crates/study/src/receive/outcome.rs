@@ -3,44 +3,32 @@
 use super::arrivals::MEMORY_CYCLES;
 use super::data::{AllCounts, Counts, Data, Distance, Memory, Phase};
 use serde::Serialize;
+use wattline_units::named;
 
-/// The nine steps between card and processor (Figure 2 of the paper).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Step {
-    /// 1: the card reads ready descriptors.
-    FetchDescriptors,
-    /// 2: a frame arrives.
-    Frame,
-    /// 3: the frame is transferred into its buffer.
-    Transfer,
-    /// 4: the descriptor is marked used.
-    WriteBackDescriptor,
-    /// 5: the card interrupts.
-    Interrupt,
-    /// 6: the driver reads the cause of the interrupt.
-    ReadCause,
-    /// 7: the driver maps descriptors to SKBs.
-    Convert,
-    /// 8: the driver refills the ring.
-    Refill,
-    /// 9: the driver enables the interrupt again.
-    EnableInterrupt,
-}
-
-impl Step {
-    /// All steps in the paper's order.
-    pub const ALL: [Self; 9] = [
-        Self::FetchDescriptors,
-        Self::Frame,
-        Self::Transfer,
-        Self::WriteBackDescriptor,
-        Self::Interrupt,
-        Self::ReadCause,
-        Self::Convert,
-        Self::Refill,
-        Self::EnableInterrupt,
-    ];
+named! {
+    /// The nine steps between card and processor (Figure 2 of the paper).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Step {
+        /// 1: the card reads ready descriptors.
+        FetchDescriptors = "fetch-descriptors",
+        /// 2: a frame arrives.
+        Frame = "frame",
+        /// 3: the frame is transferred into its buffer.
+        Transfer = "transfer",
+        /// 4: the descriptor is marked used.
+        WriteBackDescriptor = "write-back-descriptor",
+        /// 5: the card interrupts.
+        Interrupt = "interrupt",
+        /// 6: the driver reads the cause of the interrupt.
+        ReadCause = "read-cause",
+        /// 7: the driver maps descriptors to SKBs.
+        Convert = "convert",
+        /// 8: the driver refills the ring.
+        Refill = "refill",
+        /// 9: the driver enables the interrupt again.
+        EnableInterrupt = "enable-interrupt",
+    }
 }
 
 /// Counts of a run.

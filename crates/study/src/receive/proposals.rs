@@ -4,28 +4,30 @@ use super::cost::{Cycles, Energy};
 use super::outcome::Outcome;
 use super::path::{Buffers, Delivery, InvalidPath, ReceivePath};
 use serde::Serialize;
-use wattline_units::Watts;
+use wattline_units::{Watts, named};
 
-/// A change of the receive path that is discussed in section 3.4 or 4.3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(into = "&'static str")]
-pub enum Proposal {
-    /// The unchanged server.
-    None,
-    /// Packets are written into the cache, as on platforms of the time.
-    DirectCacheAccess,
-    /// Contiguous buffers that are reused at once.
-    ContiguousBuffers,
-    /// An engine copies inside the cache, which direct cache access has filled.
-    CopyEngine,
-    /// Packets are dropped from the cache after the copy, in addition to direct cache access.
-    Invalidation,
-    /// SKB and page lines are pushed into the cache as well.
-    ExtendedDirectCacheAccess,
-    /// The same with the card on the processor's die.
-    OnDie,
-    /// All compatible ones: contiguous buffers, direct cache access, copy engine, invalidation.
-    Together,
+named! {
+    /// A change of the receive path that is discussed in section 3.4 or 4.3.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(into = "&'static str")]
+    pub enum Proposal {
+        /// The unchanged server.
+        None = "as it is",
+        /// Packets are written into the cache, as on platforms of the time.
+        DirectCacheAccess = "direct cache access",
+        /// Contiguous buffers that are reused at once.
+        ContiguousBuffers = "contiguous buffers, reused at once",
+        /// An engine copies inside the cache, which direct cache access has filled.
+        CopyEngine = "copy engine with direct cache access",
+        /// Packets are dropped from the cache after the copy, in addition to direct cache access.
+        Invalidation = "invalidation after the copy, with direct cache access",
+        /// SKB and page lines are pushed into the cache as well.
+        ExtendedDirectCacheAccess = "direct cache access for SKB and page lines too",
+        /// The same with the card on the processor's die.
+        OnDie = "the same, card on the die",
+        /// All compatible ones: contiguous buffers, direct cache access, copy engine, invalidation.
+        Together = "contiguous buffers, engine, invalidation, direct cache access",
+    }
 }
 
 impl From<Proposal> for &'static str {
@@ -35,32 +37,6 @@ impl From<Proposal> for &'static str {
 }
 
 impl Proposal {
-    /// All proposals.
-    pub const ALL: [Self; 8] = [
-        Self::None,
-        Self::DirectCacheAccess,
-        Self::ContiguousBuffers,
-        Self::CopyEngine,
-        Self::Invalidation,
-        Self::ExtendedDirectCacheAccess,
-        Self::OnDie,
-        Self::Together,
-    ];
-
-    /// Name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "as it is",
-            Self::DirectCacheAccess => "direct cache access",
-            Self::ContiguousBuffers => "contiguous buffers, reused at once",
-            Self::CopyEngine => "copy engine with direct cache access",
-            Self::Invalidation => "invalidation after the copy, with direct cache access",
-            Self::ExtendedDirectCacheAccess => "direct cache access for SKB and page lines too",
-            Self::OnDie => "the same, card on the die",
-            Self::Together => "contiguous buffers, engine, invalidation, direct cache access",
-        }
-    }
-
     /// Word that names it on a command line and in JSON.
     pub fn word(self) -> &'static str {
         match self {

@@ -3,15 +3,18 @@
 use super::sizes::Quantiles;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use wattline_units::named;
 
-/// Workload of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// A key-value store under Facebook's ETC mix: short keys, short values, 30 reads to a write.
-    Memcached,
-    /// A web server that sends files over persistent connections.
-    Nginx,
+named! {
+    /// Workload of a server.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Workload {
+        /// A key-value store under Facebook's ETC mix: short keys, short values, 30 reads to a write.
+        Memcached = "memcached",
+        /// A web server that sends files over persistent connections.
+        Nginx = "nginx",
+    }
 }
 
 /// Bytes of Ethernet, IP and TCP headers (with timestamps) around a segment's payload.
@@ -56,17 +59,6 @@ pub(super) struct Kind {
 }
 
 impl Workload {
-    /// All workloads.
-    pub const ALL: [Self; 2] = [Self::Memcached, Self::Nginx];
-
-    /// Name on the command line and in server files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Memcached => "memcached",
-            Self::Nginx => "nginx",
-        }
-    }
-
     /// Workload with this name, if there is one.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|workload| workload.name() == name)

@@ -1,7 +1,9 @@
 //! The speed of the simulator, and its page.
 
 use serde::Serialize;
-use wattline_bench::figure_page::FigurePage;
+use wattline_bench::figure_page;
+use wattline_report::FigurePage;
+use wattline_report::plot::{Axis, Bars};
 use wattline_sim::Profile;
 
 /// The result.
@@ -46,28 +48,22 @@ pub(super) fn html(output: &Output<'_>) -> String {
     let mut page = FigurePage::begin("Speed of the simulator", &verdict);
     let parts = output.profile.parts();
     let whole: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
-    page.bars(
-        "Where its time goes",
-        ["part", "% of the time"],
-        parts.iter().map(|(name, _)| (*name).to_owned()).collect(),
-        [("share".to_owned(), parts.iter().map(|(_, it)| 100.0 * it / whole).collect())],
-    );
+    let axis = Axis::new("% of the time").from_zero();
+    let bars = Bars::new("Where its time goes", "part", axis, parts.iter().map(|(name, _)| *name))
+        .series("share", parts.iter().map(|(_, it)| 100.0 * it / whole));
+    page.plots([bars.svg()]);
     let percent = |ratio: f64| format!("{:.0} %", 100.0 * ratio);
     let same = if output.sweep_results_identical { "identical" } else { "DIFFERENT" };
-    page.table(
-        ["what", "value"],
-        [
-            ("a run had a core for", percent(output.cpu_share)),
-            ("simulations of the sweep", output.sweep_simulations.to_string()),
-            ("threads", output.sweep_threads.to_string()),
-            ("on one thread, s", format!("{:.2}", output.sweep_seconds_one_thread)),
-            ("on all, s", format!("{:.2}", output.sweep_seconds_all_threads)),
-            ("speed-up", format!("{:.2}", output.sweep_speed_up)),
-            ("speed-up by thread", format!("{:.2}", output.sweep_efficiency)),
-            ("results of one thread and of all", same.to_owned()),
-        ]
-        .map(|(what, value)| [String::from(what), value]),
-    );
+    page.values([
+        ("a run had a core for", percent(output.cpu_share)),
+        ("simulations of the sweep", output.sweep_simulations.to_string()),
+        ("threads", output.sweep_threads.to_string()),
+        ("on one thread, s", format!("{:.2}", output.sweep_seconds_one_thread)),
+        ("on all, s", format!("{:.2}", output.sweep_seconds_all_threads)),
+        ("speed-up", format!("{:.2}", output.sweep_speed_up)),
+        ("speed-up by thread", format!("{:.2}", output.sweep_efficiency)),
+        ("results of one thread and of all", same.to_owned()),
+    ]);
     let how = [
         ("figures", "measured: packets by the processor time of the simulating thread, the sweep by the clock".to_owned()),
         ("server", output.server.to_owned()),
@@ -76,5 +72,5 @@ pub(super) fn html(output: &Output<'_>) -> String {
         ("runs, of which the median counts", output.runs.to_string()),
         ("packets of a run", output.simulated_packets_per_run.to_string()),
     ];
-    page.end(&how, None)
+    figure_page::end(page, &how, None)
 }

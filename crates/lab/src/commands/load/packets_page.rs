@@ -1,8 +1,7 @@
 //! The result of `wattline load packets` as a page that needs nothing from elsewhere.
 
 use super::packets_show::{micros, nanos};
-use wattline_report::escape;
-use wattline_report::page::{begin, end, put, table};
+use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_testbed::packets::limits::Limits;
 use wattline_testbed::packets::{Latency, Outcome};
@@ -20,23 +19,15 @@ pub struct Way<'a> {
 pub fn html(ways: &[Way<'_>], conditions: &[(&str, String)], limits: Option<&Limits>) -> String {
     let names: Vec<&str> = ways.iter().map(|way| way.name.as_str()).collect();
     let title = format!("Packets {}", names.join(", "));
-    let mut page = begin(&title);
-    put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
-    for way in ways {
-        put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(way))));
-    }
-    let notes: Vec<_> =
-        ways.iter().flat_map(|way| way.notes.iter().map(move |note| (&way.name, note))).collect();
-    if !notes.is_empty() {
-        page.push_str("<ul>\n");
-        for (name, note) in notes {
-            put(&mut page, format_args!("<li>{}: {}</li>\n", escape(name), escape(note)));
-        }
-        page.push_str("</ul>\n");
-    }
-    page.push_str("<h2>Latency</h2>\n<div class=\"plots\">");
-    page.push_str(&distribution(ways).svg());
-    page.push_str("</div>\n");
+    let mut page = FigurePage::titled(&title);
+    ways.iter().for_each(|way| page.strong(&verdict(way)));
+    let notes = |way: &Way<'_>| {
+        let name = way.name.clone();
+        way.notes.iter().map(move |note| format!("{name}: {note}")).collect::<Vec<_>>()
+    };
+    page.remarks(ways.iter().flat_map(notes));
+    page.heading("Latency");
+    page.plots([distribution(ways).svg()]);
     let row = |(name, latency): (&str, &Latency)| {
         let of = [
             latency.min_seconds,
@@ -53,20 +44,15 @@ pub fn html(ways: &[Way<'_>], conditions: &[(&str, String)], limits: Option<&Lim
     let measured = ways.iter().map(|way| (way.name.as_str(), &way.outcome.latency));
     let own = limits.map(|limits| ("the generator by itself, at half its rate", &limits.latency));
     let heads = ["way", "min", "mean", "p50", "p90", "p99", "p99.9", "max"];
-    table(&mut page, heads, measured.chain(own).map(row));
-    page.push_str(
-        "<p>Measured, on one clock, from sending to arrival; the generator's own part is in it.</p>\n\
-         <h2>Packets</h2>\n",
+    page.table(heads, measured.chain(own).map(row));
+    page.text(
+        "Measured, on one clock, from sending to arrival; the generator's own part is in it.",
     );
-    for way in ways {
-        packets(&mut page, way);
-    }
-    page.push_str("<h2>How it was measured</h2>\n");
-    let conditions =
-        conditions.iter().cloned().chain(limits.map(generator_limits).into_iter().flatten());
-    table(&mut page, ["what", "value"], conditions.map(|(name, value)| [name.to_owned(), value]));
-    end(&mut page);
-    page
+    page.heading("Packets");
+    ways.iter().for_each(|way| packets(&mut page, way));
+    page.heading("Conditions");
+    page.values(conditions.iter().cloned().chain(limits.into_iter().flat_map(generator_limits)));
+    page.end()
 }
 
 fn verdict(way: &Way<'_>) -> String {
@@ -100,7 +86,7 @@ fn distribution(ways: &[Way<'_>]) -> Chart {
     })
 }
 
-fn packets(page: &mut String, way: &Way<'_>) {
+fn packets(page: &mut FigurePage, way: &Way<'_>) {
     let outcome = way.outcome;
     let rate = |pps: f64| format!("{:.4}", pps / 1e6);
     let none = String::new;
@@ -118,20 +104,16 @@ fn packets(page: &mut String, way: &Way<'_>) {
     ];
     let row =
         |(name, number, rate): (&str, u64, String)| [name.to_owned(), number.to_string(), rate];
-    put(page, format_args!("<h3>{}</h3>\n", escape(&way.name)));
-    table(page, ["packets", "number", "Mpps"], rows.into_iter().map(row));
+    page.subheading(&way.name);
+    page.table(["packets", "number", "Mpps"], rows.into_iter().map(row));
     if outcome.worst_flows.is_empty() {
         return;
     }
     let (shown, all) = (outcome.worst_flows.len(), outcome.affected_flows);
-    put(
-        page,
-        format_args!(
-            "<p>Of {all} flows something was lost, doubled or reordered; {shown} of them:</p>\n"
-        ),
-    );
-    table(
-        page,
+    page.text(&format!(
+        "Something was lost, doubled or reordered in {all} flows; {shown} of them:"
+    ));
+    page.table(
         ["flow", "queue", "sent", "lost", "duplicated", "reordered"],
         outcome.worst_flows.iter().map(|flow| {
             let numbers = [
@@ -147,7 +129,7 @@ fn packets(page: &mut String, way: &Way<'_>) {
 }
 
 /// Returns the limits of the generator.
-fn generator_limits(limits: &Limits) -> [(&'static str, String); 5] {
+fn generator_limits<'a>(limits: &Limits) -> [(&'a str, String); 5] {
     let mpps = |pps: f64| format!("{:.3} Mpps", pps / 1e6);
     [
         ("the generator was measured over", format!("{}, {}", limits.link, limits.ways)),

@@ -1,8 +1,7 @@
 //! The result of a load as a page that needs nothing from elsewhere.
 
 use super::show::{TIMES, count, held, time};
-use wattline_report::escape;
-use wattline_report::page::{begin, end, put, table};
+use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_requests::Report;
 use wattline_requests::engine::Interval;
@@ -14,60 +13,46 @@ type Line = Vec<(f64, f64)>;
 /// The page of a report; `workload` says in words what was asked for.
 pub fn html(report: &Report, workload: &str) -> String {
     let title = format!("Load on {}", report.targets.join(" "));
-    let mut page = begin(&title);
-    put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
+    let mut page = FigurePage::titled(&title);
     outcome(&mut page, report, workload);
-    page.push_str("<h2>Latency</h2>\n<div class=\"plots\">");
-    page.push_str(&distribution(report).svg());
-    page.push_str("</div>\n");
+    page.heading("Latency");
+    page.plots([distribution(report).svg()]);
     times(&mut page, report);
-    page.push_str("<h2>Over time</h2>\n<div class=\"plots\">");
+    page.heading("Over time");
     let (shown, left_out) = whole(&report.intervals);
-    for chart in course(shown) {
-        page.push_str(&chart.svg());
-    }
-    page.push_str("</div>\n");
+    page.plots(course(shown).map(|chart| chart.svg()));
     if let Some(left_out) = left_out {
-        put(&mut page, format_args!("<p>{left_out}</p>\n"));
+        page.text(&left_out);
     }
-    page.push_str("<h2>Requests</h2>\n");
+    page.heading("Requests");
     requests(&mut page, report);
-    page.push_str("<h2>How it was measured</h2>\n");
+    page.heading("Conditions");
     conditions(&mut page, report, workload);
-    end(&mut page);
-    page
+    page.end()
 }
 
-fn outcome(page: &mut String, report: &Report, workload: &str) {
+fn outcome(page: &mut FigurePage, report: &Report, workload: &str) {
     let verdict = &report.verdict;
     // With too many failures there is no such time.
     let p = |of: Option<f64>| of.map_or("not answered".to_owned(), |seconds| time(Some(seconds)));
-    put(
-        page,
-        format_args!(
-            "<p><strong>{} requests a second asked, {} served: {}. 95th percentile {}, 99th {}; {} of \
-             {} requests failed.</strong></p>\n<p>{}. Latencies are measured, from the intended time \
-             of each request to its answer; requests that failed count as later than all others.</p>\n",
-            count(verdict.asked_rate_rps),
-            count(verdict.served_rate_rps),
-            held(verdict),
-            p(report.latency.p95_seconds),
-            p(report.latency.p99_seconds),
-            report.failed_requests,
-            report.due_requests,
-            escape(workload),
-        ),
-    );
+    page.strong(&format!(
+        "{} requests a second asked, {} served: {}. 95th percentile {}, 99th {}; {} of {} requests \
+         failed.",
+        count(verdict.asked_rate_rps),
+        count(verdict.served_rate_rps),
+        held(verdict),
+        p(report.latency.p95_seconds),
+        p(report.latency.p99_seconds),
+        report.failed_requests,
+        report.due_requests,
+    ));
+    page.text(&format!(
+        "{workload}. Latencies are measured, from the intended time of each request to its answer; \
+         requests that failed count as later than all others."
+    ));
     let broken = report.first_protocol_error;
     let broken = broken.map(|what| format!("the first answer that broke the protocol was {what}"));
-    let notes: Vec<String> = verdict.notes.iter().map(ToString::to_string).chain(broken).collect();
-    if !notes.is_empty() {
-        page.push_str("<ul>\n");
-        for note in notes {
-            put(page, format_args!("<li>{}</li>\n", escape(&note)));
-        }
-        page.push_str("</ul>\n");
-    }
+    page.remarks(verdict.notes.iter().map(ToString::to_string).chain(broken));
 }
 
 /// By the share of requests that took longer, so that the tail has its place.
@@ -139,20 +124,20 @@ fn course(intervals: &[Interval]) -> [Chart; 2] {
     [latency, rates]
 }
 
-fn times(page: &mut String, report: &Report) {
+fn times(page: &mut FigurePage, report: &Report) {
     let columns = [&report.latency, &report.latency_from_sending, &report.generator.lateness];
     let rows = TIMES.iter().map(|(name, of)| {
         let [latency, sending, late] = columns.map(|times| time(of(times)));
         [(*name).to_owned(), latency, sending, late]
     });
-    table(page, ["percentile", "latency", "from sending", "sent late by"], rows);
-    page.push_str(
-        "<p>From sending: what a request waited for a free connection is not in it; for comparison \
-         only. Sent late by: how late the generator itself was; part of the latency.</p>\n",
+    page.table(["percentile", "latency", "from sending", "sent late by"], rows);
+    page.text(
+        "From sending: what a request waited for a free connection is not in it; for comparison \
+         only. Sent late by: how late the generator itself was; part of the latency.",
     );
 }
 
-fn requests(page: &mut String, report: &Report) {
+fn requests(page: &mut FigurePage, report: &Report) {
     let failures = &report.failures;
     let length = report.duration_seconds.max(f64::MIN_POSITIVE);
     let rows = [
@@ -171,10 +156,10 @@ fn requests(page: &mut String, report: &Report) {
     let row = |(name, number): (&str, u64)| {
         [name.to_owned(), number.to_string(), format!("{:.1}", number as f64 / length)]
     };
-    table(page, ["requests", "number", "per second"], rows.into_iter().map(row));
+    page.table(["requests", "number", "per second"], rows.into_iter().map(row));
 }
 
-fn conditions(page: &mut String, report: &Report, workload: &str) {
+fn conditions(page: &mut FigurePage, report: &Report, workload: &str) {
     let generator = &report.generator;
     let cost = generator.cpu_per_request_seconds;
     let busy: Vec<String> =
@@ -202,8 +187,7 @@ fn conditions(page: &mut String, report: &Report, workload: &str) {
         ("generator: processor time per request", time(cost)),
         ("generator: event-loop turns, 99th percentile", time(generator.turns.p99_seconds)),
     ];
-    let row = |(name, value): (&str, String)| [name.to_owned(), value];
-    table(page, ["what", "value"], rows.into_iter().map(row));
+    page.values(rows);
 }
 
 #[cfg(test)]

@@ -2,31 +2,25 @@
 
 use super::outcome::{Received, SUMMARY, Simulated, summary, word};
 use crate::commands::results;
-use wattline_report::escape;
-use wattline_report::page::{begin, end, put, table};
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use wattline_report::FigurePage;
+use wattline_report::plot::{Axis, Bars};
 use wattline_study::receive::Data;
 
 const TITLE: &str = "Receive path of a host";
 
 /// The page as HTML.
 pub(super) fn html(received: &Received) -> String {
-    let mut page = begin(TITLE);
-    put(&mut page, format_args!("<h1>{TITLE}</h1>\n"));
-    put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&outcome(received))));
-    put(
-        &mut page,
-        format_args!(
-            "<p>Per packet of 1460 bytes, simulated cache line by cache line; cycles, cores and watts are \
-             {}, with the power of {}. Nothing here was measured.</p>\n",
-            received.source, received.calibrated_by
-        ),
-    );
-    page.push_str("<h2>Plots</h2>\n<div class=\"plots\">\n");
-    plots(&received.paths).iter().for_each(|bars| page.push_str(&bars.svg()));
-    page.push_str("</div>\n<h2>Paths</h2>\n");
-    table(&mut page, SUMMARY, received.paths.iter().map(summary));
-    page.push_str("<h2>Misses by phase and data</h2>\n");
+    let mut page = FigurePage::begin(TITLE, &outcome(received));
+    page.text(&format!(
+        "Per packet of 1460 bytes, simulated cache line by cache line; cycles, cores and watts are \
+         {}, with the power of {}. Nothing here was measured.",
+        received.source, received.calibrated_by
+    ));
+    page.heading("Plots");
+    page.plots(plots(&received.paths).map(|bars| bars.svg()));
+    page.heading("Paths");
+    page.table(SUMMARY, received.paths.iter().map(summary));
+    page.heading("Misses by phase and data");
     let heads =
         ["proposal", "phase", "data", "touches", "L1 misses", "LLC misses", "hidden misses"];
     let rows = received.paths.iter().flat_map(|path| {
@@ -36,13 +30,11 @@ pub(super) fn html(received: &Received) -> String {
             [name.clone(), a, b, c, d, e, f]
         })
     });
-    table(&mut page, heads, rows);
-    page.push_str("<h2>Conditions</h2>\n");
-    table(&mut page, ["what", "value"], conditions(received).into_iter());
-    let again = escape(&results::command_line());
-    put(&mut page, format_args!("<p>Again: <code>{again}</code></p>\n"));
-    end(&mut page);
-    page
+    page.table(heads, rows);
+    page.heading("Conditions");
+    page.values(conditions(received));
+    page.again(&results::command_line());
+    page.end()
 }
 
 /// The path with the fewest cycles, beside the first.
@@ -69,50 +61,40 @@ fn outcome(received: &Received) -> String {
 }
 
 fn plots(paths: &[Simulated]) -> [Bars; 3] {
-    let of = |name: &str, value: &dyn Fn(&Simulated) -> f64| BarSeries {
-        name: name.to_owned(),
-        values: paths.iter().map(value).collect(),
-        published: Vec::new(),
+    type Part = (&'static str, fn(&Simulated) -> f64);
+    let stacked = |title: &str, unit: &str| {
+        let names = paths.iter().map(|path| path.proposal.word().replace('-', " "));
+        Bars::new(title, "proposal", Axis::new(unit), names).stacked([])
     };
-    let stacked = |title: &str, unit: &str, series: Vec<BarSeries>| Bars {
-        title: title.to_owned(),
-        x_label: "proposal".to_owned(),
-        y: Axis::new(unit),
-        groups: paths.iter().map(|path| path.proposal.word().replace('-', " ")).collect(),
-        series,
-        stacked: true,
-        ordered: false,
-        halves: Vec::new(),
-        published: Vec::new(),
-    };
-    let misses = Data::ALL.into_iter().map(|data| {
-        let lines = move |path: &Simulated| {
+    let add = |bars: Bars, (name, value): Part| bars.series(name, paths.iter().map(value));
+    let cycles: [Part; 4] = [
+        ("driver", |path| path.estimate.cycles.driver),
+        ("copy", |path| path.estimate.cycles.copy),
+        ("release", |path| path.estimate.cycles.release),
+        ("rest", |path| path.estimate.cycles.rest),
+    ];
+    let watts: [Part; 2] =
+        [("processors", |path| path.estimate.cpu.0), ("memory", |path| path.estimate.memory.0)];
+    let add_misses = |bars: Bars, data: Data| {
+        let lines = |path: &Simulated| {
             let of_data = path.misses.iter().filter(|line| line.data == data);
             of_data.map(|line| line.llc_misses_per_packet).sum()
         };
-        of(&word(data), &lines)
-    });
-    let cycles = vec![
-        of("driver", &|path| path.estimate.cycles.driver),
-        of("copy", &|path| path.estimate.cycles.copy),
-        of("release", &|path| path.estimate.cycles.release),
-        of("rest", &|path| path.estimate.cycles.rest),
-    ];
-    let watts = vec![
-        of("processors", &|path| path.estimate.cpu.0),
-        of("memory", &|path| path.estimate.memory.0),
-    ];
-    let missed = misses.filter(|series| series.values.iter().any(|value| *value > 0.0)).collect();
+        let values: Vec<f64> = paths.iter().map(lines).collect();
+        let missed = values.iter().any(|value| *value > 0.0);
+        if missed { bars.series(word(data), values) } else { bars }
+    };
+    let misses = stacked("Misses of the last-level cache by data", "misses per packet");
     [
-        stacked("Cycles by part", "cycles per packet", cycles),
-        stacked("Misses of the last-level cache by data", "misses per packet", missed),
-        stacked("Dynamic power", "W", watts),
+        cycles.into_iter().fold(stacked("Cycles by part", "cycles per packet"), add),
+        Data::ALL.into_iter().fold(misses, add_misses),
+        watts.into_iter().fold(stacked("Dynamic power", "W"), add),
     ]
 }
 
-fn conditions(received: &Received) -> Vec<[String; 2]> {
+fn conditions(received: &Received) -> Vec<(&'static str, String)> {
     let Some(path) = received.paths.first().map(|first| &first.path) else { return Vec::new() };
-    let conditions = [
+    vec![
         ("queues", path.queues.to_string()),
         ("descriptors of each queue", path.ring.to_string()),
         ("cores", path.cores.to_string()),
@@ -126,6 +108,5 @@ fn conditions(received: &Received) -> Vec<[String; 2]> {
         ("goodput, Gbit/s", format!("{:.2}", received.rate_bits_per_second / 1e9)),
         ("simulated packets", received.packets.to_string()),
         ("seed", path.seed.to_string()),
-    ];
-    conditions.map(|(what, value)| [what.to_owned(), value]).to_vec()
+    ]
 }

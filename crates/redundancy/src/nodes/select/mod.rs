@@ -20,32 +20,20 @@ use modp::Modp;
 use sample::{MOST_SAMPLES, push};
 use samplebyte::SampleByte;
 use wattline_packet::redundancy::LONGEST_PAYLOAD;
+use wattline_units::named;
 
 pub use sample::{SHORTEST_PERIOD, Sample, WINDOW};
 
-/// Method of selecting windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Selection {
-    /// Selection by the value of the fingerprint.
-    Modp,
-    /// Selection of local maxima.
-    Maxp,
-    /// Selection by the first byte.
-    SampleByte,
-}
-
-impl Selection {
-    /// All methods.
-    pub const ALL: [Self; 3] = [Self::Modp, Self::Maxp, Self::SampleByte];
-
-    /// Name in configurations.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Modp => "modp",
-            Self::Maxp => "maxp",
-            Self::SampleByte => "samplebyte",
-        }
+named! {
+    /// Method of selecting windows.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Selection {
+        /// Selection by the value of the fingerprint.
+        Modp = "modp",
+        /// Selection of local maxima.
+        Maxp = "maxp",
+        /// Selection by the first byte.
+        SampleByte = "samplebyte",
     }
 }
 
