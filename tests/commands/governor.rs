@@ -231,6 +231,8 @@ fn is_recorded_whole(interrupts: &str) {
         write(format!("{interrupts}/{interrupt}"), "msix\n");
         write(format!("proc/irq/{interrupt}/smp_affinity_list"), "0-1\n");
         write(format!("proc/irq/{interrupt}/eth9-TxRx-{queue}/x"), "");
+        write("sys/class/net/eth9/device/uevent".to_owned(), "DRIVER=ice\nPCI_ID=0\n");
+        write("sys/module/ice/version".to_owned(), "2.2.8\n");
     }
     let copy = root.path().join("copy");
     let mut probe = Command::new(wattline_needs::program());

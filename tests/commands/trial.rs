@@ -291,6 +291,128 @@ fn next_trial_restores_what_a_killed_one_left() {
     until("the next start restores", || server.is_as_before());
 }
 
+/// A setting of another program: two commands with a pause between them.
+const TOOL: &str = r#"
+[setting]
+before = ["cat", "ethtool/eth9/rx-usecs"]
+enter = [["sh", "-c", "echo 77 > ethtool/eth9/rx-usecs; sleep 0.2; echo $0 > ethtool/eth9/rx-usecs", "100"]]
+leave = [["sh", "-c", "echo $0 > ethtool/eth9/rx-usecs", "{before}"]]
+check = [["grep", "-qx", "100", "ethtool/eth9/rx-usecs"]]
+versions = [["echo", "tool 2.1"]]
+settle = "100ms"
+write = { "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor" = "ondemand" }
+"#;
+
+#[test]
+fn saving_of_a_setting_file_is_found_and_its_versions_are_named() {
+    let server = Server::new();
+    server.machine.write("tool.toml", TOOL);
+    let output = server.run(&["none", "tool.toml", "--block", "2s", "--pairs", "12", "--json"]);
+    let result = json(&output);
+    holds(&result, -SAVING);
+    assert_eq!(result["at_equal_work"], true, "{result:#}");
+    let versions = result["versions"].to_string();
+    assert!(versions.contains("tool 2.1") && versions.contains("wattline 0."), "{versions}");
+    assert!(server.is_as_before(), "{:?}", server.machine.differences());
+}
+
+/// Moments of entering, running and leaving; what ran is ended before the setting is undone.
+#[test]
+fn setting_file_is_undone_after_sigkill_at_any_moment() {
+    let mut server = Server::new();
+    server.machine.write("tool.toml", TOOL);
+    for moment in 0..20 {
+        server.start(&["tool.toml", "tool.toml", "--block", "2s"]);
+        std::thread::sleep(Duration::from_millis(moment * 137 % 2_600));
+        server.signal("-KILL", server.process());
+        assert_eq!(server.ended(), None);
+        until("the watchdog undoes the setting", || server.is_as_before().then_some(()));
+        std::thread::sleep(Duration::from_millis(250));
+        assert!(server.is_as_before(), "{moment}: {:?}", server.machine.differences());
+        until("the lock is free", || server.machine.restore().status.success().then_some(()));
+    }
+}
+
+#[test]
+fn setting_file_that_fails_ends_the_trial_and_is_undone() {
+    let server = Server::new();
+    for (from, to, says) in [
+        ("; sleep 0.2;", "; exit 3;", "ended with exit status: 3"),
+        ("sleep 0.2", "sleep 3600", "not done within 0.5 s"),
+        ("\"-qx\", \"100\"", "\"-qx\", \"99\"", "not in force: grep"),
+        ("policy*", "policies*", "no such file"),
+        // Somebody else takes the setting back in the block.
+        ("settle", "#", "not in force: grep"),
+    ] {
+        let mut text = format!("{TOOL}limit = \"500ms\"\n").replace(from, to);
+        if from == "settle" {
+            text = text.replace(
+                "echo $0 > ethtool/eth9/rx-usecs\", \"100\"",
+                "echo 100 > ethtool/eth9/rx-usecs; (sleep 1; echo 5 > ethtool/eth9/rx-usecs) &\"",
+            );
+        }
+        server.machine.write("tool.toml", &text);
+        let output = server.run(&["tool.toml", "none", "--block", "2s"]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(65), "{says}: {error}");
+        assert!(error.contains(says) && error.contains("tool.toml"), "{says}: {error}");
+        assert!(server.is_as_before(), "{says}: {:?}", server.machine.differences());
+    }
+}
+
+/// Shows the server's power and a counter of its work as an exporter does.
+fn exporter(root: PathBuf) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let shown = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
+            let watts: f64 =
+                shown("sys/class/hwmon/hwmon0/power1_average").trim().parse().unwrap_or(f64::NAN);
+            let statistics = shown("ethtool/eth9/statistics");
+            let packets = statistics.split_whitespace().nth(1).unwrap_or_default();
+            let page =
+                format!("pdu_watts{{outlet=\"7\"}} {}\nserved_total {packets}\n", watts / 1e6);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", page.len());
+            let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n{page}").as_bytes());
+        }
+    });
+    port
+}
+
+#[test]
+fn same_saving_is_found_through_an_exporter_and_by_its_counter() {
+    let server = Server::new();
+    let port = exporter(server.machine.root.path().to_owned());
+    let page = format!("prometheus:http://127.0.0.1:{port}/metrics");
+    let meter = |period: &str| {
+        format!(
+            "[[meter]]\nname = '{page}#pdu_watts{{outlet=\"7\"}}'\nperiod = \"{period}\"\nlag = \"0s\"\naccuracy = \"gold\""
+        )
+    };
+    let line = ["none", "collects.toml", "--block", "3s", "--pairs", "12", "--json"];
+    server.machine.write("etc/wattline/meters.toml", &meter("1s"));
+    let refused = server.run(&line);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && error.contains("blocks of 7 s"), "{error}");
+    server.machine.write("etc/wattline/meters.toml", &meter("100ms"));
+    let counter = format!("{page}#served_total");
+    let output = server.run(&[&line[..], &["--work", &counter]].concat());
+    let result = json(&output);
+    holds(&result, -SAVING);
+    assert_eq!(
+        (&result["work"], &result["accuracy"]),
+        (&"counter_per_second".into(), &"gold".into())
+    );
+    assert!(result["sensors"].to_string().contains("prometheus:"), "{result:#}");
+    let missing = server.run(&["none", "balanced", "--work", &format!("{page}#none")]);
+    let error = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(missing.status.code() == Some(69) && error.contains("--work: 0 lines"), "{error}");
+}
+
 #[test]
 fn pressure_above_its_limit_ends_the_trial() {
     let mut server = Server::new();

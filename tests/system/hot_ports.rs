@@ -425,6 +425,7 @@ fn hold_queue_of_side() -> OpenedWorker {
         ifindex: interface_index(SIDE.interface).unwrap(),
         queue: 0,
         mtu: 1500,
+        copies: false,
     };
     open_worker(&[address], &afxdp::Options { patience: LIMIT, ..afxdp::Options::default() })
         .unwrap()

@@ -470,7 +470,8 @@ fn blocks(drawn: &Drawn, profile: &'static str, is_b: &[bool], seed: u64) -> Vec
 
 fn design(pairs: usize) -> Design {
     let (a, b) = ("none".to_owned(), "profile".to_owned());
-    Design { a, b, settings: 1, pairs, block_seconds: BLOCK.as_seconds() }
+    let (versions, counter) = (Vec::new(), None);
+    Design { a, b, settings: 1, versions, counter, pairs, block_seconds: BLOCK.as_seconds() }
 }
 
 /// Returns the settings of all blocks of a trial: true for B.

@@ -60,7 +60,7 @@ pub use take_over::{
     Ending, OWN_PROGRAM, Supervision, TakeOverError, ThisMachine, give_back, hand_back, take_over,
     take_over_by,
 };
-pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
+pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard, outlive};
 pub use workers::{NoWorkers, Streak, Work, Workers};
 pub use writes::Kept;
 

@@ -31,8 +31,18 @@ impl Watchdog {
     /// # Errors
     /// When it cannot be started.
     pub fn start(program: &Path, root: &Path, on_exit: OnExit) -> io::Result<Self> {
+        Self::start_with(program, root, ["--on-exit", on_exit.name()])
+    }
+
+    /// Starts `program guard` with an option and its value.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_with(program: &Path, root: &Path, option: [&str; 2]) -> io::Result<Self> {
         let child = Command::new(program)
-            .args([COMMAND, "--on-exit", on_exit.name(), "--root"])
+            .arg(COMMAND)
+            .args(option)
+            .arg("--root")
             .arg(root)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -43,6 +53,14 @@ impl Watchdog {
     /// Its process.
     pub fn process(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Notes something for it, such as a process that it has to end.
+    pub fn note(&mut self, line: &str) {
+        if let Some(pipe) = &mut self.child.stdin {
+            // One that is dead needs no notes.
+            let _ = pipe.write_all(format!("{line}\n").as_bytes());
+        }
     }
 
     /// Leaves what this process could not restore to it. Its pipe stays open until this process
@@ -61,26 +79,35 @@ impl Watchdog {
     }
 }
 
+/// Waits for the end of the pipe, and returns the last note; `None` if all is in order.
+pub fn outlive(mut pipe: impl Read) -> Option<String> {
+    // Out of the router's session: what a terminal sends its group is not for this process.
+    let _ = rustix::process::setsid();
+    let (mut line, mut last, mut byte) = (Vec::new(), Vec::new(), [0]);
+    loop {
+        match pipe.read(&mut byte) {
+            Ok(1..) if byte == *b"." => return None,
+            Ok(1..) if byte == *b"\n" => last = std::mem::take(&mut line),
+            Ok(1..) => line.extend(byte),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => return Some(String::from_utf8_lossy(&last).into_owned()),
+        }
+    }
+}
+
 /// Runs the watchdog: waits for the end of the pipe, and then leaves the machine as asked, unless
 /// it is told that all is in order.
 ///
 /// # Errors
 /// [`SessionError`]; single settings that fail are in the report.
 pub fn guard(
-    mut pipe: impl Read,
+    pipe: impl Read,
     tree: &Tree,
     state: &Path,
     on_exit: OnExit,
 ) -> Result<Report, SessionError> {
-    // Out of the router's session: what a terminal sends its group is not for this process.
-    let _ = rustix::process::setsid();
-    let mut byte = [0];
-    loop {
-        match pipe.read(&mut byte) {
-            Ok(1..) => return Ok(Report::default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => break,
-        }
+    if outlive(pipe).is_none() {
+        return Ok(Report::default());
     }
     let end = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! Meters: energy and power by RAPL, perf, hwmon, IPMI and external meters, and the time that
+//! Meters: energy and power by RAPL, perf, hwmon, IPMI, Redfish, Prometheus and external meters, and the time that
 //! cores spent in each state.
 //!
 //! A figure that cannot be stood by is rejected with a name ([`Rejection`]); a machine without
@@ -21,6 +21,8 @@ mod reading;
 pub mod recording;
 pub mod reference;
 pub mod registration;
+#[cfg_attr(not(feature = "remote-meters"), path = "without_remote.rs")]
+mod remote;
 pub mod residency;
 pub mod sampling;
 mod survey;
@@ -28,17 +30,20 @@ mod survey;
 pub use counter::{Difference, OutOfRange, WrappingCounter};
 pub use hwmon::{Hwmon, RECORDED_DEVICE};
 pub use rapl::Rapl;
-pub use reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
+pub use reading::{Description, Meter, Plausible, Reading, Rejection, Scope, Timing};
+pub use remote::Counter;
 pub use survey::{Survey, disjoint};
 pub use wattline_linux::missing::{Missing, is_guest};
 
 use registration::Registration;
 use wattline_linux::sysfs::Tree;
 
-/// All kinds of meters that need no configuration, in the order in which they are looked for.
-pub static KINDS: &[&Registration] = &[&rapl::KIND, &perf::KIND, &ipmi::KIND, &hwmon::KIND];
+/// All kinds of meters that need no option, in the order in which they are looked for. Those that the
+/// operator has named go before the machine's own.
+pub static KINDS: &[&Registration] =
+    &[&remote::KIND, &rapl::KIND, &perf::KIND, &ipmi::KIND, &hwmon::KIND];
 
-/// Looks for every kind of meter that needs no configuration.
+/// Looks for every kind of meter that needs no option.
 pub fn survey(tree: &Tree) -> Survey {
     survey::survey_of(KINDS, tree)
 }

@@ -28,7 +28,7 @@ pub enum Scope {
 pub struct Description {
     /// Unique on this machine, such as `rapl:package-0/dram`.
     pub id: String,
-    /// Kind of meter: `rapl`, `hwmon`, `external`.
+    /// Kind of meter: `rapl`, `hwmon`, `redfish`.
     pub source: &'static str,
     /// Part that it sees.
     pub scope: Scope,
@@ -139,6 +139,15 @@ impl Rejection {
     }
 }
 
+/// Delay of a change of power in a meter's figures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// Time between two figures.
+    pub period: Span,
+    /// Age of a figure when it comes.
+    pub lag: Span,
+}
+
 /// Something that shows power or energy.
 pub trait Meter: Send {
     /// Returns the fixed properties.
@@ -150,6 +159,11 @@ pub trait Meter: Send {
     /// # Errors
     /// [`Rejection`] if there is no trustworthy figure.
     fn read(&mut self, now: Time) -> Result<Reading, Rejection>;
+
+    /// Returns the time between its figures, and their age: zero for those of this machine.
+    fn timing(&self) -> Timing {
+        Timing::default()
+    }
 
     /// Returns values that a valid last reading had to leave out, in words; each is returned once.
     fn mistakes(&mut self) -> Vec<String> {

@@ -29,6 +29,7 @@ pub mod config;
 mod configured;
 mod control;
 mod cpu;
+pub mod drivers;
 mod error;
 mod fallback;
 mod flows;

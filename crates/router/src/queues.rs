@@ -6,6 +6,7 @@ use super::cpu::on_cpu_of;
 use super::error::RouterError;
 use super::slot::{Handover, Slot};
 use crate::config::{Config, PortKind, PortSettings};
+use crate::drivers;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use wattline_dataplane::frame::FramePool;
 use wattline_dataplane::port::{PortId, PortQueue};
 use wattline_linux::netlink::Link;
+use wattline_linux::sysfs::Tree;
 use wattline_linux::xdp_features::XdpFeatures;
 use wattline_ports::afxdp::{
     AfXdpQueue, BusyPoll, Options, QueueAddress, QueueMode, QueueStatus, WorkerMemory, largest_mtu,
@@ -415,12 +417,15 @@ pub(super) fn addresses(
     let of = |interface: &Interface| {
         let Interface { port, link, queues } = interface;
         let mtu = wanted_mtu(config, *port, Some(link));
+        let trusted = &config.router.trust_drivers;
+        let copies = drivers::refusal(&Tree::live(), &link.name, trusted).is_some();
         let address = |queue| QueueAddress {
             port: *port,
             interface: link.name.clone(),
             ifindex: link.index,
             queue,
             mtu,
+            copies,
         };
         (0..*queues)
             .filter(|queue| queue % workers == worker as u32)

@@ -22,6 +22,7 @@ use super::takeover::Lookout;
 use super::watch::watchers::Watchers;
 use crate::application::Applications;
 use crate::config::{Config, routes_file};
+use crate::drivers;
 use inlets::Inlets;
 use judged::Judged;
 use known::Known;
@@ -36,6 +37,7 @@ use wattline_daemon::settings::LogLevel;
 use wattline_daemon::settings::running::Running;
 use wattline_daemon::socket::{Answer, Reply, Request};
 use wattline_dataplane::port::PortId;
+use wattline_linux::sysfs::Tree;
 use wattline_policy::Registry;
 
 /// A program's router extensions.
@@ -79,6 +81,9 @@ impl Router {
             extensions.policies,
             &*set_log_level,
         )?;
+        for refusal in drivers::refusals(&settled.config, &Tree::live()) {
+            tracing::warn!("{refusal}");
+        }
         let mut known = Known::learn(&settled)?;
         let mut judged = Judged::new(&settled, &known, extensions.applications)?;
         let mut opened = Opened::open(&settled, &mut known, &mut judged)?;

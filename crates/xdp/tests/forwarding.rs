@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn address(port: u16, interface: &str, queue: u32) -> QueueAddress {
     let mtu = 1500;
     let (interface, ifindex) = (interface.to_owned(), index(interface));
-    QueueAddress { port: PortId(port), interface, ifindex, queue, mtu }
+    QueueAddress { port: PortId(port), interface, ifindex, queue, mtu, copies: false }
 }
 
 /// Queue `queue` of the router's two interfaces, for one worker.

@@ -199,7 +199,9 @@ pub fn path() -> String {
 pub fn copy_examples(to: &Path) {
     std::fs::create_dir(to).unwrap();
     for file in std::fs::read_dir(root().join("examples")).unwrap().map(Result::unwrap) {
-        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        if file.path().is_file() {
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
     }
 }
 

@@ -246,7 +246,7 @@ pub fn addresses(interfaces: [&str; 2]) -> Result<[QueueAddress; 2], Error> {
     let address = |number, interface: &str| -> Result<_, Error> {
         let ifindex = interface_index(interface)?;
         let (port, interface) = (PortId(number), interface.to_owned());
-        Ok(QueueAddress { port, interface, ifindex, queue: 0, mtu: 1500 })
+        Ok(QueueAddress { port, interface, ifindex, queue: 0, mtu: 1500, copies: false })
     };
     Ok([address(0, left)?, address(1, right)?])
 }

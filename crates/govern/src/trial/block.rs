@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 /// A figure of a block beside its power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Figure {
+    /// Work by a counter of the user's, per second.
+    #[serde(rename = "counter_per_second")]
+    Counter,
     /// Requests that a latency source counts, per second.
     #[serde(rename = "requests_rps")]
     Requests,
@@ -48,7 +51,7 @@ pub enum Figure {
 impl Figure {
     /// Measures of work, the one that says most first. Busy CPU seconds are none: they grow as the
     /// frequency falls.
-    pub const WORK: [Self; 3] = [Self::Requests, Self::Packets, Self::BusyHertz];
+    pub const WORK: [Self; 4] = [Self::Counter, Self::Requests, Self::Packets, Self::BusyHertz];
 }
 
 /// Counters of the machine at a moment of a block.

@@ -31,6 +31,10 @@ pub struct Design {
     pub b: String,
     /// A number that differs if the contents of a setting do.
     pub settings: u64,
+    /// Versions of what is compared, and of the kernel.
+    pub versions: Vec<String>,
+    /// Name of the counter of work, if there is one.
+    pub counter: Option<String>,
     /// Number of pairs of blocks.
     pub pairs: usize,
     /// Length of a block, washout included.
@@ -293,7 +297,8 @@ mod tests {
 
     fn design(pairs: usize) -> Design {
         let (a, b) = ("none".to_owned(), "balanced".to_owned());
-        Design { a, b, settings: 1, pairs, block_seconds: 40.0 }
+        let versions = vec!["Linux 6.12.1".to_owned()];
+        Design { a, b, settings: 1, versions, counter: None, pairs, block_seconds: 40.0 }
     }
 
     fn block(watts: f64) -> Option<(Means, Meter)> {

@@ -5,7 +5,7 @@ use crate::trial::block::{Block, Energy, Figure, Pair, Reading, means_after};
 use crate::trial::order::{Order, orders};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 const BLOCK_SECONDS: usize = 60;
 const WASHOUT_SECONDS: f64 = 15.0;
@@ -36,12 +36,24 @@ struct Synthetic {
     slow: f64,
     /// Reading of the meter, which lags.
     shown: f64,
+    /// Seconds by which it is late beside, as behind a network, and the powers of that time.
+    delay: usize,
+    late: VecDeque<f64>,
+    /// Share of seconds without a sample.
+    missing: f64,
 }
 
 impl Synthetic {
     fn new(load: Load, seed: u64) -> Self {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5eed_0000_0000);
-        Self { random, load, second: 0, level: 0.4, burst: 0, slow: 0.0, shown: 140.0 }
+        let late = VecDeque::new();
+        let (second, level, burst, slow, shown) = (0, 0.4, 0, 0.0, 140.0);
+        Self { random, load, second, level, burst, slow, shown, delay: 0, late, missing: 0.0 }
+    }
+
+    /// The same with a remote meter: 0 to 11 s late, a tenth of its samples missing.
+    fn remote(load: Load, seed: u64) -> Self {
+        Self { delay: (seed % 12) as usize, missing: 0.1, ..Self::new(load, seed) }
     }
 
     fn uniform(&mut self) -> f64 {
@@ -81,17 +93,36 @@ impl Synthetic {
         let drift = 0.002 * self.second as f64;
         // More load costs less than in proportion, which a straight line does not explain.
         let power = 100.0 + 90.0 * work.powf(0.8) + self.slow + drift + effect;
-        self.shown += (power - self.shown) / 3.0;
+        self.late.push_back(power);
+        let seen = self.late[self.late.len().saturating_sub(1 + self.delay)];
+        if self.late.len() > self.delay {
+            self.late.pop_front();
+        }
+        self.shown += (seen - self.shown) / 3.0;
         self.second += 1;
         reading.seconds += 1.0;
         let energy = reading.energy.get_or_insert_default();
         // A meter of whole watts.
-        energy.joules += (self.shown + 0.5 * self.normal()).round();
-        energy.metered_seconds += 1.0;
+        let sample = (self.shown + 0.5 * self.normal()).round();
+        if self.missing > 0.0 && self.uniform() < self.missing {
+            energy.unmetered_seconds += 1.0;
+        } else {
+            energy.joules += sample;
+            energy.metered_seconds += 1.0;
+        }
         *reading.integrals.entry(Figure::Packets).or_default() += work;
     }
 
+    /// A block; a void one is run again.
     fn block(&mut self, effect: f64) -> Block {
+        loop {
+            if let Some(block) = self.try_block(effect) {
+                return block;
+            }
+        }
+    }
+
+    fn try_block(&mut self, effect: f64) -> Option<Block> {
         let begin = BTreeMap::from([(Figure::Packets, 0.0)]);
         let energy = Some(Energy::default());
         let mut now = Reading { energy, integrals: begin, ..Reading::default() };
@@ -100,8 +131,8 @@ impl Synthetic {
             self.next(&mut now, effect);
             readings.push(now.clone());
         }
-        let means = means_after(&readings, WASHOUT_SECONDS).unwrap();
-        Block { watts: means.power_watts, work: means.figures[&Figure::Packets] }
+        let means = means_after(&readings, WASHOUT_SECONDS)?;
+        Some(Block { watts: means.power_watts, work: means.figures[&Figure::Packets] })
     }
 
     fn pairs(&mut self, orders: &[Order], effect: f64) -> Vec<Pair> {
@@ -115,10 +146,15 @@ impl Synthetic {
 }
 
 /// Shares of trials whose interval holds the truth, and that show a difference.
-fn shares(load: Load, effect: f64, first_seed: u64) -> (f64, f64) {
+fn shares(
+    machine: fn(Load, u64) -> Synthetic,
+    load: Load,
+    effect: f64,
+    first_seed: u64,
+) -> (f64, f64) {
     let (mut held, mut shown) = (0_u32, 0_u32);
     for seed in first_seed..first_seed + TRIALS {
-        let pairs = Synthetic::new(load, seed).pairs(&orders(PAIRS, seed), effect);
+        let pairs = machine(load, seed).pairs(&orders(PAIRS, seed), effect);
         let found = compare(&pairs, Some(Figure::Packets), seed).unwrap().power;
         held += u32::from((found.lower_watts..=found.upper_watts).contains(&effect));
         shown += u32::from(found.is_shown());
@@ -130,7 +166,7 @@ fn shares(load: Load, effect: f64, first_seed: u64) -> (f64, f64) {
 fn intervals_hold_the_truth_and_nothing_against_nothing_shows_nothing() {
     for load in [Load::Day, Load::Walk, Load::Bursts] {
         for effect in [-3.0, 0.0] {
-            let (held, shown) = shares(load, effect, 1_000_000);
+            let (held, shown) = shares(Synthetic::new, load, effect, 1_000_000);
             println!(
                 "{load:?}, {effect} W: {held:.3} hold the truth, {shown:.3} show a difference"
             );
@@ -138,6 +174,17 @@ fn intervals_hold_the_truth_and_nothing_against_nothing_shows_nothing() {
             // 1.6 standard errors above 5 % of 1,000 trials.
             assert!(effect != 0.0 || shown <= 0.061, "{load:?}: {shown}");
         }
+    }
+}
+
+/// Differences of nothing, 0.5, 1 and 3 % of 140 W.
+#[test]
+fn late_meters_that_miss_samples_hold_the_truth() {
+    for effect in [0.0, -0.7, -1.4, -4.2] {
+        let (held, shown) = shares(Synthetic::remote, Load::Day, effect, 2_000_000);
+        println!("{effect} W: {held:.3} hold the truth, {shown:.3} show a difference");
+        assert!((0.93..=0.97).contains(&held), "{effect} W: {held}");
+        assert!(effect != 0.0 || shown <= 0.061, "{shown}");
     }
 }
 

@@ -15,4 +15,6 @@ pub struct QueueAddress {
     pub queue: u32,
     /// MTU of the interface in bytes.
     pub mtu: u32,
+    /// True if frames are to be copied, whatever its driver offers.
+    pub copies: bool,
 }

@@ -59,9 +59,10 @@ impl WorkerMemory {
             let options = Options { patience: Duration::ZERO, ..*options };
             Socket::open(address, region, *layout, &options, copy, sharing)
         };
-        let shared = sharing.iter().find_map(|owner| open(self.options.copy, Some(*owner)).ok());
-        let socket = match shared.map_or_else(|| open(self.options.copy, None), Ok) {
-            Err(OpenError::NoZeroCopy { .. }) if self.options.copy == CopyMode::Auto => {
+        let copy = wanted(self.options.copy, std::slice::from_ref(address));
+        let shared = sharing.iter().find_map(|owner| open(copy, Some(*owner)).ok());
+        let socket = match shared.map_or_else(|| open(copy, None), Ok) {
+            Err(OpenError::NoZeroCopy { .. }) if copy == CopyMode::Auto => {
                 open(CopyMode::Copy, None)?
             }
             socket => socket?,
@@ -93,9 +94,10 @@ pub fn open_worker(
     if !options.ring.is_power_of_two() || !ring_allowed.contains(&options.ring) {
         return Err(OpenError::RingSize(options.ring));
     }
-    let open = |layout| match open_all(addresses, options, layout, options.copy) {
+    let copy = wanted(options.copy, addresses);
+    let open = |layout| match open_all(addresses, options, layout, copy) {
         // One driver of several has no zero-copy: all copy.
-        Err(OpenError::NoZeroCopy { .. }) if options.copy == CopyMode::Auto => {
+        Err(OpenError::NoZeroCopy { .. }) if copy == CopyMode::Auto => {
             open_all(addresses, options, layout, CopyMode::Copy)
         }
         result => result,
@@ -114,6 +116,11 @@ pub fn open_worker(
         }
         result => result,
     }
+}
+
+/// Returns the mode for these queues, which share one memory: all copy if one has to.
+fn wanted(copy: CopyMode, addresses: &[QueueAddress]) -> CopyMode {
+    if addresses.iter().any(|address| address.copies) { CopyMode::Copy } else { copy }
 }
 
 /// The largest MTU in bytes that AF_XDP takes with so much extra headroom.
@@ -191,7 +198,14 @@ mod tests {
     use wattline_dataplane::port::PortId;
 
     fn address(mtu: u32) -> QueueAddress {
-        QueueAddress { port: PortId(0), interface: "x0".into(), ifindex: 1, queue: 0, mtu }
+        QueueAddress {
+            port: PortId(0),
+            interface: "x0".into(),
+            ifindex: 1,
+            queue: 0,
+            mtu,
+            copies: false,
+        }
     }
 
     #[test]

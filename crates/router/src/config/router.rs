@@ -25,6 +25,8 @@ pub(super) const KEYS: &[Key] = &[
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst). It has no effect on queues\nthat defer no interrupts, which `stats` says; [power] platform \"host\" defers them while workers poll."),
     Key::new(SECTION, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
         "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy decides at batches of packets, and\nno application, route or port setting of this file needs to see the packets."),
+    Key::new(SECTION, "trust_drivers", Some("[]"), "[\"ice\"]", "a list of names of drivers",
+        "Drivers whose zero copy is used in spite of reports that it hangs; `plan` names them."),
     Key::new(SECTION, "takeover", Some("\"narrow\""), "\"strict\"", "\"strict\", \"narrow\" or \"force\"",
         "What to do with ports whose packets the kernel would filter, translate, shape, or route by rules or a VRF.\nstrict: the router does not start, and names each reason. narrow: the kernel forwards for these ports, or\nfor all ports if the affected ones are not known. force: Wattline forwards anyway. The router checks this\nat the start and while it runs; while it runs, strict does the same as narrow."),
     Key::whole(SECTION, "flow_seed", None, "42", 0..=u32::MAX,
@@ -60,6 +62,8 @@ pub struct RouterSettings {
     pub busy_poll: bool,
     /// Whether XDP programs forward by themselves what needs no worker.
     pub xdp_forward: XdpForwarding,
+    /// Drivers whose zero copy is used although reports warn of it.
+    pub trust_drivers: Vec<String>,
     /// Treatment of ports whose packets the kernel would do more with than to route them.
     pub takeover: Takeover,
     /// Seed that spreads flows over several next hops; drawn at random without.
@@ -126,6 +130,7 @@ pub(super) fn read(
         cpus: Vec::new(),
         busy_poll: reader.flag(table, "busy_poll"),
         xdp_forward: defaulted(xdp_forward),
+        trust_drivers: Vec::new(),
         takeover: defaulted(reader.parsed(table, "takeover", parse_takeover)),
         flow_seed: reader.number(table, "flow_seed").map(|seed| seed.value),
         kernel_routes: reader.boolean(table, "kernel_routes").unwrap_or(has_interface),
@@ -136,6 +141,10 @@ pub(super) fn read(
         spare_ports: defaulted(reader.number(table, "spare_ports")) as u16,
         socket: reader.parsed(table, "socket", parse_socket_path).map(|path| path.value),
     };
+    let name = |value: &DeValue| value.as_str().map(str::to_owned).filter(|name| !name.is_empty());
+    if let Some(drivers) = reader.list(table, "trust_drivers", false, name) {
+        settings.trust_drivers = drivers.value.into_iter().map(|name| name.value).collect();
+    }
     let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < 1024).map(|cpu| cpu as u16);
     let known = reader.problems.len();
     if let Some(cpus) = reader.list(table, "cpus", false, cpu) {

@@ -120,6 +120,7 @@ pub(super) fn open(
             ifindex,
             queue,
             mtu: MTU,
+            copies: false,
         };
         let mut opened = open_worker(&[address], &options).map_err(|error| failed(&error))?;
         // One queue was asked for.

@@ -2,6 +2,7 @@
 
 use super::root::Root;
 use crate::exit::ExitError;
+use wattline_govern::trial::undo_after;
 use wattline_host::guard;
 use wattline_knobs::OnExit;
 
@@ -11,6 +12,9 @@ pub struct Args {
     /// State to leave the machine in: restore, keep or performance.
     #[arg(long, default_value = "restore")]
     on_exit: OnExit,
+    /// Everything that undoes the setting of a trial, in place of restoring knobs.
+    #[arg(long)]
+    undo: Option<String>,
     #[command(flatten)]
     root: Root,
 }
@@ -25,6 +29,10 @@ pub fn run(args: &Args) -> Result<(), ExitError> {
             .map_err(|error| ExitError::new(ExitError::IO, error))?;
     }
     let tree = args.root.tree()?;
+    if let Some(undo) = &args.undo {
+        return undo_after(std::io::stdin().lock(), &tree, undo)
+            .map_err(|why| ExitError::new(ExitError::IO, why));
+    }
     let report = guard(std::io::stdin().lock(), &tree, &args.root.state(), args.on_exit)?;
     super::restore::verdict(&report)
 }

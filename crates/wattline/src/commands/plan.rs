@@ -54,17 +54,18 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let config = applications::load(path)?;
     output::write_notes(&config.notes);
     let block = block::plan(&config);
+    let drivers = wattline_router::drivers::refusals(&config, &tree);
     // A recorded tree has no rules.
     let ports =
         if args.root.is_recorded() { Vec::new() } else { wattline_router::plan_ports(&config)? };
     let Some(plan) = plan(&config, &tree)? else {
         let none = json!({ "platform": "none", "at_start": [], "later": [] });
-        return output::print(&Whole { plan: none, block, ports }, json, |out, whole| {
+        return output::print(&Whole { plan: none, block, drivers, ports }, json, |out, whole| {
             print_router(out, whole)?;
             writeln!(out, "no setting would be written: [power] platform is not \"host\"")
         });
     };
-    output::print(&Whole { plan, block, ports }, json, |out, whole| {
+    output::print(&Whole { plan, block, drivers, ports }, json, |out, whole| {
         print(out, &whole.plan)?;
         print_router(out, whole)
     })
@@ -78,6 +79,9 @@ struct Whole<P> {
     /// The traffic that the kernel would block.
     #[serde(skip_serializing_if = "Option::is_none")]
     block: Option<BlockPlan>,
+    /// Modes that drivers are known to fail in, by port.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    drivers: Vec<String>,
     /// The ports, with what would be left to the kernel.
     ports: Vec<PortPlan>,
 }
@@ -85,6 +89,7 @@ struct Whole<P> {
 /// Prints what a router would do besides turning knobs.
 fn print_router<P>(out: &mut impl Write, whole: &Whole<P>) -> std::io::Result<()> {
     whole.block.iter().try_for_each(|block| block::print_plan(out, block))?;
+    whole.drivers.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     print_ports(out, &whole.ports)
 }
 

@@ -21,12 +21,12 @@ use wattline_daemon::logging::{self, Logging};
 use wattline_govern::config::Config;
 use wattline_govern::trial::{
     Comparison, Course, Design, Estimate, Experiment, Figure, LEAST_PAIRS, Limits, METHOD, Means,
-    Meter, Passed, Progress, Setting, State, estimate,
+    Meter, Passed, Progress, Setting, SettingFile, State, estimate,
 };
 use wattline_govern::{Block, NONE, profile};
 use wattline_host::PowerPlan;
 use wattline_linux::sysfs::Tree;
-use wattline_meters::disjoint;
+use wattline_meters::{Counter, Timing, disjoint};
 use wattline_policies::POLICIES;
 use wattline_report::columns::{Columns, number, text};
 use wattline_units::Span;
@@ -47,8 +47,8 @@ const SHARE: f64 = 0.01;
 /// Settings to compare, and for how long.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The first setting: none (the machine as it is), a profile (balanced, latency, max-save) or a
-    /// configuration of `wattline govern`.
+    /// The first setting: none (the machine as it is), a profile (balanced, latency, max-save), a
+    /// configuration of `wattline govern` or a file of commands.
     a: String,
     /// The second setting.
     b: String,
@@ -70,6 +70,9 @@ pub struct Args {
     /// End if the 99th percentile of a latency source of A or B is longer for ten seconds.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     latency_limit: Option<Span>,
+    /// Counter of work: prometheus:URL#QUERY.
+    #[arg(long, value_name = "METER")]
+    work: Option<String>,
     #[command(flatten)]
     root: Root,
 }
@@ -155,9 +158,18 @@ struct Trial {
     tree: Tree,
     design: Design,
     limits: Limits,
-    a: Config,
-    b: Config,
+    a: Side,
+    b: Side,
+    counter: Option<Counter>,
     stop: Arc<AtomicBool>,
+}
+
+/// One of the two settings: a governor's, and commands beside it.
+struct Side {
+    config: Config,
+    commands: Option<SettingFile>,
+    /// The text of the commands' file.
+    text: String,
 }
 
 impl Trial {
@@ -175,22 +187,22 @@ impl Trial {
         }
         let (mut a, mut b) = (setting(&args.a)?, setting(&args.b)?);
         // The latency of both is looked at, whoever names its source.
-        if a.latency.is_empty() {
-            a.latency.clone_from(&b.latency);
-        } else if b.latency.is_empty() {
-            b.latency.clone_from(&a.latency);
+        if a.config.latency.is_empty() {
+            a.config.latency.clone_from(&b.config.latency);
+        } else if b.config.latency.is_empty() {
+            b.config.latency.clone_from(&a.config.latency);
         }
-        if args.latency_limit.is_some() && a.latency.is_empty() {
+        if args.latency_limit.is_some() && a.config.latency.is_empty() {
             return Err(usage(
                 "--latency-limit: neither A nor B has a source of latency; add a section \
                  [[latency]] to a configuration",
             ));
         }
-        let survey = wattline_meters::survey(&tree);
-        if disjoint(survey.meters.iter().map(|meter| meter.description())).is_empty() {
-            return Err(unavailable(&survey.missing));
-        }
-        let plans = [plan(&a, &tree)?, plan(&b, &tree)?];
+        check_meters(&tree, args.block)?;
+        let counter = args.work.as_deref().map(Counter::open).transpose();
+        let counter = counter
+            .map_err(|why| ExitError::new(ExitError::UNAVAILABLE, format!("--work: {why}")))?;
+        let plans = [plan(&a.config, &tree)?, plan(&b.config, &tree)?];
         for rival in plans.iter().flat_map(|plan| &plan.rivals) {
             note!(
                 "wattline: {} also sets {}; to stop that: {}",
@@ -200,7 +212,8 @@ impl Trial {
             );
         }
         let writes = |plan: &PowerPlan| !plan.at_start.is_empty() || !plan.later.is_empty();
-        if a != b && !plans.iter().any(writes) {
+        let commands = a.commands.is_some() || b.commands.is_some();
+        if a.config != b.config && !commands && !plans.iter().any(writes) {
             let message = format!(
                 "neither {} nor {} writes anything on this machine, so that there is nothing to compare: \
                  `wattline plan --govern` says why",
@@ -212,10 +225,21 @@ impl Trial {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
+        let mut versions = versions(&tree);
+        for (side, name) in [(&mut a, &args.a), (&mut b, &args.b)] {
+            let Some(commands) = &mut side.commands else { continue };
+            let found = commands
+                .prepare()
+                .map_err(|why| ExitError::new(ExitError::UNAVAILABLE, format!("{name}: {why}")))?;
+            versions.extend(found);
+        }
+        versions.dedup();
         let design = Design {
             a: args.a.clone(),
             b: args.b.clone(),
             settings: fingerprint(&[&a, &b]),
+            versions,
+            counter: args.work.clone(),
             pairs: args.pairs.into(),
             block_seconds: args.block.as_seconds(),
         };
@@ -223,7 +247,7 @@ impl Trial {
             pressure: args.pressure_limit,
             latency_seconds: args.latency_limit.map(Span::as_seconds),
         };
-        Ok(Self { tree, design, limits, a, b, stop })
+        Ok(Self { tree, design, limits, a, b, counter, stop })
     }
 
     /// Records under A, and estimates.
@@ -293,7 +317,29 @@ impl Trial {
 
     /// Runs a block, and restores the machine however it ends.
     fn block(&self, setting: Setting, design: &Design) -> Result<Ended, ExitError> {
-        let config = if setting == Setting::A { &self.a } else { &self.b };
+        let (side, name) = match setting {
+            Setting::A => (&self.a, &design.a),
+            Setting::B => (&self.b, &design.b),
+        };
+        let failed = |why: String| ExitError::new(ExitError::DATA, format!("{name}: {why}"));
+        let Some(file) = &side.commands else {
+            return self.governed(setting, &side.config, design);
+        };
+        let mut force = file.enter(&self.tree, &self.stop).map_err(failed)?;
+        let ended = self.governed(setting, &side.config, design);
+        let checked = if ended.is_ok() { force.check().map_err(failed) } else { Ok(()) };
+        // A machine that is left changed matters more than what led to the end.
+        force.leave().map_err(failed)?;
+        checked.and(ended)
+    }
+
+    /// Runs a block under a governor, which may do nothing but measure.
+    fn governed(
+        &self,
+        setting: Setting,
+        config: &Config,
+        design: &Design,
+    ) -> Result<Ended, ExitError> {
         let mut block = Block::begin(config, &self.tree)?;
         let mut course = Course::default();
         let state = self.observe(&mut block, &mut course, design);
@@ -325,7 +371,12 @@ impl Trial {
         let period = Duration::from_secs_f64((self.design.block_seconds / READINGS).min(1.0));
         let mut due = Instant::now();
         loop {
-            let state = course.take(block.read()?, design, self.limits);
+            let mut reading = block.read()?;
+            // A server that does not answer leaves a block without its measure of work.
+            if let Some(Ok(value)) = self.counter.as_ref().map(Counter::value) {
+                reading.integrals.insert(Figure::Counter, value);
+            }
+            let state = course.take(reading, design, self.limits);
             if self.limits.latency_seconds.is_some() && block.is_silent() {
                 let message = "no source shows whether --latency-limit is kept (`wattline stats` of a \
                                governor with these [[latency]] sections says why); the trial ends, and \
@@ -355,13 +406,14 @@ struct Ended {
 }
 
 /// Reads a setting.
-fn setting(text: &str) -> Result<Config, ExitError> {
+fn setting(text: &str) -> Result<Side, ExitError> {
+    let governed = |config| Ok(Side { config, commands: None, text: String::new() });
     if text == NONE {
-        return Ok(Config::none());
+        return governed(Config::none());
     }
+    let of_config = |problems| ExitError::new(ExitError::CONFIG, problems);
     if let Some(profile) = profile::find(text) {
-        return Config::parse(profile.text, profile.name, POLICIES)
-            .map_err(|problems| ExitError::new(ExitError::CONFIG, problems));
+        return governed(Config::parse(profile.text, profile.name, POLICIES).map_err(of_config)?);
     }
     let path = Path::new(text);
     if !path.exists() {
@@ -371,9 +423,47 @@ fn setting(text: &str) -> Result<Config, ExitError> {
         );
         return Err(ExitError::new(ExitError::NO_INPUT, message));
     }
+    let content = wattline_files::read_text(path, wattline_files::MOST_TEXT)
+        .map_err(|error| ExitError::no_input(path, &error))?;
+    let parsed = SettingFile::parse(&content)
+        .map_err(|why| ExitError::new(ExitError::CONFIG, format!("{text}: [setting]: {why}")))?;
+    if let Some((commands, rest)) = parsed {
+        let config = Config::parse(&rest, text, POLICIES).map_err(of_config)?;
+        return Ok(Side { config, commands: Some(commands), text: content });
+    }
     let config = Config::load(path, POLICIES)?;
     output::write_notes(&config.notes);
-    Ok(config)
+    governed(config)
+}
+
+/// Looks for a meter, and refuses blocks in which it shows too little.
+fn check_meters(tree: &Tree, block: Span) -> Result<(), ExitError> {
+    let survey = wattline_meters::survey(tree);
+    let chosen = disjoint(survey.meters.iter().map(|meter| meter.description()));
+    if chosen.is_empty() {
+        return Err(unavailable(&survey.missing));
+    }
+    for meter in &survey.meters {
+        let (Timing { period, lag }, id) = (meter.timing(), &meter.description().id);
+        // The washout covers what the figures still show, and the rest has enough of them.
+        let (period, lag) = (period.as_seconds(), lag.as_seconds());
+        let least = (4.0 * (period + lag)).max(7.0 * period);
+        if block.as_seconds() < least && chosen.iter().any(|one| one.id == *id) {
+            let message = format!(
+                "--block: {id} has a figure every {period} s, {lag} s late: blocks of {least} s at \
+                 least, or state its true period and lag in /etc/wattline/meters.toml"
+            );
+            return Err(ExitError::new(ExitError::USAGE, message));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the versions of this program and of the kernel.
+fn versions(tree: &Tree) -> Vec<String> {
+    let own = format!("wattline {}", env!("CARGO_PKG_VERSION"));
+    let kernel = tree.text("/proc/sys/kernel/osrelease").map(|release| format!("Linux {release}"));
+    [own].into_iter().chain(kernel.ok()).collect()
 }
 
 /// Returns the writes that the governor would make under a setting.
@@ -382,9 +472,9 @@ fn plan(config: &Config, tree: &Tree) -> Result<PowerPlan, ExitError> {
 }
 
 /// A number that differs if a setting does.
-fn fingerprint(settings: &[&Config]) -> u64 {
+fn fingerprint(settings: &[&Side]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    settings.iter().for_each(|config| format!("{config:?}").hash(&mut hasher));
+    settings.iter().for_each(|side| format!("{:?}{}", side.config, side.text).hash(&mut hasher));
     hasher.finish()
 }
 
@@ -463,8 +553,8 @@ fn provenance(meter: &Meter) -> String {
 
 fn print(out: &mut impl Write, output: &Output, verdict: &str) -> std::io::Result<()> {
     let Output { design, means, .. } = output;
-    let Design { a, b, pairs, block_seconds, .. } = design;
-    writeln!(out, "A: {a}\nB: {b}")?;
+    let Design { a, b, versions, pairs, block_seconds, .. } = design;
+    writeln!(out, "A: {a}\nB: {b}\nversions: {}", versions.join(", "))?;
     writeln!(
         out,
         "{pairs} pairs of blocks of {block_seconds} s, the first {} s of each left out; {} blocks void",
@@ -506,6 +596,7 @@ fn row(figure: Figure) -> (&'static str, fn(f64) -> String) {
     let watts = |watts: f64| format!("{watts:.2} W");
     let gigahertz = |hertz: f64| format!("{:.3} GHz", hertz / 1e9);
     match figure {
+        Figure::Counter => ("work by --work", |rate| format!("{rate:.1}/s")),
         Figure::Requests => ("requests", |rate| format!("{rate:.1}/s")),
         Figure::Packets => ("packets", |rate| format!("{rate:.1}/s")),
         Figure::BusyHertz => ("cycles of busy CPUs", gigahertz),

@@ -142,6 +142,19 @@ impl Recorder<'_> {
                 }
             }
             self.queues(&interface);
+            self.driver(&interface);
+        }
+    }
+
+    /// The driver of a card, and its version if it is none of the kernel's.
+    fn driver(&mut self, interface: &str) {
+        let event = Path::new("/sys/class/net").join(interface).join("device/uevent");
+        let Ok(text) = self.tree.text(&event) else { return };
+        let Some(line) = text.lines().find(|line| line.starts_with("DRIVER=")) else { return };
+        self.put(event, line);
+        let version = Path::new("/sys/module").join(&line["DRIVER=".len()..]).join("version");
+        if self.tree.exists(&version) {
+            self.file(&version);
         }
     }
 
