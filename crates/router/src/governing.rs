@@ -2,10 +2,9 @@
 //! and cards. So it ends before they change, which gives every setting back, and another begins over
 //! what is there then. Workers and programs forward meanwhile.
 
+use super::Router;
 use super::kernel::KernelSide;
-use super::port_states::Ports;
-use super::power::{Power, Rules};
-use super::workers::Workers;
+use super::power::Rules;
 use super::xdp_forward;
 use crate::config::Config;
 use std::time::Instant;
@@ -21,29 +20,18 @@ pub(super) fn forwarded(
 ) -> Vec<Option<ForwardedByCpu>> {
     let by_xdp = xdp_forward::obstacles(config, zero_copy).is_empty();
     let programs = kernel.filter(|_| by_xdp);
-    programs
-        .map(|kernel| kernel.programs.counts().forwarded(config.ports.len()))
-        .unwrap_or_default()
+    programs.map(|kernel| kernel.programs.forwarded(config.ports.len())).unwrap_or_default()
 }
 
-/// The governor, if there is one, with the parts of the router that it rules.
-pub(super) struct Governing<'a> {
-    pub power: Option<&'a mut Power>,
-    pub config: &'a Config,
-    pub kernel: Option<&'a KernelSide>,
-    pub workers: &'a mut Workers,
-    pub ports: &'a Ports,
-}
-
-impl Governing<'_> {
+impl Router {
     /// Has workers wait, and take at once, what the configuration says, as far as no governor rules
     /// that.
-    pub fn leave_workers(&self) {
+    pub(super) fn leave_workers(&self) {
         let Rules { waiting, batch } = self.rules();
         if !waiting {
-            self.workers.configure(&self.config.router);
+            self.workers.configure(&self.configured.config.router);
         } else if !batch {
-            self.workers.set_batch(&self.config.router);
+            self.workers.set_batch(&self.configured.config.router);
         }
     }
 
@@ -51,8 +39,8 @@ impl Governing<'_> {
         self.power.as_ref().map_or_else(Rules::default, |power| power.rules())
     }
 
-    /// Ends the governor before ports change. [`Self::resume`] has to follow.
-    pub fn pause(&mut self) {
+    /// Ends the governor before ports change. [`Self::resume_governor`] has to follow.
+    pub(super) fn pause_governor(&mut self) {
         let Some(power) = &mut self.power else { return };
         power.pause();
         self.serve_ungoverned();
@@ -65,10 +53,13 @@ impl Governing<'_> {
     }
 
     /// Has a governor begin over the ports as they are now.
-    pub fn resume(&mut self) {
-        let Self { power: Some(power), config, kernel, workers, ports } = self else { return };
-        let forwarded = forwarded(config, *kernel, ports.zero_copy);
-        power.resume(config, ports.attachments.queues(config), workers, forwarded);
+    pub(super) fn resume_governor(&mut self) {
+        let Self { power: Some(power), configured, kernel, workers, ports, .. } = self else {
+            return;
+        };
+        let config = &configured.config;
+        let forwarded = forwarded(config, kernel.as_ref(), ports.zero_copy());
+        power.resume(config, ports.queues(config), workers, forwarded);
         if !power.governs() {
             // It may have begun, and have set some of them.
             self.serve_ungoverned();
@@ -76,17 +67,17 @@ impl Governing<'_> {
     }
 
     /// Has it begin anew where an interface has other queues now, or where it waits.
-    pub fn look(&mut self, now: Instant) {
+    pub(super) fn look_at_governor(&mut self, now: Instant) {
         let Some(power) = &self.power else { return };
-        let queues = self.ports.attachments.queues(self.config);
+        let queues = self.ports.queues(&self.configured.config);
         if power.is_out_of_date(&queues, now) {
-            self.pause();
-            self.resume();
+            self.pause_governor();
+            self.resume_governor();
         }
     }
 
     /// Adds to a reload's report that the governor waits, or which settings it rules.
-    pub fn tell(&self, report: &mut Report) {
+    pub(super) fn report_governor(&self, report: &mut Report) {
         if let Some(why) = self.power.as_ref().and_then(|power| power.waits_because()) {
             report.not_as_configured.push(format!("[power]: the governor waits: {why}"));
         }
@@ -108,7 +99,6 @@ impl Governing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Router;
     use crate::config::PowerPlatform;
     use crate::error::{Remedy, RouterError};
     use crate::platform::{Plan, PlatformDriver, Platforms, Running, Seen};
@@ -281,16 +271,16 @@ addresses = ["192.0.2.1/24"]
 
     /// Pauses and resumes as around a change of ports, which captures do not know.
     fn ports_change(router: &mut Router) {
-        router.governing().pause();
-        router.governing().resume();
+        router.pause_governor();
+        router.resume_governor();
     }
 
     fn power(router: &Router) -> PowerStats {
-        router.view().stats().power.unwrap()
+        router.stats().power.unwrap()
     }
 
     fn has_metric(router: &Router, line: &str) -> bool {
-        let text = metrics::of_router(&router.view().stats(), &router.view().snapshots(), &[]);
+        let text = metrics::of_router(&router.stats(), &router.snapshots(), &[]);
         text.lines().any(|found| found == line)
     }
 
@@ -316,7 +306,7 @@ addresses = ["192.0.2.1/24"]
         assert_eq!((waits.power_watts, waits.power_rest_watts), (None, None));
         assert!(waits.frequency_hertz.is_empty() && waits.power_by_component_watts.is_empty());
         assert_eq!(waits.cores_active, 2, "packets go to all");
-        assert!(router.view().stats().workers.iter().all(|worker| worker.active));
+        assert!(router.stats().workers.iter().all(|worker| worker.active));
         let counts = (waits.energy_joules, waits.offered_packets, waits.steps);
         assert_eq!(counts, (Some(50.0), 10, 10));
         assert_eq!(waits.details.host.map(|host| host.waited_at_moves_packets), Some(20));
@@ -337,13 +327,13 @@ addresses = ["192.0.2.1/24"]
 
         // It is tried again every ten seconds, and then goes on where it was.
         let now = Instant::now();
-        router.governing().look(now);
+        router.look_at_governor(now);
         assert_eq!(fake(|fake| fake.starts), 2);
-        router.governing().look(now + Duration::from_secs(11));
+        router.look_at_governor(now + Duration::from_secs(11));
         assert_eq!(fake(|fake| fake.starts), 3);
         assert!(power(&router).waits_because.is_some());
         fake(|fake| fake.obstacle = None);
-        router.governing().look(now + Duration::from_secs(22));
+        router.look_at_governor(now + Duration::from_secs(22));
         fake(|fake| fake.seconds = 2);
         let again = power(&router);
         assert_eq!((fake(|fake| fake.starts), &again.waits_because), (4, &None));
@@ -393,7 +383,7 @@ addresses = ["192.0.2.1/24"]
         // One that begins has restored it.
         stop(|router| {
             fake(|fake| (fake.obstacle, fake.stuck) = (None, None));
-            router.governing().look(Instant::now() + Duration::from_secs(11));
+            router.look_at_governor(Instant::now() + Duration::from_secs(11));
         })
         .unwrap();
     }

@@ -18,7 +18,6 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod application;
-mod attachments;
 mod audit;
 mod bundle;
 mod busy_poll;
@@ -37,13 +36,12 @@ mod governing;
 mod inbox;
 mod kernel;
 mod kernel_routes;
-mod link_state;
 pub mod metrics;
 mod neighbour_requests;
 pub mod platform;
 mod port;
 mod port_changes;
-mod port_states;
+mod ports;
 mod power;
 mod programs;
 mod pulse;
@@ -74,22 +72,21 @@ pub use start::{Extensions, plan_ports};
 
 use crate::application::Application;
 use crate::stats::Stats;
-use attachments::Surroundings;
 use audit::Audit;
 use cleared::Cleared;
 use configured::Configured;
 use control::Control;
-use governing::Governing;
 use inbox::Message;
 use kernel::KernelSide;
 use kernel_routes::KernelRoutes;
-use port_states::Ports;
+use port::actuator::Actuator;
+use port::{Port, Shown};
+use ports::Ports;
 use pulse::Change;
 use rates::RecentRates;
 use std::time::{Duration, Instant};
 use surplus::Surplus;
 use takeover::Lookout;
-use view::View;
 use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
@@ -146,7 +143,7 @@ impl Router {
             kernel.programs.inherited.settle(&notifier);
         }
         let mut told = String::new();
-        self.ports.attachments.tell_manager(&notifier, &mut told);
+        self.ports.tell_manager(&notifier, &mut told);
         notifier.ready();
         let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
         let mut failure = None;
@@ -164,7 +161,7 @@ impl Router {
             if let (Some(routes), Some(kernel)) = (&mut self.kernel_routes, &mut self.kernel) {
                 routes.update(&mut kernel.programs, &self.rib);
             }
-            self.ports.attachments.tell_manager(&notifier, &mut told);
+            self.ports.tell_manager(&notifier, &mut told);
             failure = self
                 .workers
                 .failure()
@@ -185,7 +182,7 @@ impl Router {
             application.tick(now)
         });
         let deadlines = kernel.iter().map(|kernel| kernel.deadline()).chain(due);
-        let deadlines = deadlines.chain(ports.attachments.deadline(now));
+        let deadlines = deadlines.chain(ports.deadline(now));
         let deadlines = deadlines.chain(self.lookout.iter().map(Lookout::deadline));
         let deadlines = deadlines.chain(power.as_ref().and_then(|power| power.due()));
         let deadlines = deadlines.chain(self.audit.iter().map(Audit::deadline));
@@ -199,16 +196,16 @@ impl Router {
         }
         self.look_out();
         self.look_at_interfaces();
-        if let Some(kernel) = &mut self.kernel {
-            for (worker, change) in self.workers.look(Instant::now()) {
-                let does_serve = change == Change::GoesOn;
-                self.ports.attachments.serve_by(worker, does_serve, &mut kernel.programs);
+        let changes = self.workers.look(Instant::now());
+        if let Some((ports, actuator)) = self.actuator() {
+            for (worker, change) in changes {
+                actuator.serve_by(ports, worker, change == Change::GoesOn);
             }
         }
-        self.governing().look(Instant::now());
+        self.look_at_governor(Instant::now());
         let now = Instant::now();
         if self.rates.is_due(now) {
-            let stats = self.view().stats();
+            let stats = self.stats();
             self.rates.note(&stats, now);
         }
         if let Some(kernel) = &mut self.kernel {
@@ -224,41 +221,9 @@ impl Router {
             return;
         };
         let is_served =
-            |port: PortId| ports.attachments.state(port).is_some_and(|(state, _)| state == "up");
+            |port: PortId| ports.state(port).is_some_and(|(state, _)| state == Shown::Up);
         if audit.look((rib, routes), lookout.as_ref(), kernel, &is_served) {
             self.commit();
-        }
-    }
-
-    /// Everything that can be asked of it.
-    fn view(&self) -> View<'_> {
-        View {
-            configured: &self.configured,
-            rib: &self.rib,
-            routes: &self.routes,
-            refused: self.refused,
-            ports: &self.ports,
-            kernel: self.kernel.as_ref(),
-            lookout: self.lookout.as_ref(),
-            audit: self.audit.as_ref(),
-            workers: &self.workers,
-            surplus: self.surplus.as_ref(),
-            applications: &self.applications,
-            power: self.power.as_ref(),
-            started: self.started,
-            rates: &self.rates,
-            cleared: self.cleared.as_ref(),
-        }
-    }
-
-    /// Its governor, and what that rules.
-    fn governing(&mut self) -> Governing<'_> {
-        Governing {
-            power: self.power.as_mut(),
-            config: &self.configured.config,
-            kernel: self.kernel.as_ref(),
-            workers: &mut self.workers,
-            ports: &self.ports,
         }
     }
 
@@ -292,7 +257,7 @@ impl Router {
             application.finish(!ending.left_behind);
         }
         succession::leave(kept, notifier);
-        let stats = self.view().stats();
+        let stats = self.stats();
         let errors: Vec<_> =
             self.ports.captures.iter().flat_map(|capture| capture.take_errors()).collect();
         let read = if errors.is_empty() { Ok(()) } else { Err(RouterError::Captures(errors)) };
@@ -321,11 +286,8 @@ impl Router {
         if let Some(kernel) = &mut self.kernel {
             kernel.programs.leave_prefixes(|port| lookout.left_prefixes(port));
         }
-        let config = &self.configured.config;
-        for (number, settings) in (0..).zip(&config.ports) {
-            let guard = port::guard::Guard::new(config, PortId(number), &self.applications);
-            if let (Some(what), Some(_)) = (guard.judges(), lookout.left(PortId(number))) {
-                let name = &settings.name;
+        for Port { id, name, life, .. } in &self.ports.list {
+            if let (Some(what), Some(_)) = (life.guard.judges(), lookout.left(*id)) {
                 tracing::error!(
                     "port {name}: {what} would not hold if the kernel forwarded the packets of this \
                      port: what comes in for others is dropped until the reason above is gone, or \
@@ -335,33 +297,29 @@ impl Router {
         }
     }
 
-    /// Gives up interfaces that are gone and serves those that have come in their place.
-    fn look_at_interfaces(&mut self) {
-        let Self { configured, kernel: Some(kernel), rib, workers, ports, lookout, .. } = self
-        else {
-            return;
-        };
-        let now = Instant::now();
-        let left = |port| Some(lookout.as_ref()?.left(port)?.to_owned());
-        let left_prefixes = |port| attachments::left_prefixes(lookout.as_ref(), port);
-        let mut around = Surroundings {
+    /// Returns the ports, and the system that they act on; nothing if no interfaces are known.
+    fn actuator(&mut self) -> Option<(&mut Vec<Port>, Actuator<'_>)> {
+        let Self { configured, kernel, rib, workers, ports, lookout, .. } = self;
+        let actuator = Actuator {
             config: &configured.config,
-            programs: &mut kernel.programs,
+            programs: &mut kernel.as_mut()?.programs,
             rib,
             workers,
-            left: &left,
-            left_prefixes: &left_prefixes,
+            interfaces: &mut ports.interfaces,
+            lookout: lookout.as_ref(),
         };
-        let changes = ports.attachments.look(&mut around, now);
-        ports.zero_copy |= changes.zero_copy;
-        for (port, mode) in changes.modes {
-            ports.modes[usize::from(port.0)] = mode;
-        }
-        if !changes.links.is_empty() {
-            for (port, link) in changes.links {
-                ports.links[usize::from(port.0)] = link;
+        Some((&mut ports.list, actuator))
+    }
+
+    /// Gives up interfaces that are gone and serves those that have come in their place.
+    fn look_at_interfaces(&mut self) {
+        let Some((ports, mut actuator)) = self.actuator() else { return };
+        let links = actuator.poll(ports, Instant::now());
+        if !links.is_empty() {
+            for (port, link) in links {
+                self.ports.links[usize::from(port.0)] = link;
             }
-            configured.apply_statics(rib, &ports.links);
+            self.configured.apply_statics(&mut self.rib, &self.ports.links);
         }
         self.update_egress_ports();
     }
@@ -372,10 +330,10 @@ impl Router {
         let Some(kernel) = &mut self.kernel else { return };
         let config = &self.configured.config;
         if let Some(lookout) = &self.lookout {
-            let targets = attachments::flow_targets(config, lookout, &self.ports.attachments);
+            let targets = self.ports.flow_targets(config, lookout);
             kernel.programs.flows.look(&targets, &self.rib, Instant::now());
         }
-        let obstacles = xdp_forward::obstacles(config, self.ports.zero_copy);
+        let obstacles = xdp_forward::obstacles(config, self.ports.zero_copy());
         kernel.programs.egress.set_obstacles(obstacles);
         // Later than the obstacles, which ask for a look at once.
         kernel.programs.update_egress_ports(&self.rib, Instant::now());
@@ -463,13 +421,16 @@ impl Router {
 
     fn answer(&mut self, request: Request) -> Answer {
         match request {
-            Request::Stats => Answer::document(&self.view().told_stats()),
+            Request::Stats => {
+                let stats = Box::new(self.shown_stats());
+                Answer::document(&wattline_status::Stats::Router(stats))
+            }
             Request::Metrics => {
-                let (stats, workers) = (self.view().stats(), self.view().snapshots());
+                let (stats, workers) = (self.stats(), self.snapshots());
                 Answer::Ok(crate::metrics::of_router(&stats, &workers, &self.applications).into())
             }
-            Request::Graph => Answer::document(&self.view().graph()),
-            Request::Show { topic, within, most } => self.view().show(topic, within, most as usize),
+            Request::Graph => Answer::document(&self.graph()),
+            Request::Show { topic, within, most } => self.show(topic, within, most as usize),
             Request::Active { workers } => {
                 let count = self.workers.count();
                 if self.power.as_ref().is_some_and(power::Power::governs) {
@@ -485,7 +446,7 @@ impl Router {
                 Answer::document(&ActiveWorkers { contract, active_workers: workers })
             }
             Request::ClearCounters => {
-                self.cleared = Some(Cleared::now(self.view().stats()));
+                self.cleared = Some(Cleared::now(self.stats()));
                 Answer::document(&Empty::default())
             }
             // Answered by `handle`.

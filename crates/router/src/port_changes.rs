@@ -7,22 +7,17 @@
 //! goes, then the workers empty its queues and give them up, and last it leaves the tables.
 
 use super::Router;
-use super::attachments::{EMPTYING, OpenPort};
+use super::port::Port;
+use super::port::actuator::{Actuator, RELEASE};
 use super::port::guard::Guard;
-use super::programs::NewPort;
+use super::port::machine::Event;
+use super::ports::{PATIENCE, await_workers};
 use super::queues::{self, Interface};
 use super::statics::port_spec;
 use super::takeover::judged_and_left;
-use super::view::View;
 use crate::config::{Config, PortKind, PortSettings};
-use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use wattline_dataplane::port::PortId;
-
-/// Longest wait of a reload for workers beyond that. They take milliseconds, unless one hangs.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Time between two looks.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// Changes of the ports by a reload.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -100,11 +95,12 @@ fn is_capture(port: &PortSettings) -> bool {
     matches!(port.kind, PortKind::Capture { .. })
 }
 
-impl View<'_> {
+impl Router {
     /// Returns why the ports cannot become those of another configuration, if so.
-    pub fn keeps_ports(&self, new: &Config) -> Option<String> {
+    pub(crate) fn keeps_ports(&self, new: &Config) -> Option<String> {
         let governed = self.power.as_ref().is_some_and(|power| !power.follows_ports());
-        let has_interface = self.config().ports.iter().any(|port| port.kind.taken_over().is_some());
+        let has_interface =
+            self.configured.config.ports.iter().any(|port| port.kind.taken_over().is_some());
         let of_start = |what| format!("{what} keeps the ports of the start");
         if governed {
             return Some(of_start("this [power] platform"));
@@ -113,11 +109,12 @@ impl View<'_> {
             return Some(of_start("a router without interfaces"));
         }
         // Its packets would pass a section by that is not in force yet.
-        let runs = |heading| self.config().applications.iter().any(|it| it.heading() == heading);
+        let runs =
+            |heading| self.configured.config.applications.iter().any(|it| it.heading() == heading);
         if let Some(more) = new.applications.iter().find(|it| !runs(it.heading())) {
             return Some(format!("{} is new, which needs a restart", more.heading()));
         }
-        if new.clamps_mss() && !self.config().clamps_mss() {
+        if new.clamps_mss() && !self.configured.config.clamps_mss() {
             return Some("clamp_mss is new, which needs a restart".to_owned());
         }
         self.applications.iter().find_map(|it| it.refuses_ports(new))
@@ -133,7 +130,7 @@ impl View<'_> {
         for port in added {
             let settings = &wanted.ports[usize::from(port.0)];
             let Some(name) = settings.kind.taken_over() else { continue };
-            let mut present = self.config().ports.iter();
+            let mut present = self.configured.config.ports.iter();
             let found = match present.find(|it| it.kind.taken_over() == Some(name)) {
                 Some(other) => Err(format!(
                     "is still that of port {}: remove that one with one reload, and add this one with \
@@ -149,7 +146,7 @@ impl View<'_> {
                 },
             };
             let found = found.and_then(|found| {
-                let lacking = self.ports.attachments.lacks_room(&found, &fit, wanted);
+                let lacking = self.ports.lacks_room(&found, &fit, wanted);
                 lacking.map_or(Ok(found), Err)
             });
             match found {
@@ -169,23 +166,19 @@ impl Router {
     ///
     /// # Errors
     /// With everything that is wrong with any of them; all is as before then.
-    pub(super) fn open_ports(
-        &mut self,
-        new: &Config,
-        added: &[PortId],
-    ) -> Result<Vec<OpenPort>, Vec<String>> {
+    pub(super) fn open_ports(&mut self, new: &Config, added: &[PortId]) -> Result<(), Vec<String>> {
         if added.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
-        // What else the new one says may need a restart. What it says of ports that are added is taken
-        // over, or the applications would have refused them.
+        // Other changes may need a restart. Settings of added ports are applied: the applications would
+        // have rejected them otherwise.
         let (ports, applications) = (new.ports.clone(), new.applications.clone());
         let wanted = Config { ports, applications, ..self.configured.config.clone() };
         for port in added {
             self.rib.set_port(*port, Some(port_spec(&wanted.ports[usize::from(port.0)])));
         }
-        let opened =
-            self.view().fit_interfaces(&wanted, added).and_then(|fit| self.open_fit(&wanted, &fit));
+        let fit = self.fit_interfaces(&wanted, added);
+        let opened = fit.and_then(|fit| self.open_fit(&wanted, &fit));
         if opened.is_err() {
             for port in added {
                 self.rib.set_port(*port, None);
@@ -199,74 +192,65 @@ impl Router {
         opened
     }
 
-    fn open_fit(
-        &mut self,
-        wanted: &Config,
-        interfaces: &[Interface],
-    ) -> Result<Vec<OpenPort>, Vec<String>> {
-        let Self { kernel: Some(kernel), rib, lookout, ports, applications, .. } = self else {
-            return Err(vec!["[[port]]: nothing is known of interfaces".to_owned()]);
-        };
-        let (mut opened, mut wrong, mut attached) = (Vec::new(), Vec::new(), Vec::new());
+    fn open_fit(&mut self, wanted: &Config, interfaces: &[Interface]) -> Result<(), Vec<String>> {
+        let now = Instant::now();
+        self.ports.released.retain(|(_, until)| *until > now);
+        let mut wrong = Vec::new();
         for interface in interfaces {
-            let Interface { port, link, .. } = interface;
-            let name = &wanted.ports[usize::from(port.0)].name;
-            let by_workers = wanted.why_by_workers(usize::from(port.0));
-            let judges = (!by_workers.is_empty()).then(|| by_workers.join(", "));
-            let guard = Guard::new(wanted, *port, applications);
-            if let Some(lookout) = lookout {
-                let check = applications.iter().filter_map(|it| it.will_check(*port, wanted)).max();
-                lookout.add(*port, guard.is_guarded(), check, (wanted, rib));
-                if let (Some(judges), Some(why)) = (&judges, lookout.left(*port)) {
-                    wrong.push(judged_and_left(name, judges, why));
+            let id = interface.port;
+            let guard = Guard::new(wanted, id, &self.applications);
+            let mut port = Port::new(id, wanted, guard);
+            port.queues = interface.queues;
+            port.attached_words = Some("added on");
+            port.released_by = self.ports.patience(interface.link.index);
+            if let Some(lookout) = &mut self.lookout {
+                let checks = self.applications.iter().filter_map(|it| it.will_check(id, wanted));
+                lookout.add(id, port.life.guard.is_guarded(), checks.max(), (wanted, &self.rib));
+                let judges = Some(&port.by_workers).filter(|judges| !judges.is_empty());
+                if let (Some(judges), Some(why)) = (judges, lookout.left(id)) {
+                    wrong.push(judged_and_left(&port.name, judges, why));
                     continue;
                 }
             }
-            let left = left_at_first(lookout.as_ref(), *port);
-            let new = NewPort { by_workers: &by_workers, guard: &guard, left: &left };
-            let program = match kernel.programs.add_port(*port, name, link, rib, &new) {
-                Ok(program) => program,
-                Err(error) => {
-                    wrong.push(error.to_string());
-                    continue;
-                }
+            let Some((ports, actuator)) = self.actuator() else {
+                return Err(vec!["[[port]]: nothing is known of interfaces".to_owned()]);
             };
-            attached.push(*port);
-            match ports.attachments.open(interface, wanted, &program, guard) {
-                Ok(port) => opened.push(port),
-                Err(error) => wrong.push(format!("[[port]] {name}: {error}")),
+            let mut actuator = Actuator { config: wanted, ..actuator };
+            let opened = actuator
+                .apply(&mut port, Event::Attach, Some(interface))
+                .and_then(|()| actuator.apply(&mut port, Event::OpenSockets, Some(interface)));
+            if let Err(error) = opened {
+                wrong.push(format!("[[port]] {}: {error}", port.name));
             }
+            ports.push(port);
         }
         if wrong.is_empty() {
-            return Ok(opened);
+            return Ok(());
         }
-        drop(opened);
-        for port in attached {
-            ports.attachments.forget(port);
-            if let Err(error) = kernel.programs.remove_port(port) {
-                tracing::error!("taking a port back that is not added: {error}");
+        if let Some((ports, mut actuator)) = self.actuator() {
+            let is_added = |it: &Port| interfaces.iter().any(|interface| interface.port == it.id);
+            for port in ports.iter_mut().filter(|it| is_added(it)) {
+                actuator.report(port, Event::Remove);
             }
+            ports.retain(|it| !is_added(it));
         }
         Err(wrong)
     }
 
     /// Gives the workers ports that are open. They are in the configuration now.
-    pub(super) fn begin_ports(&mut self, opened: Vec<OpenPort>, added: &[PortId]) {
+    pub(super) fn begin_ports(&mut self, added: &[PortId]) {
         if added.is_empty() {
             return;
         }
         let places = self.configured.config.ports.len();
-        self.ports.modes.resize(places, String::new());
         self.ports.links.resize(places, 0);
         for port in added {
-            let place = usize::from(port.0);
-            self.ports.modes[place] = "attaching".to_owned();
-            self.ports.links[place] = self.rib.link_named_as(*port).map_or(0, |link| link.index);
+            let link = self.rib.link_named_as(*port).map_or(0, |link| link.index);
+            self.ports.links[usize::from(port.0)] = link;
         }
         self.workers.serve_ports(places);
-        for port in opened {
-            self.ports.zero_copy |= port.zero_copy();
-            self.ports.attachments.begin(port, &self.workers);
+        if let Some((ports, mut actuator)) = self.actuator() {
+            actuator.begin(ports);
         }
         if let (Some(kernel), true) =
             (&mut self.kernel, self.configured.config.router.kernel_routes)
@@ -276,68 +260,46 @@ impl Router {
         }
     }
 
+    /// Reports an event to ports that are removed.
+    fn report(&mut self, removed: &[PortId], event: &Event) {
+        let Some((ports, mut actuator)) = self.actuator() else { return };
+        for port in ports.iter_mut().filter(|it| removed.contains(&it.id)) {
+            actuator.report(port, event.clone());
+        }
+    }
+
+    /// Leads the tables past ports that are removed.
+    pub(super) fn retire_ports(&mut self, removed: &[PortId]) {
+        self.report(removed, &Event::Retire);
+        removed.iter().for_each(|port| self.ports.links[usize::from(port.0)] = 0);
+    }
+
     /// Gives up the interfaces of ports that no table leads to any more.
-    pub(super) fn close_ports(&mut self, removed: &[(PortId, String)]) {
-        let Self { kernel: Some(kernel), ports, workers, lookout, cleared, .. } = self else {
-            return;
-        };
-        for (port, name) in removed {
-            if let Err(error) = kernel.programs.remove_port(*port) {
-                tracing::error!("port {name}: {error}");
-            }
-            ports.attachments.remove(*port, workers);
-            lookout.iter_mut().for_each(|lookout| lookout.remove(*port));
-            cleared.iter_mut().for_each(|cleared| cleared.forget_port(name));
-            ports.modes[usize::from(port.0)].clear();
+    pub(super) fn close_ports(&mut self, removed: &[PortId]) {
+        let until = Instant::now() + RELEASE;
+        for port in self.ports.list.iter().filter(|it| removed.contains(&it.id)) {
+            self.ports.released.extend(port.ifindex().map(|index| (index, until)));
+            self.lookout.iter_mut().for_each(|lookout| lookout.remove(port.id));
+            self.cleared.iter_mut().for_each(|cleared| cleared.forget_port(&port.name));
         }
-        let forgotten = |workers: &super::Workers| {
-            removed.iter().all(|(port, _)| workers.have_forgotten(*port))
-        };
-        let begun = Instant::now();
-        let mut is_patient = true;
-        while !(ports.attachments.have_left() && forgotten(workers)) {
-            if is_patient && begun.elapsed() > EMPTYING {
-                is_patient = false;
-                ports.attachments.hurry();
-            }
-            if begun.elapsed() > EMPTYING + PATIENCE {
-                tracing::error!(
-                    "a worker does not give up the queues of a port that was removed; they are closed \
-                     once it does"
-                );
-                break;
-            }
-            workers.wake();
-            std::thread::sleep(LOOK);
-        }
-        for (_, name) in removed {
-            tracing::info!("port {name}: removed; the kernel forwards what comes in there");
+        self.report(removed, &Event::Remove);
+        if let Some((ports, mut actuator)) = self.actuator() {
+            actuator.await_removed(ports);
         }
     }
 
-    /// Waits until workers have taken the ports that were added, and traffic goes to them.
+    /// Waits until workers have taken the ports that were added, and traffic goes to them. Ports that
+    /// applications judge are blocked until then if it takes long.
     pub(super) fn await_ports(&mut self) {
-        let begun = Instant::now();
-        loop {
+        await_workers(PATIENCE, || {
             self.look_at_interfaces();
-            if !self.ports.attachments.are_waiting() || begun.elapsed() > PATIENCE {
-                return;
-            }
             self.workers.wake();
-            std::thread::sleep(LOOK);
+            !self.ports.list.iter().any(|port| port.life.state.is_waiting())
+        });
+        if let Some((ports, mut actuator)) = self.actuator() {
+            actuator.enforce(ports);
         }
     }
-}
-
-/// The prefixes whose packets a port leaves to the kernel from its first frame on: all, where the port
-/// as a whole is left to it.
-fn left_at_first(lookout: Option<&super::Lookout>, port: PortId) -> BTreeSet<ipnet::IpNet> {
-    let Some(lookout) = lookout else { return BTreeSet::new() };
-    if lookout.left(port).is_some() {
-        let all = [ipnet::Ipv4Net::default().into(), ipnet::Ipv6Net::default().into()];
-        return all.into();
-    }
-    lookout.left_prefixes(port).cloned().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! The XDP programs of a router's ports.
 
-use super::error::RouterError;
 use super::flows::Flows;
-use super::port::guard::{Change, Guard, Step};
 use super::succession::{self, Inherited};
 use super::xdp_counts::{Counted, XdpCounts};
 use super::xdp_forward::{BEHIND_BOND, Egress, Forwarding};
@@ -11,7 +9,6 @@ use crate::watch::copying::Copying;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 use wattline_dataplane::own_addresses::shared;
@@ -41,14 +38,10 @@ pub(super) struct Programs {
     clamps_mss: bool,
     /// Copies of what they forward, for captures and traces.
     pub copying: Copying,
-    /// Ports whose programs do not forward by themselves, and why.
-    pub by_workers: BTreeMap<PortId, String>,
     /// Addresses of this machine at which tunnels end.
     tunnel_ends: HashSet<IpAddr>,
     /// Addresses of other machines for which the kernel answers at ports.
     proxied: Vec<(PortId, IpAddr)>,
-    /// Guards of the ports; they hold once traffic is handed over.
-    pub guards: BTreeMap<PortId, Guard>,
     /// Attachments inherited from the previous router.
     pub inherited: Inherited,
     /// The longest IP packet that sockets take, once traffic is handed over.
@@ -60,16 +53,6 @@ pub(super) struct Programs {
     gone: XdpCounters,
 }
 
-/// Settings for the program of an added port.
-pub(super) struct NewPort<'a> {
-    /// Reasons for forwarding by workers.
-    pub by_workers: &'a [&'a str],
-    /// Guard of its frames.
-    pub guard: &'a Guard,
-    /// Prefixes whose packets are left to the kernel.
-    pub left: &'a BTreeSet<IpNet>,
-}
-
 /// The link that a program is attached to.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
@@ -78,6 +61,10 @@ pub(super) struct Target<'a> {
     pub link: &'a Link,
     /// Prefixes whose packets the program leaves to the kernel.
     pub left: &'a BTreeSet<IpNet>,
+    /// Sections for which workers forward what comes in, if any.
+    pub by_workers: &'a str,
+    /// Whether the kernel may forward no frame that the port receives.
+    pub is_guarded: bool,
 }
 
 /// XDP program of one port, and the contents of its maps.
@@ -93,6 +80,10 @@ pub(super) struct Program {
     routes: BTreeMap<IpNet, Routed>,
     /// Longest IP packet that is taken over.
     longest: u16,
+    /// Reasons why the program does not forward by itself, if any.
+    by_workers: String,
+    /// Whether the kernel may forward no frame that the port receives.
+    is_guarded: bool,
     /// MTU at the last check, so that a change is warned of once.
     warned_of: u32,
     /// Whether packets with unfinished checksums have come in, so that they are left to the kernel.
@@ -110,10 +101,8 @@ impl Programs {
             flows: Flows::new(flows, copies.clone()),
             clamps_mss,
             copying: Copying::new(copies),
-            by_workers: BTreeMap::new(),
             tunnel_ends: HashSet::new(),
             proxied: Vec::new(),
-            guards: BTreeMap::new(),
             inherited: Inherited::default(),
             longest: u16::MAX,
             places: 0,
@@ -123,125 +112,71 @@ impl Programs {
     }
 
     /// Returns the program of a port, attached or not.
-    pub fn of(&self, port: PortId) -> Option<&Program> {
-        self.each.get(&port)
+    pub fn xdp(&self, port: PortId) -> Option<&XdpProgram> {
+        self.each.get(&port).map(|it| &it.program)
     }
 
-    /// Returns the program of a port, for changes to its maps.
-    pub fn program_mut(&mut self, port: PortId) -> Option<&mut Program> {
-        self.each.get_mut(&port)
-    }
-
-    /// Returns their counts.
-    pub fn counts(&self) -> ProgramCounts<'_> {
-        ProgramCounts { of: self }
-    }
-
-    fn keep(&mut self, port: PortId, program: Program) {
-        self.places = self.places.max(port.0 + 1);
-        self.each.insert(port, program);
-    }
-
-    /// Returns why the program of a port does not forward, if programs do so on other ports.
-    fn reason(&self, port: PortId) -> Option<&String> {
-        self.by_workers.get(&port).filter(|_| self.egress.by_programs())
-    }
-
-    /// Attaches the XDP program to the link of a port.
+    /// Attaches the program of a port to a link, and loads it first if the port has none. If
+    /// `blocked`, it leaves the kernel nothing to forward from the first frame on. Without that, all
+    /// frames go to the kernel until sockets are set, except those that the program forwards. Returns
+    /// its mode in words.
     ///
     /// # Errors
-    /// See [`XdpError`]; the port has no program then.
-    pub fn attach(&mut self, port: PortId, name: &str, link: &Link) -> Result<String, XdpError> {
-        let mac = link.mac.unwrap_or_default();
-        self.leave_bond_to_workers(port, link);
-        let by_program = !self.by_workers.contains_key(&port);
-        let forwarding = self.egress.forwarding().filter(|_| by_program);
-        let forward = forwarding.map(Forwarding::forward);
-        let anew = || XdpProgram::load_forwarding(link.index, mac, mode_for(link), forward);
-        let program = match self.inherited.of(link.index) {
-            Some(kept) => XdpProgram::load_in_place_of(kept, mac, forward)
-                .inspect(|_| {
-                    tracing::info!("port {name}: taken over from the last router");
-                })
-                .or_else(|error| {
-                    tracing::warn!(
-                        "port {name}: it cannot be taken over from the last router: {error}"
-                    );
-                    anew()
-                }),
-            None => anew(),
-        };
-        let program = program?;
-        program.set_leaves(Leaves::Unfinished, link.is_virtual)?;
-        program.set_leaves(Leaves::Openings, self.clamps_mss)?;
-        self.egress.add(port, link.index, name)?;
-        let mode = mode_of(&program, self.reason(port));
-        self.keep(port, Program::new(name, mac, program, self.longest));
-        Ok(mode)
-    }
-
-    /// Loads the program of a port that is added while others forward, fills its maps and then
-    /// attaches it. Until sockets are set, all frames go to the kernel except those that the
-    /// program forwards. It forwards none if `new.by_workers` has a reason.
-    ///
-    /// # Errors
-    /// Returns errors of the kernel only; nothing stays attached then.
-    pub fn add_port(
-        &mut self,
-        port: PortId,
-        name: &str,
-        link: &Link,
-        rib: &Rib,
-        new: &NewPort<'_>,
-    ) -> Result<String, RouterError> {
-        if !new.by_workers.is_empty() {
-            self.by_workers.insert(port, new.by_workers.join(", "));
-        }
-        self.guards.insert(port, new.guard.clone());
-        // A guarded program drops packets that need a socket, so the guard begins once there are
-        // sockets. Until then the kernel forwards as before.
-        let added = self.load(port, &Target { name, link, left: new.left }, rib, false);
-        let added = added.and_then(|mode| {
-            self.egress.add(port, link.index, name)?;
-            Ok(mode)
-        });
-        added.map_err(|error| {
-            self.each.remove(&port);
-            self.by_workers.remove(&port);
-            self.guards.remove(&port);
-            RouterError::Xdp { port: name.to_owned(), error }
-        })
-    }
-
-    /// Loads the program of a port that has none, fills its maps and then attaches it. If
-    /// `blocked`, it leaves the kernel nothing to forward from the first frame on.
-    fn load(
+    /// See [`XdpError`]; the program is attached nowhere then.
+    pub fn attach(
         &mut self,
         port: PortId,
         to: &Target<'_>,
         rib: &Rib,
         blocked: bool,
     ) -> Result<String, XdpError> {
-        let Target { name, link, left } = *to;
+        match self.each.get_mut(&port) {
+            Some(it) => {
+                if blocked {
+                    it.program.set_guarded(true)?;
+                }
+                let mac = to.link.mac.unwrap_or_default();
+                it.program.attach_again(to.link.index, mac)?;
+                (it.mac, it.warned_of) = (mac, 0);
+            }
+            None => self.load(port, to, rib, blocked)?,
+        }
+        let program = self.each.get(&port);
+        Ok(program.map_or_else(String::new, |it| mode_of(it, self.egress.by_programs())))
+    }
+
+    /// Loads the program of a port that has none, fills its maps and then attaches it.
+    fn load(
+        &mut self,
+        port: PortId,
+        to: &Target<'_>,
+        rib: &Rib,
+        blocked: bool,
+    ) -> Result<(), XdpError> {
+        let Target { name, link, left, is_guarded, .. } = *to;
+        let kept = self.inherited.of(link.index);
         // Asks first, since loading costs far more and an occupied interface is tried once a
         // second.
-        if let Ok(Some(_)) = attached_program(link.index) {
+        if let (None, Ok(Some(_))) = (&kept, attached_program(link.index)) {
             return Err(XdpError::Occupied { ifindex: link.index });
         }
         let mac = link.mac.unwrap_or_default();
-        self.leave_bond_to_workers(port, link);
-        let by_workers = self.by_workers.contains_key(&port);
-        let forward = self.egress.forwarding().filter(|_| !by_workers).map(Forwarding::forward);
+        let bond = link.is_bond().then_some(BEHIND_BOND);
+        let by_workers: Vec<&str> =
+            [to.by_workers].into_iter().filter(|why| !why.is_empty()).chain(bond).collect();
+        let forward = self.egress.forwarding().filter(|_| by_workers.is_empty());
+        let forward = forward.map(Forwarding::forward);
         let local = self.local_addresses(port, rib);
+        let vlans: HashSet<u16> = rib.vlans_of(link.index).collect();
         let (longest, clamps_mss) = (self.longest, self.clamps_mss);
-        let mut tell = |program: &XdpProgram| {
+        let mut fill = |program: &XdpProgram| {
             program.set_longest(longest)?;
             program.set_guarded(blocked)?;
             for (address, kind) in &local {
                 program.add_local(*address, *kind)?;
             }
-            for vlan in rib.vlans_of(link.index) {
-                program.set_vlan(vlan, true)?;
+            for vlan in &vlans {
+                program.set_vlan(*vlan, true)?;
             }
             for prefix in left {
                 program.add_left(prefix.addr(), prefix.prefix_len())?;
@@ -250,14 +185,42 @@ impl Programs {
             program.set_leaves(Leaves::Openings, clamps_mss)?;
             program.set_leaves(Leaves::Prefixes, !left.is_empty())
         };
-        let program = XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut tell)?;
-        let mode = mode_of(&program, self.reason(port));
-        let mut program = Program::new(name, mac, program, longest);
-        program.local = local;
-        program.vlans = rib.vlans_of(link.index).collect();
-        program.left.clone_from(left);
-        self.keep(port, program);
-        Ok(mode)
+        let taken_over = kept.map(|kept| {
+            let program = XdpProgram::load_in_place_of(kept, mac, forward)?;
+            fill(&program)?;
+            Ok::<_, XdpError>(program)
+        });
+        let program = match taken_over {
+            Some(Ok(program)) => {
+                tracing::info!("port {name}: taken over from the last router");
+                program
+            }
+            other => {
+                if let Some(Err(error)) = other {
+                    tracing::warn!(
+                        "port {name}: it cannot be taken over from the last router: {error}"
+                    );
+                }
+                XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut fill)?
+            }
+        };
+        self.places = self.places.max(port.0 + 1);
+        let program = Program {
+            program,
+            name: name.to_owned(),
+            mac,
+            local,
+            vlans,
+            left: left.clone(),
+            routes: BTreeMap::new(),
+            longest,
+            by_workers: by_workers.join(", "),
+            is_guarded,
+            warned_of: 0,
+            sees_unfinished: false,
+        };
+        self.each.insert(port, program);
+        Ok(())
     }
 
     /// Removes a port: detaches its program and closes the port to the other programs. Afterwards
@@ -266,140 +229,37 @@ impl Programs {
     /// # Errors
     /// Returns errors of the kernel only; the program is gone all the same.
     pub fn remove_port(&mut self, port: PortId) -> Result<(), BpfError> {
-        let closed = self.detach_port(port);
+        self.detach(port);
+        let closed = self.egress.forwarding_mut().map_or(Ok(()), |it| it.remove(port));
         self.flows.detach(port);
         // The counts are final once no program that began before is still running.
         succession::await_programs();
-        let counted = self.counts().counted();
+        let counted = self.counted();
         self.xdp_counts.remove(port, &counted);
         self.gone.merge(&self.flows.remove(port));
         if let Some(program) = self.each.remove(&port) {
             self.gone.merge(&program.program.counters().unwrap_or_default());
         }
-        self.by_workers.remove(&port);
-        self.guards.remove(&port);
         closed
     }
 
-    /// Returns true if the kernel may forward no frame that the port receives.
-    pub fn is_guarded(&self, port: PortId) -> bool {
-        self.guards.get(&port).is_some_and(Guard::is_guarded)
+    /// Detaches the program of a port, if it has one. If the interface was moved to another
+    /// namespace, the program is removed from it.
+    pub fn detach(&mut self, port: PortId) {
+        if let Some(it) = self.each.get_mut(&port) {
+            it.program.detach();
+        }
     }
 
-    /// Detaches a port whose interface is gone. If the interface still exists, for example in
-    /// another namespace, its program is removed from it.
+    /// Leaves IP packets of more than `longest` bytes, which no socket takes, to the kernel.
     ///
     /// # Errors
     /// Returns errors of the kernel only.
-    pub fn detach_port(&mut self, port: PortId) -> Result<(), BpfError> {
-        if let Some(program) = self.each.get_mut(&port) {
-            program.program.detach();
-        }
-        self.egress.remove(port)
-    }
-
-    /// Takes the steps of a change that needs no interface, as the guard of the port orders them.
-    ///
-    /// # Errors
-    /// Returns errors of the kernel only; later steps are not taken then.
-    pub fn change(
-        &mut self,
-        port: PortId,
-        change: Change,
-        sockets: &[(u32, OwnedFd)],
-    ) -> Result<(), XdpError> {
-        self.take(port, change, None, sockets)
-    }
-
-    /// Attaches the program of a port to a link that replaces a lost one, or that was missing at
-    /// the start. A guarded port is blocked until its sockets are set; of others, all frames go to
-    /// the kernel except those that the program forwards. Returns its mode in words.
-    ///
-    /// # Errors
-    /// See [`XdpError`]; later steps are not taken then.
-    pub fn attach_again(
-        &mut self,
-        port: PortId,
-        change: Change,
-        to: &Target<'_>,
-        rib: &Rib,
-    ) -> Result<String, XdpError> {
-        self.take(port, change, Some((to, rib)), &[])?;
-        let program = self.each.get(&port);
-        Ok(program.map_or_else(String::new, |it| mode_of(&it.program, self.reason(port))))
-    }
-
-    fn take(
-        &mut self,
-        port: PortId,
-        change: Change,
-        to: Option<(&Target<'_>, &Rib)>,
-        sockets: &[(u32, OwnedFd)],
-    ) -> Result<(), XdpError> {
-        let guard = self.guards.get(&port).cloned().unwrap_or_default();
-        for step in guard.steps(change) {
-            let program = self.each.get_mut(&port);
-            match (step, program, to) {
-                (Step::Guard, Some(it), _) => it.program.set_guarded(true)?,
-                (Step::ClearSockets, Some(it), _) => it.program.clear_sockets()?,
-                (Step::SetSockets, Some(it), _) => {
-                    for (queue, socket) in sockets {
-                        it.set_socket(*queue, Some(socket.as_fd()))?;
-                    }
-                }
-                (Step::Detach, Some(it), _) => it.program.detach(),
-                (Step::Attach, None, Some((to, rib))) => {
-                    self.load(port, to, rib, guard.is_guarded())?;
-                }
-                (Step::Attach, Some(it), Some((to, _))) => {
-                    let mac = to.link.mac.unwrap_or_default();
-                    it.program.attach_again(to.link.index, mac)?;
-                    (it.mac, it.warned_of) = (mac, 0);
-                }
-                (Step::OpenEgress, _, Some((to, _))) => {
-                    self.egress.add(port, to.link.index, to.name)?;
-                }
-                (Step::CloseEgress, ..) => self.egress.remove(port)?,
-                // Without a program, or an interface to attach it to.
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Leaves forwarding to workers if the link of a port is a bond.
-    fn leave_bond_to_workers(&mut self, port: PortId, link: &Link) {
-        if !link.is_bond() {
-            return;
-        }
-        let reasons = self.by_workers.entry(port).or_default();
-        if reasons.is_empty() {
-            BEHIND_BOND.clone_into(reasons);
-        } else if !reasons.ends_with(BEHIND_BOND) {
-            *reasons += &format!(", {BEHIND_BOND}");
-        }
-    }
-
-    /// Hands the transit traffic of queues over to their sockets, except IP packets of more than
-    /// `longest` bytes, which no socket takes.
-    pub fn hand_over(
-        &mut self,
-        sockets: Vec<(PortId, u32, OwnedFd)>,
-        longest: u16,
-    ) -> Result<(), RouterError> {
+    pub fn set_longest(&mut self, longest: u16) -> Result<(), BpfError> {
         self.longest = longest;
-        for (port, program) in &mut self.each {
-            program.program.set_longest(longest)?;
-            program.longest = longest;
-            // Begins the guard right before the sockets are set: meanwhile, packets that need one
-            // are dropped. Until here the kernel forwards as before the router's start.
-            let guard = self.guards.get(port);
-            program.program.set_guarded(guard.is_some_and(Guard::is_guarded))?;
-        }
-        for (port, queue, socket) in sockets {
-            if let Some(program) = self.each.get_mut(&port) {
-                program.program.set_socket(queue, socket.as_fd())?;
-            }
+        for it in self.each.values_mut() {
+            it.program.set_longest(longest)?;
+            it.longest = longest;
         }
         Ok(())
     }
@@ -421,7 +281,7 @@ impl Programs {
     pub fn closed_egress(&self, port: PortId) -> Option<&str> {
         match &self.egress {
             Egress::ByPrograms(forwarding) => forwarding.closed_because(port),
-            Egress::ByWorkers(why) => self.of(port)?.interface().map(|_| why.because()),
+            Egress::ByWorkers(why) => self.xdp(port)?.interface().map(|_| why.because()),
         }
     }
 
@@ -495,8 +355,7 @@ impl Programs {
     pub fn warn_of_mtus(&mut self, rib: &Rib) {
         for (port, link) in rib.port_links() {
             if let Some(program) = self.each.get_mut(&port) {
-                let is_guarded = self.guards.get(&port).is_some_and(Guard::is_guarded);
-                program.warn_of_mtu(link.mtu, is_guarded);
+                program.warn_of_mtu(link.mtu);
             }
         }
     }
@@ -545,46 +404,38 @@ impl Programs {
             tracing::error!("[[port]] {}: {error}", program.name);
         }
     }
-}
 
-/// Counts of all programs as they are now.
-#[derive(Clone, Copy)]
-pub(super) struct ProgramCounts<'a> {
-    of: &'a Programs,
-}
-
-impl ProgramCounts<'_> {
     /// Returns traffic of the programs, by port.
     pub fn xdp_traffic(&self, ports: usize) -> Vec<XdpTraffic> {
-        self.of.xdp_counts.traffic(&self.counted(), ports)
+        self.xdp_counts.traffic(&self.counted(), ports)
     }
 
     /// Returns the verdicts of all programs, those of removed ports included.
     pub fn all_verdicts(&self) -> XdpCounters {
-        let mut sum = self.of.gone;
-        for program in self.of.each.values() {
+        let mut sum = self.gone;
+        for program in self.each.values() {
             sum.merge(&program.program.counters().unwrap_or_default());
         }
-        for port in self.of.flows.ports() {
-            sum.merge(&self.of.flows.counters(port));
+        for port in self.flows.ports() {
+            sum.merge(&self.flows.counters(port));
         }
         sum
     }
 
     /// Returns the counts of removed ports.
     pub fn departed(&self) -> Departed {
-        self.of.xdp_counts.departed()
+        self.xdp_counts.departed()
     }
 
     fn counted(&self) -> Counted {
         let mut counted = Counted::default();
-        let flows = &self.of.flows;
+        let flows = &self.flows;
         let last = flows.ports().last().map_or(0, |port| port.0 + 1);
-        let ports = || (0..self.of.places.max(last)).map(PortId);
+        let ports = || (0..self.places.max(last)).map(PortId);
         // Read before the sent frames, so that never more frames are refused than sent.
         for out in ports() {
             let refused = |of: &Forwarding| of.forward().refused(Forwarding::slot(out)).ok();
-            let refused = self.of.egress.forwarding().and_then(refused).unwrap_or(0);
+            let refused = self.egress.forwarding().and_then(refused).unwrap_or(0);
             counted.refused.insert(out, refused + flows.refused(out));
         }
         for port in flows.ports() {
@@ -593,7 +444,7 @@ impl ProgramCounts<'_> {
             }
             counted.no_egress_port.insert(port, flows.no_egress_port(port));
         }
-        for (port, program) in &self.of.each {
+        for (port, program) in &self.each {
             for out in ports() {
                 let sent = program.program.sent(Forwarding::slot(out)).unwrap_or_default();
                 let of_both = counted.sent.entry((*port, out)).or_default();
@@ -609,23 +460,23 @@ impl ProgramCounts<'_> {
 
     /// Returns counters of frames that programs forward, by port; empty if they do not forward.
     pub fn forwarded(&self, ports: usize) -> Vec<Option<ForwardedByCpu>> {
-        if !self.of.egress.by_programs() {
+        if !self.egress.by_programs() {
             return Vec::new();
         }
-        let program = |port: u16| self.of.each.get(&PortId(port));
+        let program = |port: u16| self.each.get(&PortId(port));
         (0..ports as u16).map(|port| Some(program(port)?.program.forwarded())).collect()
     }
 
     /// Returns true if programs forward anything by themselves.
     pub fn any_forward(&self) -> bool {
-        self.of.egress.by_programs() || self.of.flows.ports().next().is_some()
+        self.egress.by_programs() || self.flows.ports().next().is_some()
     }
 
     /// Returns a port's verdicts.
     pub fn verdicts(&self, port: PortId) -> BTreeMap<String, u64> {
-        let flows = &self.of.flows;
+        let flows = &self.flows;
         let has_flows = flows.ports().any(|it| it == port);
-        let mut counters = match self.of.each.get(&port).map(|it| it.program.counters()) {
+        let mut counters = match self.each.get(&port).map(|it| it.program.counters()) {
             Some(Ok(counters)) => counters,
             None if has_flows => XdpCounters::default(),
             None | Some(Err(_)) => return BTreeMap::new(),
@@ -636,50 +487,10 @@ impl ProgramCounts<'_> {
 }
 
 impl Program {
-    fn new(name: &str, mac: [u8; 6], program: XdpProgram, longest: u16) -> Self {
-        Self {
-            program,
-            name: name.to_owned(),
-            mac,
-            local: HashMap::new(),
-            vlans: HashSet::new(),
-            left: BTreeSet::new(),
-            routes: BTreeMap::new(),
-            longest,
-            warned_of: 0,
-            sees_unfinished: false,
-        }
-    }
-
-    /// Extends the program of a port to queues that its interface did not have before.
-    ///
-    /// # Errors
-    /// Returns errors of the kernel only.
-    pub fn cover_queues(&self) -> Result<(), BpfError> {
-        self.program.cover_queues()
-    }
-
-    /// Returns the interface that the program is attached to.
-    pub fn interface(&self) -> Option<u32> {
-        self.program.interface()
-    }
-
-    /// Hands the transit traffic of a queue over to its socket, or leaves it to the kernel if there
-    /// is none.
-    ///
-    /// # Errors
-    /// Returns errors of the kernel only.
-    pub fn set_socket(&mut self, queue: u32, to: Option<BorrowedFd<'_>>) -> Result<(), BpfError> {
-        match to {
-            Some(socket) => self.program.set_socket(queue, socket),
-            None => self.program.clear_socket(queue),
-        }
-    }
-
     /// Warns once of each change to an MTU beyond the size that the sockets were made for.
-    fn warn_of_mtu(&mut self, mtu: u32, guarded: bool) {
-        let Self { name, longest, .. } = &*self;
-        let fate = if guarded { "dropped" } else { "forwarded by XDP programs or the kernel" };
+    fn warn_of_mtu(&mut self, mtu: u32) {
+        let Self { name, longest, is_guarded, .. } = &*self;
+        let fate = if *is_guarded { "dropped" } else { "forwarded by XDP programs or the kernel" };
         if mtu > u32::from(*longest) && mtu != self.warned_of {
             let how_long = if mtu <= largest_mtu(0) { " until a restart" } else { "" };
             tracing::warn!(
@@ -754,16 +565,16 @@ impl Program {
     }
 }
 
-/// Describes where a program runs, and why it does not forward.
-fn mode_of(program: &XdpProgram, by_workers: Option<&String>) -> String {
+/// Describes where a program runs, and why it does not forward if programs do so on other ports.
+fn mode_of(Program { program, by_workers, .. }: &Program, others_forward: bool) -> String {
     let mut mode = format!("{:?} XDP", program.mode()).to_lowercase();
     if let Some(why) = program.generic_reason() {
         mode += &format!(", as its driver refused native xdp: {why}");
     }
-    match by_workers {
-        Some(why) => format!("{mode}; workers forward what comes in here: {why}"),
-        None => mode,
+    if others_forward && !by_workers.is_empty() {
+        mode += &format!("; workers forward what comes in here: {by_workers}");
     }
+    mode
 }
 
 /// Chooses the mode of a program: generic on a bond, where it runs at the bond itself. In native

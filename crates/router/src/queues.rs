@@ -63,22 +63,41 @@ pub(super) struct WorkerInterfaces {
     pub sockets: Vec<(PortId, u32, OwnedFd)>,
 }
 
+/// Open sockets of a port.
+#[derive(Default)]
+pub(super) struct Sockets {
+    /// The queues by worker, until they are with the workers.
+    pub queues: Vec<Vec<AfXdpQueue>>,
+    /// Receive queues with their sockets, for the program.
+    pub sockets: Vec<(u32, OwnedFd)>,
+    /// States of the queues, which the workers write.
+    pub statuses: Vec<QueueStatus>,
+    pub mode: Option<QueueMode>,
+}
+
+impl Sockets {
+    /// Adds the socket of a receive queue.
+    ///
+    /// # Errors
+    /// When the process has no more descriptors.
+    pub fn add(&mut self, number: u32, queue: &AfXdpQueue) -> Result<(), RouterError> {
+        self.sockets.push((number, duplicate(queue.socket())?));
+        self.statuses.push(queue.status());
+        self.mode = Some(queue.mode());
+        Ok(())
+    }
+}
+
 /// All queues of all ports, opened.
 pub(super) struct Opened {
     pub workers: Vec<WorkerQueues>,
     /// One for each worker, where there are interfaces.
     pub interfaces: Vec<WorkerInterfaces>,
-    /// The sockets of interfaces: port, queue, socket.
-    pub sockets: Vec<(PortId, u32, OwnedFd)>,
+    /// The sockets of interfaces. Their queues are with the workers.
+    pub sockets: BTreeMap<PortId, Sockets>,
     /// The length in bytes of the longest IP packet that they take.
     pub longest_packet: u16,
     pub captures: Vec<CaptureStatus>,
-    /// Whether the interfaces of queues are still there.
-    pub states: Vec<(PortId, QueueStatus)>,
-    /// Whether frames of some interface reach workers without a copy.
-    pub zero_copy: bool,
-    /// Mode of each port, for the status.
-    pub modes: Vec<String>,
     /// Ports whose queues could not be opened, and why.
     pub failed: BTreeMap<PortId, String>,
 }
@@ -96,7 +115,7 @@ pub(super) struct Unopened {
 }
 
 /// Reason for which a port has no interface.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Why {
     /// The interface does not exist, or cannot be used yet: there is nothing to try.
     Absent(String),
@@ -278,12 +297,9 @@ fn open_all(
     let mut opened = Opened {
         workers: Vec::with_capacity(workers),
         interfaces: Vec::new(),
-        sockets: Vec::new(),
+        sockets: BTreeMap::new(),
         longest_packet: u16::MAX,
         captures: Vec::new(),
-        states: Vec::new(),
-        zero_copy: false,
-        modes: vec!["capture".to_owned(); config.ports.len()],
         failed: BTreeMap::new(),
     };
     let mut bad_captures = Vec::new();
@@ -352,11 +368,7 @@ fn open_sockets(
     let mut sockets = Vec::new();
     for (queue, address) in worker.queues.into_iter().zip(&addresses) {
         let port = address.port;
-        let copy = queue.mode();
-        opened.modes[usize::from(port.0)] = describe(copy);
-        opened.zero_copy |= copy.zero_copy;
-        opened.sockets.push((port, address.queue, duplicate(queue.socket())?));
-        opened.states.push((port, queue.status()));
+        opened.sockets.entry(port).or_default().add(address.queue, &queue)?;
         places.descriptors.push((port, duplicate(queue.socket())?));
         sockets.push((port, address.queue, duplicate(queue.socket())?));
         queues.entry(port).or_default().push(queue);
@@ -560,7 +572,7 @@ mod tests {
                 (&[], std::slice::from_ref(&absent), &[], false),
             ] {
                 let opened = open(fit, unopened).unwrap();
-                let ports: Vec<PortId> = opened.sockets.iter().map(|(port, ..)| *port).collect();
+                let ports: Vec<PortId> = opened.sockets.keys().copied().collect();
                 assert_eq!(ports, served);
                 let why = opened.failed.get(&PortId(1));
                 assert_eq!(why.is_some_and(|why| why.contains("x0")), failed, "{why:?}");

@@ -1,13 +1,13 @@
 //! Reading the configuration again while traffic flows.
 
 use super::Router;
+use super::port::Port;
 use super::port_changes::PortChanges;
 use super::takeover::Lookout;
 use crate::application::Application;
 use crate::config::{Config, RouterSettings, routes_file};
 use crate::error::RouterError;
 use wattline_daemon::reload::Report;
-use wattline_dataplane::port::PortId;
 
 impl Router {
     /// Reads the file again and applies what can be.
@@ -27,27 +27,23 @@ impl Router {
             Some(path) => routes_file::load(path, &new)?,
             None => Vec::new(),
         };
-        let ports = PortChanges::between(
-            &self.configured.config,
-            &new,
-            self.view().keeps_ports(&new).as_deref(),
-        );
+        let ports =
+            PortChanges::between(&self.configured.config, &new, self.keeps_ports(&new).as_deref());
         let mut report =
             compare(&self.configured.config, &new, &ports, self.configured.extra_routes != extra);
         let ports_apply = ports.fixed.is_empty();
         // All that can fail comes first.
-        let opened = match ports_apply {
-            true => self.open_ports(&new, &ports.added),
-            false => Ok(Vec::new()),
-        };
-        let opened = opened.map_err(|wrong| RouterError::Unfit(wrong.join("\n")))?;
+        if ports_apply {
+            self.open_ports(&new, &ports.added)
+                .map_err(|wrong| RouterError::Unfit(wrong.join("\n")))?;
+        }
         self.configured.config.log_level = new.log_level;
         (self.configured.set_log_level)(new.log_level);
         let other_takeover = follow(&mut self.configured.config.router, &new.router);
         if other_takeover {
             self.lookout.iter_mut().for_each(Lookout::tell_again);
         }
-        self.governing().leave_workers();
+        self.leave_workers();
         // Routes name ports by their place: with other ports they would lead astray.
         if ports_apply {
             if ports.any() {
@@ -64,25 +60,18 @@ impl Router {
             self.configured.config.routes_file = new.routes_file;
             self.configured.extra_routes = extra;
             if ports.any() {
-                self.governing().pause();
+                self.pause_governor();
             }
-            let name =
-                |port: &PortId| self.configured.config.ports[usize::from(port.0)].name.clone();
-            let removed: Vec<_> = ports.removed.iter().map(|port| (*port, name(port))).collect();
             self.configured.config.ports = new.ports;
-            self.begin_ports(opened, &ports.added);
-            for port in &ports.removed {
-                self.rib.retire(*port);
-                self.ports.links[usize::from(port.0)] = 0;
-            }
+            self.begin_ports(&ports.added);
+            self.retire_ports(&ports.removed);
             self.configured.apply_statics(&mut self.rib, &self.ports.links);
             if ports.any() {
                 self.commit();
-                self.close_ports(&removed);
-                ports.removed.iter().for_each(|port| self.rib.set_port(*port, None));
+                self.close_ports(&ports.removed);
                 self.await_ports();
                 self.commit();
-                self.governing().resume();
+                self.resume_governor();
             }
         }
         if other_takeover {
@@ -93,8 +82,8 @@ impl Router {
         self.update_egress_ports();
         let of_applications = self.applications.iter().flat_map(|it| it.complaints());
         report.not_as_configured =
-            self.ports.attachments.complaints().chain(of_applications).collect();
-        self.governing().tell(&mut report);
+            self.ports.list.iter().filter_map(Port::complaint).chain(of_applications).collect();
+        self.report_governor(&mut report);
         self.configured.identity.running.reload(&new.text, &report.needs_restart);
         Ok(report)
     }

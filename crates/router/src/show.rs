@@ -1,7 +1,8 @@
 //! State of a running router, for people to look at.
 
-use super::kernel::KernelSide;
-use super::view::{View, owned};
+use super::Router;
+use super::port::Shown;
+use super::view::owned;
 use crate::application::Application;
 use crate::config::{PortSettings, format_mac, keys};
 use ipnet::IpNet;
@@ -24,9 +25,9 @@ const DISCARD: &str = "discard";
 /// Entries that one answer has at most.
 const MOST: usize = 100_000;
 
-impl View<'_> {
+impl Router {
     /// Answers on a topic.
-    pub fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Answer {
+    pub(crate) fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Answer {
         let most = most.min(MOST);
         match topic {
             Topic::Ports => Answer::document(&self.ports()),
@@ -74,7 +75,7 @@ impl View<'_> {
     fn ports(&self) -> PortTable {
         let stats = self.stats();
         let configs = self.rib.port_configs();
-        let ports = stats.ports.into_iter().zip(self.config().present_ports()).map(
+        let ports = stats.ports.into_iter().zip(self.configured.config.present_ports()).map(
             |(port, (number, _))| {
                 let link = self.rib.link_of(number);
                 let config = &configs[usize::from(number.0)];
@@ -170,13 +171,11 @@ impl View<'_> {
         };
         if let Some((kind, by_workers)) = special(addr) {
             // Programs leave such packets to the kernel, unless they are guarded.
-            let judged = |port: PortId| match self.kernel {
-                Some(KernelSide { programs, .. }) => {
-                    programs.of(port).is_none() || programs.is_guarded(port)
-                }
-                None => true,
+            let judged = |port: PortId| {
+                let port = self.ports.get(port);
+                port.is_none_or(|it| it.life.guard.is_guarded() || it.is_bond.is_none())
             };
-            let ports = || self.config().present_ports();
+            let ports = || self.configured.config.present_ports();
             let only_workers = ports().all(|(port, _)| judged(port));
             let because = Some(format!("{kind} address"));
             match by_workers {
@@ -193,8 +192,7 @@ impl View<'_> {
                     };
                     let mut exceptions = entry.exceptions;
                     for (number, port) in ports().filter(|(port, _)| judged(*port)) {
-                        if self.ports.attachments.state(number).is_none_or(|state| state.0 == "up")
-                        {
+                        if self.ports.state(number).is_none_or(|state| state.0 == Shown::Up) {
                             let (port, why) = (port.name.clone(), why.to_owned());
                             exceptions.push(Exception { port, why });
                         }
@@ -216,16 +214,16 @@ impl View<'_> {
     /// The ports by which packets with this address come in without a look at these tables, and why.
     fn exceptions(&self, address: IpAddr) -> Vec<Exception> {
         let why = |port: PortId| {
-            if let Some((state @ ("left" | "blocked"), reason)) = self.ports.attachments.state(port)
-            {
-                return Some(format!("the port is {state}: {}", reason.unwrap_or_default()));
+            if let Some((state @ (Shown::Left | Shown::Blocked), reason)) = self.ports.state(port) {
+                let reason = reason.unwrap_or_default();
+                return Some(format!("the port is {}: {reason}", state.name()));
             }
             let left = self.lookout.as_ref().and_then(|it| it.left_prefixes(port));
             let mut prefixes = left.into_iter().flatten();
             let prefix = prefixes.find(|prefix| prefix.contains(&address))?;
             Some(format!("the kernel forwards packets from and to {prefix}"))
         };
-        let ports = self.config().present_ports();
+        let ports = self.configured.config.present_ports();
         let told = |(number, port): (PortId, &PortSettings)| {
             Some(Exception { port: port.name.clone(), why: why(number)? })
         };
@@ -270,7 +268,7 @@ impl View<'_> {
     }
 
     fn port_name(&self, port: PortId) -> Option<&str> {
-        self.config().ports.get(usize::from(port.0)).map(|port| port.name.as_str())
+        self.configured.config.ports.get(usize::from(port.0)).map(|port| port.name.as_str())
     }
 }
 

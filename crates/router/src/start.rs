@@ -15,7 +15,6 @@ use super::configured::Configured;
 use super::error::RouterError;
 use super::inbox::InboxSender;
 use super::platform::Platforms;
-use super::port_states::Ports;
 use super::power::{self, Power, check_steered};
 use super::rates::RecentRates;
 use super::takeover::Lookout;
@@ -103,15 +102,15 @@ impl Router {
         let kernel_routes =
             running::take_over(&settled, &mut known, &judged, &mut opened, &workers)?;
         let Settled { config, sections, extra_routes, socket, surplus, .. } = settled;
-        let Known { rib, routes, kernel, port_links, .. } = known;
+        let Known { rib, routes, kernel, .. } = known;
         let control = inlets.serve(socket)?;
         if let Some(address) = config.metrics {
             serve_metrics(address, &control.inbox_sender)?;
         }
-        for ((number, port), mode) in (0..).map(PortId).zip(&config.ports).zip(&opened.modes) {
+        for (number, port) in (0..).map(PortId).zip(&config.ports) {
             let is_left = |lookout: &Lookout| lookout.left(number).is_some();
             if !judged.lookout.as_ref().is_some_and(is_left) {
-                tracing::info!("port {}: {mode}", port.name);
+                tracing::info!("port {}: {}", port.name, opened.ports.mode(number));
             }
         }
         let identity = Identity {
@@ -133,13 +132,7 @@ impl Router {
             rib,
             routes,
             refused: 0,
-            ports: Ports {
-                attachments: opened.attachments,
-                captures: opened.captures,
-                modes: opened.modes,
-                links: port_links,
-                zero_copy: opened.zero_copy,
-            },
+            ports: opened.ports,
             kernel,
             lookout: judged.lookout,
             audit,

@@ -1,56 +1,21 @@
 //! Counters and states of a running router, read only.
 
-use super::audit::Audit;
-use super::cleared::Cleared;
-use super::configured::Configured;
-use super::kernel::KernelSide;
-use super::port_states::Ports;
-use super::power::Power;
+use super::Router;
+use super::port::Shown;
 use super::programs::UNFINISHED;
-use super::rates::RecentRates;
-use super::surplus::Surplus;
-use super::takeover::{self, Lookout};
-use super::workers::Workers;
-use crate::application::Application;
-use crate::config::{Config, PortSettings};
+use super::takeover;
+use crate::config::PortSettings;
 use crate::stats::{self, NotStarted, Prefixes, Stats, TakeoverStats, WorkerStats};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::time::Instant;
 use wattline_dataplane::counters::Snapshot;
 use wattline_dataplane::port::PortId;
-use wattline_dataplane::routes::Routes;
-use wattline_rib::Rib;
 use wattline_status::Graph;
 
-/// A router for those who only look.
-#[derive(Clone, Copy)]
-pub(super) struct View<'a> {
-    pub configured: &'a Configured,
-    pub rib: &'a Rib,
-    pub routes: &'a Routes,
-    /// Updates that the tables refused.
-    pub refused: u64,
-    pub ports: &'a Ports,
-    pub kernel: Option<&'a KernelSide>,
-    pub lookout: Option<&'a Lookout>,
-    pub audit: Option<&'a Audit>,
-    pub workers: &'a Workers,
-    pub surplus: Option<&'a Surplus>,
-    pub applications: &'a [Box<dyn Application>],
-    pub power: Option<&'a Power>,
-    pub started: Instant,
-    pub rates: &'a RecentRates,
-    pub cleared: Option<&'a Cleared>,
-}
-
-impl View<'_> {
-    pub fn config(&self) -> &Config {
-        &self.configured.config
-    }
-
+impl Router {
     /// Everything that is counted, now.
-    pub fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         let snapshots = self.snapshots();
         let mut sum = Snapshot::default();
         snapshots.iter().for_each(|(snapshot, _)| sum.merge(snapshot));
@@ -74,20 +39,20 @@ impl View<'_> {
             .as_ref()
             .map(|surplus| NotStarted { count: surplus.count(), because: surplus.because.clone() });
         self.tell_ports(&mut stats);
-        if let Some(kernel) = self.kernel
-            && kernel.programs.counts().any_forward()
+        if let Some(kernel) = &self.kernel
+            && kernel.programs.any_forward()
         {
-            let counts = kernel.programs.counts();
-            let traffic = counts.xdp_traffic(self.config().ports.len());
+            let counts = &kernel.programs;
+            let traffic = counts.xdp_traffic(self.configured.config.ports.len());
             let traffic = self.of_ports(|number, _| traffic[usize::from(number.0)]);
             stats::add_xdp(&mut stats, traffic, counts.departed());
         }
         stats.takeover = self.lookout.as_ref().map(|lookout| TakeoverStats {
-            choice: self.config().router.takeover,
-            passed_by: lookout.passed_by(self.config()),
+            choice: self.configured.config.router.takeover,
+            passed_by: lookout.passed_by(&self.configured.config),
         });
-        if let Some(kernel) = self.kernel {
-            let verdicts = kernel.programs.counts().all_verdicts();
+        if let Some(kernel) = &self.kernel {
+            let verdicts = kernel.programs.all_verdicts();
             stats.xdp_passed = verdicts.passed();
             stats.xdp_dropped = verdicts.dropped();
         }
@@ -101,7 +66,7 @@ impl View<'_> {
         stats.kernel = self.kernel.as_ref().map(|kernel| {
             let mut stats = kernel.stats();
             stats.refused_updates = self.refused;
-            if let Some(audit) = self.audit {
+            if let Some(audit) = &self.audit {
                 stats.audited_addresses = audit.checked;
                 stats.audit_mismatches = audit.mismatches;
                 stats.audit_left_prefixes = audit.left().count() as u64;
@@ -114,38 +79,33 @@ impl View<'_> {
 
     /// Adds state and mode of each port.
     fn tell_ports(&self, stats: &mut Stats) {
-        for ((number, _), port) in self.config().present_ports().zip(&mut stats.ports) {
-            port.mode.clone_from(&self.ports.modes[usize::from(number.0)]);
-            if let Some((state, reason)) = self.ports.attachments.state(number) {
+        for ((number, _), port) in self.configured.config.present_ports().zip(&mut stats.ports) {
+            self.ports.mode(number).clone_into(&mut port.mode);
+            let state = self.ports.state(number);
+            let shown = state.as_ref().map(|(shown, _)| *shown);
+            if let Some((state, reason)) = state {
                 let of_packets = self.left_alone(usize::from(number.0));
                 let reason = match (state, reason, of_packets) {
-                    ("up", Some(of_port), Some(of_packets)) => {
+                    (Shown::Up, Some(of_port), Some(of_packets)) => {
                         Some(format!("{of_port}; {of_packets}"))
                     }
                     (_, of_port, of_packets) => of_port.or(of_packets),
                 };
-                (port.state, port.reason) = (Some(state.to_owned()), reason);
-                if let ("left", Some(reason), Some(flows)) =
+                (port.state, port.reason) = (Some(state.name().to_owned()), reason);
+                if let (Shown::Left, Some(reason), Some(flows)) =
                     (state, &mut port.reason, self.flows_of(number))
                 {
                     *reason += &format!("; {flows}");
                 }
-                match state {
-                    "left" => port.mode = "kernel".to_owned(),
-                    "blocked" => port.mode = "blocked".to_owned(),
-                    "absent" | "failed" => port.mode = "not attached".to_owned(),
-                    _ => {}
-                }
             }
-            if let Some(kernel) = self.kernel {
+            if let Some(kernel) = &self.kernel {
                 let programs = &kernel.programs;
-                port.verdicts = programs.counts().verdicts(number);
+                port.verdicts = programs.verdicts(number);
                 if programs.egress.forwards_to(number) {
                     port.mode += ", xdp forward";
                 }
                 // The kernel forwards what comes in at others, if anybody does.
-                let state = port.state.as_deref();
-                let is_served = !matches!(state, Some("left" | "blocked" | "absent" | "failed"));
+                let is_served = !shown.is_some_and(Shown::is_without);
                 let why = programs.closed_egress(number).filter(|_| is_served);
                 port.xdp_closed_because = why.map(str::to_owned);
             }
@@ -154,8 +114,8 @@ impl View<'_> {
 
     /// Describes the flowtable of a port that is left to the kernel, or how there could be one.
     fn flows_of(&self, port: PortId) -> Option<String> {
-        Some(match self.lookout?.flows(port)? {
-            Ok(flowtable) => match self.kernel?.programs.flows.state(port) {
+        Some(match self.lookout.as_ref()?.flows(port)? {
+            Ok(flowtable) => match self.kernel.as_ref()?.programs.flows.state(port) {
                 Some(Ok(())) => {
                     format!("XDP programs forward the established flows of {flowtable}")
                 }
@@ -173,11 +133,11 @@ impl View<'_> {
 
     /// Something of each port that there is.
     fn of_ports<T>(&self, each: impl Fn(PortId, &PortSettings) -> T) -> Vec<T> {
-        self.config().present_ports().map(|(number, port)| each(number, port)).collect()
+        self.configured.config.present_ports().map(|(number, port)| each(number, port)).collect()
     }
 
     /// Returns each worker's counts for present ports, and whether it is active.
-    pub fn snapshots(&self) -> Vec<(Snapshot, bool)> {
+    pub(crate) fn snapshots(&self) -> Vec<(Snapshot, bool)> {
         let mut snapshots = self.workers.snapshots();
         for (snapshot, _) in &mut snapshots {
             let counted = |number: PortId| snapshot.ports.get(usize::from(number.0)).copied();
@@ -187,7 +147,7 @@ impl View<'_> {
     }
 
     /// Describes the packets of a port that are left to the kernel, if any.
-    pub fn left_alone(&self, port: usize) -> Option<String> {
+    pub(crate) fn left_alone(&self, port: usize) -> Option<String> {
         let port = PortId(port as u16);
         let left = self.lookout.as_ref().and_then(|lookout| lookout.left_prefixes(port));
         let prefixes: BTreeSet<_> = left.into_iter().flatten().collect();
@@ -235,20 +195,15 @@ impl View<'_> {
     }
 
     /// Returns counts since they were cleared.
-    fn shown_stats(&self) -> Stats {
+    pub(crate) fn shown_stats(&self) -> Stats {
         let stats = self.stats();
-        match self.cleared {
+        match &self.cleared {
             Some(cleared) => cleared.since(stats),
             None => stats,
         }
     }
 
-    /// The same as a document.
-    pub fn told_stats(&self) -> wattline_status::Stats {
-        wattline_status::Stats::Router(Box::new(self.shown_stats()))
-    }
-
-    pub fn graph(&self) -> Graph {
+    pub(crate) fn graph(&self) -> Graph {
         let stats = self.shown_stats();
         let edges = self.workers.edges().iter();
         Graph {

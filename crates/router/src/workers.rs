@@ -64,6 +64,7 @@ impl Thread {
 }
 
 /// All workers; they end with the value.
+#[derive(Default)]
 pub(super) struct Workers {
     threads: Vec<Thread>,
     /// The nodes' edges, the same in every worker.
@@ -101,10 +102,6 @@ pub(super) fn waiter_of(queues: &WorkerQueues) -> Result<PollWaiter, RouterError
 }
 
 impl Workers {
-    pub fn new() -> Self {
-        Self { threads: Vec::new(), edges: Vec::new(), nodes: Vec::new() }
-    }
-
     /// Starts one more.
     pub fn start(
         &mut self,
@@ -454,7 +451,7 @@ mod tests {
         let text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n";
         let config = Config::parse(text, "test").unwrap();
         let (inbox_sender, inbox) = InboxSender::new(PollWaiter::new([]).unwrap().waker());
-        let mut workers = Workers::new();
+        let mut workers = Workers::default();
         workers.start(queues, equipment, &config.router, inbox_sender).unwrap();
         (workers, inbox)
     }

@@ -110,25 +110,11 @@ impl Egress {
         }
     }
 
-    /// Lets programs forward to a port, once its interface takes frames.
-    ///
-    /// # Errors
-    /// Only from the kernel.
-    pub fn add(&mut self, port: PortId, ifindex: u32, name: &str) -> Result<(), BpfError> {
+    /// Returns the forwarding by programs, for changes to its egress ports.
+    pub fn forwarding_mut(&mut self) -> Option<&mut Forwarding> {
         match self {
-            Self::ByPrograms(forwarding) => forwarding.add(port, ifindex, name),
-            Self::ByWorkers(_) => Ok(()),
-        }
-    }
-
-    /// Lets programs forward no more to a port.
-    ///
-    /// # Errors
-    /// Only from the kernel.
-    pub fn remove(&mut self, port: PortId) -> Result<(), BpfError> {
-        match self {
-            Self::ByPrograms(forwarding) => forwarding.remove(port),
-            Self::ByWorkers(_) => Ok(()),
+            Self::ByPrograms(forwarding) => Some(forwarding),
+            Self::ByWorkers(_) => None,
         }
     }
 }

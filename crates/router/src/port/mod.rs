@@ -1,3 +1,335 @@
-//! State of one port.
+//! One port that an interface serves: its settings, its state, its guard and what it holds open.
+//!
+//! [`machine`] decides which actions an event takes, [`guard`] whether a frame may pass, and the
+//! [`actuator`] alone touches programs, sockets, workers and tables for a port.
 
+pub(crate) mod action;
+pub(crate) mod actuator;
 pub(crate) mod guard;
+pub(crate) mod machine;
+#[cfg(test)]
+mod tests;
+
+use super::queues::{Sockets, Unopened, Why};
+use crate::config::{Config, PortSettings};
+use guard::Guard;
+use machine::{Life, State};
+use std::time::{Duration, Instant};
+use wattline_dataplane::port::PortId;
+use wattline_linux::netlink::Link;
+use wattline_ports::afxdp::{QueueState, QueueStatus};
+use wattline_rib::Rib;
+
+/// Time between two tries to take over an interface: an obstacle, such as another program, goes
+/// without an event.
+pub(crate) const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// State of a port as `show ports`, statistics and the log report it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Up,
+    /// Set down by an administrator.
+    Down,
+    /// Set up, and not running: `ip link` says NO-CARRIER.
+    NoCarrier,
+    /// Its sockets are cut off.
+    Gone,
+    Attaching,
+    Absent,
+    Failed,
+    Left,
+    Blocked,
+}
+
+impl Shown {
+    /// Returns the state of a served port by its link.
+    pub fn from_link(link: &Link) -> Self {
+        match (link.enabled, link.running) {
+            (false, _) => Self::Down,
+            (true, false) => Self::NoCarrier,
+            (true, true) => Self::Up,
+        }
+    }
+
+    /// Returns the cause, and the way to remove it, if packets cannot pass the link.
+    fn reason(self, interface: &str) -> Option<String> {
+        match self {
+            Self::Down => Some(format!("it was set down: `ip link set dev {interface} up`")),
+            Self::NoCarrier => Some(format!(
+                "{interface} has no carrier: its cable, its transceiver or the far end is missing \
+                 or down; no route leads out of it until that is back"
+            )),
+            _ => None,
+        }
+    }
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::NoCarrier => "no-carrier",
+            Self::Gone => "gone",
+            Self::Attaching => "attaching",
+            Self::Absent => "absent",
+            Self::Failed => "failed",
+            Self::Left => "left",
+            Self::Blocked => "blocked",
+        }
+    }
+
+    /// Returns true if no worker serves the port.
+    pub fn is_without(self) -> bool {
+        matches!(self, Self::Absent | Self::Failed | Self::Left | Self::Blocked)
+    }
+
+    /// Returns the mode of a port that no worker serves.
+    pub fn mode(self) -> Option<&'static str> {
+        match self {
+            Self::Left => Some("kernel"),
+            Self::Blocked => Some("blocked"),
+            Self::Absent | Self::Failed => Some("not attached"),
+            Self::Attaching => Some("attaching"),
+            Self::Up | Self::Down | Self::NoCarrier | Self::Gone => None,
+        }
+    }
+}
+
+/// A port that an interface serves, or is to serve.
+pub(crate) struct Port {
+    pub id: PortId,
+    /// Name of the port.
+    pub name: String,
+    /// Configured name of its interface.
+    pub interface: String,
+    /// Sections for which workers forward what comes in, if any.
+    pub by_workers: String,
+    /// Its state and its guard.
+    pub life: Life,
+    /// Reason why it could not be blocked, and the time of the next try.
+    pub unblocked: Option<(String, Instant)>,
+    /// Its sockets, while it has an interface.
+    pub sockets: Sockets,
+    /// Whether its frames reach workers without a copy, or did.
+    pub zero_copy: bool,
+    /// Its program in words, and how its queues are read.
+    pub mode: String,
+    /// Index of its interface, while it has one.
+    pub ifindex: u32,
+    /// The queues for which there is memory.
+    pub queues: u32,
+    /// Queues that are served, or were last; 0 before the first time.
+    pub queues_served: u32,
+    /// Whether its XDP program is the one for bonds, once it has a program.
+    pub is_bond: Option<bool>,
+    /// The log's words for the next time that it is attached; none at the start.
+    pub attached_words: Option<&'static str>,
+    /// Time of the next count of its queues.
+    pub next_count: Instant,
+    /// Time until which workers may empty its queues.
+    pub emptied_by: Instant,
+    /// Until when its queues may be in use: by its own former sockets, or by another program.
+    pub released_by: Instant,
+    /// The link at the last try to serve the port, and the time of the next try.
+    pub seen: Option<Link>,
+    pub next_try: Instant,
+    /// Present name of its interface, if it is not the configured one.
+    pub renamed: Option<String>,
+    /// Whether packets can go through its interface, while it is served and the kernel knows it.
+    pub link: Option<Shown>,
+}
+
+impl Port {
+    /// Creates a port without an interface.
+    pub fn new(id: PortId, config: &Config, guard: Guard) -> Self {
+        let place = usize::from(id.0);
+        let settings: &PortSettings = &config.ports[place];
+        let now = Instant::now();
+        Self {
+            id,
+            name: settings.name.clone(),
+            interface: settings.kind.taken_over().unwrap_or_default().to_owned(),
+            by_workers: config.why_by_workers(place).join(", "),
+            life: Life::new(guard),
+            unblocked: None,
+            sockets: Sockets::default(),
+            zero_copy: false,
+            mode: String::new(),
+            ifindex: 0,
+            queues: 0,
+            queues_served: 0,
+            is_bond: None,
+            attached_words: Some("attached to"),
+            next_count: now,
+            emptied_by: now,
+            released_by: now,
+            seen: None,
+            next_try: now,
+            renamed: None,
+            link: None,
+        }
+    }
+
+    /// Notes why the port cannot be opened at the start.
+    pub fn note_unopened(&mut self, unopened: &Unopened) {
+        self.queues = unopened.queues;
+        self.seen.clone_from(&unopened.link);
+        self.next_try = Instant::now();
+        if matches!(unopened.why, Why::Failed(_)) {
+            self.next_try += TRY_AGAIN;
+        }
+    }
+
+    /// Returns the index of its interface, if it has one.
+    pub fn ifindex(&self) -> Option<u32> {
+        self.life.state.has_interface().then_some(self.ifindex)
+    }
+
+    /// Returns how its frames are taken, in words.
+    pub fn mode(&self) -> &str {
+        let (shown, _) = self.describe();
+        shown.mode().unwrap_or(&self.mode)
+    }
+
+    /// Returns a remark if the interface has another name now.
+    pub fn renamed(&self) -> Option<String> {
+        let now = self.renamed.as_ref()?;
+        let before = &self.interface;
+        Some(format!(
+            "its interface is called {now} now, and is still served; after a restart it would be the \
+             one that is called {before} then"
+        ))
+    }
+
+    /// Describes the state, and gives the reason for it.
+    pub fn describe(&self) -> (Shown, Option<String>) {
+        match &self.life.state {
+            State::Up(_) => self.describe_up(),
+            State::Open | State::Offered | State::Listed | State::Removed => {
+                (Shown::Attaching, Some("workers take its queues".to_owned()))
+            }
+            State::Without(why) | State::Emptying { why, .. } => self.describe_without(why),
+        }
+    }
+
+    fn describe_up(&self) -> (Shown, Option<String>) {
+        let now = self.renamed.as_ref().unwrap_or(&self.interface);
+        let reason = self.link.and_then(|link| link.reason(now));
+        let reasons: Vec<String> = reason.into_iter().chain(self.renamed()).collect();
+        // The worst of its queues; they see that an interface is up again when they use it.
+        let worst = self.sockets.statuses.iter().map(QueueStatus::state).max_by_key(|it| *it as u8);
+        let shown = match (self.link, worst) {
+            (_, Some(QueueState::Gone)) => Shown::Gone,
+            (Some(link), _) => link,
+            (None, Some(QueueState::Down)) => Shown::Down,
+            (None, _) => Shown::Up,
+        };
+        (shown, (!reasons.is_empty()).then(|| reasons.join("; ")))
+    }
+
+    fn describe_without(&self, why: &Why) -> (Shown, Option<String>) {
+        let (shown, reason) = match (why, self.life.guard.judges()) {
+            (Why::Absent(why), _) => (Shown::Absent, why.clone()),
+            (Why::Failed(why), None) => (Shown::Failed, why.clone()),
+            (Why::Failed(why), Some(what)) => {
+                let fate = match &self.unblocked {
+                    None => {
+                        format!("what comes in for others is dropped, as {what} would not hold")
+                    }
+                    Some((error, _)) => format!(
+                        "the kernel forwards what comes in without {what}, as the port cannot be \
+                         blocked: {error}"
+                    ),
+                };
+                (Shown::Failed, format!("{why}; {fate}"))
+            }
+            (Why::Left(why), None) => (Shown::Left, why.clone()),
+            (Why::Left(why), Some(what)) => (
+                Shown::Blocked,
+                format!(
+                    "what comes in for others is dropped, as {what} would not hold if the kernel \
+                     forwarded it: {why}"
+                ),
+            ),
+        };
+        (shown, Some(reason))
+    }
+
+    /// Returns a sentence if the port differs from the configuration. A missing cable is not a
+    /// configuration error.
+    pub fn complaint(&self) -> Option<String> {
+        let (shown, reason) = match self.life.state {
+            State::Removed => return None,
+            State::Up(_) => (Shown::Up, self.renamed()),
+            _ => self.describe(),
+        };
+        Some(format!("{}: {}: {}", self.name, shown.name(), reason?))
+    }
+
+    /// Notes the present name of the served interface, and whether packets can go through it.
+    pub fn note_link(&mut self, rib: &Rib) {
+        let link = match self.life.state {
+            State::Up(_) => rib.link_of(self.id).filter(|it| it.index == self.ifindex),
+            _ => None,
+        };
+        let now = link.map(|link| &link.name).filter(|name| **name != self.interface).cloned();
+        let state = link.map(Shown::from_link);
+        if now == self.renamed && state == self.link {
+            return;
+        }
+        let logs = match (self.link, state) {
+            (Some(_), Some(_)) => true,
+            // It has just been attached.
+            (None, Some(state)) => state != Shown::Up || now != self.renamed,
+            (_, None) => now != self.renamed,
+        };
+        (self.renamed, self.link) = (now, state);
+        if logs {
+            let name = &self.name;
+            match self.describe() {
+                (shown, Some(reason)) => {
+                    tracing::warn!("port {name}: {}: {reason}", shown.name());
+                }
+                (shown, None) => tracing::info!("port {name}: {}", shown.name()),
+            }
+        }
+    }
+
+    /// Logs why the port is not served from the start on.
+    pub fn log_unopened(&self) {
+        let (name, interface) = (&self.name, &self.interface);
+        match self.life.state.reason() {
+            Some(Why::Absent(why)) => tracing::warn!(
+                "port {name}: {why}; the port is attached as soon as {interface} is there and up, and \
+                 the kernel forwards what is routed over it until then"
+            ),
+            Some(Why::Failed(why)) => self.log_failed(why),
+            _ => {}
+        }
+    }
+
+    /// Logs that the port cannot be attached.
+    pub fn log_failed(&self, reason: &str) {
+        tracing::warn!(
+            "port {}: cannot be attached: {reason}; the kernel forwards what is routed over it, and \
+             the router tries again once a second",
+            self.name
+        );
+    }
+
+    /// Returns why the served interface is of no more use, if so.
+    pub fn is_lost(&self, rib: &Rib) -> Option<String> {
+        let ifindex = self.ifindex()?;
+        let interface = &self.interface;
+        let is_there = match self.life.state {
+            State::Up(_) => rib.link_of(self.id).is_some_and(|it| it.index == ifindex),
+            _ => rib.has_link(ifindex),
+        };
+        if !is_there {
+            return Some(format!("its interface {interface} is gone"));
+        }
+        // The number may have gone to another interface before anyone looked.
+        let failed = self.sockets.statuses.iter().any(QueueStatus::failed);
+        failed.then(|| format!("its interface {interface} is gone: its sockets are cut off"))
+    }
+}

@@ -4,19 +4,19 @@
 use super::super::error::RouterError;
 use super::super::takeover::{self, Lookout};
 use super::known::Known;
-use super::settled::{Settled, judging_sections};
+use super::settled::Settled;
 use crate::application::{self, Application, Applications};
 use crate::config::Config;
+use crate::port::Port;
 use crate::port::guard::Guard;
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use wattline_dataplane::port::PortId;
 
 /// Applications, and what they mean for the ports.
 pub(super) struct Judged {
     pub applications: Vec<Box<dyn Application>>,
-    /// Guards of the ports.
-    pub guards: BTreeMap<PortId, Guard>,
+    /// Ports with an interface, with their guards; none is open yet.
+    pub ports: Vec<Port>,
     /// The kernel's work beside routing, where there are interfaces.
     pub lookout: Option<Lookout>,
 }
@@ -35,47 +35,37 @@ impl Judged {
         let applications = application::start(applications, config)?;
         let guards = applications.iter().any(|it| it.guards());
         let ports = || (0..config.ports.len() as u16).map(PortId);
-        let by_port: BTreeMap<_, _> =
-            ports().map(|port| (port, Guard::new(config, port, &applications))).collect();
+        let with_interface =
+            ports().filter(|port| config.ports[usize::from(port.0)].kind.taken_over().is_some());
+        let port = |port| Port::new(port, config, Guard::new(config, port, &applications));
+        let of_interfaces: Vec<Port> = with_interface.map(port).collect();
         let strictest = |port| applications.iter().filter_map(|it| it.checks_sources(port)).max();
         let checks = ports().filter_map(|port| Some((port, strictest(port)?))).collect();
         let mut lookout = settled.has_interfaces.then(|| {
-            let mut lookout = Lookout::new(guards, checks, guarded(&by_port));
+            let guarded = of_interfaces.iter().filter(|port| port.life.guard.is_guarded());
+            let guarded = guarded.map(|port| port.id).collect();
+            let mut lookout = Lookout::new(guards, checks, guarded);
             lookout.look_first(config, &known.rib, Instant::now());
             lookout
         });
         if let Some(lookout) = &mut lookout {
-            refuse(lookout, config)?;
+            refuse(lookout, config, &of_interfaces)?;
             lookout.tell_first(config);
         }
-        Ok(Self { applications, guards: by_port, lookout })
+        Ok(Self { applications, ports: of_interfaces, lookout })
     }
-
-    /// Returns the reason for which a port is left to the kernel, if it is.
-    pub fn left(&self, port: PortId) -> Option<&str> {
-        self.lookout.as_ref()?.left(port)
-    }
-}
-
-/// Returns the ports of which the kernel may forward no frame.
-fn guarded(guards: &BTreeMap<PortId, Guard>) -> BTreeSet<PortId> {
-    guards.iter().filter(|(_, guard)| guard.is_guarded()).map(|(port, _)| *port).collect()
 }
 
 /// Refuses to start with a port that lists or source checks judge and that would be left to the
 /// kernel, and, with `takeover = "refuse"`, with any port that would be.
-fn refuse(lookout: &Lookout, config: &Config) -> Result<(), RouterError> {
+fn refuse(lookout: &Lookout, config: &Config, ports: &[Port]) -> Result<(), RouterError> {
     if let Some(refusal) = lookout.refusal(config) {
         return Err(RouterError::Obstructed(refusal));
     }
-    let left: Vec<String> = (0..)
-        .map(PortId)
-        .zip(&config.ports)
-        .filter_map(|(port, settings)| {
-            let what = judging_sections(config, port);
-            let why = lookout.left(port).filter(|_| !what.is_empty())?;
-            Some(takeover::judged_and_left(&settings.name, &what, why))
-        })
-        .collect();
+    let judged = ports.iter().filter(|port| !port.by_workers.is_empty());
+    let left = judged.filter_map(|Port { id, name, by_workers, .. }| {
+        Some(takeover::judged_and_left(name, by_workers, lookout.left(*id)?))
+    });
+    let left: Vec<String> = left.collect();
     if left.is_empty() { Ok(()) } else { Err(RouterError::Obstructed(left.join("\n"))) }
 }

@@ -2,12 +2,17 @@
 
 use super::super::error::RouterError;
 use super::super::kernel::KernelSide;
-use super::super::queues::{self, Interface, Unopened};
+use super::super::port::actuator::Actuator;
+use super::super::queues::{self, Interface, Unopened, WorkerInterfaces};
+use super::super::takeover::Lookout;
+use super::super::workers::Workers;
 use super::super::{statics, xdp_forward};
 use super::settled::Settled;
-use crate::config::{Config, RouteSettings, XdpForwarding};
+use crate::config::{Config, XdpForwarding};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
+use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_rib::Rib;
 
@@ -46,8 +51,8 @@ impl Known {
         let links = links.chain(unopened.iter().filter_map(|it| it.link.as_ref()));
         let numbers = links.map(|link| (link.name.clone(), link.index)).collect();
         let port_links = statics::port_links(config, &numbers);
+        statics::apply(&mut rib, config, extra_routes, &port_links);
         let mut known = Self { rib, routes, kernel, interfaces, unopened, port_links };
-        known.apply_statics(config, extra_routes);
         for port in known.unopened.iter().map(|it| it.port) {
             // Else the next link of its name would be the port before it is attached.
             known.rib.serve(port, None);
@@ -56,9 +61,16 @@ impl Known {
         Ok(known)
     }
 
-    /// Tells the table of routes and neighbours those of the configuration.
-    pub fn apply_statics(&mut self, config: &Config, extra_routes: &[RouteSettings]) {
-        statics::apply(&mut self.rib, config, extra_routes, &self.port_links);
+    /// Returns the system that ports act on; nothing without the kernel's state.
+    pub fn actuator<'a>(
+        &'a mut self,
+        config: &'a Config,
+        lookout: Option<&'a Lookout>,
+        workers: &'a Workers,
+        interfaces: &'a mut [WorkerInterfaces],
+    ) -> Option<Actuator<'a>> {
+        let programs = &mut self.kernel.as_mut()?.programs;
+        Some(Actuator { config, programs, rib: &mut self.rib, workers, interfaces, lookout })
     }
 
     /// Brings what was told into the tables of the workers.
@@ -69,12 +81,14 @@ impl Known {
         self.rib.commit(&mut self.routes).map_err(refused)
     }
 
-    /// Takes the ports out of those that are opened for which `why` has a reason.
-    pub fn give_up(&mut self, config: &Config, mut why: impl FnMut(&Interface) -> Option<String>) {
+    /// Takes the ports that have `failed` out of those that are opened.
+    pub fn give_up(&mut self, config: &Config, failed: &BTreeMap<PortId, String>) {
         for interface in std::mem::take(&mut self.interfaces) {
-            match why(&interface) {
+            match failed.get(&interface.port) {
                 None => self.interfaces.push(interface),
-                Some(why) => self.unopened.push(Unopened::failed(&interface, config, why)),
+                Some(why) => {
+                    self.unopened.push(Unopened::failed(&interface, config, why.clone()));
+                }
             }
         }
     }

@@ -7,7 +7,6 @@ use super::super::statics;
 use super::super::takeover::Lookout;
 use super::super::xdp_forward::Egress;
 use super::known::read_all;
-use super::settled::judging_sections;
 use crate::config::{Config, PortSettings};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -32,7 +31,7 @@ pub fn plan_ports(config: &Config) -> Result<Vec<PortPlan>, RouterError> {
     let egress = Egress::ByWorkers(ByWorkers::for_good("none is started".into()));
     let mut kernel = KernelSide::new(false, egress, false, config.clamps_mss())?;
     read_all(&mut kernel, &mut rib)?;
-    let judges = |port: &PortId| !judging_sections(config, *port).is_empty();
+    let judges = |port: &PortId| !config.why_by_workers(usize::from(port.0)).is_empty();
     let guarded = interfaces().map(|(port, _)| port).filter(judges).collect();
     let mut lookout = Lookout::new(false, BTreeMap::new(), guarded);
     lookout.look_first(config, &rib, Instant::now());

@@ -1,14 +1,15 @@
 //! Fifth phase: workers and governor run, and traffic is taken over.
 
-use super::super::attachments::{Surroundings, left_prefixes};
 use super::super::error::RouterError;
 use super::super::governing;
 use super::super::inbox::InboxSender;
+use super::super::kernel::KernelSide;
 use super::super::kernel_routes::KernelRoutes;
+use super::super::ports::{PATIENCE, Ports, await_workers};
 use super::super::power::Power;
 use super::super::tun::Tunnel;
 use super::super::workers::{Equipment, Workers, waiter_of};
-use super::super::{fallback, xdp_forward};
+use super::super::{fallback, statics, xdp_forward};
 use super::judged::Judged;
 use super::known::Known;
 use super::opened::Opened;
@@ -37,7 +38,7 @@ pub(super) fn start_workers(
     let config = &settled.config;
     let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
     inbox_sender.pass_on(requests);
-    let mut workers = Workers::new();
+    let mut workers = Workers::default();
     let queues = std::mem::take(&mut opened.queues);
     let waiters = queues.iter().map(waiter_of).collect::<Result<Vec<_>, _>>()?;
     let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
@@ -62,8 +63,8 @@ pub(super) fn start_workers(
     }
     workers.configure(&config.router);
     let Some(power) = power else { return Ok(workers) };
-    let forwarded = governing::forwarded(config, known.kernel.as_ref(), opened.zero_copy);
-    let queues = opened.attachments.queues(config);
+    let forwarded = governing::forwarded(config, known.kernel.as_ref(), opened.ports.zero_copy());
+    let queues = opened.ports.queues(config);
     if known.unopened.is_empty() || !power.follows_ports() {
         power.start(config, queues, &workers, forwarded)?;
         return Ok(workers);
@@ -95,31 +96,33 @@ pub(super) fn take_over(
     if settled.has_interfaces && !config.router.kernel_routes {
         fallback::warn();
     }
-    let Some(mut kernel) = known.kernel.take() else { return Ok(routes) };
-    let mut around = Surroundings {
-        config,
-        programs: &mut kernel.programs,
-        rib: &mut known.rib,
-        workers,
-        left: &|port| Some(judged.left(port)?.to_owned()),
-        left_prefixes: &|port| left_prefixes(judged.lookout.as_ref(), port),
-    };
-    let changes = opened.attachments.look(&mut around, Instant::now());
-    for (port, link) in changes.links {
-        known.port_links[usize::from(port.0)] = link;
+    let Some(kernel) = &mut known.kernel else { return Ok(routes) };
+    kernel.programs.set_longest(opened.longest_packet)?;
+    let Ports { list, interfaces, links, .. } = &mut opened.ports;
+    let lookout = judged.lookout.as_ref();
+    let mut committed = Ok(());
+    await_workers(PATIENCE, || {
+        if let Some(mut actuator) = known.actuator(config, lookout, workers, interfaces) {
+            for (port, link) in actuator.poll(list, Instant::now()) {
+                links[usize::from(port.0)] = link;
+            }
+            actuator.begin(list);
+        }
+        statics::apply(&mut known.rib, config, &settled.extra_routes, links);
+        committed = known.commit();
+        workers.wake();
+        committed.is_err() || !list.iter().any(|port| port.life.state.is_waiting())
+    });
+    committed?;
+    if let Some(mut actuator) = known.actuator(config, lookout, workers, interfaces) {
+        actuator.enforce(list);
     }
-    known.apply_statics(config, &settled.extra_routes);
-    known.commit()?;
+    let Some(KernelSide { programs, .. }) = &mut known.kernel else { return Ok(routes) };
     if let Some(routes) = &mut routes {
-        routes.update(&mut kernel.programs, &known.rib);
+        routes.update(programs, &known.rib);
     }
-    let programs = &mut kernel.programs;
-    let sockets = std::mem::take(&mut opened.sockets).into_iter();
-    let sockets = sockets.filter(|(port, ..)| judged.left(*port).is_none()).collect();
-    programs.hand_over(sockets, opened.longest_packet)?;
     programs.warn_of_mtus(&known.rib);
-    programs.egress.set_obstacles(xdp_forward::obstacles(config, opened.zero_copy));
+    programs.egress.set_obstacles(xdp_forward::obstacles(config, opened.ports.zero_copy()));
     programs.update_egress_ports(&known.rib, Instant::now());
-    known.kernel = Some(kernel);
     Ok(routes)
 }

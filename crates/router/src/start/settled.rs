@@ -9,7 +9,6 @@ use crate::config::{ApplicationSection, Config, RouteSettings, routes_file};
 use std::path::Path;
 use wattline_daemon::settings::LogLevel;
 use wattline_daemon::socket::{self, Server};
-use wattline_dataplane::port::PortId;
 use wattline_linux::privileges;
 use wattline_policy::Registry;
 
@@ -67,9 +66,4 @@ impl Settled {
         }
         Ok(Self { config, sections, extra_routes, plan, socket, surplus, has_interfaces })
     }
-}
-
-/// The sections by which packets of a port are judged.
-pub(super) fn judging_sections(config: &Config, port: PortId) -> String {
-    config.why_by_workers(usize::from(port.0)).join(", ")
 }

@@ -63,23 +63,20 @@ impl Lookout {
         checks: BTreeMap<PortId, SourceCheck>,
         guarded: BTreeSet<PortId>,
     ) -> Self {
-        let (reasons, left, prefixes) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let (watch, due) = (Watch::new(), Instant::now());
-        let (cut_off, cut_off_logged) = (Vec::new(), BTreeSet::new());
         Self {
-            watch,
-            due,
+            watch: Watch::new(),
+            due: Instant::now(),
             guards,
             checks,
-            reasons,
-            left,
-            prefixes,
+            reasons: Vec::new(),
+            left: BTreeMap::new(),
+            prefixes: BTreeMap::new(),
             flows: BTreeMap::new(),
             guarded,
             had_own_lookups: false,
             local_changes: 0,
-            cut_off,
-            cut_off_logged,
+            cut_off: Vec::new(),
+            cut_off_logged: BTreeSet::new(),
         }
     }
 

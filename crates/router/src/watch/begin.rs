@@ -6,7 +6,6 @@ use super::session::Session;
 use super::watchers::Kind;
 use super::{capture, trace};
 use crate::Router;
-use crate::view::View;
 use wattline_daemon::socket::{Answer, Look as Wanted, Reply};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::tap::copies;
@@ -55,7 +54,7 @@ impl Router {
             worker.slots.put(slot, tap);
             worker.wake();
         }
-        let mut unseen = self.view().unseen();
+        let mut unseen = self.unseen();
         if session.copies.as_ref().is_some_and(|(copies, _)| copies.is_refused()) {
             unseen.push(
                 "packets that XDP programs forward (this kernel refuses programs that copy)"
@@ -70,7 +69,7 @@ impl Router {
         let mut form: Box<dyn Form> = match kind {
             Kind::Capture => {
                 let remark = format!("filter: {}; not seen: {}", wanted.filter, unseen.join("; "));
-                Box::new(capture::Capture::new(self.view().described(), &remark, wanted.snap))
+                Box::new(capture::Capture::new(self.described(), &remark, wanted.snap))
             }
             Kind::Trace => {
                 let rules = self.applications.iter().find_map(|it| it.rule_names());
@@ -87,10 +86,10 @@ impl Router {
     }
 }
 
-impl View<'_> {
+impl Router {
     /// The ports with what they are.
     fn described(&self) -> Vec<(String, String)> {
-        let ports = self.config().ports.iter().enumerate();
+        let ports = self.configured.config.ports.iter().enumerate();
         let interface = |number: usize| {
             let link = self.rib.link_of(PortId(number as u16))?;
             Some(format!("interface {}", link.name))
@@ -102,17 +101,18 @@ impl View<'_> {
 
     /// Packets that are not seen, in words.
     fn unseen(&self) -> Vec<String> {
-        let Some(kernel) = self.kernel else { return Vec::new() };
+        let Some(kernel) = &self.kernel else { return Vec::new() };
         let mut unseen = vec![
             "what goes to the kernel before a worker sees it (ARP, routing protocols, packets to this \
              machine, multicast, IPv4 options, packets whose time to live ends here): tcpdump on the \
              interface sees that"
                 .to_owned(),
         ];
-        for (number, port) in self.config().present_ports() {
-            if let Some((state @ ("left" | "blocked" | "absent" | "failed"), reason)) =
-                self.ports.attachments.state(number)
+        for (number, port) in self.configured.config.present_ports() {
+            if let Some((state, reason)) = self.ports.state(number)
+                && state.is_without()
             {
+                let state = state.name();
                 let reason = reason.map_or_else(String::new, |why| format!(" ({why})"));
                 let but = match kernel.programs.flows.state(number) {
                     Some(Ok(())) => ", but for the flows of its flowtable",

@@ -1,0 +1,457 @@
+//! Ports of a router, while it runs.
+//!
+//! An interface can go: deleted, moved to another namespace, its card unplugged. Its sockets and
+//! its program go with it for good, even if another interface comes with the same name or number.
+//! So a port is served by *one* interface. When that is gone, routes over its name lead to the
+//! kernel ([`wattline_rib::Rib::serve`]). [`Actuator::poll`] looks for what has changed, and reports
+//! it to the ports.
+
+use super::channels;
+use super::flows::FlowTarget;
+use super::port::actuator::{ASK_WORKERS, Actuator, EMPTYING, Failure};
+use super::port::machine::{Event, State};
+use super::port::{Port, Shown, TRY_AGAIN};
+use super::queues::{self, Interface, Why, WorkerInterfaces};
+use super::statics::PortLinks;
+use super::takeover::Lookout;
+use crate::config::{Config, PortSettings, XdpForwarding};
+use std::time::{Duration, Instant};
+use wattline_daemon::notify::Notifier;
+use wattline_dataplane::port::PortId;
+use wattline_linux::netlink::Link;
+use wattline_ports::capture::CaptureStatus;
+use wattline_xdp::XdpProgram;
+
+/// Time between two counts of a served interface's queues: the kernel sends no event when they
+/// change, and drivers may give new ones no program (veth does not).
+const COUNT_QUEUES: Duration = Duration::from_secs(1);
+/// The log's words for a port that was attached before.
+pub(super) const AGAIN: &str = "attached again to";
+/// Usual time for workers to let go of queues that are about to be opened again.
+const LET_GO: Duration = Duration::from_millis(50);
+/// Longest wait for workers that take or give up queues, beyond the time for emptying them. They
+/// take milliseconds, unless one hangs.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// Longest wait for queues that this router has not used: another program, perhaps an earlier
+/// instance, may be about to end.
+const OTHERS: Duration = Duration::from_secs(2);
+/// Time between two looks at workers that take or give up queues.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The ports by kind: interfaces and captures.
+#[derive(Default)]
+pub(super) struct Ports {
+    /// All ports with an interface.
+    pub list: Vec<Port>,
+    pub interfaces: Vec<WorkerInterfaces>,
+    pub captures: Vec<CaptureStatus>,
+    /// Link numbers for static routes, by place.
+    pub links: PortLinks,
+    /// Interfaces of removed ports by index, and until when their queues may be in use by this
+    /// router's former sockets.
+    pub released: Vec<(u32, Instant)>,
+}
+
+impl Ports {
+    /// Returns a port with an interface.
+    pub fn get(&self, port: PortId) -> Option<&Port> {
+        self.list.iter().find(|it| it.id == port)
+    }
+
+    /// Returns the state of a port, and the reason for it; nothing if it has no interface.
+    pub fn state(&self, port: PortId) -> Option<(Shown, Option<String>)> {
+        Some(self.get(port)?.describe())
+    }
+
+    /// Returns how the frames of a port are taken, in words.
+    pub fn mode(&self, port: PortId) -> &str {
+        self.get(port).map_or("capture", Port::mode)
+    }
+
+    /// Returns true if frames of some interface reach workers without a copy.
+    pub fn zero_copy(&self) -> bool {
+        self.list.iter().any(|port| port.zero_copy)
+    }
+
+    /// Returns until when the queues of an interface are waited for that is added.
+    pub fn patience(&self, interface: u32) -> Instant {
+        let own = self.released.iter().filter(|(ifindex, _)| *ifindex == interface);
+        own.map(|(_, until)| *until).fold(Instant::now() + OTHERS, Instant::max)
+    }
+
+    /// Returns why there is no room for an interface as a port, if so; `others` are added with it.
+    pub fn lacks_room(
+        &self,
+        interface: &Interface,
+        others: &[Interface],
+        config: &Config,
+    ) -> Option<String> {
+        let Interface { port, link, queues } = interface;
+        if self.get(*port).is_some() {
+            return Some("a worker has not given up the port before it yet: try again".to_owned());
+        }
+        let there = self.list.iter().map(|it| it.queues);
+        let taken: Vec<u32> = there.chain(others.iter().map(|it| it.queues)).collect();
+        let count = self.interfaces.len();
+        for (number, worker) in self.interfaces.iter().enumerate() {
+            // Worker q serves the queues q, q + workers, q + 2 workers …
+            let share = |queues: &u32| (*queues as usize).saturating_sub(number).div_ceil(count);
+            let used: usize = taken.iter().map(share).sum();
+            let has_place = worker.handovers.iter().any(|(of, _)| of == port);
+            if !has_place || used + share(queues) > worker.room {
+                return Some(format!(
+                    "there is no room for it: the router was started with memory for \
+                     [router] spare_ports = {} more ports of one queue for each worker, and {} has \
+                     {queues} queue(s) for {count} worker(s); remove another port first, or restart \
+                     with more",
+                    config.spare_ports(),
+                    link.name
+                ));
+            }
+            let addresses = queues::addresses(config, std::slice::from_ref(interface), number);
+            let mtu = addresses.iter().map(|address| address.mtu).max().unwrap_or(0);
+            let longest = worker.longest_packet;
+            if mtu > u32::from(longest) {
+                return Some(format!(
+                    "its MTU is {mtu}, and the memory of this router takes packets of at most \
+                     {longest} bytes: `ip link set {} mtu {longest}`, mtu = {longest} in its \
+                     [[port]], or restart",
+                    link.name
+                ));
+            }
+        }
+        None
+    }
+
+    /// Reports the ports that are not served to the service manager, when they change.
+    pub fn tell_manager(&self, notifier: &Notifier, told: &mut String) {
+        let status = self.summary();
+        if status != *told {
+            notifier.status(&status);
+            *told = status;
+        }
+    }
+
+    /// Describes in one line which interfaces are served; empty if no port has one.
+    fn summary(&self) -> String {
+        let all = self.list.iter().filter(|it| it.life.state != State::Removed).count();
+        if all == 0 {
+            return String::new();
+        }
+        let others =
+            self.list.iter().filter(|it| !matches!(it.life.state, State::Up(_) | State::Removed));
+        let others: Vec<String> =
+            others.map(|it| format!("{} ({})", it.name, it.describe().0.name())).collect();
+        match others.len() {
+            0 => format!("ports: all of {all} attached"),
+            count => format!("ports: {} of {all} attached; not {}", all - count, others.join(", ")),
+        }
+    }
+
+    /// Returns the receive queues that are served of each port, or were when it last was; 1 for ports
+    /// without an interface, 0 in the place of one that was removed.
+    pub fn queues(&self, config: &Config) -> Vec<u32> {
+        let of = |place: u16| {
+            let known = self.get(PortId(place)).map(|it| it.queues_served);
+            known.unwrap_or(u32::from(!config.ports[usize::from(place)].is_vacant()))
+        };
+        (0..config.ports.len() as u16).map(of).collect()
+    }
+
+    /// Returns the time by which [`Actuator::poll`] has to be called.
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        let due = |port: &Port| match &port.life.state {
+            State::Up(_) => Some(port.next_count),
+            State::Without(Why::Failed(_)) => Some(port.next_try),
+            State::Without(Why::Left(_)) | State::Open | State::Removed => None,
+            State::Without(Why::Absent(_)) => port.seen.as_ref().map(|_| port.next_try),
+            State::Offered | State::Listed | State::Emptying { .. } => Some(now + ASK_WORKERS),
+        };
+        self.list.iter().filter_map(due).min()
+    }
+
+    /// Lists ports that are left to the kernel and at which XDP programs may forward the flows of a
+    /// flowtable: only where the configuration demands programs, since the kernel itself was faster in
+    /// the emulated machine.
+    pub fn flow_targets<'a>(
+        &self,
+        config: &'a Config,
+        lookout: &'a Lookout,
+    ) -> Vec<FlowTarget<'a>> {
+        if config.router.xdp_forward != XdpForwarding::On
+            || !config.obstacles_to_xdp_forwarding().is_empty()
+        {
+            return Vec::new();
+        }
+        let of = |(port, settings): (PortId, &'a PortSettings)| {
+            let flowtable = lookout.flows(port)?.as_ref().ok()?;
+            let (state, _) = self.state(port)?;
+            let free = config.why_by_workers(usize::from(port.0)).is_empty();
+            let is_target = free && state == Shown::Left;
+            is_target.then_some(FlowTarget { port, name: &settings.name, flowtable })
+        };
+        config.present_ports().filter_map(of).collect()
+    }
+}
+
+/// Repeats a look at workers until it returns true. Returns false if that takes longer than `most`.
+pub(super) fn await_workers(most: Duration, mut look: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while !look() {
+        if begun.elapsed() > most {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    true
+}
+
+fn removed(ports: &mut [Port]) -> impl Iterator<Item = &mut Port> {
+    ports.iter_mut().filter(|it| it.life.state == State::Removed)
+}
+
+impl Actuator<'_> {
+    /// Ceases to serve interfaces that are gone, and begins to serve those that have come. Returns
+    /// new interfaces of ports, with the link index that static routes have to use.
+    pub fn poll(&mut self, ports: &mut Vec<Port>, now: Instant) -> Vec<(PortId, u32)> {
+        let mut links = Vec::new();
+        for port in &mut *ports {
+            self.poll_emptying(port, now);
+            port.note_link(self.rib);
+            if let Some(why) = port.is_lost(self.rib) {
+                self.lose(port, why, now);
+                // No route may name the number, which another interface may get.
+                links.push((port.id, 0));
+            }
+            self.count_queues(port, now);
+            let left = self.lookout.and_then(|it| it.left(port.id));
+            let event = left.map_or(Event::Release, |why| Event::Leave(why.to_owned()));
+            if left.is_none() && matches!(port.life.state.reason(), Some(Why::Left(_))) {
+                (port.seen, port.next_try) = (None, now);
+            }
+            self.report(port, event);
+            if matches!(port.life.state, State::Without(Why::Absent(_) | Why::Failed(_))) {
+                links.extend(self.look_for_another(port, now));
+            }
+            if port.life.state.reason().is_some() {
+                self.hold(port, now);
+            }
+            self.finish(port);
+        }
+        self.drop_removed(ports);
+        links
+    }
+
+    /// Returns true if all workers have taken the last offer for a port. What they give back is
+    /// closed.
+    fn is_taken(&self, port: PortId) -> bool {
+        self.interfaces.iter().fold(true, |all, worker| worker.is_taken(port) & all)
+    }
+
+    fn poll_emptying(&mut self, port: &mut Port, now: Instant) {
+        match port.life.state {
+            State::Emptying { is_asked: false, .. } => self.report(port, Event::Empty),
+            State::Emptying { is_asked: true, .. }
+                if self.is_taken(port.id) || now >= port.emptied_by =>
+            {
+                self.report(port, Event::GiveUp);
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives up what is left of an interface that is gone.
+    fn lose(&mut self, port: &mut Port, why: String, now: Instant) {
+        let (name, interface) = (&port.name, &port.interface);
+        tracing::warn!(
+            "port {name}: {why}; the port is attached as soon as there is an interface {interface}, \
+             and the kernel forwards what is routed over it until then"
+        );
+        (port.renamed, port.link) = (None, None);
+        (port.seen, port.next_try) = (None, now);
+        self.report(port, Event::Lose(Why::Absent(why)));
+    }
+
+    /// Attaches the program and the queues anew where the interface has others than those that are
+    /// served: frames of a new queue may meet no program, and so no access list.
+    fn count_queues(&mut self, port: &mut Port, now: Instant) {
+        if !matches!(port.life.state, State::Up(_)) || now < port.next_count {
+            return;
+        }
+        port.next_count = now + COUNT_QUEUES;
+        let link = self.rib.link_of(port.id).filter(|it| it.index == port.ifindex);
+        let Some(link) = link.cloned() else { return };
+        // One that is about to go has none left to count.
+        let Ok(queues @ 1..) = queues::receive_queues(&link.name) else { return };
+        if queues == port.queues_served {
+            return;
+        }
+        tracing::warn!(
+            "port {}: {} has {queues} receive queue(s) now instead of {}; it is attached again",
+            port.name,
+            link.name,
+            port.queues_served
+        );
+        // Its workers have to let go of the queues first.
+        (port.seen, port.next_try) = (Some(link), now + LET_GO);
+        self.report(port, Event::Recount);
+        port.queues_served = queues;
+    }
+
+    /// Takes over the interface that has the port's name now, if there is one that can be. Returns
+    /// the index for static routes if another link has the name.
+    fn look_for_another(&mut self, port: &mut Port, now: Instant) -> Option<(PortId, u32)> {
+        let link = self.rib.link_named_as(port.id).cloned();
+        let number = |link: &Option<Link>| link.as_ref().map(|link| link.index);
+        let other =
+            (number(&port.seen) != number(&link)).then(|| (port.id, number(&link).unwrap_or(0)));
+        if port.seen == link && (link.is_none() || now < port.next_try) {
+            return other;
+        }
+        (port.seen, port.next_try) = (link.clone(), now + TRY_AGAIN);
+        let before = port.life.state.reason().cloned();
+        match self.fit_interface(port, link) {
+            Err(why) => self.report(port, Event::Missing(why)),
+            // The reason is in the state.
+            Ok(interface) => drop(self.apply(port, Event::Return, Some(&interface))),
+        }
+        if let Some(Why::Failed(reason)) = port.life.state.reason()
+            && before.as_ref() != port.life.state.reason()
+        {
+            port.log_failed(reason);
+        }
+        other
+    }
+
+    /// Returns the interface of a port, or why it cannot be served.
+    fn fit_interface(&self, port: &Port, link: Option<Link>) -> Result<Interface, Why> {
+        let interface = &port.interface;
+        let link = match link {
+            None => return Err(Why::Absent(queues::no_interface(interface))),
+            Some(link) if !link.enabled => return Err(Why::Absent(queues::is_down(interface))),
+            Some(link) => link,
+        };
+        let found = queues::interface(port.id, &link, self.config).map_err(Why::Failed)?;
+        if found.queues > port.queues {
+            return Err(Why::Failed(format!(
+                "{0} has {1} queues, and the memory that was made for it at the start is for {2}: {3}, \
+                 or restart",
+                link.name,
+                found.queues,
+                port.queues,
+                channels::remedy(&link.name, port.queues)
+            )));
+        }
+        if port.is_bond.is_some_and(|was_bond| link.is_bond() != was_bond) {
+            let (now, then) = if link.is_bond() { ("a", "no") } else { ("no", "a") };
+            return Err(Why::Failed(format!(
+                "{} is {now} bond, and was {then} bond before, for which its program was loaded: \
+                 restart",
+                link.name
+            )));
+        }
+        Ok(found)
+    }
+
+    /// Blocks a port whose packets are judged and that is not up, also where its interface comes back
+    /// while the port is left.
+    fn hold(&mut self, port: &mut Port, now: Instant) {
+        let Some(judges) = port.life.guard.judges().map(str::to_owned) else { return };
+        if port.unblocked.as_ref().is_some_and(|(_, next_try)| now < *next_try) {
+            return;
+        }
+        let attached = self.programs.xdp(port.id).and_then(XdpProgram::interface);
+        let link = self.rib.link_named_as(port.id).cloned();
+        let index = link.as_ref().map(|link| link.index);
+        let to = link.map(|link| Interface { port: port.id, link, queues: 0 });
+        let done: Result<(), Failure> = match (&to, attached) {
+            // Moved to another namespace, where it is nobody's port.
+            (None, Some(_)) => self.apply(port, Event::Vanish, None),
+            (None, None) => Ok(()),
+            (Some(_), _) => {
+                let attached = attached == index || port.life.state.has_interface();
+                self.apply(port, Event::Hold { attached }, to.as_ref())
+            }
+        };
+        let before = port.unblocked.take();
+        let Err(error) = done else { return };
+        let error = error.to_string();
+        if before.is_none_or(|(before, _)| before != error) {
+            tracing::error!(
+                "port {}: cannot be blocked: {error}; the kernel forwards what comes in without \
+                 {judges}",
+                port.name
+            );
+        }
+        port.unblocked = Some((error, now + TRY_AGAIN));
+    }
+
+    /// Blocks ports whose packets are judged and that no worker serves yet: the configuration is in
+    /// force.
+    pub fn enforce(&mut self, ports: &mut [Port]) {
+        for port in ports.iter_mut().filter(|it| it.life.state.is_waiting()) {
+            self.hold(port, Instant::now());
+        }
+    }
+
+    /// Lets traffic come once all workers have taken what they were offered.
+    fn finish(&mut self, port: &mut Port) {
+        // Also where nothing is waited for: what they give back is closed here.
+        if !self.is_taken(port.id) || !port.life.state.is_waiting() {
+            return;
+        }
+        // The workers' tables are published after this look. Until then they lack the port's MAC address,
+        // and frames would be dropped.
+        self.report(port, Event::Taken);
+        if let State::Up(_) = port.life.state {
+            if let Some(words) = port.attached_words.replace(AGAIN) {
+                tracing::info!(
+                    "port {}: {words} interface {} (index {}), {}",
+                    port.name,
+                    port.interface,
+                    port.ifindex,
+                    port.mode
+                );
+            }
+            port.note_link(self.rib);
+        }
+    }
+
+    /// Reports to ports that are open that the start or the reload has succeeded.
+    pub fn begin(&mut self, ports: &mut [Port]) {
+        for port in ports.iter_mut().filter(|it| it.life.state == State::Open) {
+            self.report(port, Event::Begin);
+        }
+    }
+
+    /// Waits until workers have given up the ports that are removed.
+    pub fn await_removed(&mut self, ports: &mut Vec<Port>) {
+        let begun = Instant::now();
+        let mut is_patient = true;
+        let workers = self.workers;
+        let done = await_workers(EMPTYING + PATIENCE, || {
+            if is_patient && begun.elapsed() > EMPTYING {
+                is_patient = false;
+                removed(ports).for_each(|port| self.report(port, Event::Hurry));
+            }
+            workers.wake();
+            removed(ports).all(|port| self.is_taken(port.id) && workers.have_forgotten(port.id))
+        });
+        if !done {
+            tracing::error!(
+                "a worker does not give up the queues of a port that was removed; they are closed once \
+                 it does"
+            );
+        }
+        for port in removed(ports) {
+            self.report(port, Event::GiveUp);
+            tracing::info!("port {}: removed; the kernel forwards what comes in there", port.name);
+        }
+        self.drop_removed(ports);
+    }
+
+    /// Drops removed ports whose queues workers have given up.
+    fn drop_removed(&self, ports: &mut Vec<Port>) {
+        ports.retain(|port| port.life.state != State::Removed || !self.is_taken(port.id));
+    }
+}
