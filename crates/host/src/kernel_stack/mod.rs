@@ -38,9 +38,20 @@ pub struct KernelStack {
     asked: Option<Time>,
     /// The last look.
     looked: Time,
-    polls: Option<Polls>,
-    unobserved: Option<Unavailable>,
+    polls: Observation,
     tree: Tree,
+    /// Thread that ends of streaks wake.
+    waking: Option<Thread>,
+}
+
+/// Observation of the kernel's polls. It costs each poll a little, so it begins when something asks
+/// for it.
+enum Observation {
+    /// This machine is not observed.
+    Never,
+    Unavailable(Unavailable),
+    Possible,
+    Running(Polls),
 }
 
 impl KernelStack {
@@ -57,18 +68,44 @@ impl KernelStack {
         let cards = cards.collect();
         let cpus = Cpus::new(tree, &layout.cpus);
         let (layout, tree) = (layout.clone(), tree.clone());
-        let (asked, looked, polls, unobserved) = (None, Time::ZERO, None, None);
-        (Self { cpus, cards, layout, asked, looked, polls, unobserved, tree }, notes)
+        let (asked, looked, polls, waking) = (None, Time::ZERO, Observation::Never, None);
+        (Self { cpus, cards, layout, asked, looked, polls, tree, waking }, notes)
     }
 
-    /// Observes the polls of receive queues, too, where the kernel allows it.
+    /// Observes the polls of receive queues, too, where the kernel allows it: as soon as a policy asks
+    /// for streaks, or cores are a knob.
     #[must_use]
     pub fn observing(mut self) -> Self {
-        match Polls::observe(&self.tree, &self.layout) {
-            Ok(polls) => self.polls = Some(polls),
-            Err(why) => self.unobserved = Some(why),
-        }
+        self.polls = match Polls::probe() {
+            Ok(()) => Observation::Possible,
+            Err(why) => Observation::Unavailable(why),
+        };
         self
+    }
+
+    fn polls(&self) -> Option<&Polls> {
+        if let Observation::Running(polls) = &self.polls { Some(polls) } else { None }
+    }
+
+    fn polls_mut(&mut self) -> Option<&mut Polls> {
+        if let Observation::Running(polls) = &mut self.polls { Some(polls) } else { None }
+    }
+
+    /// Returns the observed polls, from now on if they were not observed yet.
+    fn observed(&mut self) -> Option<&mut Polls> {
+        if matches!(self.polls, Observation::Possible) {
+            self.polls = match Polls::observe(&self.tree, &self.layout, self.looked) {
+                Ok(mut polls) => {
+                    self.waking.iter().for_each(|thread| polls.wake(thread));
+                    Observation::Running(polls)
+                }
+                Err(why) => {
+                    tracing::warn!("governor: {why}");
+                    Observation::Unavailable(why)
+                }
+            };
+        }
+        self.polls_mut()
     }
 }
 
@@ -76,7 +113,7 @@ impl Workers for KernelStack {
     fn look(&mut self, now: Time) {
         self.cpus.look(now);
         self.looked = now;
-        if let Some(polls) = &mut self.polls {
+        if let Some(polls) = self.polls_mut() {
             polls.look(now);
         }
         if self.asked.is_none_or(|asked| now.since(asked) >= CARDS) {
@@ -116,47 +153,49 @@ impl Workers for KernelStack {
     fn set_batch(&mut self, _packets: u32) {}
 
     fn count_streaks(&self) -> bool {
-        self.polls.is_some()
+        matches!(self.polls, Observation::Possible | Observation::Running(_))
     }
 
     fn missing(&self) -> Option<String> {
-        self.unobserved.as_ref().map(Unavailable::to_string)
+        if let Observation::Unavailable(why) = &self.polls { Some(why.to_string()) } else { None }
     }
 
     fn steer(&mut self, interfaces: Vec<String>) {
-        if let Some(polls) = &mut self.polls {
+        if let Some(polls) = self.observed() {
             polls.steer(interfaces);
         }
     }
 
     fn softirq(&self, core: usize) -> Option<Span> {
-        self.polls.as_ref()?.softirq(core)
+        self.polls()?.softirq(core)
     }
 
     fn watch(&mut self, core: usize, streaks: Option<Streaks>) {
-        if let Some(polls) = &mut self.polls {
+        let polls = if streaks.is_some() { self.observed() } else { self.polls_mut() };
+        if let Some(polls) = polls {
             polls.watch(core, streaks);
         }
     }
 
     fn wake_at_streaks(&mut self, thread: &Thread) {
-        if let Some(polls) = &mut self.polls {
+        self.waking = Some(thread.clone());
+        if let Some(polls) = self.polls_mut() {
             polls.wake(thread);
         }
     }
 
     fn streak(&mut self, now: Time, core: usize) -> Option<Streak> {
-        self.polls.as_mut()?.streak(now, core)
+        self.polls_mut()?.streak(now, core)
     }
 
     fn answer(&mut self, core: usize) {
-        if let Some(polls) = &mut self.polls {
+        if let Some(polls) = self.polls_mut() {
             polls.answer(core);
         }
     }
 
     fn silent_for(&mut self, core: usize) -> Span {
-        self.polls.as_ref().map_or(Span::ZERO, |polls| polls.silent_for(core))
+        self.polls().map_or(Span::ZERO, |polls| polls.silent_for(core))
     }
 }
 

@@ -34,10 +34,11 @@ pub(super) struct Polls {
 }
 
 impl Polls {
-    pub fn observe(tree: &Tree, layout: &Layout) -> Result<Self, Unavailable> {
+    /// Begins to count; `now` is the time of the last look.
+    pub fn observe(tree: &Tree, layout: &Layout, now: Time) -> Result<Self, Unavailable> {
         let cores = layout.workers;
-        Ok(Self {
-            observer: Observer::begin(Time::ZERO)?,
+        let mut polls = Self {
+            observer: Observer::begin(now)?,
             tree: tree.clone(),
             layout: layout.clone(),
             steered: Vec::new(),
@@ -47,9 +48,16 @@ impl Polls {
             since: Time::ZERO,
             ends: vec![None; cores],
             softirq: vec![Span::ZERO; cores],
-            now: Time::ZERO,
+            now,
             waker: None,
-        })
+        };
+        polls.look(now);
+        Ok(polls)
+    }
+
+    /// Finds out whether polls can be observed here; nothing remains attached.
+    pub fn probe() -> Result<(), Unavailable> {
+        Observer::begin(Time::ZERO).map(drop)
     }
 
     /// Brings times and places up to date.
