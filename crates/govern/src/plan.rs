@@ -56,7 +56,7 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
     let mut remedies = Vec::new();
     // What may not be written looks as if it were not there, and what is there needs no remedy.
     let blind = tree.is_live() && !rustix::process::geteuid().is_root();
-    let (kernel, _) = kernel(&inventory, tree);
+    let (mut kernel, _) = kernel(&inventory, tree);
     let unobserved = kernel.missing();
     let make = |platform: &wattline_policy::Platform| {
         intent.extend(blind.then(|| tell::BLIND.to_owned()));

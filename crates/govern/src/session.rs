@@ -136,7 +136,7 @@ impl Session {
         let feed = Feed::open(&config.latency, config.latency_silence)
             .map_err(|(name, source)| GovernError::Source { name, source })?;
         let feed = SharedFeed::new(feed);
-        let (kernel, notes) = kernel(&inventory, tree);
+        let (mut kernel, notes) = kernel(&inventory, tree);
         for note in notes {
             tracing::info!("{note}");
         }

@@ -50,6 +50,7 @@ pub use beside_xdp::{BesideXdp, Forwarded};
 pub use envelope::Preference;
 pub use given_back::is_given_back;
 pub use kernel_stack::KernelStack;
+pub use kernel_stack::polls::Polls;
 pub use kernel_time::KernelShare;
 pub use layout::{Layout, Port};
 pub use options::HostOptions;

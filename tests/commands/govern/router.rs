@@ -46,11 +46,10 @@ impl Router {
     }
 
     /// Writes a configuration of the router's interface.
-    fn configure(&self, policy: &str, knobs: &str) -> PathBuf {
+    fn configure(&self, text: &str) -> PathBuf {
         let file = self.folder.path().join("govern.toml");
         let text = format!(
-            "[govern]\npolicy = \"{policy}\"\nknobs = {knobs}\ninterfaces = [\"r0\"]\n\
-             socket = \"{}\"\n",
+            "[govern]\n{text}\ninterfaces = [\"r0\"]\nsocket = \"{}\"\n",
             self.socket().display()
         );
         fs::write(&file, text).unwrap();
@@ -68,7 +67,12 @@ impl Router {
 
     /// Governs the router's interface by this policy, and waits until it answers.
     fn govern(&mut self, policy: &str, knobs: &str) {
-        let file = self.configure(policy, knobs);
+        self.govern_by(&format!("policy = \"{policy}\"\nknobs = {knobs}"));
+    }
+
+    /// The same by these lines of a configuration.
+    fn govern_by(&mut self, text: &str) {
+        let file = self.configure(text);
         let log = fs::File::create(self.folder.path().join("log")).unwrap();
         // The journal is this test's own.
         let script = format!(
@@ -167,11 +171,11 @@ fn mask_of_an_administrator_is_left_alone_and_named() {
     assert!(router.stats().unwrap()["power"]["host"]["writes"]["steering"].is_null());
 }
 
-/// Whoever plans is not refused what would be governed, and learns what is missing.
+/// A plan accepts what would be governed, and says what is missing.
 #[test]
 fn plan_and_govern_judge_a_policy_of_streaks_alike() {
     let Some(router) = Router::build() else { return };
-    let file = router.configure(POLICY, "[\"cores\"]");
+    let file = router.configure(&format!("policy = \"{POLICY}\"\nknobs = [\"cores\"]"));
     let (accepted, said) = router.without("-chown", &["plan", "--govern"], &file);
     assert!(accepted && said.contains("rps_cpus"), "{said}");
     for command in [&["plan", "--govern"][..], &["govern"]] {
@@ -185,14 +189,27 @@ fn plan_and_govern_judge_a_policy_of_streaks_alike() {
 
 /// Each poll costs more while it is observed.
 #[test]
-fn polls_are_observed_for_streaks_and_cores_alone() {
+fn polls_are_observed_for_streaks_alone() {
     for (policy, knobs, observed) in [
-        ("ondemand", "[\"idle\"]", false),
-        ("ondemand", "[\"cores\"]", true),
+        ("ondemand", "[\"cores\"]", false),
         (POLICY, "[\"idle\"]", true),
+        ("wattline:p99=1ms", "[\"cores\"]", true),
     ] {
         let Some(mut router) = Router::build() else { return };
         router.govern(policy, knobs);
         assert_eq!(router.observes(), observed, "{policy} {knobs}: {}", router.log());
+    }
+}
+
+/// The policy of all knobs lets one CPU serve what it carries, and more follow a load that one cannot.
+#[test]
+fn wattline_and_the_profile_for_routers_choose_cores_of_the_kernel() {
+    for text in ["policy = \"wattline:p99=1ms\"\nknobs = [\"cores\"]", "profile = \"router\""] {
+        let Some(mut router) = Router::build() else { return };
+        router.govern_by(text);
+        router.load(1, "1");
+        let stats = router.stats().unwrap();
+        let failed = &stats["power"]["host"]["writes"]["steering"]["failed"];
+        assert!(failed.is_null(), "{text}: {stats}");
     }
 }

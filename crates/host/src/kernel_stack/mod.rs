@@ -13,18 +13,16 @@
 
 mod cards;
 pub(crate) mod cpus;
-mod polls;
+pub(crate) mod polls;
 mod text;
 
 use super::layout::Layout;
-use super::workers::{Streak, Work, Workers};
+use super::workers::{Work, Workers};
 use cards::Card;
 use cpus::Cpus;
 use polls::Polls;
-use std::thread::Thread;
 use wattline_linux::sysfs::Tree;
-use wattline_napi::Unavailable;
-use wattline_policy::{QueueView, Streaks, Wait};
+use wattline_policy::{QueueView, Wait};
 use wattline_units::{Span, Time};
 
 /// Cards are not asked more often: some drivers read a hundred registers for an answer.
@@ -38,20 +36,7 @@ pub struct KernelStack {
     asked: Option<Time>,
     /// The last look.
     looked: Time,
-    polls: Observation,
-    tree: Tree,
-    /// Thread that ends of streaks wake.
-    waking: Option<Thread>,
-}
-
-/// Observation of the kernel's polls. It costs each poll a little, so it begins when something asks
-/// for it.
-enum Observation {
-    /// This machine is not observed.
-    Never,
-    Unavailable(Unavailable),
-    Possible,
-    Running(Polls),
+    polls: Polls,
 }
 
 impl KernelStack {
@@ -67,45 +52,15 @@ impl KernelStack {
         });
         let cards = cards.collect();
         let cpus = Cpus::new(tree, &layout.cpus);
-        let (layout, tree) = (layout.clone(), tree.clone());
-        let (asked, looked, polls, waking) = (None, Time::ZERO, Observation::Never, None);
-        (Self { cpus, cards, layout, asked, looked, polls, tree, waking }, notes)
+        let (layout, polls) = (layout.clone(), Polls::new(tree, layout.clone()));
+        (Self { cpus, cards, layout, asked: None, looked: Time::ZERO, polls }, notes)
     }
 
-    /// Observes the polls of receive queues, too, where the kernel allows it: as soon as a policy asks
-    /// for streaks, or cores are a knob.
+    /// Observes the polls of receive queues, too, where the kernel allows it and a policy asks for streaks.
     #[must_use]
     pub fn observing(mut self) -> Self {
-        self.polls = match Polls::probe() {
-            Ok(()) => Observation::Possible,
-            Err(why) => Observation::Unavailable(why),
-        };
+        self.polls.allow();
         self
-    }
-
-    fn polls(&self) -> Option<&Polls> {
-        if let Observation::Running(polls) = &self.polls { Some(polls) } else { None }
-    }
-
-    fn polls_mut(&mut self) -> Option<&mut Polls> {
-        if let Observation::Running(polls) = &mut self.polls { Some(polls) } else { None }
-    }
-
-    /// Returns the observed polls, from now on if they were not observed yet.
-    fn observed(&mut self) -> Option<&mut Polls> {
-        if matches!(self.polls, Observation::Possible) {
-            self.polls = match Polls::observe(&self.tree, &self.layout, self.looked) {
-                Ok(mut polls) => {
-                    self.waking.iter().for_each(|thread| polls.wake(thread));
-                    Observation::Running(polls)
-                }
-                Err(why) => {
-                    tracing::warn!("governor: {why}");
-                    Observation::Unavailable(why)
-                }
-            };
-        }
-        self.polls_mut()
     }
 }
 
@@ -113,9 +68,7 @@ impl Workers for KernelStack {
     fn look(&mut self, now: Time) {
         self.cpus.look(now);
         self.looked = now;
-        if let Some(polls) = self.polls_mut() {
-            polls.look(now);
-        }
+        self.polls.look(now);
         if self.asked.is_none_or(|asked| now.since(asked) >= CARDS) {
             self.asked = Some(now);
             self.cards.iter_mut().flatten().for_each(Card::look);
@@ -152,50 +105,8 @@ impl Workers for KernelStack {
 
     fn set_batch(&mut self, _packets: u32) {}
 
-    fn count_streaks(&self) -> bool {
-        matches!(self.polls, Observation::Possible | Observation::Running(_))
-    }
-
-    fn missing(&self) -> Option<String> {
-        if let Observation::Unavailable(why) = &self.polls { Some(why.to_string()) } else { None }
-    }
-
-    fn steer(&mut self, interfaces: Vec<String>) {
-        if let Some(polls) = self.observed() {
-            polls.steer(interfaces);
-        }
-    }
-
-    fn softirq(&self, core: usize) -> Option<Span> {
-        self.polls()?.softirq(core)
-    }
-
-    fn watch(&mut self, core: usize, streaks: Option<Streaks>) {
-        let polls = if streaks.is_some() { self.observed() } else { self.polls_mut() };
-        if let Some(polls) = polls {
-            polls.watch(core, streaks);
-        }
-    }
-
-    fn wake_at_streaks(&mut self, thread: &Thread) {
-        self.waking = Some(thread.clone());
-        if let Some(polls) = self.polls_mut() {
-            polls.wake(thread);
-        }
-    }
-
-    fn streak(&mut self, now: Time, core: usize) -> Option<Streak> {
-        self.polls_mut()?.streak(now, core)
-    }
-
-    fn answer(&mut self, core: usize) {
-        if let Some(polls) = self.polls_mut() {
-            polls.answer(core);
-        }
-    }
-
-    fn silent_for(&mut self, core: usize) -> Span {
-        self.polls().map_or(Span::ZERO, |polls| polls.silent_for(core))
+    fn polls(&mut self) -> Option<&mut Polls> {
+        Some(&mut self.polls)
     }
 }
 
