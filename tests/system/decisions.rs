@@ -5,7 +5,7 @@
 //! as a whole because the router stands still meanwhile; the model's link is fast for the same reason.
 
 use crate::governed_streaks::{KILOHERTZ, Scene};
-use crate::harness::{binary, captures, has, privileged};
+use crate::harness::{captures, has, privileged};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,8 +16,6 @@ use wattline_policy::{
     AskAgain, Looks, Observation, OperatingPoint, Policy, Reason, Trigger, build,
 };
 use wattline_server::{Application, ServerFile, ServerModel};
-use wattline_testbed::forwarder::{Mode, Wattline, configuration};
-use wattline_testbed::topology::{Options, Topology};
 use wattline_traffic::capture::{CaptureError, Reader};
 use wattline_traffic::{Block, Packet, Source};
 use wattline_units::{BitsPerSecond, Hertz, Span, Time};
@@ -261,16 +259,6 @@ fn live(bursts: &[usize]) -> Decided {
     Decided::from(bursts.len(), &decisions)
 }
 
-/// Refusal of XDP programs, which see no queue.
-fn by_xdp_programs() -> String {
-    let topology = Topology::build(Options::default()).unwrap();
-    let text = |socket: &Path| {
-        let power = format!("\n[power]\nplatform = \"host\"\npolicy = \"{POLICY}\"\n");
-        configuration(Mode::XdpForward, 1, socket) + &power
-    };
-    Wattline::start_with(&topology, binary(), text).unwrap_err().to_string()
-}
-
 #[test]
 #[ignore = "real time on a quiet machine; `make test-long` runs it"]
 fn decisions_are_the_same_simulated_emulated_and_in_a_worker() {
@@ -280,7 +268,6 @@ fn decisions_are_the_same_simulated_emulated_and_in_a_worker() {
         if bursts.is_empty() || !has("ethtool", test) || !Scene::is_possible() {
             return;
         }
-        let refusal = by_xdp_programs();
         let sim = simulated(&bursts);
         let worker = live(&bursts);
         let (mut scale, mut disturbed) = emulated(&bursts);
@@ -295,11 +282,9 @@ fn decisions_are_the_same_simulated_emulated_and_in_a_worker() {
         sim.print("sim");
         scale.print("scale");
         worker.print("worker over veth");
-        println!("XDP programs       cannot: {refusal}");
         assert!(sim.above.min(sim.below) >= 10, "too few decisions: {sim:?}");
         assert_eq!(sim.differences(&worker), Vec::<String>::new(), "in a worker");
         let differences = sim.differences(&scale);
         assert!(differences.is_empty() || disturbed.is_some(), "on scale: {differences:?}");
-        assert!(refusal.contains("decides at batches"), "{refusal}");
     });
 }

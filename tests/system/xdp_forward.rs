@@ -92,8 +92,8 @@ fn xdp_programs_and_workers_relieve_each_other_under_traffic() {
     });
 }
 
-/// A policy by load governs while XDP programs forward, and sees what they do; one that decides at
-/// batches has workers forward. No knob is needed for that, and where there is one it is given back.
+/// A policy by load or by streaks of polls governs while XDP programs forward, and sees what they do; one
+/// that asks for more than polls show has workers forward. No knob is needed for that, and where there is one it is given back.
 #[test]
 fn a_governor_sees_what_xdp_programs_forward() {
     let test = "a_governor_sees_what_xdp_programs_forward";
@@ -123,9 +123,19 @@ fn a_governor_sees_what_xdp_programs_forward() {
         assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
         assert!(router.stop().unwrap().balance());
 
+        // Streaks end where no core and no frequency can change, so that none is asked for.
         let router =
             Wattline::start_with(&topology, binary(), |socket| governed("queue-length", socket))
                 .unwrap();
+        let probe = Probe::start(&topology, &load).unwrap();
+        until(&router, true);
+        probe.stop().unwrap();
+        let outcome = router.stop().unwrap();
+        assert!(outcome.balance() && outcome.xdp_forwarded > 0, "{outcome:?}");
+
+        let after = "queue-length:read=after";
+        let router =
+            Wattline::start_with(&topology, binary(), |socket| governed(after, socket)).unwrap();
         assert!(reaches(&topology, &SINK.v4.to_string()));
         let log = router.log();
         assert!(log.contains("workers forward all packets: [power] policy"), "{log}");

@@ -3,6 +3,7 @@
 use crate::config::{Config, Moderation};
 use crate::guard::{Bounds, Guarded, RuleSeen, Target};
 use crate::hardware::{self, Hardware};
+use wattline_napi::Denied;
 use wattline_policy::tables::check_tables;
 use wattline_policy::{
     Asks, BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, Timing,
@@ -18,17 +19,24 @@ const MEAN_BYTES: u32 = 600;
 /// Policies to advise instead of one that cannot work.
 const INSTEAD: &str = "use ondemand, conservative, table or performance";
 
+/// A machine, and the reason if its polls cannot be observed.
+pub type Observed<'a> = (&'a Platform, Option<String>);
+
 /// The policy of a configuration, within its bounds; `seen` tells what rules.
 ///
 /// # Errors
 /// When the policy's text makes no sense, or it cannot work on this machine.
-pub fn policy(config: &Config, platform: &Platform, seen: RuleSeen) -> Result<Guarded, SpecError> {
+pub fn policy(
+    config: &Config,
+    (platform, unobserved): Observed<'_>,
+    seen: RuleSeen,
+) -> Result<Guarded, SpecError> {
     let inner = match hardware::parse(&config.policy) {
         Some(preferences) => {
             server(config)?;
             Box::new(Hardware::new(preferences?, platform))
         }
-        None => from_registry(config, platform)?,
+        None => from_registry(config, (platform, unobserved))?,
     };
     let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
     let bounds = Bounds::of(config, platform);
@@ -37,14 +45,17 @@ pub fn policy(config: &Config, platform: &Platform, seen: RuleSeen) -> Result<Gu
 }
 
 /// A policy that sets frequencies itself.
-fn from_registry(config: &Config, platform: &Platform) -> Result<Box<dyn Policy>, SpecError> {
+fn from_registry(
+    config: &Config,
+    (platform, unobserved): Observed<'_>,
+) -> Result<Box<dyn Policy>, SpecError> {
     let (spec, file) = read(config)?;
     let server = file.model().map_err(|error| refused(&spec, error.to_string()))?;
     // A period that the configuration fixes is not the policy's to choose.
     let mut own = platform.clone();
     own.can.set_moderation &= config.moderation == Moderation::Policy;
     let context = context(config, &own, server);
-    unfit(&mut *build(&spec, &context)?, platform)
+    unfit(&mut *build(&spec, &context)?, (platform, unobserved))
         .map_err(|why| refused(&spec, format!("{why}; {INSTEAD}")))?;
     // Anew: the one that was tried has seen a start already.
     build(&spec, &context)
@@ -66,7 +77,7 @@ pub fn check(config: &Config) -> Result<(), SpecError> {
     }
     let streaks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
     if let Some(needs) = NeedsWorkers::of_text(&spec, streaks) {
-        return Err(refused(&spec, format!("{}; {INSTEAD}", lacking(needs))));
+        return Err(refused(&spec, format!("{}; {INSTEAD}", lacking(needs, None))));
     }
     let read = check_tables(&spec);
     read.map_err(|why| refused(&spec, why))
@@ -116,27 +127,27 @@ fn context<'a>(
 }
 
 /// Checks that a policy can work where the kernel serves the packets.
-fn unfit(policy: &mut dyn Policy, platform: &Platform) -> Result<(), String> {
-    let ask = NeedsWorkers::and_ask(policy, platform).map_err(|needs| lacking(needs).to_owned())?;
-    let streaks = ask.on_streak;
-    let cpus: Vec<u32> = (0..).take(platform.cores).collect();
-    if streaks.cores.is_empty() {
-        return Ok(());
-    }
-    let rule = wattline_napi::poll_rule(0, &streaks, &cpus, std::iter::empty());
-    rule.map(drop).map_err(|why| why.to_string())
+fn unfit(policy: &mut dyn Policy, (platform, unobserved): Observed<'_>) -> Result<(), String> {
+    let ask =
+        NeedsWorkers::and_ask(policy, platform).map_err(|needs| lacking(needs, unobserved))?;
+    Denied::find(&ask.on_streak).map_or(Ok(()), |why| Err(why.to_string()))
 }
 
-fn lacking(needs: NeedsWorkers) -> &'static str {
+fn lacking(needs: NeedsWorkers, unobserved: Option<String>) -> String {
     match needs {
-        NeedsWorkers::OfferedRate => "it needs the offered rate, which only a simulator knows",
+        NeedsWorkers::OfferedRate => {
+            "it needs the offered rate, which only a simulator knows".to_owned()
+        }
         NeedsWorkers::Batches => {
-            "it decides at batches of packets or fill levels of rings; here the kernel serves the \
-             packets, and of its polls only streaks can be counted, with CAP_BPF and CAP_PERFMON (the \
-             log says what is missing). Wattline's own workers (`wattline run`) see all"
+            let why = unobserved.map_or(String::new(), |why| format!(" ({why})"));
+            format!(
+                "it decides at batches of packets or fill levels of rings; here the kernel serves the \
+                 packets, and of its polls only streaks can be counted, on the running machine, with \
+                 CAP_BPF and CAP_PERFMON{why}. Wattline's own workers (`wattline run`) see all"
+            )
         }
         NeedsWorkers::Polling => {
-            "it lets cores poll for packets; here the kernel waits for interrupts"
+            "it lets cores poll for packets; here the kernel waits for interrupts".to_owned()
         }
     }
 }
@@ -178,7 +189,7 @@ mod tests {
             let config =
                 Config::parse(&format!("[govern]\npolicy = \"{text}\"\n"), "test", POLICIES)
                     .unwrap();
-            let made = policy(&config, &platform(), RuleSeen::default());
+            let made = policy(&config, (&platform(), None), RuleSeen::default());
             // `wattline config --govern` says the same without the machine.
             assert_eq!(check(&config).err(), made.as_ref().err().cloned());
             made.map(drop)
@@ -213,7 +224,7 @@ mod tests {
         let of = |path: &std::path::Path| {
             let text = format!("[govern]\npolicy = \"copi:tables={}\"\n", path.display());
             let config = Config::parse(&text, "test", POLICIES).unwrap();
-            let made = policy(&config, &platform(), RuleSeen::default()).map(drop);
+            let made = policy(&config, (&platform(), None), RuleSeen::default()).map(drop);
             (check(&config), made)
         };
         let head = "#version = 1\n#server = \"s\"\n#workload = \"w\"\n#source = \"measured\"\n\
@@ -263,7 +274,9 @@ mod tests {
             // As a session makes it of the configuration.
             let mut platform = platform.clone();
             platform.can.set_moderation = can && config.moderates();
-            policy(&config, &platform, RuleSeen::default()).map(drop).map_err(|e| e.to_string())
+            policy(&config, (&platform, None), RuleSeen::default())
+                .map(drop)
+                .map_err(|e| e.to_string())
         };
         assert_eq!(of("policy", true), Ok(()));
         for (moderation, can) in [("keep", true), ("1ms", true), ("policy", false)] {
@@ -280,7 +293,7 @@ mod tests {
         for info in POLICIES.iter() {
             let text = format!("[govern]\npolicy = \"{}\"\n", info.name);
             let Ok(config) = Config::parse(&text, "test", POLICIES) else { continue };
-            match policy(&config, &platform(), RuleSeen::default()) {
+            match policy(&config, (&platform(), None), RuleSeen::default()) {
                 Ok(_) => {
                     check(&config).unwrap();
                     works.push(info.name);
@@ -300,6 +313,8 @@ mod tests {
         for name in ["ondemand", "conservative", "table", "performance", "napi"] {
             assert!(works.contains(&name), "{name}: {works:?}");
         }
+        // It does without full polls where nobody counts them.
+        assert!(works.contains(&"wattline"), "{works:?}");
         for name in ["oracle", "poll"] {
             assert!(refused.contains(&name), "{name}: {refused:?}");
             assert!(known.contains(&name), "{name}: {known:?}");
@@ -308,16 +323,20 @@ mod tests {
         assert!(!known.contains(&"queue-length"), "another machine may count streaks: {known:?}");
         let config =
             Config::parse("[govern]\npolicy = \"queue-length\"\n", "test", POLICIES).unwrap();
-        let error = policy(&config, &platform(), RuleSeen::default()).err().unwrap().to_string();
+        let error =
+            policy(&config, (&platform(), None), RuleSeen::default()).err().unwrap().to_string();
         assert!(error.contains("CAP_PERFMON") && error.contains("use ondemand"), "{error}");
         let mut observed = platform();
         observed.can.asks.streaks = Timing::Exact;
         let of = |text: &str| {
             let text = format!("[govern]\npolicy = \"{text}\"\n");
             let config = Config::parse(&text, "test", POLICIES).unwrap();
-            policy(&config, &observed, RuleSeen::default()).map(drop).map_err(|e| e.to_string())
+            policy(&config, (&observed, None), RuleSeen::default())
+                .map(drop)
+                .map_err(|e| e.to_string())
         };
         assert_eq!(of("queue-length"), Ok(()));
+        assert_eq!(of("wattline:p99=250us"), Ok(()));
         for (text, word) in [("read=after", "only `before` works"), ("q_h=64", "below 64")] {
             let error = of(&format!("queue-length:{text}")).unwrap_err();
             assert!(error.contains(word), "{text}: {error}");

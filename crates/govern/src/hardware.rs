@@ -295,6 +295,10 @@ mod tests {
         let loads: Vec<f64> = (0..300).map(|second| f64::from(second / 60 % 2)).collect();
         for name in ["intel-pstate-hwp", "amd-pstate-epp", "acpi-cpufreq", "cppc"] {
             for profile in profile::PROFILES {
+                let config = Config::parse(profile.text, profile.name, POLICIES).unwrap();
+                if !config.scope.frequency {
+                    continue;
+                }
                 let (writes, _) = run_profile(profile.name, &Tree::at(fixture(name)), &loads);
                 for (file, value) in &writes {
                     let set = ["scaling_setspeed", "scaling_min_freq", "scaling_max_freq"];

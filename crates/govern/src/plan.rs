@@ -7,10 +7,10 @@ use crate::hardware::{self, Hardware};
 use crate::inventory::{Inventory, LeftOut};
 use crate::left_alone;
 use crate::pressure;
-use crate::session::options;
+use crate::session::{kernel, options};
 use crate::tell;
 use serde::Serialize;
-use wattline_host::{Course, PlanError, PowerPlan, plan_with};
+use wattline_host::{Course, PlanError, PowerPlan, Workers, plan_with};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{OperatingPoint, Platform, Policy};
 
@@ -56,6 +56,8 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
     let mut remedies = Vec::new();
     // What may not be written looks as if it were not there, and what is there needs no remedy.
     let blind = tree.is_live() && !rustix::process::geteuid().is_root();
+    let (mut kernel, _) = kernel(&inventory, tree);
+    let unobserved = kernel.missing();
     let make = |platform: &wattline_policy::Platform| {
         intent.extend(blind.then(|| tell::BLIND.to_owned()));
         intent.extend(tell::lines(config, &inventory, platform, &alone));
@@ -63,14 +65,14 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
         if !blind {
             remedies = tell::remedies(platform.can, &alone);
         }
-        let guarded = choice::policy(config, platform, RuleSeen::default())?;
+        let guarded = choice::policy(config, (platform, unobserved), RuleSeen::default())?;
         let policy: Box<dyn Policy> = Box::new(guarded);
         intent.extend(policy.remark());
         Ok(policy)
     };
     let options = options(config, &inventory, tree);
     let course = |platform: &Platform, full: &OperatingPoint| course(config, tree, platform, full);
-    let mut plan = plan_with(config.policy.clone(), make, course, options)?;
+    let mut plan = plan_with(config.policy.clone(), make, course, (options, Box::new(kernel)))?;
     plan.rivals = tell::relevant(plan.rivals, config);
     let left_out = inventory.left_out;
     Ok(GovernPlan { profile: config.profile.name, intent, left_out, plan, remedies })

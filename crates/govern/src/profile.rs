@@ -12,7 +12,7 @@ pub struct Profile {
 }
 
 /// All of them, the default first.
-pub const PROFILES: [Profile; 3] = [
+pub const PROFILES: [Profile; 4] = [
     Profile {
         name: "balanced",
         summary: "processor or kernel control the frequency, with a preference for less power while calm; nothing else is touched",
@@ -27,6 +27,11 @@ pub const PROFILES: [Profile; 3] = [
         name: "max-save",
         summary: "processor or kernel control the frequency and prefer to save; answers may take longer",
         text: include_str!("../profiles/max-save.toml"),
+    },
+    Profile {
+        name: "router",
+        summary: "CPUs that get packets follow the kernel's queues; processor or kernel control the frequency",
+        text: include_str!("../profiles/router.toml"),
     },
 ];
 

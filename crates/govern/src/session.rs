@@ -1,7 +1,7 @@
 //! A session of the governor: from taking the machine over to restoring it. The inventory of CPUs
 //! and interfaces is fixed during a session; when it changes, a new session begins.
 
-use crate::choice;
+use crate::choice::{self, Observed};
 use crate::config::Config;
 use crate::error::GovernError;
 use crate::guard::{Drops, Rule, RuleSeen};
@@ -18,8 +18,8 @@ use wattline_governor::ledger::Entry;
 use wattline_governor::machine::{Machine, View};
 use wattline_governor::runner::Runner;
 use wattline_host::{
-    Ending, HostOptions, KernelStack, Status, Supervision, TakeOverError, ThisMachine, give_back,
-    take_over_by,
+    Ending, HostOptions, KernelStack, Status, Supervision, TakeOverError, ThisMachine, Workers,
+    give_back, take_over_by,
 };
 use wattline_knobs::{Bounded, Machine as Settings};
 use wattline_linux::privileges::Rights;
@@ -96,6 +96,13 @@ pub(crate) fn options(config: &Config, inventory: &Inventory, tree: &Tree) -> Ho
     }
 }
 
+/// The kernel's counters of a machine, and notes on those that are missing. Polls are observed on
+/// this machine alone.
+pub(crate) fn kernel(inventory: &Inventory, tree: &Tree) -> (KernelStack, Vec<String>) {
+    let (kernel, notes) = KernelStack::new(tree, &inventory.layout);
+    (if tree.is_live() { kernel.observing() } else { kernel }, notes)
+}
+
 impl Session {
     /// Takes the machine over and begins.
     ///
@@ -109,9 +116,9 @@ impl Session {
                  /proc/schedstat can be read"
             );
         }
-        Self::begin_with(config, tree, |platform, cpus, rule| {
-            let guarded = choice::policy(config, platform, rule)?;
-            let drops = platform.can.set_cores.then(|| Drops::new(tree, cpus));
+        Self::begin_with(config, tree, |machine, cpus, rule| {
+            let drops = machine.0.can.set_cores.then(|| Drops::new(tree, cpus));
+            let guarded = choice::policy(config, machine, rule)?;
             Ok(Box::new(guarded.watching(gauge).counting(drops)))
         })
     }
@@ -120,7 +127,7 @@ impl Session {
     fn begin_with(
         config: &Config,
         tree: &Tree,
-        policy: impl FnOnce(&Platform, &[u32], RuleSeen) -> Result<Box<dyn Policy>, SpecError>,
+        policy: impl FnOnce(Observed<'_>, &[u32], RuleSeen) -> Result<Box<dyn Policy>, SpecError>,
     ) -> Result<Self, GovernError> {
         let inventory = Inventory::find(tree, config);
         if let Some(why) = inventory.refusal() {
@@ -129,18 +136,18 @@ impl Session {
         let feed = Feed::open(&config.latency, config.latency_silence)
             .map_err(|(name, source)| GovernError::Source { name, source })?;
         let feed = SharedFeed::new(feed);
-        let (kernel, notes) = KernelStack::new(tree, &inventory.layout);
+        let (mut kernel, notes) = kernel(&inventory, tree);
         for note in notes {
             tracing::info!("{note}");
         }
-        let kernel = if tree.is_live() { kernel.observing() } else { kernel };
+        let unobserved = kernel.missing();
         let options = options(config, &inventory, tree);
         let rule = RuleSeen::default();
         let made = |machine: &mut ThisMachine| {
             if !config.latency.is_empty() {
                 machine.attach_latency(Box::new(feed.clone()));
             }
-            policy(machine.platform(), &inventory.layout.cpus, rule.clone())
+            policy((machine.platform(), unobserved), &inventory.layout.cpus, rule.clone())
         };
         let access = Bounded::new(Settings::new(tree));
         let begun = take_over_by(access, options, config.on_exit, Box::new(kernel), made);
@@ -235,7 +242,7 @@ impl Session {
     /// When its policy cannot work here.
     pub fn check(&self, config: &Config) -> Result<(), GovernError> {
         if let Some(last) = &self.last {
-            choice::policy(config, &last.platform, RuleSeen::default())?;
+            choice::policy(config, (&last.platform, None), RuleSeen::default())?;
         }
         Ok(())
     }

@@ -8,11 +8,13 @@
 //! | packets of a core, arrivals at its queues | the worker, and what the programs count on the core's CPU |
 //! | busy time of a core | the worker's own, and the CPU's soft interrupts; at least the time in which the CPU was not idle and its worker did not poll in vain |
 //! | fill of a queue | the worker's alone: nobody knows what waits in a driver |
+//! | streaks | the kernel's polls of the ports' queues, which take what programs forward and what workers get |
 //!
 //! `/proc/stat` has the times, in ticks; idle time is told exactly, which is why it is the second
 //! measure: short soft interrupts on a CPU that is mostly asleep are missed by ticks.
 
 use super::kernel_stack::cpus::Cpus;
+use super::kernel_stack::polls::Polls;
 use super::layout::Layout;
 use super::workers::{Work, Workers};
 use wattline_linux::sysfs::Tree;
@@ -40,6 +42,7 @@ pub struct BesideXdp {
     looked: Option<Time>,
     /// Whether frames were seen on a CPU that no worker is pinned to.
     told: bool,
+    polls: Polls,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,15 +72,23 @@ impl BesideXdp {
         Self {
             workers,
             times: Cpus::new(tree, &cpus),
-            cpus,
+            cpus: cpus.clone(),
             cores: vec![Core::default(); layout.workers],
             forwarded: vec![vec![0; layout.workers]; ports],
             last: vec![None; ports],
             looked: None,
             told: false,
             programs,
+            polls: Polls::new(tree, Layout { cpus, ..layout.clone() }),
             layout: layout.clone(),
         }
+    }
+
+    /// Observes the polls of receive queues, too, where the kernel allows it and a policy asks for streaks.
+    #[must_use]
+    pub fn observing(mut self) -> Self {
+        self.polls.allow();
+        self
     }
 
     /// The core that a CPU's frames count for; second, whether it is the core's own CPU.
@@ -149,6 +160,7 @@ impl Workers for BesideXdp {
     fn look(&mut self, now: Time) {
         self.workers.look(now);
         self.times.look(now);
+        self.polls.look(now);
         let passed = self.looked.map_or(Span::ZERO, |looked| now.since(looked));
         self.looked = Some(now);
         self.count();
@@ -189,6 +201,9 @@ impl Workers for BesideXdp {
         seen
     }
 
+    fn polls(&mut self) -> Option<&mut Polls> {
+        Some(&mut self.polls)
+    }
     fn wake(&mut self, worker: usize) {
         self.workers.wake(worker);
     }

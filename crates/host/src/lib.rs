@@ -50,6 +50,7 @@ pub use beside_xdp::{BesideXdp, Forwarded};
 pub use envelope::Preference;
 pub use given_back::is_given_back;
 pub use kernel_stack::KernelStack;
+pub use kernel_stack::polls::Polls;
 pub use kernel_time::KernelShare;
 pub use layout::{Layout, Port};
 pub use options::HostOptions;
@@ -157,11 +158,11 @@ impl<K: Knobs> Host<K> {
             power: meters && meter.is_there(),
             residency: senses.residency(),
             frequency: senses.frequency(),
-            softirq: senses.softirq() || workers.count_streaks(),
+            softirq: senses.softirq() || workers.softirq(0).is_some(),
             bytes: workers.count_bytes(),
             ..Sees::NOTHING
         };
-        survey.notes.extend(workers.missing());
+        survey.notes.extend(workers.missing().filter(|_| platform.can.set_cores));
         let missing = survey.notes.clone();
         Ok(Self {
             watch: Watch::new(&tree, &knobs, &layout, scope.workers),

@@ -1,7 +1,7 @@
 //! Every write that a governor would make on a machine, and why; nothing is written.
 
 use super::writes::Kept;
-use super::{Host, HostOptions, NoWorkers};
+use super::{Host, HostOptions, NoWorkers, Workers};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_governor::machine::{Machine, Taken, View};
@@ -86,7 +86,7 @@ pub fn plan(
     let course = |platform: &Platform, full: &OperatingPoint| {
         Course::any(&format!("as {} decides", spec.policy.name), platform, full)
     };
-    plan_with(spec.to_string(), make, course, options)
+    plan_with(spec.to_string(), make, course, (options, Box::new(NoWorkers)))
 }
 
 /// Operating points that a policy may ask for, and its pace.
@@ -105,7 +105,8 @@ impl Course {
     }
 }
 
-/// The plan of a policy that is called so and that `make` makes, on its course.
+/// The plan of a policy that is called so and that `make` makes, on its course, as `workers` show
+/// the machine.
 ///
 /// # Errors
 /// [`PlanError`].
@@ -113,13 +114,13 @@ pub fn plan_with(
     name: String,
     make: impl FnOnce(&Platform) -> Result<Box<dyn Policy>, SpecError>,
     course: impl FnOnce(&Platform, &OperatingPoint) -> Course,
-    options: HostOptions,
+    (options, workers): (HostOptions, Box<dyn Workers>),
 ) -> Result<PowerPlan, PlanError> {
     let tree = options.tree.clone();
     let ports = options.layout.ports.iter();
     let interfaces: Vec<String> = ports.filter_map(|port| port.interface.clone()).collect();
     let options = HostOptions { meters: false, ..options };
-    let mut host = Host::new(options, Plan::new(Settings::new(&tree)), Box::new(NoWorkers))?;
+    let mut host = Host::new(options, Plan::new(Settings::new(&tree)), workers)?;
     let platform = host.platform().clone();
     let mut policy = make(&platform)?;
     let mut problems = Vec::new();

@@ -384,6 +384,38 @@ mod tests {
         assert_eq!(send_to(one, silent, &mut tables), (false, Some(one), true));
     }
 
+    /// A card whose queues the kernel serves: its default table is narrowed and widened; one that an
+    /// administrator has set is left alone and named.
+    #[test]
+    fn tables_of_the_kernels_queues_follow_cores_unless_an_administrator_has_set_them() {
+        let port = Port { interface: Some("eth0".into()), queues: 4, cores: Vec::new() };
+        let layout = Layout { workers: 2, cpus: vec![0, 1], ports: vec![port] };
+        let found = |text: &str| {
+            let mut cards = Cards::default();
+            cards.tables.insert(redirect::setting("eth0"), text.into());
+            let (tree, mut notes) = (Tree::at("/nonexistent"), Vec::new());
+            let tables = Tables::of_kernel(&tree, &cards, &layout, Rights::ALL, &mut notes);
+            (cards, tables, notes)
+        };
+        let (cards, mut tables, notes) = found("0,1,2,3,0,1,2,3");
+        assert!(tables.has_cards() && tables.steered().is_empty(), "{notes:?}");
+        let mut writes = Writes::new(cards, Ceiling::None);
+        for (cores, entries) in [(1, 8), (2, 4), (1, 8)] {
+            let active = CoreSet::first(cores);
+            let taken = tables.send_to((active, &[1, 1]), &layout, &mut writes);
+            assert_eq!((taken, tables.reach(&layout)), (Taken::Done, Some(active)));
+            let text = &writes.knobs.tables[&redirect::setting("eth0")];
+            let queues = redirect::from_text(text).unwrap();
+            let first = queues.iter().filter(|queue| layout.worker(0, **queue) == 0);
+            assert_eq!(first.count(), entries, "{text}");
+        }
+        assert_eq!(tables.moved, 12);
+        for set in ["0,0,0,0,0,0,0,0", "0,1,2,3,0,1,2,2"] {
+            let (_, tables, notes) = found(set);
+            assert!(!tables.can_set && notes[0].contains("ethtool -X eth0 default"), "{notes:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_entry_leads_to_a_core_that_is_not_active(

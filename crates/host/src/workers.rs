@@ -1,5 +1,7 @@
 //! The router's workers, as the governor of this machine watches and commands them.
 
+use crate::kernel_stack::polls::Polls;
+pub use crate::kernel_stack::polls::Streak;
 use std::thread::Thread;
 use wattline_policy::{QueueView, Streaks, Wait, Waits};
 use wattline_units::{Span, Time};
@@ -15,15 +17,6 @@ pub struct Work {
     pub sleeps: u64,
     /// Packets that it took.
     pub packets: u64,
-}
-
-/// End of a streak of batches, at the queues of a port that a worker serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Streak {
-    /// Number of the port.
-    pub port: usize,
-    /// Whether it was above the upper level.
-    pub above: bool,
 }
 
 /// The workers of the running router. What is observed comes from their own rings and
@@ -60,43 +53,66 @@ pub trait Workers: Send {
         false
     }
 
+    /// Returns the kernel's polls, if the kernel or XDP programs take packets: they answer for all that
+    /// follows, unless the workers do.
+    fn polls(&mut self) -> Option<&mut Polls> {
+        None
+    }
+
     /// Whether they count streaks of batches where they take them.
-    fn count_streaks(&self) -> bool {
-        false
+    fn count_streaks(&mut self) -> bool {
+        self.polls().is_some_and(|polls| polls.are_counted())
     }
 
     /// Returns the reason if they see less than they could.
-    fn missing(&self) -> Option<String> {
-        None
+    fn missing(&mut self) -> Option<String> {
+        self.polls()?.missing()
     }
 
     /// RPS spreads the packets of these interfaces: the backlogs of the CPUs are their queues.
-    fn steer(&mut self, _interfaces: Vec<String>) {}
+    fn steer(&mut self, interfaces: Vec<String>) {
+        if let Some(polls) = self.polls() {
+            polls.steer(interfaces);
+        }
+    }
 
     /// Returns the time of a worker's CPU in soft interrupts for received packets, where it is known
     /// more exactly than in ticks.
-    fn softirq(&self, _worker: usize) -> Option<Span> {
-        None
+    fn softirq(&mut self, worker: usize) -> Option<Span> {
+        self.polls()?.observed()?.softirq(worker)
     }
 
     /// Has a worker count streaks from now on; `None` for none.
-    fn watch(&mut self, _worker: usize, _streaks: Option<Streaks>) {}
+    fn watch(&mut self, worker: usize, streaks: Option<Streaks>) {
+        if let Some(polls) = self.polls() {
+            polls.watch(worker, streaks);
+        }
+    }
 
     /// Has the end of a streak wake this thread, which parks.
-    fn wake_at_streaks(&mut self, _thread: &Thread) {}
+    fn wake_at_streaks(&mut self, thread: &Thread) {
+        if let Some(polls) = self.polls() {
+            polls.wake(thread);
+        }
+    }
 
     /// Returns the streak of a worker that is not answered yet. Until [`Self::answer`] the worker
     /// counts nothing.
-    fn streak(&mut self, _now: Time, _worker: usize) -> Option<Streak> {
-        None
+    fn streak(&mut self, now: Time, worker: usize) -> Option<Streak> {
+        self.polls()?.observed()?.streak(now, worker)
     }
 
     /// Answers a worker's streak: what the policy wanted is done.
-    fn answer(&mut self, _worker: usize) {}
+    fn answer(&mut self, worker: usize) {
+        if let Some(observed) = self.polls().and_then(Polls::observed) {
+            observed.answer(worker);
+        }
+    }
 
     /// Returns the time since a worker's estimator had a sample.
-    fn silent_for(&mut self, _worker: usize) -> Span {
-        Span::ZERO
+    fn silent_for(&mut self, worker: usize) -> Span {
+        let observed = self.polls().and_then(Polls::observed);
+        observed.map_or(Span::ZERO, |observed| observed.silent_for(worker))
     }
 
     /// Sets how a worker waits.

@@ -110,7 +110,7 @@ impl Workers for Load {
         Ok(())
     }
     fn set_batch(&mut self, _: u32) {}
-    fn count_streaks(&self) -> bool {
+    fn count_streaks(&mut self) -> bool {
         true
     }
     fn watch(&mut self, worker: usize, streaks: Option<Streaks>) {

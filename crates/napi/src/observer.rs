@@ -48,6 +48,17 @@ pub enum Denied {
     Kernel,
 }
 
+impl Denied {
+    /// Returns the reason if polls do not show what a policy asks for.
+    pub fn find(streaks: &Streaks) -> Option<Self> {
+        let cpus: Vec<u32> = (0..CPUS_MAX).collect();
+        if streaks.cores.is_empty() {
+            return None;
+        }
+        poll_rule(0, streaks, &cpus, std::iter::empty()).err()
+    }
+}
+
 /// End of a streak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreakEnd {

@@ -25,8 +25,9 @@ use plan::{Choice, Requirements, Rise, notice};
 use rate::{Rate, Recent};
 use waking::Waking;
 use wattline_policy::{
-    AskAgain, BuildContext, CoreSet, CoreView, IdleState, Kind, Looks, MAX_CORES, Observation,
-    OperatingPoint, Parameter, Parameters, Platform, Policy, PolicyInfo, Reason, Trigger, Wait,
+    AskAgain, BuildContext, CoreSet, CoreView, IdleState, Kind, Level, Looks, MAX_CORES,
+    Observation, OperatingPoint, Parameter, Parameters, Platform, Policy, PolicyInfo, Reason,
+    StreakRule, Streaks, Trigger, Wait,
 };
 use wattline_units::{PacketsPerSecond, Span, Time};
 
@@ -97,11 +98,18 @@ struct Given {
     exit: Span,
     /// Seconds that a change of frequency takes.
     transition: f64,
+    /// Time between two looks, and the same while a rise is answered.
+    looks: [Span; 2],
+    /// True if the kernel or XDP programs take the packets: the fill of queues is not seen, and counters
+    /// are read now and then.
+    by_kernel: bool,
 }
 
 #[derive(Default)]
 struct Wattline {
     given: Given,
+    /// Fill of a queue at which to be asked, by the last decision.
+    level: u32,
     phase: Phase,
     machine: Machine,
     rate: Rate,
@@ -165,6 +173,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let ring = platform.ring_size.map_or(f64::INFINITY, |ring| (ring * ports) as f64);
     // Until all cores are awake, the rings of the active cores hold what comes at line rate.
     let comes = link.map_or(0.0, |link| link * (exit + ALERT).as_seconds());
+    let by_kernel = !platform.can.asks.fill.is_noticed();
     let given = Given {
         late_after,
         slack,
@@ -174,9 +183,13 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         ports,
         exit,
         transition: platform.frequency_transition.as_seconds(),
+        looks: if by_kernel { [LOOK_AT_KERNEL; 2] } else { [LOOK, ALERT] },
+        by_kernel,
     };
     let cores = vec![CoreView::default(); platform.cores];
-    let (frequencies, steps) = (Frequencies::new(fastest), Steps::new(exit.as_seconds()));
+    // No worker has to be woken by the governor where interrupts do it.
+    let step = if by_kernel { 0.0 } else { exit.as_seconds() };
+    let (frequencies, steps) = (Frequencies::new(fastest), Steps::new(step));
     Ok(Box::new(Wattline { given, machine, cores, frequencies, steps, ..Wattline::default() }))
 }
 
@@ -419,18 +432,40 @@ impl Wattline {
         let alarm = (planned + alarm).min(ring / 2.0);
         let level = if self.phase.answers(now) { USABLE * ring } else { alarm };
         // A queue that is fuller than planned, and is no news, would be so again with each packet.
-        let grown = match seen.trigger {
-            Trigger::Fill { queue } => MARGIN * f64::from(seen.queues[queue].fill) + DEVIATIONS,
-            _ => 0.0,
-        };
+        let grown = self.grew(seen).map_or(0.0, |(_, fill)| MARGIN * fill + DEVIATIONS);
         level.max(grown.min(ring)).max(1.0) as u32
+    }
+
+    /// Returns the queue that is fuller than planned, and its packets; if they are not seen, as many as
+    /// the policy asked for.
+    fn grew(&self, seen: &Observation<'_>) -> Option<(usize, f64)> {
+        match seen.trigger {
+            Trigger::Fill { queue } => Some((queue, f64::from(seen.queues[queue].fill))),
+            Trigger::Streak { queue, above: true } => Some((queue, f64::from(self.level))),
+            _ => None,
+        }
+    }
+
+    /// Adds to `ask` the fill of a queue of these cores at which to be asked. A queue that holds more than
+    /// one poll of the kernel takes makes as many full polls in a row.
+    fn ask_at_level(&self, ask: AskAgain, cores: usize, platform: &Platform) -> AskAgain {
+        let cores = CoreSet::first(cores);
+        if !self.given.by_kernel {
+            return ask.and_on_fill(cores, self.level);
+        }
+        if !platform.can.asks.streaks.is_noticed() {
+            return ask;
+        }
+        let (packets, samples) = (self.level.min(FULL_POLL), self.level / (FULL_POLL + 1));
+        let rule = StreakRule { above: Level { packets, samples }, ..StreakRule::NEVER };
+        let (at_above, at_below, at_silence) = (true, false, false);
+        AskAgain { on_streak: Streaks { cores, rule, at_above, at_below, at_silence }, ..ask }
     }
 
     /// Returns true if a queue has too many packets though the rate did not rise: twice the planned fill,
     /// and more than half of the slack to serve.
-    fn is_crowded(&self, queue: usize, seen: &Observation<'_>) -> bool {
+    fn is_crowded(&self, fill: f64) -> bool {
         let Some(choice) = self.present else { return false };
-        let fill = f64::from(seen.queues[queue].fill);
         let half = self.given.ring / self.given.ports as f64 / 2.0;
         let service = self.machine.service(choice.cores, choice.frequency);
         let queues = (choice.cores * self.given.ports) as f64;
@@ -525,7 +560,7 @@ impl Wattline {
         self.cuts_short = 2.0 * choice.nap.unwrap_or(0.0) < nap_before || overfills;
         for (number, core) in point.cores.iter_mut().enumerate().take(choice.cores) {
             let wakes = number >= before.cores || all || self.cuts_short;
-            core.wait = if wakes { Wait::Poll } else { wait };
+            core.wait = if wakes && on.can.waits.poll { Wait::Poll } else { wait };
         }
         let moderated = choice.nap.filter(|_| wait == Wait::Interrupt).unwrap_or(0.0);
         point.set_moderation(on, Span::from_seconds(moderated));
@@ -534,7 +569,9 @@ impl Wattline {
     /// Takes what became of the last decision. A frequency that was refused is not the present one: what is
     /// measured was measured at the one that holds.
     fn check(&mut self, now: Time, seen: &Observation<'_>, point: &OperatingPoint) {
-        self.steps.look(self.last, self.given.exit, seen.cores);
+        if !self.given.by_kernel {
+            self.steps.look(self.last, self.given.exit, seen.cores);
+        }
         let (Some(present), Some(asked)) = (&mut self.present, self.asked) else { return };
         let held = point.cores[0].frequency.min(self.machine.frequencies.len() - 1);
         present.frequency = held;
@@ -547,8 +584,14 @@ impl Wattline {
 
     /// Learns from what came and left since the last look. Returns the rates before a rise, if one is seen.
     fn learn(&mut self, now: Time, seconds: f64, seen: &Observation<'_>) -> Option<(f64, f64)> {
-        let (at, arrivals) = (now.as_seconds(), seen.arrivals());
-        let grew = matches!(seen.trigger, Trigger::Fill { .. });
+        let mut read = now;
+        if self.given.by_kernel {
+            // Cards are not asked at each look: what had arrived when they were is no news.
+            let age = seen.queues.iter().map(|queue| queue.age).max().unwrap_or(Span::ZERO);
+            read = Time::ZERO + (now.since(Time::ZERO) - age.min(now.since(Time::ZERO)));
+        }
+        let (at, arrivals) = (read.as_seconds(), seen.arrivals());
+        let grew = self.grew(seen).is_some();
         let rises = grew && self.rate.rises(at, arrivals, self.returning(now));
         let before = (self.rate.mean, self.rate.peak);
         let news = self.rate.look(at, arrivals);
@@ -597,10 +640,8 @@ impl Policy for Wattline {
     ) -> AskAgain {
         self.check(now, seen, point);
         let seconds = now.since(self.last).as_seconds();
-        let crowded = match seen.trigger {
-            Trigger::Fill { queue } => now >= self.eased && self.is_crowded(queue, seen),
-            _ => false,
-        };
+        let crowded =
+            now >= self.eased && self.grew(seen).is_some_and(|(_, fill)| self.is_crowded(fill));
         if crowded {
             // Parked cores wake, and what waits leaves.
             self.eased = now + self.given.exit + Span::from_seconds(self.given.slack);
@@ -617,13 +658,14 @@ impl Policy for Wattline {
         self.steps.ask(now, (point.active.len(), choice.cores), choice.parked, seen.cores);
         self.take(choice, look, seen, point);
         let calm = !self.phase.answers(now) && !self.cuts_short && self.phase != Phase::Start;
-        let next = now + if calm { LOOK } else { ALERT };
+        let [look, alert] = self.given.looks;
+        let next = now + if calm { look } else { alert };
         let everything =
             choice.cores == self.machine.cores && choice.frequency == self.machine.usable.1;
         // A point of full capacity has no answer to a fuller queue.
         let ask = AskAgain::at(next.min(self.waking.until.unwrap_or(next)));
-        let level = self.level(&choice, now, seen);
-        if everything { ask } else { ask.and_on_fill(CoreSet::first(choice.cores), level) }
+        self.level = self.level(&choice, now, seen);
+        if everything { ask } else { self.ask_at_level(ask, choice.cores, seen.platform) }
     }
 }
 

@@ -45,15 +45,34 @@ impl Router {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Governs the router's interfaces by this policy, and waits until it answers.
-    fn govern(&mut self, policy: &str) {
+    /// Writes a configuration of the router's interface.
+    fn configure(&self, text: &str) -> PathBuf {
         let file = self.folder.path().join("govern.toml");
         let text = format!(
-            "[govern]\npolicy = \"{policy}\"\nknobs = [\"cores\"]\ninterfaces = [\"r0\"]\n\
-             socket = \"{}\"\n",
+            "[govern]\n{text}\ninterfaces = [\"r0\"]\nsocket = \"{}\"\n",
             self.socket().display()
         );
         fs::write(&file, text).unwrap();
+        file
+    }
+
+    /// Runs the program in the router with capabilities removed; its exit code and all that it said.
+    fn without(&self, removed: &str, command: &[&str], file: &std::path::Path) -> (bool, String) {
+        let mut setpriv = self.scene.router.command("setpriv");
+        setpriv.arg(format!("--bounding-set={removed}")).arg(wattline_needs::program());
+        let output = setpriv.args(command).arg(file).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    }
+
+    /// Governs the router's interface by this policy, and waits until it answers.
+    fn govern(&mut self, policy: &str, knobs: &str) {
+        self.govern_by(&format!("policy = \"{policy}\"\nknobs = {knobs}"));
+    }
+
+    /// The same by these lines of a configuration.
+    fn govern_by(&mut self, text: &str) {
+        let file = self.configure(text);
         let log = fs::File::create(self.folder.path().join("log")).unwrap();
         // The journal is this test's own.
         let script = format!(
@@ -69,6 +88,14 @@ impl Router {
             assert!(ended.is_none(), "{}", self.log());
             self.stats()
         });
+    }
+
+    /// Whether the governor has a program on the tracepoint of polls.
+    fn observes(&self) -> bool {
+        let info = format!("/proc/{}/fdinfo", self.child.as_ref().unwrap().id());
+        let descriptors = fs::read_dir(info).unwrap().flatten();
+        let mut texts = descriptors.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+        texts.any(|text| text.contains("napi_poll"))
     }
 
     fn stats(&self) -> Option<Value> {
@@ -116,7 +143,7 @@ impl Drop for Router {
 fn cores_follow_the_traffic_of_the_kernel_and_masks_are_restored_after_a_kill() {
     let Some(mut router) = Router::build() else { return };
     assert_eq!(router.mask(), "");
-    router.govern(POLICY);
+    router.govern(POLICY, "[\"cores\"]");
     if router.log().contains("polls are not observed") {
         return wattline_needs::rights(router.log());
     }
@@ -138,8 +165,51 @@ fn cores_follow_the_traffic_of_the_kernel_and_masks_are_restored_after_a_kill() 
 fn mask_of_an_administrator_is_left_alone_and_named() {
     let Some(mut router) = Router::build() else { return };
     router.scene.router.run("sh", &["-c", &format!("echo 2 > {MASK}")]).unwrap();
-    router.govern("ondemand");
+    router.govern("ondemand", "[\"cores\"]");
     assert!(router.log().contains("which an administrator has set"), "{}", router.log());
     assert_eq!(router.mask(), "2");
     assert!(router.stats().unwrap()["power"]["host"]["writes"]["steering"].is_null());
+}
+
+/// A plan accepts what would be governed, and says what is missing.
+#[test]
+fn plan_and_govern_judge_a_policy_of_streaks_alike() {
+    let Some(router) = Router::build() else { return };
+    let file = router.configure(&format!("policy = \"{POLICY}\"\nknobs = [\"cores\"]"));
+    let (accepted, said) = router.without("-chown", &["plan", "--govern"], &file);
+    assert!(accepted && said.contains("rps_cpus"), "{said}");
+    for command in [&["plan", "--govern"][..], &["govern"]] {
+        let (accepted, said) = router.without("-bpf,-perfmon,-sys_admin", command, &file);
+        assert!(!accepted, "{command:?}: {said}");
+        for words in ["only streaks can be counted", "polls are not observed", "CAP_PERFMON"] {
+            assert!(said.contains(words), "{command:?}: {said}");
+        }
+    }
+}
+
+/// Each poll costs more while it is observed.
+#[test]
+fn polls_are_observed_for_streaks_alone() {
+    for (policy, knobs, observed) in [
+        ("ondemand", "[\"cores\"]", false),
+        (POLICY, "[\"idle\"]", true),
+        ("wattline:p99=1ms", "[\"cores\"]", true),
+    ] {
+        let Some(mut router) = Router::build() else { return };
+        router.govern(policy, knobs);
+        assert_eq!(router.observes(), observed, "{policy} {knobs}: {}", router.log());
+    }
+}
+
+/// The policy of all knobs lets one CPU serve what it carries, and more follow a load that one cannot.
+#[test]
+fn wattline_and_the_profile_for_routers_choose_cores_of_the_kernel() {
+    for text in ["policy = \"wattline:p99=1ms\"\nknobs = [\"cores\"]", "profile = \"router\""] {
+        let Some(mut router) = Router::build() else { return };
+        router.govern_by(text);
+        router.load(1, "1");
+        let stats = router.stats().unwrap();
+        let failed = &stats["power"]["host"]["writes"]["steering"]["failed"];
+        assert!(failed.is_null(), "{text}: {stats}");
+    }
 }

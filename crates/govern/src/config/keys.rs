@@ -11,7 +11,7 @@ pub const LATENCY: Section = Section::Named("[[latency]]");
 /// All of them, in the order of the reference.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
-    Key::new(GOVERN, "profile", Some("\"balanced\""), "\"max-save\"", "\"balanced\", \"latency\" or \"max-save\"",
+    Key::new(GOVERN, "profile", Some("\"balanced\""), "\"max-save\"", "\"balanced\", \"latency\", \"max-save\" or \"router\"",
         "Where the keys below get their defaults from: `wattline govern --print-profile NAME` prints each."),
     Key::new(GOVERN, "policy", None, "\"conservative:sampling_rate=200ms\"", "\"hardware\" or another policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
         "The policy. hardware:busy=PREFERENCE,calm=PREFERENCE leaves the frequency to processor or kernel; a preference\nis performance, balance_performance, balance_power or power. Other policies set the frequency. The kernel\nserves the packets: policies can decide at streaks of its polls (queue-length), not at single batches."),

@@ -69,7 +69,7 @@ fn a_machine_with_sources_of_latency_keeps_its_word() {
         let period = Span::from_millis(20);
         let circumstances = Circumstances { period, traffic: false, follows: Follows::NOTHING };
         let (mut findings, mut sees) = (None, None);
-        let mut session = Session::begin_with(&config, &tree, |platform, _, _| {
+        let mut session = Session::begin_with(&config, &tree, |(platform, _), _, _| {
             let (policy, found) = probe(platform, circumstances);
             (findings, sees) = (Some(found), Some(platform.can.sees));
             Ok(policy)

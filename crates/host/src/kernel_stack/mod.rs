@@ -13,18 +13,16 @@
 
 mod cards;
 pub(crate) mod cpus;
-mod polls;
+pub(crate) mod polls;
 mod text;
 
 use super::layout::Layout;
-use super::workers::{Streak, Work, Workers};
+use super::workers::{Work, Workers};
 use cards::Card;
 use cpus::Cpus;
 use polls::Polls;
-use std::thread::Thread;
 use wattline_linux::sysfs::Tree;
-use wattline_napi::Unavailable;
-use wattline_policy::{QueueView, Streaks, Wait};
+use wattline_policy::{QueueView, Wait};
 use wattline_units::{Span, Time};
 
 /// Cards are not asked more often: some drivers read a hundred registers for an answer.
@@ -38,9 +36,7 @@ pub struct KernelStack {
     asked: Option<Time>,
     /// The last look.
     looked: Time,
-    polls: Option<Polls>,
-    unobserved: Option<Unavailable>,
-    tree: Tree,
+    polls: Polls,
 }
 
 impl KernelStack {
@@ -56,18 +52,14 @@ impl KernelStack {
         });
         let cards = cards.collect();
         let cpus = Cpus::new(tree, &layout.cpus);
-        let (layout, tree) = (layout.clone(), tree.clone());
-        let (asked, looked, polls, unobserved) = (None, Time::ZERO, None, None);
-        (Self { cpus, cards, layout, asked, looked, polls, unobserved, tree }, notes)
+        let (layout, polls) = (layout.clone(), Polls::new(tree, layout.clone()));
+        (Self { cpus, cards, layout, asked: None, looked: Time::ZERO, polls }, notes)
     }
 
-    /// Observes the polls of receive queues, too, where the kernel allows it.
+    /// Observes the polls of receive queues, too, where the kernel allows it and a policy asks for streaks.
     #[must_use]
     pub fn observing(mut self) -> Self {
-        match Polls::observe(&self.tree, &self.layout) {
-            Ok(polls) => self.polls = Some(polls),
-            Err(why) => self.unobserved = Some(why),
-        }
+        self.polls.allow();
         self
     }
 }
@@ -76,9 +68,7 @@ impl Workers for KernelStack {
     fn look(&mut self, now: Time) {
         self.cpus.look(now);
         self.looked = now;
-        if let Some(polls) = &mut self.polls {
-            polls.look(now);
-        }
+        self.polls.look(now);
         if self.asked.is_none_or(|asked| now.since(asked) >= CARDS) {
             self.asked = Some(now);
             self.cards.iter_mut().flatten().for_each(Card::look);
@@ -115,48 +105,8 @@ impl Workers for KernelStack {
 
     fn set_batch(&mut self, _packets: u32) {}
 
-    fn count_streaks(&self) -> bool {
-        self.polls.is_some()
-    }
-
-    fn missing(&self) -> Option<String> {
-        self.unobserved.as_ref().map(Unavailable::to_string)
-    }
-
-    fn steer(&mut self, interfaces: Vec<String>) {
-        if let Some(polls) = &mut self.polls {
-            polls.steer(interfaces);
-        }
-    }
-
-    fn softirq(&self, core: usize) -> Option<Span> {
-        self.polls.as_ref()?.softirq(core)
-    }
-
-    fn watch(&mut self, core: usize, streaks: Option<Streaks>) {
-        if let Some(polls) = &mut self.polls {
-            polls.watch(core, streaks);
-        }
-    }
-
-    fn wake_at_streaks(&mut self, thread: &Thread) {
-        if let Some(polls) = &mut self.polls {
-            polls.wake(thread);
-        }
-    }
-
-    fn streak(&mut self, now: Time, core: usize) -> Option<Streak> {
-        self.polls.as_mut()?.streak(now, core)
-    }
-
-    fn answer(&mut self, core: usize) {
-        if let Some(polls) = &mut self.polls {
-            polls.answer(core);
-        }
-    }
-
-    fn silent_for(&mut self, core: usize) -> Span {
-        self.polls.as_ref().map_or(Span::ZERO, |polls| polls.silent_for(core))
+    fn polls(&mut self) -> Option<&mut Polls> {
+        Some(&mut self.polls)
     }
 }
 

@@ -1,21 +1,126 @@
 //! Streaks of the kernel's polls, and time in soft interrupts, by BPF programs.
 
 use crate::layout::Layout;
-use crate::workers::Streak;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use std::thread::Thread;
 use wattline_linux::sysfs::Tree;
 use wattline_napi::{Observer, Places, Unavailable};
-use wattline_policy::{CoreSet, Streaks};
+use wattline_policy::{CoreSet, MAX_CORES, Streaks};
 use wattline_units::{Span, Time};
 
 /// Time between two looks for instances that have been numbered anew, as when an interface went
 /// down and up.
 const PLACES: Span = Span::from_millis(4_000);
 
-/// The polls of the CPUs of a layout.
-pub(super) struct Polls {
+/// End of a streak of batches, at the queues of a port that a worker serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Streak {
+    /// Number of the port.
+    pub port: usize,
+    /// Whether it was above the upper level.
+    pub above: bool,
+}
+
+/// The kernel's polls. To observe them costs each a little, so it begins when something asks for it.
+pub struct Polls {
+    tree: Tree,
+    layout: Layout,
+    state: State,
+    looked: Time,
+    /// Interfaces whose packets RPS spreads, so that the backlogs of the CPUs are their queues.
+    steered: Vec<String>,
+    /// Thread that ends of streaks wake.
+    waking: Option<Thread>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
+enum State {
+    /// This machine is not observed.
+    Never,
+    Unavailable(Unavailable),
+    Possible,
+    Observed(Observed),
+}
+
+impl Polls {
+    /// Makes the polls of a machine that is not observed.
+    pub(crate) fn new(tree: &Tree, layout: Layout) -> Self {
+        let (state, looked, steered, waking) = (State::Never, Time::ZERO, Vec::new(), None);
+        Self { tree: tree.clone(), layout, state, looked, steered, waking }
+    }
+
+    /// Has polls observed, where the kernel allows it, as soon as a policy asks for streaks.
+    pub(crate) fn allow(&mut self) {
+        // Nothing remains attached.
+        self.state = match Observer::begin(Time::ZERO) {
+            Ok(_) => State::Possible,
+            Err(why) => State::Unavailable(why),
+        };
+    }
+
+    pub(crate) fn are_counted(&self) -> bool {
+        matches!(self.state, State::Possible | State::Observed(_))
+    }
+
+    /// Returns the reason if they cannot be observed.
+    pub(crate) fn missing(&self) -> Option<String> {
+        if let State::Unavailable(why) = &self.state { Some(why.to_string()) } else { None }
+    }
+
+    pub(crate) fn look(&mut self, now: Time) {
+        self.looked = now;
+        if let Some(observed) = self.observed() {
+            observed.look(now);
+        }
+    }
+
+    pub(crate) fn observed(&mut self) -> Option<&mut Observed> {
+        if let State::Observed(observed) = &mut self.state { Some(observed) } else { None }
+    }
+
+    /// Returns the observed polls, from now on if they were not observed yet.
+    fn observe(&mut self) -> Option<&mut Observed> {
+        if matches!(self.state, State::Possible) {
+            self.state = match Observed::begin(self) {
+                Ok(mut observed) => {
+                    self.waking.iter().for_each(|thread| observed.wake(thread));
+                    State::Observed(observed)
+                }
+                Err(why) => {
+                    tracing::warn!("governor: {why}");
+                    State::Unavailable(why)
+                }
+            };
+        }
+        self.observed()
+    }
+
+    /// The backlogs of the CPUs are the queues of these interfaces.
+    pub(crate) fn steer(&mut self, interfaces: Vec<String>) {
+        self.steered = interfaces;
+    }
+
+    /// Has a core count streaks, or no longer.
+    pub(crate) fn watch(&mut self, core: usize, streaks: Option<Streaks>) {
+        let observed = if streaks.is_some() { self.observe() } else { self.observed() };
+        if let Some(observed) = observed {
+            observed.watch(core, streaks);
+        }
+    }
+
+    /// Has the end of a streak wake a thread.
+    pub(crate) fn wake(&mut self, thread: &Thread) {
+        self.waking = Some(thread.clone());
+        if let Some(observed) = self.observed() {
+            observed.wake(thread);
+        }
+    }
+}
+
+/// The polls of the CPUs of a layout, as they are observed. Where there are more CPUs than cores, the cores
+/// have them in turn.
+pub(crate) struct Observed {
     observer: Observer,
     tree: Tree,
     layout: Layout,
@@ -33,27 +138,32 @@ pub(super) struct Polls {
     waker: Option<Waker>,
 }
 
-impl Polls {
-    pub fn observe(tree: &Tree, layout: &Layout) -> Result<Self, Unavailable> {
+impl Observed {
+    /// Begins to count.
+    fn begin(polls: &Polls) -> Result<Self, Unavailable> {
+        let Polls { tree, layout, looked: now, steered, .. } = polls;
+        let now = *now;
         let cores = layout.workers;
-        Ok(Self {
-            observer: Observer::begin(Time::ZERO)?,
+        let mut observed = Self {
+            observer: Observer::begin(now)?,
             tree: tree.clone(),
             layout: layout.clone(),
-            steered: Vec::new(),
+            steered: steered.clone(),
             places: Places::default(),
             found: None,
             streaks: Streaks::NEVER,
             since: Time::ZERO,
             ends: vec![None; cores],
             softirq: vec![Span::ZERO; cores],
-            now: Time::ZERO,
+            now,
             waker: None,
-        })
+        };
+        observed.look(now);
+        Ok(observed)
     }
 
     /// Brings times and places up to date.
-    pub fn look(&mut self, now: Time) {
+    fn look(&mut self, now: Time) {
         self.now = now;
         if self.found.is_none() {
             // The clock of the policies starts after the observer.
@@ -64,17 +174,14 @@ impl Polls {
             self.find();
         }
         if let Ok(cpus) = self.observer.cpus() {
-            for (softirq, cpu) in self.softirq.iter_mut().zip(&self.layout.cpus) {
-                if let Some(cpu) = cpus.get(*cpu as usize) {
-                    *softirq = cpu.useful + cpu.empty;
+            for (at, cpu) in self.layout.cpus.iter().enumerate() {
+                let seen = cpus.get(*cpu as usize).map(|cpu| cpu.useful + cpu.empty);
+                let core = at % self.layout.workers.max(1);
+                if let Some((softirq, seen)) = self.softirq.get_mut(core).zip(seen) {
+                    *softirq = seen.max(*softirq);
                 }
             }
         }
-    }
-
-    /// The backlogs of the CPUs are the queues of these interfaces.
-    pub fn steer(&mut self, interfaces: Vec<String>) {
-        self.steered = interfaces;
     }
 
     fn find(&mut self) {
@@ -90,12 +197,11 @@ impl Polls {
         }
     }
 
-    pub fn softirq(&self, core: usize) -> Option<Span> {
+    pub(crate) fn softirq(&self, core: usize) -> Option<Span> {
         self.softirq.get(core).copied()
     }
 
-    /// Has a core count streaks, or no longer.
-    pub fn watch(&mut self, core: usize, streaks: Option<Streaks>) {
+    fn watch(&mut self, core: usize, streaks: Option<Streaks>) {
         let own = self.streaks;
         let without = || Streaks { cores: own.cores.without(CoreSet::only(core)), ..own };
         let wanted = streaks.unwrap_or_else(without);
@@ -107,7 +213,10 @@ impl Polls {
     fn count(&mut self, streaks: Streaks) {
         self.streaks = streaks;
         self.since = self.now;
-        let cpus = &self.layout.cpus;
+        let Layout { cpus, workers, .. } = &self.layout;
+        let all = 0..cpus.len().min(MAX_CORES);
+        let cores = all.filter(|at| streaks.cores.contains(at % (*workers).max(1))).collect();
+        let streaks = Streaks { cores, ..streaks };
         if let Err(why) = self.observer.set_streaks(self.now, &streaks, cpus, &self.places) {
             tracing::warn!("governor: streaks of the kernel's polls are not counted: {why}");
         }
@@ -119,37 +228,36 @@ impl Polls {
     fn gather(&mut self) {
         let Self { observer, ends, layout, places, .. } = self;
         observer.streaks(|end| {
-            let Some(core) = layout.cpus.iter().position(|cpu| *cpu == end.cpu) else { return };
+            let Some(at) = layout.cpus.iter().position(|cpu| *cpu == end.cpu) else { return };
             let interface = places.place(end.napi).map(|place| place.interface.as_str());
             let mut ports = layout.ports.iter();
             let port = ports.position(|port| port.interface.as_deref() == interface).unwrap_or(0);
-            if let Some(last) = ends.get_mut(core) {
+            if let Some(last) = ends.get_mut(at % layout.workers.max(1)) {
                 *last = Some(Streak { port, above: end.above });
             }
         });
     }
 
-    pub fn streak(&mut self, now: Time, core: usize) -> Option<Streak> {
+    pub(crate) fn streak(&mut self, now: Time, core: usize) -> Option<Streak> {
         self.now = now;
         self.gather();
         self.ends.get(core).copied().flatten()
     }
 
     /// Drops what a core counted until the policy's answer was carried out.
-    pub fn answer(&mut self, core: usize) {
+    pub(crate) fn answer(&mut self, core: usize) {
         self.gather();
         self.ends.get_mut(core).into_iter().for_each(|end| *end = None);
     }
 
-    pub fn silent_for(&self, core: usize) -> Span {
-        let cpu = self.layout.cpus.get(core).map(|cpu| *cpu as usize);
-        let cores = self.observer.cpus().unwrap_or_default();
-        let last = cpu.and_then(|cpu| cores.get(cpu)?.last).unwrap_or(Time::ZERO);
-        self.now.since(last.max(self.since))
+    pub(crate) fn silent_for(&self, core: usize) -> Span {
+        let cpus = self.layout.cpus.iter().skip(core).step_by(self.layout.workers.max(1));
+        let seen = self.observer.cpus().unwrap_or_default();
+        let last = cpus.filter_map(|cpu| seen.get(*cpu as usize)?.last).max();
+        self.now.since(last.unwrap_or(Time::ZERO).max(self.since))
     }
 
-    /// Has the end of a streak wake a thread.
-    pub fn wake(&mut self, thread: &Thread) {
+    fn wake(&mut self, thread: &Thread) {
         match Waker::start(&self.observer, thread.clone()) {
             Ok(waker) => self.waker = Some(waker),
             Err(error) => tracing::warn!("governor: the ends of streaks wake nobody: {error}"),

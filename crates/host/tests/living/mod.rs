@@ -195,7 +195,7 @@ impl Workers for Living {
         self.workers[worker].wait = wait;
         Ok(())
     }
-    fn count_streaks(&self) -> bool {
+    fn count_streaks(&mut self) -> bool {
         true
     }
     fn watch(&mut self, worker: usize, streaks: Option<Streaks>) {

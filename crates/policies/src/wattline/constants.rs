@@ -11,6 +11,11 @@ pub const LOOK: Span = Span::from_micros(200);
 /// Time between two looks while a rise is answered, and the time that one change of the table or of
 /// frequencies costs a core: a request to a driver.
 pub const ALERT: Span = Span::from_micros(50);
+/// Time between two looks where the kernel or XDP programs take the packets: cards are not asked more
+/// often for what arrived. Full polls report what comes in between.
+pub const LOOK_AT_KERNEL: Span = Span::from_millis(100);
+/// Packets above which a poll of the kernel counts as full: it takes 64 at most (`NAPI_POLL_WEIGHT`).
+pub const FULL_POLL: u32 = 63;
 /// Time that the answer to a rise stays: parked cores wake (up to 0.3 ms), queues drain, and the new
 /// rate is measured.
 pub const HOLD: Span = Span::from_micros(300);

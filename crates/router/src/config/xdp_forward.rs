@@ -3,7 +3,11 @@
 use super::power::{PowerPlatform, PowerSettings};
 use super::router::{Mode, XdpForwarding};
 use super::settings::{Config, PortKind, PortSettings};
-use wattline_policy::{Asks, NeedsWorkers};
+use wattline_napi::Denied;
+use wattline_policy::{
+    Asks, BuildContext, Can, IdleState, NeedsWorkers, Platform, Queue, Timing, Waits, build,
+};
+use wattline_units::{Hertz, Span};
 
 /// Most ports between which XDP programs forward.
 const PORTS_MAX: usize = wattline_xdp::FORWARD_PORTS_MAX as usize;
@@ -54,13 +58,35 @@ impl Config {
 }
 
 /// Returns the need of a policy on this machine that only workers can meet. All others see the
-/// packets of XDP programs, too.
+/// packets of XDP programs, too: by load, and by streaks of the kernel's polls.
 fn obstacle_of_policy(power: &PowerSettings) -> Option<&'static str> {
-    match NeedsWorkers::of_text(&power.policies.parse(&power.policy).ok()?, Asks::NOTHING)? {
+    let idle = IdleState {
+        name: "C1".into(),
+        exit_latency: Span::from_micros(1),
+        exit_latency_measured: None,
+    };
+    let platform = Platform {
+        cores: 2,
+        frequencies: vec![Hertz(1e9), Hertz(2e9)],
+        idle_states: vec![idle],
+        queues: (0..2).map(|core| Queue { port: 0, core }).collect(),
+        can: Can {
+            waits: Waits { interrupt: true, ..Waits::NONE },
+            asks: Asks { streaks: Timing::Exact, ..Asks::NOTHING },
+            ..Can::EVERY_KNOB
+        },
+        ..Platform::BARE
+    };
+    let spec = power.policies.parse(&power.policy).ok()?;
+    let context = BuildContext { platform: &platform, server: None, packet: None, seed: 1 };
+    // One that cannot be built here is judged by its governor.
+    match NeedsWorkers::and_ask(&mut *build(&spec, &context).ok()?, &platform) {
         // It works on no machine, whoever forwards.
-        NeedsWorkers::OfferedRate => None,
-        NeedsWorkers::Batches => Some("[power] policy, which decides at batches of packets"),
-        NeedsWorkers::Polling => Some("[power] policy, which lets cores poll"),
+        Err(NeedsWorkers::OfferedRate) => None,
+        Err(NeedsWorkers::Batches) => Some("[power] policy, which decides at batches of packets"),
+        Err(NeedsWorkers::Polling) => Some("[power] policy, which lets cores poll"),
+        Ok(ask) => Denied::find(&ask.on_streak)
+            .map(|_| "[power] policy, which asks for more than polls of 64 packets show"),
     }
 }
 
@@ -83,7 +109,10 @@ mod tests {
             ("mode = \"poll\"", "[router] mode = \"poll\""),
             ("kernel_routes = false", "[router] kernel_routes = false"),
             ("[power]\nplatform = \"scale\"", "[power] platform = \"scale\""),
-            ("[power]\nplatform = \"host\"", "[power] policy, which decides at batches of packets"),
+            (
+                "[power]\nplatform = \"host\"\npolicy = \"queue-length:read=after\"",
+                "[power] policy, which asks for more than polls of 64 packets show",
+            ),
             (
                 "[power]\nplatform = \"host\"\npolicy = \"poll\"",
                 "[power] policy, which lets cores poll",
@@ -109,8 +138,15 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_by_load_governs_beside_it() {
-        for policy in ["ondemand", "conservative", "schedutil", "performance+100us"] {
+    fn policies_by_load_and_by_streaks_govern_beside_it() {
+        for policy in [
+            "ondemand",
+            "conservative",
+            "schedutil",
+            "performance+100us",
+            "queue-length",
+            "wattline:p99=250us",
+        ] {
             let text = format!("{PLAIN}[power]\nplatform = \"host\"\npolicy = \"{policy}\"\n");
             assert_eq!(found(&text), [""; 0], "{policy}");
         }

@@ -19,7 +19,7 @@ pub struct Args {
     /// The configuration (TOML); by default the profile `balanced`. `wattline config --govern`
     /// prints every key.
     config: Option<PathBuf>,
-    /// Print a built-in profile and exit: balanced, latency or max-save.
+    /// Print a built-in profile and exit: balanced, latency, max-save or router.
     #[arg(long, value_name = "NAME", conflicts_with = "config")]
     print_profile: Option<String>,
     /// With policy copi, also accept tables of another machine, although they were not measured

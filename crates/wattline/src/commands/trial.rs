@@ -47,8 +47,8 @@ const SHARE: f64 = 0.01;
 /// Settings to compare, and for how long.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The first setting: none (the machine as it is), a profile (balanced, latency, max-save), a
-    /// configuration of `wattline govern` or a file of commands.
+    /// The first setting: none (the machine as it is), a profile (balanced, latency, max-save,
+    /// router), a configuration of `wattline govern` or a file of commands.
     a: String,
     /// The second setting.
     b: String,

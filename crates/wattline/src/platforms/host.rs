@@ -15,6 +15,7 @@ use wattline_host::{
 use wattline_knobs::{Bounded, Machine as Settings, SessionError};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
+use wattline_napi::Denied;
 use wattline_policy::Latency;
 use wattline_policy::{
     BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
@@ -94,7 +95,8 @@ impl OfRouter {
         let mut workers: Box<dyn Workers> = Box::new(WorkerControl::new(workers));
         if by_xdp {
             let programs = forwarded.into_iter().map(|program| program.map(counted)).collect();
-            workers = Box::new(BesideXdp::new(&tree, &options.layout, workers, programs));
+            workers =
+                Box::new(BesideXdp::new(&tree, &options.layout, workers, programs).observing());
         }
         let (access, plan, on_exit) =
             (self.access.clone(), self.plan.clone(), config.power.on_exit);
@@ -310,22 +312,26 @@ fn counted(program: ForwardedByCpu) -> Forwarded {
 
 /// Refuses a policy that cannot work where XDP programs forward.
 fn fit(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<(), SpecError> {
-    let needs = NeedsWorkers::of(&mut *build(spec, context)?, context.platform);
+    const INSTEAD: &str = "set [router] xdp_forward = \"off\", or use ondemand, conservative, \
+                           schedutil or performance";
+    let needs = NeedsWorkers::and_ask(&mut *build(spec, context)?, context.platform);
     let why = match needs {
-        None => return Ok(()),
-        Some(NeedsWorkers::OfferedRate) => {
-            "it needs the offered rate, which only a simulator knows"
+        Ok(ask) => match Denied::find(&ask.on_streak) {
+            None => return Ok(()),
+            Some(why) => format!("{why}: {INSTEAD}"),
+        },
+        Err(NeedsWorkers::OfferedRate) => {
+            "it needs the offered rate, which only a simulator knows".to_owned()
         }
-        Some(NeedsWorkers::Batches) => {
-            "it decides at batches of packets, and XDP programs forward without any: set [router] \
-             xdp_forward = \"off\", or use ondemand, conservative, schedutil or performance"
-        }
-        Some(NeedsWorkers::Polling) => {
-            "it lets cores poll, and XDP programs forward in soft interrupts: set [router] \
-             xdp_forward = \"off\", or use ondemand, conservative, schedutil or performance"
+        Err(NeedsWorkers::Batches) => format!(
+            "it decides at batches of packets, and where XDP programs forward only streaks of polls \
+             are counted, with CAP_BPF, CAP_PERFMON and the kernel's BTF: {INSTEAD}"
+        ),
+        Err(NeedsWorkers::Polling) => {
+            format!("it lets cores poll, and XDP programs forward in soft interrupts: {INSTEAD}")
         }
     };
-    let problems = vec![SpecProblem::Unsupported(why.to_owned())];
+    let problems = vec![SpecProblem::Unsupported(why)];
     Err(SpecError { text: spec.to_string(), problems })
 }
 

@@ -84,7 +84,7 @@ impl Workers for WorkerControl {
         true
     }
 
-    fn count_streaks(&self) -> bool {
+    fn count_streaks(&mut self) -> bool {
         true
     }
 
