@@ -210,8 +210,11 @@ fn every_page_is_in_the_table_of_contents_once() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Most words of all pages below `docs`. A new page takes the place of as many words.
-const MOST_WORDS: usize = 80_000;
+/// Most words of all pages below `docs` that people write. A new page takes the place of as many words.
+const MOST_WORDS: usize = 68_000;
+
+/// Pages that are made from types, options and keys, for looking up.
+const GENERATED: [&str; 3] = ["daemon-json.md", "commands.md", "configuration.md"];
 
 /// Most words of a row of the table of features.
 const MOST_WORDS_OF_A_ROW: usize = 40;
@@ -219,9 +222,12 @@ const MOST_WORDS_OF_A_ROW: usize = 40;
 #[test]
 fn documentation_is_short_enough_to_be_read() {
     let pages = pages();
-    // The list of a daemon's keys is made from types, for looking up.
-    let generated = "docs/reference/daemon-json.md";
-    let own = pages.iter().filter(|(path, _)| path.starts_with("docs/") && *path != generated);
+    let is_own = |path: &str| {
+        let generated =
+            path.strip_prefix("docs/reference/").is_some_and(|it| GENERATED.contains(&it));
+        path.starts_with("docs/") && !generated
+    };
+    let own = pages.iter().filter(|(path, _)| is_own(path));
     let words: usize = own.map(|(_, text)| text.split_whitespace().count()).sum();
     println!("{words} words");
     assert!(

@@ -105,7 +105,8 @@ impl Tables {
         if none && notes.len() == before {
             notes.push("cores: there is no interface whose packets could go elsewhere".into());
         }
-        all.can_set = !none && notes.len() == before && rights.set_cards;
+        // What is left alone goes on as it was found; the others follow.
+        all.can_set = !none && layout.workers > 1 && rights.set_cards;
         if all.can_set {
             notes.push(NO_ORDER.into());
         }
@@ -176,12 +177,25 @@ impl Tables {
         }
         self.gave.sort_unstable();
         self.gave.dedup();
-        for steered in &mut self.steered {
+        let mut foreign = None;
+        self.steered.retain_mut(|steered| {
             let (taken, moved) = steered.send_to(active, layout, writes);
             self.moved += moved;
-            outcome = worse(outcome, taken);
+            if let Taken::Foreign { .. } = taken {
+                tracing::warn!(
+                    "{}: another program has set its RPS, which is left alone from now on",
+                    steered.interface
+                );
+                foreign = Some(taken);
+                return false;
+            }
+            outcome = worse(std::mem::replace(&mut outcome, Taken::Done), taken);
+            true
+        });
+        match foreign {
+            Some(foreign) if self.tables.is_empty() && self.steered.is_empty() => foreign,
+            _ => outcome,
         }
-        outcome
     }
 }
 

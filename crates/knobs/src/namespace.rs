@@ -5,7 +5,7 @@ use std::path::Path;
 use wattline_linux::sysfs::Tree;
 
 /// Returns the number of this thread's; recorded trees have none.
-pub fn of(tree: &Tree) -> Option<u64> {
+pub fn present(tree: &Tree) -> Option<u64> {
     tree.is_live().then(|| number("/proc/thread-self/ns/net")).flatten()
 }
 

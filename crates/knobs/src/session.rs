@@ -107,7 +107,7 @@ impl State {
         // Only for the message above; a full disk is no reason to restore nothing.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
-        Ok(Self { directory, boot, namespace: namespace::of(tree), lock })
+        Ok(Self { directory, boot, namespace: namespace::present(tree), lock })
     }
 
     /// Returns what becomes of a setting in another network namespace: nothing here. With the namespace, its
@@ -199,7 +199,7 @@ pub struct Commands {
 /// [`SessionError::State`], [`SessionError::Journal`], [`SessionError::Boot`].
 pub fn restore_commands(tree: &Tree, state: &Path) -> Result<Commands, SessionError> {
     let contents = recorded(tree, state)?;
-    let commands = restore::commands(&contents.entries, namespace::of(tree));
+    let commands = restore::commands(&contents.entries, namespace::present(tree));
     Ok(Commands { commands, bad_lines: contents.bad_lines })
 }
 

@@ -27,7 +27,7 @@ pub struct PortSpec {
 /// A limit of the segments of TCP connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClampMss {
-    /// What fits into the MTU.
+    /// As large as the MTU permits.
     Mtu,
     /// So many bytes.
     To(u16),

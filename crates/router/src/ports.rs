@@ -22,9 +22,9 @@ use wattline_linux::netlink::Link;
 use wattline_ports::capture::CaptureStatus;
 use wattline_xdp::XdpProgram;
 
-/// Time between two counts of a served interface's queues: the kernel sends no event when they
-/// change, and drivers may give new ones no program (veth does not).
-const COUNT_QUEUES: Duration = Duration::from_secs(1);
+/// Time between two looks at a served interface's program and queues: the kernel sends no event when
+/// they change, and drivers may give new queues no program (veth does not).
+const LOOK_AT_INTERFACE: Duration = Duration::from_secs(1);
 /// The log's words for a port that was attached before.
 pub(super) const AGAIN: &str = "attached again to";
 /// Usual time for workers to let go of queues that are about to be opened again.
@@ -223,7 +223,7 @@ impl Actuator<'_> {
                 // No route may name the number, which another interface may get.
                 links.push((port.id, 0));
             }
-            self.count_queues(port, now);
+            self.look_at_interface(port, now);
             let left = self.lookout.and_then(|it| it.left(port.id));
             let event = left.map_or(Event::Release, |why| Event::Leave(why.to_owned()));
             if left.is_none() && matches!(port.life.state.reason(), Some(Why::Left(_))) {
@@ -272,15 +272,22 @@ impl Actuator<'_> {
         self.report(port, Event::Lose(Why::Absent(why)));
     }
 
-    /// Attaches the program and the queues anew where the interface has others than those that are
-    /// served: frames of a new queue may meet no program, and so no access list.
-    fn count_queues(&mut self, port: &mut Port, now: Instant) {
+    /// Attaches the program and the queues anew where the program is attached no more, or the interface has
+    /// other queues than those that are served: frames would meet no program, and so no access list.
+    fn look_at_interface(&mut self, port: &mut Port, now: Instant) {
         if !matches!(port.life.state, State::Up(_)) || now < port.next_count {
             return;
         }
-        port.next_count = now + COUNT_QUEUES;
+        port.next_count = now + LOOK_AT_INTERFACE;
         let link = self.rib.link_of(port.id).filter(|it| it.index == port.ifindex);
         let Some(link) = link.cloned() else { return };
+        // The kernel reports nothing when somebody detaches the link of a program (BPF_LINK_DETACH).
+        if self.programs.xdp(port.id).and_then(XdpProgram::interface) != Some(link.index) {
+            let why = "another program has detached its XDP program".to_owned();
+            tracing::warn!("port {}: {why}; it is attached again", port.name);
+            (port.seen, port.next_try) = (None, now);
+            return self.report(port, Event::Lose(Why::Failed(why)));
+        }
         // One that is about to go has none left to count.
         let Ok(queues @ 1..) = queues::receive_queues(&link.name) else { return };
         if queues == port.queues_served {

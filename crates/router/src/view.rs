@@ -162,10 +162,14 @@ impl Router {
             more => format!(" and {more} more prefixes"),
         };
         let guarded = self.lookout.as_ref().is_some_and(|lookout| lookout.is_guarded(port));
+        let mut because = self.lookout.as_ref().map_or(Vec::new(), |it| it.prefixes_because(port));
+        because.retain(|reason| !families.contains(&reason.as_str()));
         let some = (!some.is_empty()).then(|| match guarded {
-            false => {
-                format!("the kernel forwards packets from and to {}{more}", some.join(", "))
-            }
+            false => format!(
+                "the kernel forwards packets from and to {}{more}: {}",
+                some.join(", "),
+                because.join(", ")
+            ),
             true => format!(
                 "packets from and to {}{more} are dropped: {}",
                 some.join(", "),

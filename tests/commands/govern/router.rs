@@ -45,13 +45,12 @@ impl Router {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Writes a configuration of the router's interface.
+    /// Writes a configuration of the router's interface, or of those in the text.
     fn configure(&self, text: &str) -> PathBuf {
         let file = self.folder.path().join("govern.toml");
-        let text = format!(
-            "[govern]\n{text}\ninterfaces = [\"r0\"]\nsocket = \"{}\"\n",
-            self.socket().display()
-        );
+        let interfaces = if text.contains("interfaces") { "" } else { "interfaces = [\"r0\"]" };
+        let text =
+            format!("[govern]\n{text}\n{interfaces}\nsocket = \"{}\"\n", self.socket().display());
         fs::write(&file, text).unwrap();
         file
     }
@@ -172,6 +171,33 @@ fn mask_of_an_administrator_is_left_alone_and_named() {
 }
 
 /// A plan accepts what would be governed, and says what is missing.
+/// Whether it was set before the start or is set meanwhile: the other interface goes on to follow.
+#[test]
+fn mask_of_another_interface_is_left_alone_and_the_rest_follows() {
+    for before in [true, false] {
+        let Some(mut router) = Router::build() else { return };
+        let other = MASK.replace("r0", "r1");
+        let set = |router: &Router| {
+            router.scene.router.run("sh", &["-c", &format!("echo 2 > {other}")]).unwrap();
+        };
+        if before {
+            set(&router);
+        }
+        let interfaces = "interfaces = [\"r0\", \"r1\"]";
+        router.govern_by(&format!("policy = \"{POLICY}\"\nknobs = [\"cores\"]\n{interfaces}"));
+        until("one core", || (router.mask() == "1").then_some(()));
+        if !before {
+            set(&router);
+        }
+        router.load(200, "3");
+        router.load(1, "1");
+        let found = router.scene.router.run("cat", &[&other]).unwrap();
+        assert_eq!(found.trim().trim_start_matches(['0', ',']), "2", "{}", router.log());
+        let said = if before { "which an administrator has set" } else { "left alone from now on" };
+        assert!(router.log().contains(said), "{}", router.log());
+    }
+}
+
 #[test]
 fn plan_and_govern_judge_a_policy_of_streaks_alike() {
     let Some(router) = Router::build() else { return };
