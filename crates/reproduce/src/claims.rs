@@ -46,7 +46,7 @@ pub(super) fn report(
     for check in checks.iter().filter(|check| check.basis.is_none() && !check.claims.is_empty()) {
         silent.push(format!("{}: \"{}\" has no basis", check.claims.join(" "), check.quantity));
     }
-    let unchecked = &planned::of(paper)?.unchecked;
+    let unchecked = &planned::made_for(paper)?.unchecked;
     for claim in claims_of(paper)? {
         let own: Vec<&Check> = checks
             .iter()

@@ -44,20 +44,3 @@ pub use runner::Progress;
 pub use summary::Summary;
 pub use target::Target;
 pub use watts::published_watts;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every claim of a paper is either checked by a figure or listed in the paper's context.
-    #[test]
-    fn no_claim_is_forgotten() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/powersave");
-        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        let sources = files.filter(|path| path.is_file());
-        let checked: String = sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
-        for claim in claims::claims_of(Paper::Powersave).unwrap() {
-            assert!(checked.contains(&format!("\"{}\"", claim.id)), "{}", claim.id);
-        }
-    }
-}

@@ -157,7 +157,7 @@ struct Constraint {
 type Read = LazyLock<Result<Plan, String>>;
 
 /// Returns the checks of a paper.
-pub(super) fn of(paper: Paper) -> Result<&'static Plan, ReproduceError> {
+pub(super) fn made_for(paper: Paper) -> Result<&'static Plan, ReproduceError> {
     static PLANS: [Read; 5] = [
         LazyLock::new(|| Plan::parse("powersave.toml", POWERSAVE)),
         LazyLock::new(|| Plan::parse("bolla.toml", BOLLA)),
@@ -344,7 +344,7 @@ mod tests {
         for paper in Paper::ALL {
             let known: BTreeSet<String> =
                 claims::claims_of(paper).unwrap().into_iter().map(|claim| claim.id).collect();
-            let whole = of(paper).unwrap();
+            let whole = made_for(paper).unwrap();
             let plans = match paper {
                 Paper::Powersave => vec![whole, powersave_readings().unwrap()],
                 _ => vec![whole],
@@ -376,7 +376,7 @@ mod tests {
             let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
             let code: String =
                 files.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
-            for planned in &of(paper).unwrap().checks {
+            for planned in &made_for(paper).unwrap().checks {
                 assert!(code.contains(&format!("\"{}\"", planned.id)), "{}", planned.id);
             }
         }
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_check_answers_as_it_was_planned() {
-        let plan = of(Paper::Liao).unwrap();
+        let plan = made_for(Paper::Liao).unwrap();
         assert_eq!(plan.check("skb-misses", &[1.36]).unwrap().verdict, Verdict::Meets);
         assert_eq!(plan.check("skb-misses", &[1.34]).unwrap().verdict, Verdict::Differs);
         assert_eq!(plan.check("rx-nic-share", &[4.6, 7.6]).unwrap().verdict, Verdict::Meets);

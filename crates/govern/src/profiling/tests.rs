@@ -410,7 +410,10 @@ fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_un
     assert!(tables.conditions.arrivals_per_request.is_empty());
     let page = page(&points, PRECISION.within);
     assert!(page.contains("no meter") && page.contains("<svg"), "{page}");
-    assert!(page.contains("class=\"contents\"") && page.contains("<b>At 1000 requests"), "{page}");
+    assert!(
+        page.contains("class=\"contents\"") && page.contains("<strong>At 1000 requests"),
+        "{page}"
+    );
     let Some(mut browser) = wattline_needs::browser::Browser::start("the page of a profile") else {
         return;
     };

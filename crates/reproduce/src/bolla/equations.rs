@@ -61,7 +61,7 @@ pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 }
 
 fn one_core(model: &BollaModel) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Bolla)?;
+    let plan = planned::made_for(Paper::Bolla)?;
     // Power of the machine without its cores, which the equations leave out, must count once.
     let base = Watts(5.0);
     let model = &BollaModel { base, ..model.clone() };
@@ -102,7 +102,7 @@ fn one_core(model: &BollaModel) -> Result<Vec<Check>, ReproduceError> {
 }
 
 fn several_cores(opteron: &BollaModel, xeon: &BollaModel) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Bolla)?;
+    let plan = planned::made_for(Paper::Bolla)?;
     let point = opteron.frequencies[1];
     let gain = |model: &BollaModel| model.even_capacity(2, 1).0 / point.max_rate.0;
     let saturated = |model: &BollaModel| {

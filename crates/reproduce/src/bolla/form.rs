@@ -50,7 +50,7 @@ fn listed() -> impl Iterator<Item = (f64, f64)> {
 }
 
 fn checks(chi: &Chi, corrected: &Chi) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Bolla)?;
+    let plan = planned::made_for(Paper::Bolla)?;
     let error = listed().map(|(t, listed)| (chi.value(t) - listed).abs()).fold(0.0, f64::max);
     let (top, bottom) = turning_points(chi);
     let difference = chi.correction_difference();

@@ -13,7 +13,7 @@ use wattline_report::{Check, Table};
 use wattline_server::bolla::Chi;
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Bolla)?;
+    let plan = planned::made_for(Paper::Bolla)?;
     Ok(vec![platforms(plan, inputs)?, throughput(plan)?, power(plan)?, idle(plan)?])
 }
 

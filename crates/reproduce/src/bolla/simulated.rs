@@ -75,7 +75,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         loaded.iter().map(|run| run.interrupts_per_packet.unwrap_or(f64::NAN)).collect();
     let falls = |all: &[f64]| all.windows(2).all(|pair| pair[1] < pair[0]);
     let busiest = spread.iter().map(busiest).fold(0.0, f64::max);
-    let plan = planned::of(Paper::Bolla)?;
+    let plan = planned::made_for(Paper::Bolla)?;
     let checks = vec![
         plan.check("straight-line-rate", &[straight[0].min(straight[1])])?,
         plan.holds(

@@ -99,7 +99,7 @@ fn measurements(truth: &BollaModel) -> Result<Vec<Row>, ReproduceError> {
 }
 
 fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Bolla)?;
+    let plan = planned::made_for(Paper::Bolla)?;
     let held_out = fit.held_out.as_ref();
     let largest = held_out.map_or(f64::NAN, |error| error.largest);
     let mean = held_out.map_or(f64::NAN, |error| error.mean);

@@ -46,7 +46,7 @@ impl Both {
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Copi)?;
+    let plan = planned::made_for(Paper::Copi)?;
     let both = Both {
         memcached: cases(inputs, Workload::Memcached)?,
         nginx: cases(inputs, Workload::Nginx)?,

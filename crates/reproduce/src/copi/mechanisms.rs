@@ -46,7 +46,7 @@ fn mechanisms() -> [(&'static str, Mechanisms); 8] {
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Copi)?;
+    let plan = planned::made_for(Paper::Copi)?;
     let mut table = Table::new([
         "mechanism",
         "workload",

@@ -52,7 +52,7 @@ mod tests {
             .flat_map(|workload| ["low", "medium", "high"].map(|load| (workload, load)))
             .flat_map(|(workload, load)| super::compare::saving_ids(workload, load))
             .collect();
-        for check in &planned::of(Paper::Copi).unwrap().checks {
+        for check in &planned::made_for(Paper::Copi).unwrap().checks {
             let named = code.contains(&format!("\"{}\"", check.id));
             assert!(named || savings.contains(&check.id), "{}", check.id);
         }

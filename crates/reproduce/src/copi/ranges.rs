@@ -114,7 +114,7 @@ pub(super) fn figures_for(
     inputs: &Inputs,
     server: &RequestServer,
 ) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Copi)?;
+    let plan = planned::made_for(Paper::Copi)?;
     let loads = loads(inputs, server)?;
     Ok(vec![latency(plan, &loads)?, energy(plan, &loads)?])
 }

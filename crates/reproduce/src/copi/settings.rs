@@ -24,7 +24,7 @@ use wattline_traffic::requests::Workload;
 use wattline_units::{Span, Time};
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Copi)?;
+    let plan = planned::made_for(Paper::Copi)?;
     let server = server(inputs)?;
     let lacks = || ReproduceError::Model("xeon-silver-4108 has no [nic.moderation]".into());
     let card = server.nic.moderation.ok_or_else(lacks)?;

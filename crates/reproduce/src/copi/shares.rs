@@ -14,7 +14,7 @@ use wattline_traffic::requests::Workload;
 const BINS: [f64; 7] = [10.0, 20.0, 50.0, 84.0, 200.0, 500.0, 1_022.0];
 
 pub(super) fn memcached(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Copi)?;
+    let plan = planned::made_for(Paper::Copi)?;
     let cases = cases(inputs, Workload::Memcached)?;
     let [low, medium, high, ..] = cases.as_slice() else { return Err(three()) };
     let states: Vec<Check> = vec![
@@ -43,7 +43,7 @@ const WHY_NOT_P2: &str = "at the fitted cost of an interrupt P2 is just slower t
                           driver's default";
 
 pub(super) fn nginx(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Copi)?;
+    let plan = planned::made_for(Paper::Copi)?;
     let cases = cases(inputs, Workload::Nginx)?;
     let [low, medium, high, ..] = cases.as_slice() else { return Err(three()) };
     let states: Vec<Check> = vec![

@@ -26,7 +26,7 @@ const RANDOM_TABLES: usize = 1_000;
 const OTHER_SEED: u64 = 2_001;
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Copi)?;
+    let plan = planned::made_for(Paper::Copi)?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let (mut targets, mut coarse) = (Vec::new(), 0.0_f64);
     for workload in Workload::ALL {

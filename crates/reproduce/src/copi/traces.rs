@@ -21,7 +21,7 @@ const DURATION: Span = Span::from_millis(400);
 const DRAWN: usize = 500;
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Copi)?;
+    let plan = planned::made_for(Paper::Copi)?;
     let [low, _, high] = Workload::Memcached.published_loads();
     let (fig1, means) =
         figure(plan, inputs, "fig1", "Figure 1: latency of each request at 200 KRPS", low)?;

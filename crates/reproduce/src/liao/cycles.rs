@@ -16,7 +16,7 @@ use wattline_units::BitsPerSecond;
 const SMALL_SHARE: f64 = 0.54;
 
 pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Liao)?;
+    let plan = planned::made_for(Paper::Liao)?;
     Ok(vec![groups(plan)?, registers(plan)?])
 }
 

@@ -17,7 +17,7 @@ use wattline_study::receive::{
 };
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Liao)?;
+    let plan = planned::made_for(Paper::Liao)?;
     let mut all = vec![by_data(plan, inputs)?];
     all.extend(assumptions::figures(inputs)?);
     all.push(by_cache(plan, inputs)?);

@@ -39,7 +39,7 @@ mod tests {
             assert!(reasoned, "{} has no reason", claim.claim.id);
         }
         let made: Vec<_> = liao.figures.iter().flat_map(|figure| &figure.checks).collect();
-        let planned = crate::planned::of(Paper::Liao).unwrap();
+        let planned = crate::planned::made_for(Paper::Liao).unwrap();
         for check in &planned.checks {
             let answers = |claim: &String| made.iter().any(|m| m.claims.contains(&claim.as_str()));
             assert!(check.claims.iter().all(answers), "{}", check.id);

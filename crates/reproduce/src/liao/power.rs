@@ -112,7 +112,7 @@ fn table_and_plot(
 }
 
 fn receive(file: &ComponentFile) -> Result<Figure, ReproduceError> {
-    let plan = planned::of(Paper::Liao)?;
+    let plan = planned::made_for(Paper::Liao)?;
     let [small, large] = ends(file, Direction::Receive)?;
     let slow = small.throughput.ok_or_else(|| lacks("throughput of small I/O"))?;
     let call = call_seconds(small.io_bytes, slow);
@@ -162,7 +162,7 @@ fn receive(file: &ComponentFile) -> Result<Figure, ReproduceError> {
 }
 
 fn transmit(file: &ComponentFile) -> Result<Figure, ReproduceError> {
-    let plan = planned::of(Paper::Liao)?;
+    let plan = planned::made_for(Paper::Liao)?;
     let [small, large] = ends(file, Direction::Transmit)?;
     let (table, plot) =
         table_and_plot(file, Direction::Transmit, "Figures 12 and 13: sending", |_| None)?;

@@ -15,7 +15,7 @@ use wattline_study::receive::{Data, FRAME_LINES, Outcome, Phase, ReceivePath};
 use wattline_units::{BitsPerSecond, Span};
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Liao)?;
+    let plan = planned::made_for(Paper::Liao)?;
     Ok(vec![switches(plan, inputs)?, rate_adaptive(plan)?])
 }
 

@@ -124,7 +124,7 @@ const TOO_SHORT: &str = " Of the four the paper prints that redundancy eliminati
 
 /// Checks the order of the measured costs at each length.
 fn order(costs: &MeasuredCosts) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let lengths = costs.applications.get(&Application::Ipv4).map_or(0, Vec::len);
     let at = |length: usize| {
         let mut all: Vec<(Application, f64, f64)> = costs

@@ -29,7 +29,7 @@ pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, Repr
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let (plan, server) = (planned::of(Paper::Powersave)?, server(inputs)?);
+    let (plan, server) = (planned::made_for(Paper::Powersave)?, server(inputs)?);
     let most =
         server.core_capacity(ipv4(&server)?, 12, server.processor.highest_frequency()).mpps();
     let rates: Vec<f64> = (0..=28).map(f64::from).collect();

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn flips_leave_a_server_that_can_be_simulated() {
         let shipped = server(&Inputs::default()).unwrap();
-        for flip in planned::of(Paper::Powersave).unwrap().flips() {
+        for flip in planned::made_for(Paper::Powersave).unwrap().flips() {
             let inputs = Inputs::changed(flip).unwrap();
             let policy = inputs.policy("queue-length").unwrap();
             let changed = server(&inputs).unwrap() != shipped || policy != "queue-length";

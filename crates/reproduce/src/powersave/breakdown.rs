@@ -18,7 +18,7 @@ const NAMES: [&str; 3] = ["idle", "Click, no traffic", "Click, 40 Gbps"];
 const TOTALS: [&str; 3] = ["PS-028", "PS-030", "PS-027"];
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let (plan, server) = (planned::of(Paper::Powersave)?, server(inputs)?);
+    let (plan, server) = (planned::made_for(Paper::Powersave)?, server(inputs)?);
     let loaded = Steady { bytes: 1024, ..Steady::new("poll", MPPS_40G) };
     let runs = [Steady::new("napi:idle=C6", 0.0), Steady::new("poll", 0.0), loaded];
     let reports = all(&server, &runs)?;

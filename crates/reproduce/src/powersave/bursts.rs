@@ -64,7 +64,7 @@ pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, Repr
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let (plan, server) = (planned::of(Paper::Powersave)?, server(inputs)?);
+    let (plan, server) = (planned::made_for(Paper::Powersave)?, server(inputs)?);
     // The links include Ethernet's gaps, so a burst arrives at the highest possible rate.
     let links = Links { overhead: 20, ..Links::POWERSAVE };
     let runs: Vec<(&str, u32, u64)> = POLICIES

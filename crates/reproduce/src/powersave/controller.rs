@@ -149,7 +149,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         }
     }
     let shipped = worst(0, 0).max(worst(0, 1));
-    let check = planned::of(Paper::Powersave)?.check("widest-gap-controller", &[shipped])?
+    let check = planned::made_for(Paper::Powersave)?.check("widest-gap-controller", &[shipped])?
     .note(format!(
         "the paper says that PowerSave tracks the optimum; its c_up, c_down and batch are lost. Ours are \
          chosen for the tail of Figure 16 and keep what a step up overshot; `{}` stays within {:.1} W and \

@@ -185,7 +185,7 @@ pub(super) fn middle(report: &Report) -> f64 {
 
 /// Checks of the claims about any application's day; `name` identifies the day.
 pub(super) fn day_checks(day: &Day, name: &str) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let lowest = (0..INTERVALS as usize).all(|index| {
         let watts = |policy: usize| day.reports[policy].intervals[index].power_watts;
         watts(2) <= watts(1) && watts(1) <= watts(0)

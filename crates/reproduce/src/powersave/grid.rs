@@ -111,7 +111,7 @@ const ABOUT: &str = "Simulated: polling cores with more packets than they can fo
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let grid = Grid::measure(inputs)?;
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     Ok(vec![
         power(plan, &grid)?,
         rate(plan, &grid)?,

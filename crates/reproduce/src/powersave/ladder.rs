@@ -109,7 +109,7 @@ fn checks(
     points: &[(f64, f64, f64)],
     live: &[wattline_sim::Report],
 ) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let cost = ipv4(server)?;
     let loaded = LoadedServer { model: server, cost, frame_bytes: 64 };
     let low = server.processor.lowest_frequency();

@@ -129,7 +129,7 @@ fn chart(click: &Report, own: &Report, path: &Path) -> Chart {
 }
 
 fn checks(click: &Report, own: &Report, path: &Path) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let mean = micros(own.latency_mean_seconds);
     let of_click = micros(click.latency_mean_seconds);
     let (lowest, highest) = extent(own, |it| path.mean(it));

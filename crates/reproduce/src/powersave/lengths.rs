@@ -180,7 +180,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 
 /// These checks answer no claim: they show what follows from an assumption.
 fn checks(cases: &[Case]) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let Some(case) = cases.iter().find(|case| case.saving(1) <= printed_pair("PS-117").1 + 2.0)
     else {
         return Ok(Vec::new());

@@ -54,7 +54,8 @@ fn profile(days: &[Day]) -> Result<Figure, ReproduceError> {
         table,
         plots: vec![chart.svg()],
         checks: vec![
-            planned::of(Paper::Powersave)?.check("mean-utilisation", &[100.0 * utilisation])?,
+            planned::made_for(Paper::Powersave)?
+                .check("mean-utilisation", &[100.0 * utilisation])?,
         ],
     })
 }
@@ -87,7 +88,7 @@ fn power(days: &[Day]) -> Result<Figure, ReproduceError> {
 }
 
 fn power_checks(days: &[Day]) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let mut checks = Vec::new();
     for day in days {
         checks.extend(day_checks(day, day.application.name())?);

@@ -30,7 +30,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         "latency_p99_us",
         "latency_max_us",
     ]);
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let mut checks = vec![knobs(plan, &server)?, estimator(plan, &server)?];
     checks.extend(wake_ups(plan, &server, &mut table)?);
     checks.push(sampling(plan, &server, &mut table)?);

@@ -43,7 +43,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 }
 
 fn parameters(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let processor = &server.processor;
     let gigahertz: Vec<f64> = processor.frequencies.iter().map(|f| f.gigahertz()).collect();
     let nic = &server.nic;
@@ -72,7 +72,7 @@ fn parameters(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
 }
 
 fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let default = |name: &str| {
         let policy = wattline_policies::POLICIES.find("queue-length");
         let parameter = policy.and_then(|p| p.parameters.iter().find(|known| known.name == name));
@@ -173,8 +173,9 @@ fn energies(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
     let one = core.energy(cycles, at, transitions, period).ok_or_else(none)?;
     let tortoise = core.tortoise(cycles, period).ok_or_else(none)?;
     let hare = core.hare(cycles, transitions, period).ok_or_else(none)?;
-    let near =
-        |id: &str, ours: f64, sum: f64| planned::of(Paper::Powersave)?.check(id, &[ours / sum]);
+    let near = |id: &str, ours: f64, sum: f64| {
+        planned::made_for(Paper::Powersave)?.check(id, &[ours / sum])
+    };
     Ok(vec![
         near("equation-1", one.0, sum(at, transitions))?,
         near("equation-2", tortoise.0, sum(slow, Span::ZERO))?,
@@ -329,7 +330,7 @@ fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), Repro
                 own.map(|i| (rate(i), reports[i].power_watts)),
             );
     }
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let checks = vec![
         plan.check("widest-difference-closed", &[from_equation])?,
         plan.check("widest-difference-simulator", &[widest])?,

@@ -16,7 +16,7 @@ const STATES: [&str; 3] = ["C1", "C3", "C6"];
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     Ok(vec![
         fixed_rate(plan, &server)?,
         table1(plan, &server)?,

@@ -156,7 +156,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 
 /// These checks answer no claim: they show the consequences of an assumption.
 fn checks(cases: &[Case]) -> Result<Vec<Check>, ReproduceError> {
-    let plan = planned::of(Paper::Powersave)?;
+    let plan = planned::made_for(Paper::Powersave)?;
     let distance = |case: &&Case| (case.mean(0) - click_micros()).abs();
     let nearest = cases.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     let Some(case) = nearest else { return Ok(Vec::new()) };

@@ -25,7 +25,7 @@ const ROWS: [(&str, &str, &str); 6] = [
 ];
 
 pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let (plan, file) = (planned::of(Paper::Sohan)?, cards()?);
+    let (plan, file) = (planned::made_for(Paper::Sohan)?, cards()?);
     Ok(vec![table4(plan, &file)?, fig2(plan, &file)?, fig3(plan, &file)?])
 }
 

@@ -30,7 +30,7 @@ const LINKS: [(&str, &[&str]); 2] = [
 ];
 
 pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let plan = planned::of(Paper::Sohan)?;
+    let plan = planned::made_for(Paper::Sohan)?;
     Ok(vec![by_rail(plan)?, by_links(plan)?])
 }
 

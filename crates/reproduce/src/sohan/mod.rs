@@ -32,7 +32,7 @@ mod tests {
             let reasoned = claim.verdict == Verdict::Meets || !claim.note.is_empty();
             assert!(reasoned, "{} has no reason", claim.claim.id);
         }
-        let planned = crate::planned::of(Paper::Sohan).unwrap();
+        let planned = crate::planned::made_for(Paper::Sohan).unwrap();
         for check in planned.checks.iter().flat_map(|check| &check.claims) {
             let made = sohan.figures.iter().flat_map(|f| &f.checks);
             assert!(made.into_iter().any(|m| m.claims.contains(&check.as_str())), "{check}");

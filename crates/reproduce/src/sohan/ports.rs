@@ -22,7 +22,7 @@ const ROWS: [(&str, &str, &str); 4] = [
 ];
 
 pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let (plan, file) = (planned::of(Paper::Sohan)?, cards()?);
+    let (plan, file) = (planned::made_for(Paper::Sohan)?, cards()?);
     Ok(vec![table5(plan, &file)?, fig4(plan, &file)?])
 }
 
