@@ -182,7 +182,7 @@ pub(super) fn constraints() -> Result<BTreeSet<&'static str>, ReproduceError> {
     let mut all: BTreeSet<&str> =
         powersave_readings()?.checks.iter().flat_map(Planned::claims).collect();
     for constraint in &sets.constraints {
-        all.extend(of(Paper::Copi)?.find(&constraint.check)?.claims());
+        all.extend(made_for(Paper::Copi)?.find(&constraint.check)?.claims());
     }
     Ok(all)
 }
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn plans_repeat_no_printed_number() {
         let mut repeated = Vec::new();
-        let plans = Paper::ALL.map(of).into_iter().chain([powersave_readings()]);
+        let plans = Paper::ALL.map(made_for).into_iter().chain([powersave_readings()]);
         for plan in plans.map(Result::unwrap) {
             for planned in &plan.checks {
                 let printed = |number: &f64| {
@@ -411,7 +411,8 @@ mod tests {
     /// A flip that names no input, or leaves all of them as they are, is found without a simulation.
     #[test]
     fn planned_flips_change_an_input() {
-        for flip in [Paper::Liao, Paper::Copi].iter().flat_map(|paper| of(*paper).unwrap().flips())
+        for flip in
+            [Paper::Liao, Paper::Copi].iter().flat_map(|paper| made_for(*paper).unwrap().flips())
         {
             let (inputs, shipped) = (Inputs::changed(flip).unwrap(), Inputs::default());
             let server = |inputs: &Inputs| inputs.server("xeon-silver-4108").unwrap();
