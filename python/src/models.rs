@@ -4,7 +4,6 @@ use crate::errors::{of_load, unreadable, wrong};
 use pyo3::prelude::*;
 use serde_json::json;
 use wattline_policies::POLICIES;
-use wattline_policy::PolicySpec;
 use wattline_server::library::{self, Kind};
 use wattline_server::{ServerFile, ServerModel};
 use wattline_traffic::Spec;
@@ -103,7 +102,7 @@ pub fn servers() -> Vec<&'static str> {
 /// The policies with their parameters, as JSON.
 #[pyfunction]
 pub fn policies() -> String {
-    json!(POLICIES).to_string()
+    json!(&*POLICIES).to_string()
 }
 
 /// Refuses a text that is no policy.
