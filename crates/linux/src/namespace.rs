@@ -5,9 +5,26 @@
 use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Returns the number of this thread's network namespace: the inode of its file (namespaces(7)).
+///
+/// # Errors
+/// Without `/proc`.
+pub fn own_number() -> io::Result<u64> {
+    number("/proc/thread-self/ns/net")
+}
+
+/// Returns the number of the namespace that a file stands for.
+///
+/// # Errors
+/// When the file is not there.
+pub fn number(path: impl AsRef<Path>) -> io::Result<u64> {
+    Ok(std::fs::metadata(path)?.ino())
+}
 
 /// Reason why a namespace could not be made or entered, or a command in it failed.
 #[derive(Debug, thiserror::Error)]

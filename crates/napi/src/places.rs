@@ -117,9 +117,7 @@ fn by_order(tree: &Tree, interface: &str, polled: &[PolledInstance]) -> Vec<napi
 
 /// Number of this thread's network namespace.
 fn namespace() -> Option<u32> {
-    use std::os::unix::fs::MetadataExt;
-    let number = std::fs::metadata("/proc/thread-self/ns/net").ok()?.ino();
-    u32::try_from(number).ok()
+    wattline_linux::namespace::own_number().ok()?.try_into().ok()
 }
 
 #[cfg(test)]

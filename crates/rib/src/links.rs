@@ -24,6 +24,13 @@ pub struct PortSpec {
     pub clamp_mss: Option<ClampMss>,
 }
 
+impl PortSpec {
+    /// Returns the largest packet that the port may send by a link.
+    fn mtu_on(&self, link: &Link) -> u16 {
+        link.mtu.min(u32::from(self.largest_mtu)) as u16
+    }
+}
+
 /// A limit of the segments of TCP connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClampMss {
@@ -254,7 +261,7 @@ impl Links {
         };
         let Port { spec, retires, .. } = &self.ports[usize::from(port.0)];
         let Some(mac) = link.mac.filter(|_| !retires) else { return Egress::Kernel };
-        let mtu = link.mtu.min(u32::from(spec.largest_mtu)) as u16;
+        let mtu = spec.mtu_on(link);
         Egress::Port { port, mtu, mac, vlan }
     }
 
@@ -292,10 +299,7 @@ impl Links {
                 config.is_virtual = link.is_virtual;
                 let spec = &self.ports[usize::from(port.0)].spec;
                 config.segments = spec.clamp_mss.map(|clamp| match clamp {
-                    ClampMss::Mtu => {
-                        let mtu = link.mtu.min(u32::from(spec.largest_mtu)) as u16;
-                        Limit { mtu, ..Limit::NONE }
-                    }
+                    ClampMss::Mtu => Limit { mtu: spec.mtu_on(link), ..Limit::NONE },
                     ClampMss::To(segment) => Limit { segment, ..Limit::NONE },
                 });
                 config.addresses = addresses(link.index);

@@ -9,12 +9,8 @@ use wattline_linux::netlink::SourceRank;
 const MACS: [[u8; 6]; 3] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]];
 
 fn specs() -> Vec<PortSpec> {
-    let port = |name: &str| PortSpec {
-        link: name.into(),
-        largest_mtu: 9000,
-        promiscuous: false,
-        clamp_mss: None,
-    };
+    let port =
+        |name: &str| PortSpec { link: name.into(), largest_mtu: 9000, ..PortSpec::default() };
     vec![port("a"), port("b")]
 }
 
@@ -700,8 +696,7 @@ fn a_port_that_is_added_takes_its_link_s_packets_and_one_that_is_removed_leaves_
     assert_eq!(bench.towards("10.3.0.1"), NextHop::Punt);
     let port = PortId(2);
     for _ in 0..2 {
-        let spec =
-            PortSpec { link: "c".into(), largest_mtu: 9000, promiscuous: false, clamp_mss: None };
+        let spec = PortSpec { link: "c".into(), largest_mtu: 9000, ..PortSpec::default() };
         bench.rib.set_port(port, Some(spec));
         bench.kernel([]);
         assert_eq!(bench.towards("10.3.0.1"), NextHop::Punt, "nobody serves it yet");

@@ -409,8 +409,7 @@ mod tests {
                 let spec = |name: &str| PortSpec {
                     link: name.to_owned(),
                     largest_mtu: 9000,
-                    promiscuous: false,
-                    clamp_mss: None,
+                    ..PortSpec::default()
                 };
                 let now = Instant::now();
                 let mut laboratory = Laboratory {

@@ -161,7 +161,7 @@ impl Ports {
     /// Returns the time by which [`Actuator::poll`] has to be called.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let due = |port: &Port| match &port.life.state {
-            State::Up(_) => Some(port.next_count),
+            State::Up(_) => Some(port.next_look),
             State::Without(Why::Failed(_)) => Some(port.next_try),
             State::Without(Why::Left(_)) | State::Open | State::Removed => None,
             State::Without(Why::Absent(_)) => port.seen.as_ref().map(|_| port.next_try),
@@ -275,10 +275,10 @@ impl Actuator<'_> {
     /// Attaches the program and the queues anew where the program is attached no more, or the interface has
     /// other queues than those that are served: frames would meet no program, and so no access list.
     fn look_at_interface(&mut self, port: &mut Port, now: Instant) {
-        if !matches!(port.life.state, State::Up(_)) || now < port.next_count {
+        if !matches!(port.life.state, State::Up(_)) || now < port.next_look {
             return;
         }
-        port.next_count = now + LOOK_AT_INTERFACE;
+        port.next_look = now + LOOK_AT_INTERFACE;
         let link = self.rib.link_of(port.id).filter(|it| it.index == port.ifindex);
         let Some(link) = link.cloned() else { return };
         // The kernel reports nothing when somebody detaches the link of a program (BPF_LINK_DETACH).

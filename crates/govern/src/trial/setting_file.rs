@@ -104,12 +104,12 @@ impl SettingFile {
                 "a command has no program: expected [\"PROGRAM\", \"ARGUMENT\", ...]".to_owned()
             );
         }
-        let attribute = |path: &&String| {
+        let is_elsewhere = |path: &&String| {
             let path = Path::new(path.as_str());
             let below = path.starts_with("/sys") || path.starts_with("/proc/sys");
             !below || path.components().any(|part| part == std::path::Component::ParentDir)
         };
-        if let Some(path) = keys.write.keys().find(attribute) {
+        if let Some(path) = keys.write.keys().find(is_elsewhere) {
             return Err(format!("write: {path}, expected a path below /sys or /proc/sys"));
         }
         // A setting alone governs nothing.

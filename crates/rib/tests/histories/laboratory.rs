@@ -95,8 +95,7 @@ impl Laboratory {
         let spec = |name: &str| PortSpec {
             link: name.to_owned(),
             largest_mtu: 9000,
-            promiscuous: false,
-            clamp_mss: None,
+            ..PortSpec::default()
         };
         Self {
             feed: ChangeFeed::new().unwrap(),

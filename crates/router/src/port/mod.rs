@@ -124,8 +124,8 @@ pub(crate) struct Port {
     pub is_bond: Option<bool>,
     /// The log's words for the next time that it is attached; none at the start.
     pub attached_words: Option<&'static str>,
-    /// Time of the next count of its queues.
-    pub next_count: Instant,
+    /// Time of the next look at its program and the number of its queues.
+    pub next_look: Instant,
     /// Time until which workers may empty its queues.
     pub emptied_by: Instant,
     /// Until when its queues may be in use: by its own former sockets, or by another program.
@@ -160,7 +160,7 @@ impl Port {
             queues_served: 0,
             is_bond: None,
             attached_words: Some("attached to"),
-            next_count: now,
+            next_look: now,
             emptied_by: now,
             released_by: now,
             seen: None,

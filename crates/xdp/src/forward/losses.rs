@@ -6,17 +6,17 @@
 use crate::bpf::{BpfError, Link, object};
 use crate::ways::Ways;
 use rustix::io::Errno;
-use std::os::unix::fs::MetadataExt;
+use wattline_linux::namespace;
 
 /// Begins to count, into `ways.refused`, and to close, until the links are dropped.
 pub(super) fn count(ways: &Ways) -> Result<[Link; 2], BpfError> {
     // Of this thread, which is the one that attaches programs to interfaces.
-    let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_err(|error| {
+    let namespace = namespace::own_number().map_err(|error| {
         let source = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         BpfError::System { action: "asking for the network namespace".to_owned(), source }
     })?;
     // Namespaces have numbers of 32 bits.
-    let namespace = namespace.ino() as u32;
+    let namespace = namespace as u32;
     let mut transmission = object!("transmit")?;
     transmission.set(&[("namespace_number", &namespace.to_ne_bytes())])?;
     let mut redirection = object!("redirect")?;

@@ -5,7 +5,6 @@ use crate::kernel_types::KernelTypes;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, PoisonError};
 
 const PROG_LOAD: libc::c_int = 5;
@@ -117,7 +116,7 @@ pub(super) fn netfilter() -> io::Result<Vec<AttachedProgram>> {
         *iterator = Some(make_iterator(&types, place / 8)?);
     }
     let Some(iterator) = iterator.as_ref() else { return Ok(Vec::new()) };
-    let own = std::fs::metadata("/proc/thread-self/ns/net")?.ino();
+    let own = crate::namespace::own_number()?;
     let mut create = Arguments::default();
     create.0[0] = iterator.as_raw_fd() as u32;
     let mut links = Vec::new();
