@@ -576,11 +576,13 @@ fn jumbo_frames_are_forwarded_up_to_the_limit_that_is_said() {
         }
     };
     mtu(9000);
-    let ping = |bytes: u32| {
+    let ping = |router: &Running, bytes: u32| {
         let size = bytes.to_string();
         let often = ["-n", "-M", "do", "-c", "5", "-i", "0.02", "-W", "5", "-s", &size, "10.2.0.2"];
         let output = lab.source.run("ping", &often).unwrap();
-        assert!(output.contains(" 0% packet loss"), "{bytes} bytes: {output}");
+        let stats = || router.ask(Request::Stats);
+        let all = output.contains(" 0% packet loss");
+        assert!(all, "{bytes} bytes: {output}\n{}\n{}", router.log(), stats());
     };
     // What pings of this size add: received, forwarded by XDP programs, too long for workers.
     let count = |router: &Running, bytes: u32| {
@@ -591,7 +593,7 @@ fn jumbo_frames_are_forwarded_up_to_the_limit_that_is_said() {
             [sum("received"), sum("xdp_forwarded"), too_long(0) + too_long(1)]
         };
         let before = counted(&router.ask(Request::Stats));
-        ping(bytes);
+        ping(router, bytes);
         let after = counted(&router.ask(Request::Stats));
         std::array::from_fn::<u64, 3, _>(|place| after[place] - before[place])
     };
@@ -600,7 +602,7 @@ fn jumbo_frames_are_forwarded_up_to_the_limit_that_is_said() {
     for (forward, more) in [("on", ""), ("off", ""), ("off", list)] {
         let router = Running::start_as(&lab, &format!("xdp_forward = \"{forward}\"\n"), more);
         let router = router.unwrap_or_else(|log| panic!("{log}"));
-        ping(56);
+        ping(&router, 56);
         let by_programs = if forward == "on" { 10 } else { 0 };
         for bytes in [1400, 3794, 3795, 7000, 8972] {
             let counted = count(&router, bytes);
@@ -611,14 +613,14 @@ fn jumbo_frames_are_forwarded_up_to_the_limit_that_is_said() {
     for forward in ["on", "off"] {
         let router = Running::start_as(&lab, &format!("xdp_forward = \"{forward}\"\n"), "");
         let router = router.unwrap_or_else(|log| panic!("{log}"));
-        ping(56);
+        ping(&router, 56);
         let [by_programs, by_kernel] = if forward == "on" { [10, 0] } else { [0, 10] };
         assert_eq!(count(&router, 16_082), [10, by_programs, 0], "{}", router.log());
         assert_eq!(count(&router, 16_083), [by_programs, by_programs, by_kernel]);
         assert_eq!(count(&router, 19_972), [by_programs, by_programs, by_kernel]);
     }
     let router = Running::start(&lab, list).unwrap_or_else(|log| panic!("{log}"));
-    ping(56);
+    ping(&router, 56);
     assert_eq!(count(&router, 16_082), [10, 0, 0], "{}", router.log());
 }
 
