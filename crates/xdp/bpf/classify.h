@@ -84,15 +84,6 @@ static __always_inline enum owner local(const struct frame *frame, __u8 address,
     return OWNER_WORKER;
 }
 
-/*
- * The value of an entry of the local addresses. A pointer that is compared with NULL again later is none for
- * the verifiers of Linux 6.12 without CAP_PERFMON.
- */
-static __always_inline __u8 local_kind(const __u8 *entry)
-{
-    return entry ? *entry : NOT_LOCAL;
-}
-
 /* Whether the kernel forwards nothing to an address of this kind. */
 static __always_inline bool is_local(const struct frame *frame, __u8 address)
 {
@@ -318,7 +309,7 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
     if (!fits(frame, bpf_ntohs(ip->length)))
         VERDICT(TOO_LONG);
 
-    address = local_kind(bpf_map_lookup_elem(&wl_local_v4, &ip->to));
+    address = local_v4(&ip->to);
     /* To all of a network: no frame for a group is forwarded. */
     if (address != NOT_LOCAL && frame->unseen == VERDICT_LINK_MULTICAST)
         VERDICT(LOCAL);
@@ -407,7 +398,7 @@ static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdic
     if (!fits(frame, sizeof(*ip) + bpf_ntohs(ip->payload)))
         VERDICT(TOO_LONG);
 
-    address = local_kind(bpf_map_lookup_elem(&wl_local_v6, ip->to));
+    address = local_v6(ip->to);
     is_left = frame->leaves & LEAVES_PREFIXES && (is_left_v6(ip->from) || is_left_v6(ip->to));
     if (is_local(frame, address)) {
         if (frame->guarded && may_be_routed(frame, ip))

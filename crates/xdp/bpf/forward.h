@@ -172,7 +172,7 @@ static __always_inline bool is_same_interface(const struct frame *frame, const s
 static __always_inline bool find_way(struct frame *frame, struct way *way)
 {
     struct bpf_fib_lookup *route = &way->route;
-    struct out *out;
+    struct out out;
     int answer;
 
     /* Before the lookup that of the way in, behind it that of the way out. */
@@ -181,10 +181,9 @@ static __always_inline bool find_way(struct frame *frame, struct way *way)
     frame->returns = is_same_interface(frame, way, answer);
     if (answer != BPF_FIB_LKUP_RET_SUCCESS || frame->returns)
         return false;
-    out = bpf_map_lookup_elem(&wl_outs, &route->ifindex);
-    if (!out || (way->in_fragments && !out->takes_fragments))
+    if (!find_out(route->ifindex, &out) || (way->in_fragments && !out.takes_fragments))
         return false;
-    way->slot = out->slot;
+    way->slot = out.slot;
     return true;
 }
 
@@ -247,7 +246,7 @@ static __always_inline enum owner forward_v4(struct frame *frame, enum verdict *
     __u32 length, sum;
 
     /* What claims to be from us is dropped where it is counted. */
-    if (bpf_map_lookup_elem(&wl_local_v4, &ip->from) || !is_checksum_right(ip))
+    if (local_v4(&ip->from) != NOT_LOCAL || !is_checksum_right(ip))
         return OWNER_WORKER;
     length = bpf_ntohs(ip->length);
     if (length < sizeof(*ip) || !is_complete(frame, ip, length, &way))

@@ -40,11 +40,14 @@ static __always_inline void count_refused(__u32 slot, __u64 frames)
 /* Lets no program send to an interface any more, and says why: `error` as the kernel has it. */
 static __always_inline void close_way(__u32 ifindex, __u32 slot, int error)
 {
-    __u32 *cause = bpf_map_lookup_elem(&wl_causes, &slot);
+    __u32 *cause = bpf_map_lookup_elem(&wl_causes, &slot), place = ifindex & (NEAR_OUTS - 1);
+    __u64 *near = bpf_map_lookup_elem(&wl_near_outs, &place);
 
     /* First: whoever finds it closed can ask for the cause. */
     if (!cause)
         return;
     *cause = -error;
     bpf_map_delete_elem(&wl_outs, &ifindex);
+    if (near && (__u32)*near == ifindex)
+        *near = 0;
 }

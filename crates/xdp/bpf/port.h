@@ -135,3 +135,49 @@ struct {
     __type(value, __u8);
     __uint(max_entries, LOCAL_ADDRESSES_MAX);
 } wl_local_v6 SEC(".maps");
+
+/* A power of two. */
+#define LOCAL_WORDS 64
+
+/*
+ * The bit of each address in the two maps is set, and of some that were there before: of most other addresses
+ * one word says that they are not there.
+ */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __type(key, __u32);
+    __type(value, __u64);
+    __uint(max_entries, LOCAL_WORDS);
+} wl_local_bits SEC(".maps");
+
+/* Whether an address, its words combined by exclusive or, may be in the maps; `src/local.rs` has the same. */
+static __always_inline bool may_be_local(__u32 folded)
+{
+    __u32 bit = (folded * 0x9e3779b1) >> 20, word = bit / 64;
+    __u64 *bits = bpf_map_lookup_elem(&wl_local_bits, &word);
+
+    return bits && *bits >> (bit % 64) & 1;
+}
+
+/*
+ * The value of an entry of the local addresses. A pointer that is compared with NULL again later is none for
+ * the verifiers of Linux 6.12 without CAP_PERFMON.
+ */
+static __always_inline __u8 local_kind(const __u8 *entry)
+{
+    return entry ? *entry : NOT_LOCAL;
+}
+
+static __always_inline __u8 local_v4(const __be32 *address)
+{
+    if (!may_be_local(*address))
+        return NOT_LOCAL;
+    return local_kind(bpf_map_lookup_elem(&wl_local_v4, address));
+}
+
+static __always_inline __u8 local_v6(const __be32 *address)
+{
+    if (!may_be_local(address[0] ^ address[1] ^ address[2] ^ address[3]))
+        return NOT_LOCAL;
+    return local_kind(bpf_map_lookup_elem(&wl_local_v6, address));
+}

@@ -21,6 +21,7 @@ mod kept;
 mod left;
 mod load;
 mod loaded;
+mod local;
 pub mod measured;
 mod mode;
 pub mod polls;

@@ -2,6 +2,7 @@
 
 use crate::bpf::{BpfError, KernelFunction, Map, Object, Program, object};
 use crate::flows::FlowLookup;
+use crate::local::Local;
 use crate::station::Station;
 use crate::ways::{ForwardMaps, Ways};
 use std::sync::Arc;
@@ -17,8 +18,7 @@ pub(crate) struct Maps {
     pub(crate) sockets: Map,
     pub(crate) station: Map,
     pub(crate) vlans: Map,
-    pub(crate) local_v4: Map,
-    pub(crate) local_v6: Map,
+    pub(crate) local: Local,
     pub(crate) left_v4: Map,
     pub(crate) left_v6: Map,
     pub(crate) routes_v4: Map,
@@ -30,10 +30,11 @@ pub(crate) struct Maps {
 
 impl Maps {
     fn all(&self) -> Vec<&Map> {
-        let Self { sockets, station, vlans, local_v4, local_v6, .. } = self;
-        let Self { left_v4, left_v6, routes_v4, routes_v6, counters, forward, .. } = self;
-        let mut all = vec![sockets, station, vlans, local_v4, local_v6, left_v4, left_v6];
+        let Self { sockets, station, vlans, local, left_v4, left_v6, .. } = self;
+        let Self { routes_v4, routes_v6, counters, forward, .. } = self;
+        let mut all = vec![sockets, station, vlans, left_v4, left_v6];
         all.extend([routes_v4, routes_v6, counters.as_ref()]);
+        all.extend(local.all());
         all.extend(forward.iter().flat_map(ForwardMaps::all));
         all
     }
@@ -100,8 +101,7 @@ impl Maps {
             sockets: object.create("wl_sockets")?,
             station: object.create(".data.station")?,
             vlans: object.create("wl_vlans")?,
-            local_v4: object.create("wl_local_v4")?,
-            local_v6: object.create("wl_local_v6")?,
+            local: Local::new(object)?,
             left_v4: object.create("wl_left_v4")?,
             left_v6: object.create("wl_left_v6")?,
             routes_v4: object.create("wl_routes_v4")?,

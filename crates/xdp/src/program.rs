@@ -251,11 +251,7 @@ impl XdpProgram {
     /// # Errors
     /// When there are more than [`LOCAL_ADDRESSES_MAX`] of the family.
     pub fn add_local(&self, address: IpAddr, kind: LocalAddress) -> Result<(), BpfError> {
-        let value = [kind as u8];
-        match address {
-            IpAddr::V4(address) => self.loaded.maps.local_v4.set(&address.octets(), &value),
-            IpAddr::V6(address) => self.loaded.maps.local_v6.set(&address.octets(), &value),
-        }
+        self.loaded.maps.local.add(address, kind as u8)
     }
 
     /// Takes an address back; nothing happens if it was not added.
@@ -263,11 +259,7 @@ impl XdpProgram {
     /// # Errors
     /// Only from the kernel.
     pub fn remove_local(&self, address: IpAddr) -> Result<(), BpfError> {
-        match address {
-            IpAddr::V4(address) => self.loaded.maps.local_v4.remove(&address.octets()),
-            IpAddr::V6(address) => self.loaded.maps.local_v6.remove(&address.octets()),
-        }
-        .map(|_| ())
+        self.loaded.maps.local.remove(address)
     }
 
     /// Says whether frames tagged with this VLAN (0 to 4095) are routed here.

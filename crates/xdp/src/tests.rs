@@ -530,6 +530,41 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     }
 }
 
+/// Whatever bits addresses share, each is known while it is there.
+#[test]
+fn local_addresses_are_known_one_by_one() {
+    let Some(Fixture { program, _socket }) = fixture() else { return };
+    let numbers = || (0_u32..1500).map(|number| number.wrapping_mul(2_654_435_769));
+    let v4 = |number: u32| {
+        let [_, a, b, c] = number.to_be_bytes();
+        [20, a, b, c]
+    };
+    let v6 = |number: u32| Ipv6Addr::from(0x2001_0db8_0007_u128 << 80 | u128::from(number));
+    let result = |frame: &[u8]| program.loaded.program.test_run(frame).unwrap().result;
+    let of_v6 = |number| {
+        let address = v6(number).octets();
+        ipv6(move |header| header[24..40].copy_from_slice(&address))
+    };
+    let check = |expected: fn(usize) -> u32| {
+        for (place, number) in numbers().enumerate() {
+            let expected = expected(place);
+            assert_eq!(result(&destination_v4(v4(number))), expected, "{:?}", v4(number));
+            assert_eq!(result(&of_v6(number)), expected, "{}", v6(number));
+        }
+    };
+    check(|_| XDP_REDIRECT);
+    for number in numbers().step_by(2) {
+        program.add_local(v4(number).into(), LocalAddress::Host).unwrap();
+        program.add_local(v6(number).into(), LocalAddress::Host).unwrap();
+    }
+    check(|place| if place % 2 == 0 { XDP_PASS } else { XDP_REDIRECT });
+    for number in numbers().step_by(2) {
+        program.remove_local(v4(number).into()).unwrap();
+        program.remove_local(v6(number).into()).unwrap();
+    }
+    check(|_| XDP_REDIRECT);
+}
+
 /// ESP and other packets to this machine, by protocol and the first bytes of their payload.
 /// The data plane judges frames by the same list.
 #[test]

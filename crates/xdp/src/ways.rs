@@ -7,12 +7,17 @@ use std::sync::Arc;
 /// Maximum number of ports between which programs forward; `bpf/ways.h` has the same figure.
 pub const FORWARD_PORTS_MAX: u32 = 256;
 
+/// Places of interfaces that are found at once; `bpf/ways.h` has the same figure.
+const NEAR_OUTS: u32 = 1024;
+
 /// The maps that the programs of all ports share (`bpf/ways.h`).
 #[derive(Debug)]
 pub(crate) struct Ways {
     /// Interfaces to which programs may send now, with their slot and whether they take frames in
     /// fragments.
-    pub(crate) outs: Map,
+    outs: Map,
+    /// The same where most look-ups find them, by [`place`].
+    near_outs: Map,
     /// Slot of each interface that is a port.
     pub(crate) members: Map,
     /// Devices to which frames are sent, by interface.
@@ -22,6 +27,11 @@ pub(crate) struct Ways {
     /// Error that closed each interface after it was last opened, by slot; 0 if none.
     pub(crate) causes: Map,
     pub(crate) copies: Arc<Copies>,
+}
+
+/// Returns the key of an interface in [`Ways::near_outs`].
+fn place(ifindex: u32) -> [u8; 4] {
+    (ifindex & (NEAR_OUTS - 1)).to_ne_bytes()
 }
 
 /// Maps of one program: the shared ones and its own counters.
@@ -45,6 +55,7 @@ impl Ways {
     pub(crate) fn new(object: &Object, copies: &Arc<Copies>) -> Result<Self, BpfError> {
         Ok(Self {
             outs: object.create("wl_outs")?,
+            near_outs: object.create("wl_near_outs")?,
             members: object.create("wl_members")?,
             devices: object.create("wl_devices")?,
             refused: object.create("wl_refused")?,
@@ -54,10 +65,43 @@ impl Ways {
     }
 
     /// Returns all shared maps.
-    pub(crate) fn all(&self) -> [&Map; 8] {
-        let Self { outs, members, devices, refused, causes, copies } = self;
+    pub(crate) fn all(&self) -> [&Map; 9] {
+        let Self { outs, near_outs, members, devices, refused, causes, copies } = self;
         let [copying, rings, uncopied] = copies.all();
-        [outs, members, devices, refused, causes, copying, rings, uncopied]
+        [outs, near_outs, members, devices, refused, causes, copying, rings, uncopied]
+    }
+
+    /// Lets programs send to an interface.
+    pub(crate) fn open(&self, ifindex: u32, slot: u32, in_fragments: bool) -> Result<(), BpfError> {
+        // `struct out` of `bpf/ways.h`.
+        let out = [slot.to_ne_bytes(), u32::from(in_fragments).to_ne_bytes()].concat();
+        self.outs.set(&ifindex.to_ne_bytes(), &out)?;
+        let word = u64::from(ifindex) | u64::from(slot) << 32 | u64::from(in_fragments) << 63;
+        let near = self.near(ifindex)? as u32;
+        if near == 0 || near == ifindex {
+            self.near_outs.set(&place(ifindex), &word.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Lets programs send to an interface no more; nothing happens where they did not.
+    pub(crate) fn close(&self, ifindex: u32) -> Result<(), BpfError> {
+        self.outs.remove(&ifindex.to_ne_bytes())?;
+        if self.near(ifindex)? as u32 == ifindex {
+            self.near_outs.set(&place(ifindex), &0_u64.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether programs send to an interface.
+    pub(crate) fn is_open(&self, ifindex: u32) -> Result<bool, BpfError> {
+        Ok(self.outs.get(&ifindex.to_ne_bytes())?.is_some())
+    }
+
+    /// Returns the word at the place of an interface, which may be another's.
+    fn near(&self, ifindex: u32) -> Result<u64, BpfError> {
+        let value = self.near_outs.get(&place(ifindex))?.unwrap_or_default();
+        Ok(value.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
     }
 }
 

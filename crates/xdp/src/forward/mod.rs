@@ -72,10 +72,9 @@ impl XdpForward {
     /// Only from the kernel.
     pub fn remove(&self, ifindex: u32) -> Result<(), BpfError> {
         let key = ifindex.to_ne_bytes();
-        for map in [&self.ways.outs, &self.ways.members, &self.ways.devices] {
-            map.remove(&key)?;
-        }
-        Ok(())
+        self.ways.close(ifindex)?;
+        self.ways.members.remove(&key)?;
+        self.ways.devices.remove(&key).map(|_| ())
     }
 
     /// Lets programs forward to a port that was added, where `in_fragments` also frames that lie in
@@ -92,9 +91,8 @@ impl XdpForward {
             source: Errno::NOENT,
         })?;
         self.ways.causes.set(&slot, &0_u32.to_ne_bytes())?;
-        // `struct out` of `bpf/ways.h`.
-        let out = [&slot[..], &u32::from(in_fragments).to_ne_bytes()].concat();
-        self.ways.outs.set(&key, &out)
+        let slot = slot.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        self.ways.open(ifindex, slot, in_fragments)
     }
 
     /// The error for which the interface at `slot` has been closed since it was last opened: ENXIO
@@ -115,7 +113,7 @@ impl XdpForward {
     /// Only from the kernel.
     pub fn close(&self, ifindex: u32) -> Result<(), BpfError> {
         // It stays a member and a device: what is on its way may still be sent and counted.
-        self.ways.outs.remove(&ifindex.to_ne_bytes()).map(|_| ())
+        self.ways.close(ifindex)
     }
 
     /// Whether programs may forward to this interface now.
@@ -123,7 +121,7 @@ impl XdpForward {
     /// # Errors
     /// Only from the kernel.
     pub fn is_open(&self, ifindex: u32) -> Result<bool, BpfError> {
-        Ok(self.ways.outs.get(&ifindex.to_ne_bytes())?.is_some())
+        self.ways.is_open(ifindex)
     }
 
     /// Frames that the interface at `slot` did not take: they count as forwarded, too.

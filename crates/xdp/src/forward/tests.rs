@@ -391,6 +391,52 @@ fn a_way_that_is_closed_is_not_taken() {
         .unwrap();
 }
 
+/// Interfaces whose indices share a place: each is found while it is open, and alone.
+#[test]
+fn ways_that_share_a_place_open_and_close_apart() {
+    let Some(namespace) = namespace() else { return };
+    namespace
+        .enter(|| {
+            let Fixture { forward, program, out, .. } = &Fixture::new();
+            let far = out + 1024;
+            for command in [
+                &format!("link add far index {far} type veth peer name far1"),
+                "link set far up",
+                "link set far1 up",
+                "addr add 198.19.0.1/24 dev far",
+                "neigh add 198.19.0.9 lladdr 02:00:00:00:00:0d dev far",
+            ] {
+                namespace.ip(command).unwrap();
+            }
+            forward.add(far, SLOT + 1).unwrap();
+            let set = |index, open: bool| match open {
+                true => forward.open(index, false).unwrap(),
+                false => forward.close(index).unwrap(),
+            };
+            let taken = |network: u8, slot| {
+                let before = program.sent(slot).unwrap().packets;
+                let to = if network == 19 { [198, 19, 0, 9] } else { [203, 0, 113, 7] };
+                program.loaded.program.test_run(&ipv4(to, 30, |_| ())).unwrap();
+                program.sent(slot).unwrap().packets - before == 1
+            };
+            // The first has the place, then the other, then nobody.
+            for (near, other) in [
+                (true, false),
+                (true, true),
+                (false, true),
+                (true, true),
+                (false, true),
+                (false, false),
+            ] {
+                set(*out, near);
+                set(far, other);
+                assert_eq!((taken(113, SLOT), taken(19, SLOT + 1)), (near, other));
+                assert_eq!(forward.is_open(*out).unwrap(), near);
+            }
+        })
+        .unwrap();
+}
+
 /// A driver that reports an error closes its way out, and the error is known; one that reports
 /// none and takes only a part of what it is given does not.
 #[test]
