@@ -83,6 +83,7 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 		CARGO="$(CARGO)" scripts/run-tests system
 	WATTLINE_BINARY=target/debug/wattline $(CARGO) test -p system-tests -- --ignored --nocapture
 	$(CARGO) test -p house-tests -p wattline-bench -- --ignored
+	$(CARGO) test -p wattline-govern --lib hold_the_truth -- --ignored --nocapture
 	$(CARGO) test --workspace --doc
 	$(CARGO) check -p wattline --no-default-features
 	WATTLINE_BINARY=target/release/wattline $(CARGO) test -p commands-tests profile -- --include-ignored --nocapture

@@ -25,10 +25,34 @@ enum Load {
     Chores,
 }
 
+/// Faults of a meter, beside its inertia of 3 s, and of the load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    /// A sensor in the machine that shows tenths of a watt.
+    None,
+    /// Figures are 0 to 15 s late, as behind a network.
+    Lag,
+    /// Steps of 1 W, without noise that would blur them.
+    Steps,
+    /// The load rises from a tenth to nine tenths, and the machine warms up.
+    Drift,
+    /// A tenth of the samples is missing, in runs of some seconds.
+    Missing,
+    /// All of these.
+    All,
+}
+
+impl Fault {
+    fn has(self, other: Self) -> bool {
+        self == other || self == Self::All
+    }
+}
+
 /// A machine second by second.
 struct Synthetic {
     random: Xoshiro256PlusPlus,
     load: Load,
+    fault: Fault,
     second: usize,
     level: f64,
     burst: usize,
@@ -36,24 +60,20 @@ struct Synthetic {
     slow: f64,
     /// Reading of the meter, which lags.
     shown: f64,
-    /// Seconds by which it is late beside, as behind a network, and the powers of that time.
+    /// Seconds by which it is late beside, and the powers of that time.
     delay: usize,
     late: VecDeque<f64>,
-    /// Share of seconds without a sample.
-    missing: f64,
+    /// Seconds for which the meter is away.
+    away: u32,
 }
 
 impl Synthetic {
-    fn new(load: Load, seed: u64) -> Self {
+    fn new(load: Load, fault: Fault, seed: u64) -> Self {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5eed_0000_0000);
-        let late = VecDeque::new();
+        let delay = if fault.has(Fault::Lag) { (seed % 16) as usize } else { 0 };
         let (second, level, burst, slow, shown) = (0, 0.4, 0, 0.0, 140.0);
-        Self { random, load, second, level, burst, slow, shown, delay: 0, late, missing: 0.0 }
-    }
-
-    /// The same with a remote meter: 0 to 11 s late, a tenth of its samples missing.
-    fn remote(load: Load, seed: u64) -> Self {
-        Self { delay: (seed % 12) as usize, missing: 0.1, ..Self::new(load, seed) }
+        let (late, away) = (VecDeque::new(), 0);
+        Self { random, load, fault, second, level, burst, slow, shown, delay, late, away }
     }
 
     fn uniform(&mut self) -> f64 {
@@ -83,14 +103,19 @@ impl Synthetic {
             }
             Load::Chores => 0.3 + if self.second % 120 < 30 { 0.4 } else { 0.0 } + 0.02 * noise,
         };
-        load.clamp(0.0, 1.0)
+        let drift = if self.fault.has(Fault::Drift) {
+            0.8 * (second / (2 * PAIRS * BLOCK_SECONDS) as f64) - 0.4
+        } else {
+            0.0
+        };
+        (load + drift).clamp(0.0, 1.0)
     }
 
     /// Adds a second to the counters of a block.
     fn next(&mut self, reading: &mut Reading, effect: f64) {
         let work = self.load();
         self.slow = 0.995 * self.slow + 0.15 * self.normal();
-        let drift = 0.002 * self.second as f64;
+        let drift = if self.fault.has(Fault::Drift) { 0.01 } else { 0.002 } * self.second as f64;
         // More load costs less than in proportion, which a straight line does not explain.
         let power = 100.0 + 90.0 * work.powf(0.8) + self.slow + drift + effect;
         self.late.push_back(power);
@@ -102,9 +127,15 @@ impl Synthetic {
         self.second += 1;
         reading.seconds += 1.0;
         let energy = reading.energy.get_or_insert_default();
-        // A meter of whole watts.
-        let sample = (self.shown + 0.5 * self.normal()).round();
-        if self.missing > 0.0 && self.uniform() < self.missing {
+        let steps = self.fault.has(Fault::Steps);
+        let noise = if steps { 0.0 } else { 0.5 * self.normal() };
+        let step = if steps { 1.0 } else { 0.1 };
+        let sample = ((self.shown + noise) / step).round() * step;
+        if self.fault.has(Fault::Missing) && self.away == 0 && self.uniform() < 0.025 {
+            self.away = self.random.random_range(1..8);
+        }
+        if self.away > 0 {
+            self.away -= 1;
             energy.unmetered_seconds += 1.0;
         } else {
             energy.joules += sample;
@@ -145,47 +176,47 @@ impl Synthetic {
     }
 }
 
-/// Shares of trials whose interval holds the truth, and that show a difference.
-fn shares(
-    machine: fn(Load, u64) -> Synthetic,
-    load: Load,
-    effect: f64,
-    first_seed: u64,
-) -> (f64, f64) {
+/// Compares by 1,000 trials the interval with the truth, which it has to hold in 93 to 97 %; nothing against
+/// nothing may show a difference in 6 %. Returns what does not hold.
+fn misses(load: Load, fault: Fault, percent: f64) -> Option<String> {
+    // Of the 140 W or so that the machine draws.
+    let effect = -1.4 * percent;
     let (mut held, mut shown) = (0_u32, 0_u32);
-    for seed in first_seed..first_seed + TRIALS {
-        let pairs = machine(load, seed).pairs(&orders(PAIRS, seed), effect);
+    for seed in 1_000_000..1_000_000 + TRIALS {
+        let pairs = Synthetic::new(load, fault, seed).pairs(&orders(PAIRS, seed), effect);
         let found = compare(&pairs, Some(Figure::Packets), seed).unwrap().power;
         held += u32::from((found.lower_watts..=found.upper_watts).contains(&effect));
         shown += u32::from(found.is_shown());
     }
-    (f64::from(held) / TRIALS as f64, f64::from(shown) / TRIALS as f64)
+    let [held, shown] = [held, shown].map(|count| 100.0 * f64::from(count) / TRIALS as f64);
+    let line = format!(
+        "{load:?}, {fault:?}, {percent} %: {held:.1} % hold the truth, {shown:.1} % show a difference"
+    );
+    println!("{line}");
+    let holds = (93.0..=97.0).contains(&held) && (percent > 0.0 || shown <= 6.0);
+    (!holds).then_some(line)
 }
 
 #[test]
 fn intervals_hold_the_truth_and_nothing_against_nothing_shows_nothing() {
-    for load in [Load::Day, Load::Walk, Load::Bursts] {
-        for effect in [-3.0, 0.0] {
-            let (held, shown) = shares(Synthetic::new, load, effect, 1_000_000);
-            println!(
-                "{load:?}, {effect} W: {held:.3} hold the truth, {shown:.3} show a difference"
-            );
-            assert!((0.93..=0.97).contains(&held), "{load:?}, {effect} W: {held}");
-            // 1.6 standard errors above 5 % of 1,000 trials.
-            assert!(effect != 0.0 || shown <= 0.061, "{load:?}: {shown}");
-        }
-    }
+    let all = [(Load::Day, 0.0), (Load::Walk, 0.5), (Load::Bursts, 1.0), (Load::Day, 3.0)];
+    let missed: Vec<_> =
+        all.into_iter().filter_map(|(load, percent)| misses(load, Fault::All, percent)).collect();
+    assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// Differences of nothing, 0.5, 1 and 3 % of 140 W.
 #[test]
-fn late_meters_that_miss_samples_hold_the_truth() {
-    for effect in [0.0, -0.7, -1.4, -4.2] {
-        let (held, shown) = shares(Synthetic::remote, Load::Day, effect, 2_000_000);
-        println!("{effect} W: {held:.3} hold the truth, {shown:.3} show a difference");
-        assert!((0.93..=0.97).contains(&held), "{effect} W: {held}");
-        assert!(effect != 0.0 || shown <= 0.061, "{shown}");
+#[ignore = "takes minutes"]
+fn intervals_of_each_load_and_meter_hold_the_truth() {
+    use Fault::{All, Drift, Lag, Missing, None, Steps};
+    let mut missed = Vec::new();
+    for load in [Load::Day, Load::Walk, Load::Bursts] {
+        for fault in [None, Lag, Steps, Drift, Missing, All] {
+            let all = [0.0, 0.5, 1.0, 3.0].into_iter();
+            missed.extend(all.filter_map(|percent| misses(load, fault, percent)));
+        }
     }
+    assert!(missed.is_empty(), "{missed:#?}");
 }
 
 /// Ways to compare two settings in the same number of blocks.
@@ -224,7 +255,7 @@ fn regression(blocks: &[(bool, Block)]) -> (f64, f64) {
 
 /// The interval of one comparison on a machine.
 fn interval(method: Method, load: Load, effect: f64, seed: u64) -> (f64, f64) {
-    let mut machine = Synthetic::new(load, seed);
+    let mut machine = Synthetic::new(load, Fault::None, seed);
     if method == Method::Trial {
         let pairs = machine.pairs(&orders(PAIRS, seed), effect);
         let found = compare(&pairs, Some(Figure::Packets), seed).unwrap().power;
@@ -267,10 +298,10 @@ fn trial_holds_the_truth_and_shows_more_than_its_rivals() {
 #[test]
 fn recording_predicts_how_many_pairs_a_width_takes() {
     let all: Vec<Order> = orders(30, 5);
-    let recorded = Synthetic::new(Load::Day, 7).pairs(&all, 0.0);
+    let recorded = Synthetic::new(Load::Day, Fault::None, 7).pairs(&all, 0.0);
     let width = 0.5;
     let needed = pairs_needed(&recorded, width).unwrap();
-    let run = Synthetic::new(Load::Day, 8).pairs(&orders(needed, 6), 0.0);
+    let run = Synthetic::new(Load::Day, Fault::None, 8).pairs(&orders(needed, 6), 0.0);
     let found = difference(&run, 1).unwrap();
     let half = (found.upper_watts - found.lower_watts) / 2.0;
     assert!((0.5..2.0).contains(&(half / width)), "{needed} pairs: {half} W");
