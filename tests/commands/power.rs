@@ -6,11 +6,14 @@ mod parts;
 use parts::PARTS;
 use serde_json::Value;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use wattline_knobs::{Machine, Session};
 use wattline_linux::sysfs::Tree;
@@ -256,6 +259,65 @@ fn records_are_csv_with_a_line_per_tick() {
     assert!(summary.contains("ticks missed"), "{summary}");
     let again = wattline().args(arguments).arg("--out").arg(&file).output().unwrap();
     assert_eq!(again.status.code(), Some(74), "an existing file is not overwritten");
+}
+
+/// An exporter whose watts follow the processor time of a process, late by so much.
+fn late_exporter(late: Duration) -> (u16, Arc<AtomicU32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let process = Arc::new(AtomicU32::new(0));
+    let of = Arc::clone(&process);
+    std::thread::spawn(move || {
+        let mut seen = vec![(Instant::now(), 0.0)];
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let stat = fs::read_to_string(format!("/proc/{}/stat", of.load(Ordering::Relaxed)));
+            let ticks = stat.unwrap_or_default().split(' ').nth(13).map(str::parse::<f64>);
+            let ticks = ticks.and_then(Result::ok).unwrap_or(seen[seen.len() - 1].1);
+            seen.push((Instant::now(), ticks));
+            let shown = seen.iter().rposition(|(time, _)| time.elapsed() >= late).unwrap_or(0);
+            let before = shown.saturating_sub(2);
+            let seconds = (seen[shown].0 - seen[before].0).as_secs_f64().max(0.1);
+            let watts = 100.0 + (seen[shown].1 - seen[before].1) / seconds;
+            let page = format!("pdu_watts {watts}\n");
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", page.len());
+            let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n{page}").as_bytes());
+        }
+    });
+    (port, process)
+}
+
+#[test]
+fn lag_of_a_remote_meter_is_found_by_a_load() {
+    const LATE: f64 = 3.0;
+    let root = tempfile::tempdir().unwrap();
+    let (port, process) = late_exporter(Duration::from_secs_f64(LATE));
+    fs::create_dir_all(root.path().join("sys")).unwrap();
+    fs::create_dir_all(root.path().join("etc/wattline")).unwrap();
+    let name = format!("prometheus:http://127.0.0.1:{port}/metrics#pdu_watts");
+    let text = format!("[[meter]]\nname = \"{name}\"\nperiod = \"100ms\"\n");
+    fs::write(root.path().join("etc/wattline/meters.toml"), text).unwrap();
+    let align = |duration: &str| {
+        let mut command = wattline();
+        command.args(["meter", "align", "--json", "--duration", duration, "--root"]);
+        let child = command.arg(root.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = child.unwrap();
+        process.store(child.id(), Ordering::Relaxed);
+        child.wait_with_output().unwrap()
+    };
+    assert_eq!(align("1s").status.code(), Some(2));
+    // Other tests may take the processors for a while.
+    let found = (0..3).find_map(|_| {
+        let output = align("20s");
+        let lags = json(&output);
+        let lag = lags[0]["lag_seconds"].as_f64()?;
+        let uncertainty = lags[0]["uncertainty_seconds"].as_f64()?;
+        println!("{lags:#}");
+        // It is asked ten times a second, and shows the mean of two answers.
+        (output.status.success() && (lag - LATE - 0.2).abs() <= uncertainty + 0.3).then_some(())
+    });
+    assert!(found.is_some(), "the lag was not found");
 }
 
 /// The rows of a phase: a platform's meter, a package and its memory, each a little unsteady.

@@ -52,10 +52,39 @@ pub enum AlignError {
     },
 }
 
+/// Steps of a load that never repeats itself, in turn on and off: shares of its time that they take.
+const STEPS: [u8; 19] = [4, 6, 3, 9, 5, 2, 8, 3, 10, 4, 2, 7, 5, 11, 3, 6, 2, 4, 6];
+/// Step between the offsets that [`lag`] tries, in seconds.
+const STEP: f64 = 0.05;
+
+/// Returns true if the load that finds a lag is on, at a share of its time from 0 to 1.
+pub fn is_loaded(share: f64) -> bool {
+    let mut left = share * f64::from(STEPS.iter().copied().map(u16::from).sum::<u16>());
+    let step = STEPS.iter().position(|length| {
+        left -= f64::from(*length);
+        left < 0.0
+    });
+    step.is_some_and(|step| step % 2 == 1)
+}
+
+/// Finds how late a meter shows the load of its own machine, up to `longest` seconds. The machine was idle
+/// before the load began.
+///
+/// # Errors
+/// [`AlignError`].
+pub fn lag(load: &[Sample], power: &[Sample], longest: f64) -> Result<Alignment, AlignError> {
+    let idle = load.first().map(|first| Sample { time: first.time - longest, value: 0.0 });
+    let load: Vec<Sample> = idle.into_iter().chain(load.iter().copied()).collect();
+    let found = align(&load, power, (-longest, STEP), STEP)?;
+    Ok(Alignment { offset_seconds: found.offset_seconds.min(0.0), ..found })
+}
+
 /// Below this, power is not said to follow the load.
 const LEAST_CORRELATION: f64 = 0.5;
 /// Offsets whose correlation is so near to the best fit as well.
 const NEARLY: f64 = 0.02;
+/// The correlation falls by so much between two offsets that are not of one hill.
+const HILL: f64 = 0.1;
 /// As many offsets as are tried.
 const MOST_STEPS: f64 = 100_000.0;
 const LEAST_SAMPLES: usize = 8;
@@ -87,12 +116,13 @@ pub fn align(
     if best < LEAST_CORRELATION {
         return Err(AlignError::Unrelated { best });
     }
-    // The hill around the best: as far as the correlation stays near.
+    // The hill around the best, over ripples of noise; and the part of it that fits nearly as well.
     let near = |at: &&(f64, f64)| at.1 >= best - NEARLY;
+    let hill = |at: &&(f64, f64)| at.1 >= best - HILL;
     let place = tried.iter().position(|at| at.0 == offset).unwrap_or(0);
-    let up = tried[place..].iter().take_while(near).count() - 1;
-    let down = tried[..=place].iter().rev().take_while(near).count() - 1;
-    let (low, high) = (tried[place - down].0, tried[place + up].0);
+    let up = tried[place..].iter().take_while(hill).filter(near).last();
+    let down = tried[..=place].iter().rev().take_while(hill).filter(near).last();
+    let (low, high) = (down.map_or(offset, |at| at.0), up.map_or(offset, |at| at.0));
     if let Some((other, _)) = tried.iter().find(|at| near(at) && (at.0 < low || at.0 > high)) {
         return Err(AlignError::Ambiguous { first: offset, second: *other });
     }
@@ -189,6 +219,35 @@ mod tests {
             [((1.0, -1.0), 0.1), ((-1.0, 1.0), 0.0), ((f64::NAN, 1.0), 0.1), ((0.0, 1e9), 0.1)]
         {
             assert_eq!(align(&good, &good, range, step), Err(AlignError::Range));
+        }
+    }
+
+    /// A remote meter of whole watts with noise and inertia, asked every two seconds.
+    #[test]
+    fn lag_of_up_to_15_seconds_is_found() {
+        let mut noise = 17_u32;
+        for late in 0..=15 {
+            let moments = (0..1_800).map(|tenth| f64::from(tenth) / 10.0);
+            let load: Vec<Sample> = moments
+                .map(|time| Sample { time, value: f64::from(u8::from(is_loaded(time / 180.0))) })
+                .collect();
+            let mut shown = 0.0;
+            let mut power = Vec::new();
+            for (tenth, sample) in load.iter().enumerate() {
+                let then = sample.time - f64::from(late);
+                shown += 0.2 * (f64::from(u8::from(is_loaded(then.max(0.0) / 180.0))) - shown);
+                noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let random = f64::from(noise >> 8) / f64::from(1 << 24) - 0.5;
+                if tenth % 20 == 0 {
+                    let value = (100.0 + 20.0 * shown + 8.0 * random).round();
+                    power.push(Sample { time: sample.time, value });
+                }
+            }
+            let found = lag(&load, &power, 60.0).unwrap();
+            // Inertia adds half a second.
+            let error = (-found.offset_seconds - f64::from(late) - 0.5).abs();
+            assert!(error <= found.uncertainty_seconds + 0.3, "{late} s: {found:?}");
+            assert!(found.uncertainty_seconds < 1.0, "{late} s: {found:?}");
         }
     }
 

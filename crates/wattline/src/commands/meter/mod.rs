@@ -1,5 +1,6 @@
 //! `wattline meter`: list, read, record or take apart power.
 
+mod align;
 mod attribute;
 mod clock;
 mod external;
@@ -32,6 +33,9 @@ enum Action {
     Read(read::Args),
     /// Write readings as CSV until the time is over or a signal arrives.
     Record(record::Args),
+    /// Find how late each meter shows a load, by loading all CPUs of an otherwise idle machine in
+    /// steps.
+    Align(align::Args),
     /// Attribute the power of a loaded machine to package, memory, card and rest, by subtracting
     /// the idle machine.
     Attribute(attribute::Args),
@@ -43,6 +47,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Action::List => list::run(&args.meters, json),
         Action::Read(read) => read::run(read, &args.meters, json),
         Action::Record(record) => record::run(record, &args.meters, json),
+        Action::Align(align) => align::run(align, &args.meters, json),
         Action::Attribute(attribute) => attribute::run(attribute, &args.meters, json),
     }
 }
