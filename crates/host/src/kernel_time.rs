@@ -1,92 +1,119 @@
-//! The time that the kernel spends on the workers' CPUs for their packets: softirq, and the
-//! threads `ksoftirqd` that take over when there is much of it.
+//! The time that the kernel spends on the workers' CPUs for their packets: soft interrupts, the threads
+//! `ksoftirqd` that take over when there is much of them, and the threads of NAPI instances that poll
+//! where an interface is set to `threaded` (Documentation/networking/napi.rst).
 
 use std::collections::BTreeMap;
 use wattline_linux::sysfs::Tree;
 
 pub use wattline_status::KernelShare;
 
+/// Looks after which threads are searched again: those of NAPI instances come and go.
+const SEARCH: u32 = 16;
+
 /// Time of one CPU since boot, in ticks of `/proc/stat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct KernelTime {
+struct CpuTime {
     softirq: f64,
-    ksoftirqd: f64,
     /// Altogether, idle time included.
     total: f64,
+}
+
+/// Time that threads took on one CPU between two looks, in ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct ThreadTime {
+    ksoftirqd: f64,
+    napi: f64,
 }
 
 /// Looks again and again.
 #[derive(Debug, Default)]
 pub struct KernelTimes {
-    /// The ksoftirqd of each CPU, by its process.
-    threads: BTreeMap<u32, u32>,
-    last: BTreeMap<u32, KernelTime>,
+    looks: u32,
+    /// The threads, and their ticks since they began.
+    threads: BTreeMap<u32, Option<f64>>,
+    last: BTreeMap<u32, CpuTime>,
 }
 
 impl KernelTimes {
     /// The shares of these CPUs since the last look; none at the first, and none of a CPU that
     /// has gone.
     pub fn look(&mut self, tree: &Tree, cpus: &[u32]) -> Vec<KernelShare> {
-        if self.threads.is_empty() {
-            self.threads = threads(tree);
+        if self.looks.is_multiple_of(SEARCH) {
+            let all = threads(tree).into_iter();
+            self.threads =
+                all.map(|thread| (thread, self.threads.get(&thread).copied().flatten())).collect();
         }
-        let now = times(tree, &self.threads);
+        self.looks = self.looks.wrapping_add(1);
+        let threads = self.thread_times(tree);
+        let now = times(tree);
         let shares = cpus.iter().enumerate().filter_map(|(worker, cpu)| {
             let (new, old) = (now.get(cpu)?, self.last.get(cpu)?);
             let total = new.total - old.total;
             let share = |part: f64| (part / total).clamp(0.0, 1.0);
+            let threads = threads.get(cpu).copied().unwrap_or_default();
             (total > 0.0).then(|| KernelShare {
                 worker,
                 cpu: *cpu,
                 softirq_share: share(new.softirq - old.softirq),
-                ksoftirqd_share: share(new.ksoftirqd - old.ksoftirqd),
+                ksoftirqd_share: share(threads.ksoftirqd),
+                napi_share: share(threads.napi),
             })
         });
         let shares = shares.collect();
         self.last = now;
         shares
     }
+
+    /// Returns the time of the threads since the last look, by the CPU that each ran on last.
+    fn thread_times(&mut self, tree: &Tree) -> BTreeMap<u32, ThreadTime> {
+        let mut times = BTreeMap::<u32, ThreadTime>::new();
+        for (thread, last) in &mut self.threads {
+            let Some((name, cpu, ticks)) = thread_ticks(tree, *thread) else { continue };
+            let took = last.replace(ticks).map_or(0.0, |last| (ticks - last).max(0.0));
+            let of_cpu = times.entry(cpu).or_default();
+            // The number may be another program's by now.
+            if name.starts_with(KSOFTIRQD) {
+                of_cpu.ksoftirqd += took;
+            } else if name.starts_with(NAPI) {
+                of_cpu.napi += took;
+            }
+        }
+        times
+    }
 }
 
 /// All CPUs' times (Documentation/filesystems/proc.rst, `/proc/stat`).
-fn times(tree: &Tree, threads: &BTreeMap<u32, u32>) -> BTreeMap<u32, KernelTime> {
+fn times(tree: &Tree) -> BTreeMap<u32, CpuTime> {
     let text = tree.text("/proc/stat").unwrap_or_default();
-    let mut times = BTreeMap::new();
-    for line in text.lines() {
+    let of_line = |line: &str| {
         let mut words = line.split_whitespace();
-        let cpu = words.next().and_then(|word| word.strip_prefix("cpu")?.parse().ok());
-        let Some(cpu) = cpu else { continue };
+        let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
         // user nice system idle iowait irq softirq steal; guest time is in user already.
         let ticks: Vec<f64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
-        let Some(softirq) = ticks.get(6) else { continue };
-        let thread = threads.get(&cpu).and_then(|process| thread_ticks(tree, *process));
-        times.insert(
-            cpu,
-            KernelTime {
-                softirq: *softirq,
-                ksoftirqd: thread.unwrap_or(0.0),
-                total: ticks.iter().sum(),
-            },
-        );
-    }
-    times
+        Some((cpu, CpuTime { softirq: *ticks.get(6)?, total: ticks.iter().sum() }))
+    };
+    text.lines().filter_map(of_line).collect()
 }
 
-/// Ticks of a process in user and kernel mode: fields 14 and 15 of its `stat`.
-fn thread_ticks(tree: &Tree, process: u32) -> Option<f64> {
+/// Name, last CPU, and ticks in user and kernel mode of a process: fields 2, 39, 14 and 15 of its `stat`.
+fn thread_ticks(tree: &Tree, process: u32) -> Option<(String, u32, f64)> {
     let text = tree.text(format!("/proc/{process}/stat")).ok()?;
     // The name in brackets may hold anything; field 3 follows the last one.
-    let (_, rest) = text.rsplit_once(')')?;
-    let mut words = rest.split_whitespace().skip(11);
-    let mut number = || words.next()?.parse::<f64>().ok();
-    Some(number()? + number()?)
+    let (name, rest) = text.rsplit_once(')')?;
+    let (_, name) = name.split_once('(')?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let ticks = |field: usize| words.get(field - 3)?.parse::<f64>().ok();
+    Some((name.to_owned(), words.get(36)?.parse().ok()?, ticks(14)? + ticks(15)?))
 }
 
-fn threads(tree: &Tree) -> BTreeMap<u32, u32> {
+const KSOFTIRQD: &str = "ksoftirqd/";
+const NAPI: &str = "napi/";
+
+fn threads(tree: &Tree) -> Vec<u32> {
     let all = tree.numbered("/proc", "").into_iter();
     all.filter_map(|(process, _)| {
         let name = tree.text(format!("/proc/{process}/comm")).ok()?;
-        Some((name.strip_prefix("ksoftirqd/")?.parse().ok()?, process))
+        (name.starts_with(KSOFTIRQD) || name.starts_with(NAPI)).then_some(process)
     })
     .collect()
 }
@@ -101,16 +128,26 @@ mod tests {
             1000 - softirq
         );
         std::fs::write(tree.path("/proc/stat"), text).unwrap();
-        let text = format!("29 (ksoftirqd/3) x) S 2 0 0 0 -1 69238848 0 0 0 0 0 {thread} 0 0 20 0");
-        std::fs::write(tree.path("/proc/29/stat"), text).unwrap();
+        for (process, name, ticks) in
+            [(29, "ksoftirqd/3", thread), (31, "napi/eth0-8193", thread / 3)]
+        {
+            let text = format!(
+                "{process} ({name}) S 2 0 0 0 -1 69238848 0 0 0 0 0 {ticks} 0 0 20 0 1 0 {}3",
+                "0 ".repeat(17)
+            );
+            std::fs::write(tree.path(&format!("/proc/{process}/stat")), text).unwrap();
+        }
     }
 
     #[test]
     fn shares_are_of_the_time_between_two_looks() {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::at(root.path());
-        std::fs::create_dir_all(tree.path("/proc/29")).unwrap();
-        std::fs::write(tree.path("/proc/29/comm"), "ksoftirqd/3\n").unwrap();
+        for (process, name) in [(29, "ksoftirqd/3"), (31, "napi/eth0-8193"), (33, "sh")] {
+            let folder = tree.path(&format!("/proc/{process}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("comm"), format!("{name}\n")).unwrap();
+        }
         stat(&tree, 0, 0);
         let mut times = KernelTimes::default();
         assert_eq!(times.look(&tree, &[3]), []);
@@ -120,6 +157,8 @@ mod tests {
         let [share] = times.look(&tree, &[3])[..] else { panic!("no share") };
         assert_eq!((share.worker, share.cpu), (0, 3));
         assert_eq!((share.softirq_share, share.ksoftirqd_share), (0.25, 0.15));
+        // Ticks of ksoftirqd are soft interrupts' already.
+        assert!((share.napi_share - 0.05).abs() < 1e-9 && (share.work() - 0.3).abs() < 1e-9);
         // A CPU that has gone has none.
         std::fs::write(tree.path("/proc/stat"), "cpu0 1 1 1 1 1 1 1 1\n").unwrap();
         assert_eq!(times.look(&tree, &[3]), []);

@@ -28,7 +28,13 @@ pub fn example(uptime_seconds: f64, packets: u64) -> Stats {
         sleeps: packets / 100,
         ..WorkerStats::default()
     };
-    let share = KernelShare { worker: 1, cpu: 3, softirq_share: 0.25, ksoftirqd_share: 0.1 };
+    let share = KernelShare {
+        worker: 1,
+        cpu: 3,
+        softirq_share: 0.25,
+        ksoftirqd_share: 0.1,
+        napi_share: 0.05,
+    };
     let host = HostStatus { kernel: vec![share], ..HostStatus::default() };
     let latency = Latency {
         latency_p50_seconds: Some(9e-6),

@@ -262,7 +262,7 @@ pub struct Stuck {
 }
 
 /// The kernel's shares of one CPU's time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelShare {
     /// Number of the worker.
     pub worker: usize,
@@ -273,6 +273,17 @@ pub struct KernelShare {
     /// Share of its time in ksoftirqd, 0 to 1; kernels that count by ticks have it in the other share,
     /// too.
     pub ksoftirqd_share: f64,
+    /// Share of its time in threads of NAPI instances, 0 to 1.
+    #[serde(default)]
+    pub napi_share: f64,
+}
+
+impl KernelShare {
+    /// Returns the share of its time in which the kernel worked for packets.
+    pub fn work(&self) -> f64 {
+        // Time of ksoftirqd is soft interrupts' time where the kernel counts by ticks.
+        (self.softirq_share.max(self.ksoftirqd_share) + self.napi_share).min(1.0)
+    }
 }
 
 /// Lag of threads behind the model that they play. Lateness is real time, lags of orders are

@@ -20,6 +20,8 @@ pub struct Sample {
     losses: BTreeMap<String, u64>,
     power: Option<PowerNow>,
     kernel: Vec<KernelShare>,
+    /// True if busy time is all of a CPU's.
+    busy_has_kernel: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -123,6 +125,12 @@ pub struct Worker {
     pub kernel_softirq_share: Option<f64>,
     /// The same in ksoftirqd.
     pub kernel_ksoftirqd_share: Option<f64>,
+    /// The same in soft interrupts, ksoftirqd and threads of NAPI instances together.
+    #[serde(default)]
+    pub kernel_work_share: Option<f64>,
+    /// Part of its CPU's time in which it found frames or the kernel worked for them, at most 1.
+    #[serde(default)]
+    pub work_ratio: f64,
 }
 
 /// Frames dropped for one reason, or other losses of one kind.
@@ -150,6 +158,7 @@ impl Sample {
             uptime_seconds: stats.uptime_seconds(),
             power: power.map(PowerNow::of),
             kernel: host.map(|host| host.kernel.clone()).unwrap_or_default(),
+            busy_has_kernel: matches!(stats, Stats::Governor(_)),
             ..Self::default()
         };
         match stats {
@@ -299,14 +308,22 @@ impl Rates {
             let sleeping = worker.sleeping_cycles.saturating_sub(old.sleeping_cycles);
             let hertz = now.power.as_ref().and_then(|power| power.frequency_hertz.get(index));
             let kernel = now.kernel.iter().find(|share| share.worker == index);
+            let busy_ratio = useful as f64 / (useful + empty + sleeping).max(1) as f64;
+            let kernel_work = kernel.map_or(0.0, KernelShare::work);
             Worker {
                 active: worker.active,
                 received_rate_pps: rate(worker.received, old.received),
-                busy_ratio: useful as f64 / (useful + empty + sleeping).max(1) as f64,
+                busy_ratio,
                 sleeps_per_second: rate(worker.sleeps, old.sleeps),
                 frequency_hertz: hertz.copied(),
                 kernel_softirq_share: kernel.map(|share| share.softirq_share),
                 kernel_ksoftirqd_share: kernel.map(|share| share.ksoftirqd_share),
+                kernel_work_share: kernel.map(KernelShare::work),
+                work_ratio: if now.busy_has_kernel {
+                    busy_ratio.max(kernel_work)
+                } else {
+                    (busy_ratio + kernel_work).min(1.0)
+                },
             }
         });
         let drops = |now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>| {
@@ -359,6 +376,8 @@ mod tests {
         assert_eq!(rates.workers[0].busy_ratio, 0.25, "30 of 120 cycles: sleep counts as well");
         assert_eq!(rates.workers[0].sleeps_per_second, 20.0);
         assert_eq!(rates.workers[1].frequency_hertz, Some(3.3e9));
+        assert_eq!(rates.workers[0].work_ratio, 0.25);
+        assert!((rates.workers[1].work_ratio - 0.3).abs() < 1e-9, "all of it is the kernel's");
         let kernel = |worker: &Worker| (worker.kernel_softirq_share, worker.kernel_ksoftirqd_share);
         assert_eq!(kernel(&rates.workers[0]), (None, None));
         assert_eq!(kernel(&rates.workers[1]), (Some(0.25), Some(0.1)));

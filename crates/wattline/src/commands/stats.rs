@@ -307,6 +307,7 @@ mod tests {
                 cpu: 3,
                 softirq_share: 0.25,
                 ksoftirqd_share: 0.15,
+                napi_share: 0.05,
             }],
             missing: vec!["cores: no table".to_owned()],
             troubles: vec!["CPU 3 is off-line".to_owned()],
@@ -321,7 +322,7 @@ mod tests {
             .filter(|line| line.starts_with("1 "))
             .flat_map(str::split_whitespace)
             .collect();
-        assert_eq!(row, ["1", "3", "25.0", "15.0"], "{text}");
+        assert_eq!(row, ["1", "3", "25.0", "15.0", "5.0"], "{text}");
         assert!(text.contains("not governed: cores: no table"), "{text}");
         assert!(text.contains("trouble: CPU 3 is off-line"), "{text}");
         assert!(text.contains("left out: /sys/a: its driver has not answered for 7 s"), "{text}");

@@ -127,8 +127,8 @@ const show = (frame) => {
     [duration(change.at_seconds), described(change, changes[index + 1]), change.reason]), true);
   table("ports", "Ports", ["port", "state", "received", "sent", "in", "out"], rates.ports.map((port) =>
     [port.name, port.state || "–", units(port.offered_rate_pps, "pps"), units(port.forwarded_rate_pps, "pps"), units(port.received_bits_per_second, "bit/s"), units(port.transmitted_bits_per_second, "bit/s")]));
-  table("workers", "Cores", ["core", "active", "packets", "busy", "sleeps", "frequency", "softirq"], rates.workers.map((worker, index) =>
-    [String(index), worker.active ? "yes" : "no", units(worker.received_rate_pps, "pps"), share(worker.busy_ratio), units(worker.sleeps_per_second, "/s"), units(worker.frequency_hertz, "Hz"), share(worker.kernel_softirq_share)]), true);
+  table("workers", "Cores", ["core", "active", "packets", "busy", "sleeps", "frequency", "of it kernel"], rates.workers.map((worker, index) =>
+    [String(index), worker.active ? "yes" : "no", units(worker.received_rate_pps, "pps"), share(worker.work_ratio), units(worker.sleeps_per_second, "/s"), units(worker.frequency_hertz, "Hz"), share(worker.kernel_work_share)]), true);
   table("reasons", "Drops", ["reason", "since the start", "now"], rates.drops.concat(rates.losses).map((drop) =>
     [drop.reason, drop.packets.toLocaleString("en"), units(drop.rate_pps, "pps")]));
   const parts = Object.entries(power?.power_by_component_watts ?? {});

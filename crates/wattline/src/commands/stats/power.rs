@@ -39,14 +39,15 @@ fn print_host(host: &HostStatus, out: &mut impl Write) -> io::Result<()> {
     if !host.kernel.is_empty() {
         writeln!(
             out,
-            "{:<8} {:>8} {:>14} {:>14}   the kernel's time in the last second",
-            "worker", "CPU", "softirq (%)", "ksoftirqd (%)"
+            "{:<8} {:>8} {:>14} {:>14} {:>14}   the kernel's time in the last second",
+            "worker", "CPU", "softirq (%)", "ksoftirqd (%)", "NAPI (%)"
         )?;
     }
     for share in &host.kernel {
-        let (softirq, thread) = (100.0 * share.softirq_share, 100.0 * share.ksoftirqd_share);
         let (worker, cpu) = (share.worker, share.cpu);
-        writeln!(out, "{worker:<8} {cpu:>8} {softirq:>14.1} {thread:>14.1}")?;
+        let [softirq, thread, napi] =
+            [share.softirq_share, share.ksoftirqd_share, share.napi_share].map(|it| 100.0 * it);
+        writeln!(out, "{worker:<8} {cpu:>8} {softirq:>14.1} {thread:>14.1} {napi:>14.1}")?;
     }
     if let packets @ 1.. = host.waited_at_moves_packets {
         writeln!(out, "{packets} packets waited where table entries moved: may be out of order")?;

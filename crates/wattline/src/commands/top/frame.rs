@@ -27,7 +27,7 @@ impl History {
             .workers
             .iter()
             .filter(|worker| worker.active)
-            .map(|worker| worker.busy_ratio)
+            .map(|worker| worker.work_ratio)
             .collect();
         let busy = active.iter().sum::<f64>() / active.len().max(1) as f64;
         let watts = rates.power.as_ref().and_then(|power| power.power_watts);
@@ -149,15 +149,10 @@ fn worker_rows(rates: &Rates) -> Vec<[String; 6]> {
         [
             format!("{index}{state}"),
             packets(worker.received_rate_pps),
-            format!("{:.1} %", 100.0 * worker.busy_ratio),
+            format!("{:.1} %", 100.0 * worker.work_ratio),
             worker.frequency_hertz.map_or("-".into(), |hertz| format!("{:.2} GHz", hertz / 1e9)),
             format!("{:.0}/s", worker.sleeps_per_second),
-            match (worker.kernel_softirq_share, worker.kernel_ksoftirqd_share) {
-                (Some(softirq), Some(thread)) => {
-                    format!("{:.1} + {:.1} %", 100.0 * softirq, 100.0 * thread)
-                }
-                _ => "-".into(),
-            },
+            worker.kernel_work_share.map_or("-".into(), |share| format!("{:.1} %", 100.0 * share)),
         ]
     };
     rates.workers.iter().enumerate().map(row).collect()
@@ -171,8 +166,8 @@ fn drop_rows(rates: &Rates) -> Vec<[String; 3]> {
 }
 
 const PORTS: [&str; 6] = ["port", "offered", "forwarded", "in", "out", "state"];
-/// The last: the kernel's time in softirq and in ksoftirqd on the worker's CPU.
-const WORKERS: [&str; 6] = ["core", "took", "busy", "frequency", "sleeps", "si + ksoftirqd"];
+/// The last: the part of the busy time that the kernel worked for packets on the worker's CPU.
+const WORKERS: [&str; 6] = ["core", "took", "busy", "frequency", "sleeps", "of it kernel"];
 /// Losses of applications stand below drops: their names say what they count.
 const DROPS: [&str; 3] = ["dropped for", "packets", "now"];
 
