@@ -1,4 +1,5 @@
-//! Drivers with which a mode is known to hang or to corrupt memory, by public reports.
+//! Drivers with which a mode is known to hang, to corrupt memory or to interrupt the link, by public
+//! reports.
 //!
 //! Only drivers from outside of the kernel have a version of their own; the kernel's end with "k" or have
 //! none, and are not listed by it.
@@ -38,16 +39,18 @@ static KNOWN: [Known; 3] = [
     },
 ];
 
+/// Drivers, of every version, whose links drop when a program is attached or removed, and the source.
+static LINK_DROPS: [(&str, &str); 1] = [("ixgbe", "https://github.com/highpps/xdpcookie/issues/5")];
+
 /// Returns the reason why frames of an interface are copied, whatever its driver offers; `None` if the
 /// driver is not listed, or trusted by name.
 pub fn refusal(tree: &Tree, interface: &str, trusted: &[String]) -> Option<String> {
-    let event = tree.text(format!("/sys/class/net/{interface}/device/uevent")).ok()?;
-    let driver = event.lines().find_map(|line| line.strip_prefix("DRIVER="))?;
+    let driver = &driver(tree, interface)?;
     let text = tree.text(format!("/sys/module/{driver}/version")).ok()?;
     let version = version(&text)?;
-    let fits = |known: &&Known| known.driver == driver && known.versions.contains(&version);
+    let fits = |known: &&Known| known.driver == *driver && known.versions.contains(&version);
     let Known { why, source, .. } = KNOWN.iter().find(fits)?;
-    (!trusted.iter().any(|name| name == driver)).then(|| {
+    (!trusted.contains(driver)).then(|| {
         format!(
             "zero copy is refused: with driver {driver} {text}, {why} ({source}). Frames are copied; load \
              the kernel's driver or a newer one, or set trust_drivers = [\"{driver}\"] in [router]"
@@ -55,13 +58,36 @@ pub fn refusal(tree: &Tree, interface: &str, trusted: &[String]) -> Option<Strin
     })
 }
 
-/// Returns the reasons of all ports, for the log and for a plan.
+/// Returns what to expect of an interface's link at start and end, if its driver is listed for it and not
+/// trusted by name.
+fn interruption(tree: &Tree, interface: &str, trusted: &[String]) -> Option<String> {
+    let driver = driver(tree, interface)?;
+    let (_, source) = LINK_DROPS.iter().find(|(name, _)| *name == driver)?;
+    (!trusted.contains(&driver)).then(|| {
+        format!(
+            "driver {driver} resets the card when a program is attached or removed, so that its link drops for \
+             a moment ({source}): start and stop Wattline when that does no harm, or set trust_drivers = \
+             [\"{driver}\"] in [router] if it does not happen here"
+        )
+    })
+}
+
+fn driver(tree: &Tree, interface: &str) -> Option<String> {
+    let event = tree.text(format!("/sys/class/net/{interface}/device/uevent")).ok()?;
+    event.lines().find_map(|line| line.strip_prefix("DRIVER=")).map(str::to_owned)
+}
+
+/// Returns the reasons and warnings of all ports, for the log and for a plan.
 pub fn refusals(config: &Config, tree: &Tree) -> Vec<String> {
     let of = |port: &crate::config::PortSettings| {
-        let why = refusal(tree, port.kind.taken_over()?, &config.router.trust_drivers)?;
-        Some(format!("port {}: {why}", port.name))
+        let (interface, trusted) = (port.kind.taken_over(), &config.router.trust_drivers);
+        let all = interface.map(|interface| {
+            [refusal(tree, interface, trusted), interruption(tree, interface, trusted)]
+        });
+        let name = port.name.clone();
+        all.into_iter().flatten().flatten().map(move |why| format!("port {name}: {why}"))
     };
-    config.ports.iter().filter_map(of).collect()
+    config.ports.iter().flat_map(of).collect()
 }
 
 fn version(text: &str) -> Option<Version> {
@@ -107,7 +133,11 @@ mod tests {
             assert_eq!(found.is_some(), says.is_some(), "{driver} {version}: {found:?}");
             let text = found.unwrap_or_default();
             assert!(text.contains(says.unwrap_or_default()), "{driver} {version}: {text}");
-            assert_eq!(refusal(&tree, "eth0", &[driver.to_owned()]), None);
+            let trusted = [driver.to_owned()];
+            assert_eq!(refusal(&tree, "eth0", &trusted), None);
+            let warning = interruption(&tree, "eth0", &[]).unwrap_or_default();
+            assert_eq!(warning.contains("xdpcookie/issues/5"), driver == "ixgbe", "{warning}");
+            assert_eq!(interruption(&tree, "eth0", &trusted), None);
         }
         // The kernel's own has no version.
         write("sys/class/net/eth1/device/uevent", "DRIVER=mlx5_core\n");

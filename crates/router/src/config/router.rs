@@ -26,7 +26,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new(SECTION, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
         "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy asks for what only workers see, and\nno application, route or port setting of this file needs to see the packets."),
     Key::new(SECTION, "trust_drivers", Some("[]"), "[\"ice\"]", "a list of names of drivers",
-        "Drivers whose zero copy is used in spite of reports that it hangs; `plan` names them."),
+        "Drivers that are trusted in spite of reports that their zero copy hangs or their links drop; `plan` names them."),
     Key::new(SECTION, "takeover", Some("\"narrow\""), "\"strict\"", "\"strict\", \"narrow\" or \"force\"",
         "What to do with ports whose packets the kernel would filter, translate, shape, or route by rules or a VRF.\nstrict: the router does not start, and names each reason. narrow: the kernel forwards for these ports, or\nfor all ports if the affected ones are not known. force: Wattline forwards anyway. The router checks this\nat the start and while it runs; while it runs, strict does the same as narrow."),
     Key::whole(SECTION, "flow_seed", None, "42", 0..=u32::MAX,
