@@ -28,13 +28,13 @@ fn is_without_complaint(text: &str) {
     assert!(verdict.status.success() && complaints.is_empty(), "{complaints}");
 }
 
-/// Prometheus in a folder, which reads these ports every second; and its own port.
-fn start(mut server: Command, folder: &Path, ports: &[u16]) -> (Running, u16) {
+/// Prometheus in a folder, which reads these ports so often; and its own port.
+pub fn start(mut server: Command, folder: &Path, ports: &[u16], interval: &str) -> (Running, u16) {
     let targets: Vec<String> = ports.iter().map(|port| format!("'127.0.0.1:{port}'")).collect();
     let rules =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus/wattline.rules.yml");
     let scrape = format!(
-        "rule_files: ['{}']\nscrape_configs:\n- job_name: wattline\n  scrape_interval: 1s\n  \
+        "rule_files: ['{}']\nscrape_configs:\n- job_name: wattline\n  scrape_interval: {interval}\n  \
          static_configs:\n  - targets: [{}]\n",
         rules.canonicalize().unwrap().display(),
         targets.join(", ")
@@ -99,7 +99,7 @@ fn prometheus_reads_what_router_and_governor_count_and_the_board_shows_it() {
     });
     is_without_complaint(&text);
 
-    let (_server, port) = start(prometheus, folder.path(), &[of_router, machine.metrics]);
+    let (_server, port) = start(prometheus, folder.path(), &[of_router, machine.metrics], "1s");
     let sent = "sum(wattline_packets_total{direction=\"transmit\",port=\"b\"})";
     let value = until("Prometheus has a sample", || {
         Some(found(port, sent)?.first()?["value"][1].as_str()?.to_owned())

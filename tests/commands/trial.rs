@@ -1,6 +1,8 @@
 //! `wattline trial` on a copy of a recorded machine, which draws by a rule that only the test knows.
 
 use crate::govern::running::{CPUS, Machine};
+use crate::metrics::{Running, free_port, get};
+use crate::prometheus::start;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -407,10 +409,100 @@ fn same_saving_is_found_through_an_exporter_and_by_its_counter() {
         (&result["work"], &result["accuracy"]),
         (&"counter_per_second".into(), &"gold".into())
     );
-    assert!(result["sensors"].to_string().contains("prometheus:"), "{result:#}");
+    assert_eq!(result["sensors"], serde_json::json!(["prometheus"]));
+    assert!(!result.to_string().contains("127.0.0.1"), "reports have no addresses: {result:#}");
     let missing = server.run(&["none", "balanced", "--work", &format!("{page}#none")]);
     let error = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(missing.status.code() == Some(69) && error.contains("--work: 0 lines"), "{error}");
+}
+
+/// Reads a remote meter of the platform, and compares by it.
+fn found_through(server: &Server, kind: &str, address: &str, more: &str) {
+    let meter = format!(
+        "[[meter]]\nname = '{kind}:{address}'\nperiod = \"100ms\"\nlag = \"300ms\"\n{more}"
+    );
+    server.machine.write("etc/wattline/meters.toml", &meter);
+    let mut read = Command::new(wattline_needs::program());
+    read.args(["meter", "read", "--json", "--root", "."]);
+    let read = json(&read.current_dir(server.machine.root.path()).output().unwrap());
+    assert!((40.0..100.0).contains(&number(&read["total"], "power_watts")), "{read:#}");
+    let line = ["none", "collects.toml", "--block", "2s", "--pairs", "10", "--json"];
+    let result = json(&server.run(&line));
+    holds(&result, -SAVING);
+    assert_eq!(result["sensors"], serde_json::json!([kind]));
+    assert!(server.is_as_before(), "{:?}", server.machine.differences());
+}
+
+#[test]
+fn same_saving_is_found_through_a_prometheus_server() {
+    let Some(prometheus) = wattline_testbed::command::program("prometheus") else {
+        return wattline_needs::tool("prometheus");
+    };
+    let server = Server::new();
+    let folder = tempfile::tempdir().unwrap();
+    let port = exporter(server.machine.root.path().to_owned());
+    let (_running, port) = start(prometheus, folder.path(), &[port], "100ms");
+    let has_value = || {
+        get(port, "/api/v1/query?query=pdu_watts").is_some_and(|text| text.contains("\"value\""))
+    };
+    until("Prometheus has a value", has_value);
+    found_through(&server, "prometheus", &format!("http://127.0.0.1:{port}#pdu_watts"), "");
+}
+
+/// Serves resources of the server's power by the emulator of OpenStack's sushy-tools.
+#[test]
+fn same_saving_is_found_through_a_redfish_service() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tools = package.join("../../target/tools/redfish/bin");
+    if !tools.join("sushy-static").exists() {
+        return wattline_needs::tool("sushy-tools");
+    }
+    let server = Server::new();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        fs::create_dir_all(folder.path().join(path)).unwrap();
+        fs::write(folder.path().join(path).join("index.json"), text).unwrap();
+    };
+    write("Chassis", r#"{"Members": [{"@odata.id": "/redfish/v1/Chassis/1"}]}"#);
+    let metrics = "Chassis/1/EnvironmentMetrics";
+    write(
+        "Chassis/1",
+        &format!(r#"{{"EnvironmentMetrics": {{"@odata.id": "/redfish/v1/{metrics}"}}}}"#),
+    );
+    write(metrics, "{}");
+    let (root, shown) = (server.machine.root.path().to_owned(), folder.path().join(metrics));
+    std::thread::spawn(move || {
+        let watts = || fs::read_to_string(root.join(METER).join("power1_average")).ok();
+        while let Some(watts) = watts() {
+            let watts: f64 = watts.trim().parse().unwrap_or(f64::NAN);
+            let text = format!(r#"{{"PowerWatts": {{"Reading": {}}}}}"#, watts / 1e6);
+            replace(&shown.join("index.json"), &text);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let port = free_port();
+    let tls = package.join("../../crates/meters/tests/fixtures/tls");
+    let mut service = Command::new(tools.join("python"));
+    service.arg(tools.join("sushy-static")).args([
+        "-i",
+        "127.0.0.1",
+        "-p",
+        &port.to_string(),
+        "-m",
+    ]);
+    service
+        .arg(folder.path())
+        .arg("-c")
+        .arg(tls.join("own.pem"))
+        .arg("-k")
+        .arg(tls.join("key.pem"));
+    let service = service.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let _running = Running(service);
+    until("the service listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let pin = fs::read_to_string(tls.join("own.pem")).unwrap();
+    server.machine.write("etc/wattline/own.pem", &pin);
+    let more = "certificate = \"/etc/wattline/own.pem\"\n";
+    found_through(&server, "redfish", &format!("https://127.0.0.1:{port}"), more);
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl Block {
         let sensors = self.session.status().sensors;
         if !sensors.is_empty() && energy.whole.is_some() {
             self.meter = Meter {
-                sensors: sensors.into_keys().collect(),
+                sensors: sensors.keys().map(|name| without_address(name).to_owned()).collect(),
                 source: energy.source.to_string(),
                 accuracy: energy.accuracy.to_string(),
             };
@@ -170,6 +170,13 @@ impl Block {
     pub fn end(self) -> Result<(), GovernError> {
         Ok(self.session.end(Ending::Pause)?)
     }
+}
+
+/// Returns the name of a meter or counter as reports have it: one of another machine or file by its kind
+/// alone, since addresses, queries and paths may say whose it is.
+pub fn without_address(name: &str) -> &str {
+    let kind = name.split_once(':').map_or(name, |(kind, _)| kind);
+    if matches!(kind, "prometheus" | "redfish" | "external") { kind } else { name }
 }
 
 /// Figures that the machine counts, since the session began.

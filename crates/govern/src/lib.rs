@@ -36,7 +36,7 @@ mod stats;
 mod tell;
 pub mod trial;
 
-pub use block::{Block, NONE};
+pub use block::{Block, NONE, without_address};
 pub use choice::check;
 pub use daemon::{Daemon, Options};
 pub use error::GovernError;

@@ -23,7 +23,7 @@ use wattline_govern::trial::{
     Comparison, Course, Design, Estimate, Experiment, Figure, LEAST_PAIRS, Limits, METHOD, Means,
     Meter, Passed, Progress, Setting, SettingFile, State, estimate,
 };
-use wattline_govern::{Block, NONE, profile};
+use wattline_govern::{Block, NONE, profile, without_address};
 use wattline_host::PowerPlan;
 use wattline_linux::sysfs::Tree;
 use wattline_meters::{Counter, Timing, disjoint};
@@ -235,11 +235,11 @@ impl Trial {
         }
         versions.dedup();
         let design = Design {
-            a: args.a.clone(),
-            b: args.b.clone(),
-            settings: fingerprint(&[&a, &b]),
+            a: name(&args.a),
+            b: name(&args.b),
+            settings: fingerprint(&[&a, &b], args.work.as_deref()),
             versions,
-            counter: args.work.clone(),
+            counter: args.work.as_deref().map(|name| without_address(name).to_owned()),
             pairs: args.pairs.into(),
             block_seconds: args.block.as_seconds(),
         };
@@ -471,9 +471,16 @@ fn plan(config: &Config, tree: &Tree) -> Result<PowerPlan, ExitError> {
     Ok(wattline_govern::plan(config, tree).map_err(of_machine)?.plan)
 }
 
-/// A number that differs if a setting does.
-fn fingerprint(settings: &[&Side]) -> u64 {
+/// Returns the name of a setting as reports have it: a path may say whose machine it is.
+fn name(setting: &str) -> String {
+    let file = Path::new(setting).file_name();
+    file.map_or(setting.into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// A number that differs if a setting or the counter of work does.
+fn fingerprint(settings: &[&Side], work: Option<&str>) -> u64 {
     let mut hasher = DefaultHasher::new();
+    work.hash(&mut hasher);
     settings.iter().for_each(|side| format!("{:?}{}", side.config, side.text).hash(&mut hasher));
     hasher.finish()
 }
