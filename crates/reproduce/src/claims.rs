@@ -5,6 +5,7 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::paper::Paper;
 use crate::planned;
+use crate::sets::OverSets;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use wattline_report::{Basis, Check, Verdict};
@@ -23,6 +24,9 @@ pub struct ClaimReport {
     pub ours: String,
     /// Explanation of the verdict.
     pub note: String,
+    /// Range over the accepted sets of unprinted parameters, if the claim depends on them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sets: Option<OverSets>,
 }
 
 /// Place in `claims.csv` of a row that no paper prints: it follows from the fitted model.
@@ -63,6 +67,7 @@ pub(super) fn report(
                 verdict: context.verdict,
                 ours: String::new(),
                 note: context.why.clone(),
+                sets: None,
             },
             None => {
                 silent.push(format!("{} has neither a check nor a reason for none", claim.id));
@@ -125,7 +130,7 @@ fn checked(claim: Claim, own: &[&Check]) -> ClaimReport {
         let why = "a figure of the fitted model, which the paper does not print";
         note = if note.is_empty() { why.to_owned() } else { format!("{note}; {why}") };
     }
-    ClaimReport { claim, basis, verdict, ours, note }
+    ClaimReport { claim, basis, verdict, ours, note, sets: None }
 }
 
 #[cfg(test)]

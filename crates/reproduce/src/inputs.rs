@@ -1,16 +1,20 @@
 //! Inputs of the models: the shipped files, or the same with one figure changed.
 
 use crate::error::ReproduceError;
+use crate::sets::Choice;
 use toml::Value;
 use wattline_server::library::{Kind, text_of};
-use wattline_server::{MeasuredCosts, ServerFile};
+use wattline_server::{MeasuredCosts, RequestServer, ServerFile};
 use wattline_study::receive::{ReceivePath, Streams};
 use wattline_traffic::requests::{RequestSpec, Workload};
+use wattline_units::Span;
 
 /// Name of the receive path in a change.
 const RECEIVE: &str = "receive";
 /// Name of the arrivals of requests in a change, and of the one figure of them that has a use.
 const REQUESTS: (&str, &str) = ("requests", "burst");
+/// Mean length of bursts as a parameter of a search.
+const BURST: &str = "requests.burst";
 /// Controller whose rules can be switched off in a change.
 const QUEUE_LENGTH: &str = "queue-length";
 /// Prefetcher of the receive path, which can only be switched off.
@@ -20,7 +24,13 @@ const LARGEST: f64 = 2.0;
 
 /// Inputs of a reproduction.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Inputs(Option<Change>);
+pub(crate) struct Inputs {
+    change: Option<Change>,
+    /// Values of unprinted parameters in place of the shipped ones.
+    choice: Choice,
+    /// Whether accepted sets are searched anew instead of read from their cache.
+    pub(crate) fresh: bool,
+}
 
 /// One changed figure, written as `FILE: KEY = VALUE` or `FILE: KEY * FACTOR`. `FILE` is a shipped
 /// file, `receive` for the receive path, `requests` for their arrivals, or `queue-length` for the
@@ -60,7 +70,24 @@ impl Inputs {
             Some(Change { file: file.to_owned(), keys, figure })
         };
         let wrong = || ReproduceError::Model(format!("\"{text}\" is no change of an input"));
-        Ok(Self(Some(parsed().ok_or_else(wrong)?)))
+        Ok(Self { change: Some(parsed().ok_or_else(wrong)?), ..Self::default() })
+    }
+
+    /// Returns the shipped inputs with other values of unprinted parameters.
+    pub(crate) fn chosen(choice: Choice) -> Self {
+        Self { choice, ..Self::default() }
+    }
+
+    /// Returns the shipped inputs, with accepted sets that are searched anew.
+    pub(crate) fn searched_anew() -> Self {
+        Self { fresh: true, ..Self::default() }
+    }
+
+    /// Puts the chosen values into a server; [`Inputs::requests`] has those of requests.
+    pub(crate) fn choose(&self, server: &mut RequestServer) -> Result<(), ReproduceError> {
+        self.choice
+            .iter()
+            .try_for_each(|(name, value)| replace(server, name, Some(*value)).map(|_| ()))
     }
 
     /// Returns a server's file.
@@ -82,7 +109,7 @@ impl Inputs {
     /// Returns the receive path of the paper's server.
     pub(crate) fn receive_path(&self) -> Result<ReceivePath, ReproduceError> {
         let shipped = ReceivePath::default();
-        let Some(change) = self.0.as_ref().filter(|change| change.file == RECEIVE) else {
+        let Some(change) = self.change.as_ref().filter(|change| change.file == RECEIVE) else {
             return Ok(shipped);
         };
         // A processor without the prefetcher. The receive path's own form has no field for it.
@@ -101,8 +128,11 @@ impl Inputs {
         workload: Workload,
         rate: f64,
     ) -> Result<RequestSpec, ReproduceError> {
-        let shipped = RequestSpec::new(workload, rate);
-        let Some(change) = self.0.as_ref().filter(|change| change.file == REQUESTS.0) else {
+        let mut shipped = RequestSpec::new(workload, rate);
+        if let Some((_, burst)) = self.choice.iter().find(|(name, _)| *name == BURST) {
+            shipped.burst = *burst;
+        }
+        let Some(change) = self.change.as_ref().filter(|change| change.file == REQUESTS.0) else {
             return Ok(shipped);
         };
         if change.keys != [REQUESTS.1] {
@@ -120,7 +150,7 @@ impl Inputs {
     /// Returns the specification of a policy. PowerSave never adds capacity with `climb = 0`: no
     /// ring holds so many packets.
     pub(crate) fn policy(&self, spec: &str) -> Result<String, ReproduceError> {
-        let Some(change) = self.0.as_ref().filter(|change| change.file == QUEUE_LENGTH) else {
+        let Some(change) = self.change.as_ref().filter(|change| change.file == QUEUE_LENGTH) else {
             return Ok(spec.to_owned());
         };
         if change.keys != ["climb"] || !matches!(change.figure, Changed::To(0.0)) {
@@ -136,7 +166,7 @@ impl Inputs {
 
     /// Returns the text of a shipped file that is changed.
     fn text(&self, name: &str, kind: Kind) -> Result<Option<String>, ReproduceError> {
-        let Some(change) = self.0.as_ref().filter(|change| change.file == name) else {
+        let Some(change) = self.change.as_ref().filter(|change| change.file == name) else {
             return Ok(None);
         };
         let text = text_of(name, kind).ok_or_else(|| wrong_file(format!("no file {name}")))?;
@@ -144,6 +174,33 @@ impl Inputs {
         change.apply(&mut value)?;
         toml::to_string(&value).map(Some).map_err(wrong_file)
     }
+}
+
+/// Replaces a parameter that a search varies, if a value is given. Returns the value before.
+pub(crate) fn replace(
+    server: &mut RequestServer,
+    name: &str,
+    value: Option<f64>,
+) -> Result<f64, ReproduceError> {
+    let unknown = || ReproduceError::Model(format!("sets: no parameter {name}"));
+    let place = match name {
+        "requests.interrupt_cycles" => &mut server.kernel.interrupt_cycles,
+        "requests.memcached.cycles_per_request" => {
+            &mut server.services.get_mut("memcached").ok_or_else(unknown)?.cycles
+        }
+        "requests.outside_us" => {
+            let before = server.kernel.outside.as_seconds() * 1e6;
+            if let Some(micros) = value {
+                server.kernel.outside = Span::from_seconds(micros / 1e6);
+            }
+            return Ok(before);
+        }
+        BURST => return Ok(RequestSpec::new(Workload::Memcached, 1.0).burst),
+        _ => return Err(unknown()),
+    };
+    let before = *place;
+    *place = value.unwrap_or(before);
+    Ok(before)
 }
 
 fn wrong_file(error: impl std::fmt::Display) -> ReproduceError {

@@ -25,6 +25,7 @@ pub mod powersave;
 mod printed;
 mod reproduction;
 mod runner;
+mod sets;
 mod sohan;
 mod step;
 mod summary;
@@ -39,8 +40,11 @@ pub use figure::Figure;
 pub use output::{write, write_watts};
 pub use own::OwnTraffic;
 pub use paper::Paper;
-pub use reproduction::{Reproduction, reproduce, reproduce_changed, reproduce_own, steps};
+pub use reproduction::{
+    Reproduction, reproduce, reproduce_changed, reproduce_fresh, reproduce_own, steps,
+};
 pub use runner::Progress;
+pub use sets::{OverSets, SetVerdict};
 pub use summary::Summary;
 pub use target::Target;
 pub use watts::published_watts;

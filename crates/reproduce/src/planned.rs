@@ -7,6 +7,7 @@
 use crate::error::ReproduceError;
 use crate::paper::Paper;
 use crate::printed::{printed, printed_at, text_of};
+use crate::sets::{self, Width};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -18,7 +19,6 @@ const BOLLA: &str = include_str!("../published/checks/bolla.toml");
 const LIAO: &str = include_str!("../published/checks/liao.toml");
 const SOHAN: &str = include_str!("../published/checks/sohan.toml");
 const COPI: &str = include_str!("../published/checks/copi.toml");
-const COPI_SETS: &str = include_str!("../published/sets/copi.toml");
 const READINGS: &str = include_str!("../published/checks/powersave-readings.toml");
 
 /// The checks of a paper.
@@ -142,18 +142,6 @@ impl Figure {
     }
 }
 
-/// The part of a file of `published/sets` that affects bases.
-#[derive(Debug, Deserialize)]
-struct Sets {
-    #[serde(rename = "constraint")]
-    constraints: Vec<Constraint>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Constraint {
-    check: String,
-}
-
 type Read = LazyLock<Result<Plan, String>>;
 
 /// Returns the checks of a paper.
@@ -177,12 +165,10 @@ pub(super) fn powersave_readings() -> Result<&'static Plan, ReproduceError> {
 /// Returns the claims that constrained a search: all of PowerSave's readings, and those of the
 /// checks that a file of `published/sets` names.
 pub(super) fn constraints() -> Result<BTreeSet<&'static str>, ReproduceError> {
-    let broken = |error: String| broken("../sets/copi.toml", &error);
-    let sets: Sets = toml::from_str(COPI_SETS).map_err(|error| broken(error.to_string()))?;
     let mut all: BTreeSet<&str> =
         powersave_readings()?.checks.iter().flat_map(Planned::claims).collect();
-    for constraint in &sets.constraints {
-        all.extend(made_for(Paper::Copi)?.find(&constraint.check)?.claims());
+    for constraint in sets::copi()?.constraints() {
+        all.extend(made_for(Paper::Copi)?.find(constraint)?.claims());
     }
     Ok(all)
 }
@@ -220,6 +206,22 @@ impl Plan {
     /// Returns the first figure that a check compares with.
     pub(super) fn published(&'static self, id: &str) -> Option<f64> {
         Some(self.find(id).ok()?.kind.figures().first()?.number())
+    }
+
+    pub(super) fn claims_of(&'static self, id: &str) -> Result<Vec<&'static str>, ReproduceError> {
+        Ok(self.find(id)?.claims())
+    }
+
+    /// Returns the widest range of figures that still says something of a check.
+    pub(super) fn widest(&'static self, id: &str, width: Width) -> Result<f64, ReproduceError> {
+        let kind = &self.find(id)?.kind;
+        let printed = kind.figures().into_iter().map(|figure| figure.number().abs());
+        let printed = printed.fold(0.0, f64::max);
+        let tolerance = match kind {
+            Kind::Near { tolerance, .. } | Kind::Range { tolerance, .. } => *tolerance,
+            _ => 0.0,
+        };
+        Ok((width.widest_of_printed * printed).max(width.widest_of_tolerance * tolerance))
     }
 
     /// Checks one number (`near`, `above`, `below`), two that must be equal (`near` without

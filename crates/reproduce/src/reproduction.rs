@@ -1,6 +1,7 @@
 //! Reproduction of papers and its result.
 
 use crate::claims::{self, ClaimReport};
+use crate::copi;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
@@ -53,6 +54,18 @@ pub fn reproduce(
     told: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
     reproduce_with(targets, &Inputs::default(), None, told)
+}
+
+/// Reproduces papers or single figures, and searches accepted sets of unprinted parameters anew
+/// instead of reading them from their cache.
+///
+/// # Errors
+/// As [`reproduce`].
+pub fn reproduce_fresh(
+    targets: &[Target],
+    told: impl FnMut(Progress<'_>) + Send,
+) -> Result<Vec<Reproduction>, ReproduceError> {
+    reproduce_with(targets, &Inputs::searched_anew(), None, told)
 }
 
 /// Reproduces papers or single figures with one input changed, as a predicted check names it:
@@ -110,7 +123,10 @@ fn reproduce_with(
             figures.extend(made.into_iter().filter(|figure| wanted.has(figure.id)));
         }
         let paper = wanted.paper;
-        let claims = claims::report(paper, &figures, wanted.whole())?;
+        let mut claims = claims::report(paper, &figures, wanted.whole())?;
+        if paper == Paper::Copi {
+            copi::add_ranges(inputs, &mut claims)?;
+        }
         all.push(Reproduction {
             build: Build::default(),
             paper,

@@ -2,6 +2,7 @@
 
 use crate::claims::ClaimReport;
 use crate::reproduction::Reproduction;
+use crate::sets::SetVerdict;
 use wattline_report::{Basis, Verdict};
 
 /// Claims of one or several papers.
@@ -30,10 +31,26 @@ impl<'a> Summary<'a> {
         (meets, meets + self.count(Some(basis), Verdict::Differs))
     }
 
+    /// Returns the number of predicted claims with this verdict over accepted sets.
+    pub fn over_sets(&self, verdict: SetVerdict) -> usize {
+        let predicted = self.0.iter().filter(|claim| claim.basis == Some(Basis::Predicted));
+        predicted.filter_map(|claim| claim.sets).filter(|over| over.verdict == verdict).count()
+    }
+
     /// Returns the sentence about predicted claims, which alone are evidence.
     pub fn headline(&self) -> String {
         let (meets, of) = self.agreeing(Basis::Predicted);
-        format!("Predicted: {meets} of {of} agree.")
+        let over = SetVerdict::ALL.map(|verdict| (verdict, self.over_sets(verdict)));
+        let over: Vec<String> = over
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(verdict, count)| format!("{} {count}", verdict.text()))
+            .collect();
+        let over = match over.is_empty() {
+            true => String::new(),
+            false => format!(" Over accepted sets of unprinted numbers: {}.", over.join(", ")),
+        };
+        format!("Predicted: {meets} of {of} agree.{over}")
     }
 
     /// Returns the sentence about all other claims.

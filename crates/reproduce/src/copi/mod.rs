@@ -10,12 +10,15 @@ mod idle_states;
 mod mechanisms;
 mod ranges;
 mod runs;
+mod sets;
 mod settings;
 mod shares;
 mod tables;
 mod traces;
 
 use crate::step::Step;
+
+pub(super) use sets::add_ranges;
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("copi: settings and rules", &["settings"], settings::figures),
@@ -27,6 +30,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("copi: latency and energy", &["fig6", "fig7"], compare::figures),
     Step::new("copi: other defaults of the driver", &["defaults"], defaults::figures),
     Step::new("copi: mechanisms left out", &["mechanisms"], mechanisms::figures),
+    Step::new("copi: accepted sets", &["sets"], sets::figures),
     Step::new("copi: idle state as third dimension", &["idle-states"], idle_states::figures),
 ];
 

@@ -7,21 +7,22 @@ use crate::inputs::Inputs;
 use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use crate::printed::printed_pair;
+use crate::sets::extremes;
 use wattline_policies::POLICIES;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::RequestServer;
 use wattline_sim::requests::{RequestReport, RequestSetting, sweep_requests};
-use wattline_traffic::requests::Workload;
+use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
 const SECONDS: f64 = 1.0;
 
 /// One load: P95 (ms) and power (W) by state, fastest first, and by ITR; `None` where the load is
 /// not sustained.
-struct Load {
-    rate: f64,
-    points: Vec<Vec<Option<(f64, f64)>>>,
+pub(super) struct Load {
+    pub rate: f64,
+    pub points: Vec<Vec<Option<(f64, f64)>>>,
 }
 
 impl Load {
@@ -29,11 +30,27 @@ impl Load {
         self.points[state].iter().flatten().copied()
     }
     fn range(&self, state: usize, of: fn((f64, f64)) -> f64) -> Option<(f64, f64)> {
-        let values = self.sustained(state).map(of);
-        values.fold(None, |range, value| match range {
-            None => Some((value, value)),
-            Some((low, high)) => Some((low.min(value), high.max(value))),
-        })
+        extremes(self.sustained(state).map(of))
+    }
+    pub fn p95(&self, state: usize) -> Option<(f64, f64)> {
+        self.range(state, |(p95, _)| p95)
+    }
+    /// Least and greatest change of P95 by period of any state.
+    pub fn spread(&self) -> [f64; 2] {
+        let states = (0..self.points.len()).filter_map(|state| self.p95(state));
+        extremes(states.map(|(least, most)| most - least)).map_or([f64::NAN; 2], Into::into)
+    }
+    /// Mean range of power by period over the range of its means by state, without P0 and P1.
+    pub fn period_over_state(&self) -> f64 {
+        let states = || (2..self.points.len()).filter(|state| self.p95(*state).is_some());
+        let range = |state| self.range(state, |(_, watts)| watts).map(|(low, high)| high - low);
+        let ranges = states().filter_map(range).sum::<f64>() / states().count() as f64;
+        let mean = |state| {
+            let watts = self.sustained(state).map(|(_, watts)| watts).sum::<f64>();
+            watts / self.sustained(state).count() as f64
+        };
+        let span = extremes(states().map(mean)).map_or(f64::NAN, |(least, most)| most - least);
+        ranges / span
     }
     /// The states as an axis, with room beside the first and the last.
     fn states(&self) -> Axis {
@@ -81,28 +98,40 @@ fn loads(inputs: &Inputs, server: &RequestServer) -> Result<Vec<Load>, Reproduce
         let mut settings = Vec::new();
         for ghz in &states {
             for itr in &itrs {
-                let micros = f64::from(*itr) / 4.0;
-                let policy = format!("napi:frequency_ghz={ghz},idle=deepest,moderation={micros}us");
-                settings.push(RequestSetting {
-                    server,
-                    requests: inputs.requests(Workload::Memcached, rate)?,
-                    policy: POLICIES.parse(&policy)?,
-                    duration: Span::from_seconds(SECONDS),
-                    warmup: Span::from_millis(100),
-                    seed: PROFILE_SEED,
-                    // All cores have the same setting, so the simulation has one core.
-                    cores: Some(1),
-                });
+                let requests = inputs.requests(Workload::Memcached, rate)?;
+                settings.push(setting(server, requests, *ghz, f64::from(*itr) / 4.0)?);
             }
         }
-        let point = |report: &RequestReport| {
-            let p95 = report.latency_p95_seconds.filter(|_| report.sustained)?;
-            Some((p95 * 1e3, report.power_watts))
-        };
-        let points: Vec<_> = sweep_requests(&settings)?.iter().map(point).collect();
+        let points: Vec<_> = sweep_requests(&settings)?.iter().map(outcome).collect();
         all.push(Load { rate, points: points.chunks(itrs.len()).map(<[_]>::to_vec).collect() });
     }
     Ok(all)
+}
+
+/// Returns the setting of a fixed V/F state and period.
+pub(super) fn setting(
+    server: &RequestServer,
+    requests: RequestSpec,
+    ghz: f64,
+    micros: f64,
+) -> Result<RequestSetting<'_>, ReproduceError> {
+    let policy = format!("napi:frequency_ghz={ghz},idle=deepest,moderation={micros}us");
+    Ok(RequestSetting {
+        server,
+        requests,
+        policy: POLICIES.parse(&policy)?,
+        duration: Span::from_seconds(SECONDS),
+        warmup: Span::from_millis(100),
+        seed: PROFILE_SEED,
+        // All cores have the same setting, so the simulation has one core.
+        cores: Some(1),
+    })
+}
+
+/// Returns P95 (ms) and power (W) of a load that is sustained.
+pub(super) fn outcome(report: &RequestReport) -> Option<(f64, f64)> {
+    let p95 = report.latency_p95_seconds.filter(|_| report.sustained)?;
+    Some((p95 * 1e3, report.power_watts))
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
@@ -125,7 +154,7 @@ fn latency(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError
     let mut plots = Vec::new();
     for (load, name) in loads.iter().zip(LOADS) {
         let states = 0..load.points.len();
-        let range = |state: usize| load.range(state, |(p95, _)| p95);
+        let range = |state: usize| load.p95(state);
         for state in states.clone() {
             let (least, most) = range(state).unwrap_or((f64::NAN, f64::NAN));
             let sustained = load.sustained(state).count() as f64;
@@ -153,16 +182,7 @@ fn latency(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError
     let [low, medium, high] = loads else {
         return Err(ReproduceError::Model("three loads".into()));
     };
-    let spread: Vec<f64> = (0..low.points.len())
-        .filter_map(|state| low.range(state, |(p95, _)| p95))
-        .map(|(least, most)| most - least)
-        .collect();
-    let extremes = |values: &[f64]| {
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        [least, values.iter().copied().fold(0.0, f64::max)]
-    };
-    let p4 = medium.range(4, |(p95, _)| p95);
-    let (p4_least, p4_most) = p4.unwrap_or((f64::INFINITY, f64::INFINITY));
+    let (p4_least, p4_most) = medium.p95(4).unwrap_or((f64::INFINITY, f64::INFINITY));
     let [some, every, _] = medium.kinds();
     let [some_high, _, none_high] = high.kinds();
     let names = |states: &[usize]| {
@@ -170,7 +190,7 @@ fn latency(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError
     };
     let overlap = |load: &Load| {
         let ranges: Vec<(f64, f64)> =
-            (0..load.points.len()).filter_map(|s| load.range(s, |(p95, _)| p95)).collect();
+            (0..load.points.len()).filter_map(|state| load.p95(state)).collect();
         let pairs = ranges.iter().enumerate().flat_map(|(index, a)| {
             ranges[index + 1..].iter().map(move |b| a.0 <= b.1 && b.0 <= a.1)
         });
@@ -180,7 +200,7 @@ fn latency(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError
     let overlaps = [low, medium, high].map(overlap);
     let overlapping = overlaps[0].0 == overlaps[0].1 && overlaps[1].0 > 0 && overlaps[2].0 > 0;
     let checks: Vec<Check> = vec![
-        plan.check("fig3-low", &extremes(&spread))?.note(
+        plan.check("fig3-low", &low.spread())?.note(
             "how requests are bunched is assumed; single requests bring about 1 ms, but then other \
              claims of this figure fail",
         ),
@@ -251,18 +271,6 @@ fn energy(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError>
     let at_p0 = at_p0.map_or(0.0, |(range, ..)| *range);
     let most = by_itr.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0));
     let (most, state, load) = most.unwrap_or((0.0, 0, 0));
-    let low: Vec<(f64, f64)> = (2..loads[0].points.len())
-        .filter_map(|state| loads[0].range(state, |(_, watts)| watts))
-        .collect();
-    let ranges = low.iter().map(|(least, most)| most - least).sum::<f64>() / low.len() as f64;
-    let means: Vec<f64> = (2..loads[0].points.len())
-        .map(|state| {
-            let watts: Vec<f64> = loads[0].sustained(state).map(|(_, watts)| watts).collect();
-            watts.iter().sum::<f64>() / watts.len() as f64
-        })
-        .collect();
-    let span = means.iter().copied().fold(0.0, f64::max)
-        - means.iter().copied().fold(f64::INFINITY, f64::min);
     let checks: Vec<Check> = vec![
         plan.check("fig4-vf", &[by_state])?,
         plan.check("fig4-itr", &[at_p0])?,
@@ -271,7 +279,7 @@ fn energy(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError>
             (state, load) == (0, 2),
             format!("P{state} at the {} load, {most:.2} %", LOADS[load]),
         )?,
-        plan.check("fig4-low", &[ranges / span])?,
+        plan.check("fig4-low", &[loads[0].period_over_state()])?,
     ];
     Ok(Figure {
         id: "fig4",

@@ -30,7 +30,9 @@ pub(super) const POLICIES: [&str; 3] = ["performance+ixgbe", "ondemand+ixgbe", "
 pub(super) const LOADS: [&str; 3] = ["low", "medium", "high"];
 
 pub(super) fn server(inputs: &Inputs) -> Result<RequestServer, ReproduceError> {
-    Ok(inputs.server("xeon-silver-4108")?.requests()?.clone())
+    let mut server = inputs.server("xeon-silver-4108")?.requests()?.clone();
+    inputs.choose(&mut server)?;
+    Ok(server)
 }
 
 /// Loads of the profile in requests per second; none of them is one of the compared loads.
