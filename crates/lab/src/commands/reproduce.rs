@@ -35,6 +35,10 @@ pub struct Args {
     /// Makes figures that have traffic of these rates (columns time_seconds, rate_pps).
     #[arg(long, value_name = "FILE.csv", conflicts_with = "data")]
     rates: Option<PathBuf>,
+    /// Searches the sets of unprinted parameters anew that the printed figures allow, which takes
+    /// up to an hour. Without it those of the plan's recorded search are used.
+    #[arg(long, conflicts_with_all = ["capture", "rates", "data"])]
+    fresh: bool,
     #[command(flatten)]
     overwrite: Overwrite,
 }
@@ -74,6 +78,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     let results = match &own {
         Some(own) => wattline_reproduce::reproduce_own(&targets, own, told),
+        None if args.fresh => wattline_reproduce::reproduce_fresh(&targets, told),
         None => wattline_reproduce::reproduce(&targets, told),
     };
     let results = results.map_err(failed)?;
