@@ -1,24 +1,21 @@
 //! Every reading of PowerSave's text against all claims of its controller at once, as
 //! `crates/reproduce/published/checks/powersave-readings.toml` has it:
-//! `cargo run --release -p wattline-reproduce --example powersave_search -- [FILE [NUMBER]]`.
-//! With a NUMBER only so many readings are looked at, the corners of the space first. With a FILE each reading's figures are kept in it, and an interrupted search goes on from there.
-//! The result is the same on any number of threads.
+//! `cargo run --release -p wattline-reproduce --example powersave_search`. The result is the same on
+//! any number of threads.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wattline_report::{Check, Verdict};
 use wattline_reproduce::ReproduceError;
 use wattline_reproduce::powersave::readings::{
-    Figures, Judged, Look, Reading, References, Store, judge, maximal, readings,
+    Figures, Judged, Look, Reading, References, judge, maximal, readings,
 };
 
 const SHORT_SEED: u64 = 101;
 const LONG_SEEDS: [u64; 2] = [201, 202];
 
 fn main() -> Result<(), ReproduceError> {
-    let store = std::env::args().nth(1).map(|path| Store::open(Path::new(&path))).transpose()?;
     let shipped = Reading::shipped()?;
-    let all = look(&readings()?, Look::Short, SHORT_SEED, store.as_ref())?;
+    let all = look(&readings()?, Look::Short, SHORT_SEED)?;
     println!(
         "{} readings, short look, seed {SHORT_SEED}; checks met, by how many readings:",
         all.len()
@@ -41,8 +38,8 @@ fn main() -> Result<(), ReproduceError> {
     long.sort();
     long.dedup();
     let [first, second] = LONG_SEEDS;
-    let second = look(&long, Look::Long, second, store.as_ref())?;
-    let first = look(&long, Look::Long, first, store.as_ref())?;
+    let second = look(&long, Look::Long, second)?;
+    let first = look(&long, Look::Long, first)?;
     let mut both: Vec<Judged> =
         first.into_iter().zip(&second).map(|(first, second)| first.with(second)).collect();
     both.sort_by(Judged::order);
@@ -68,30 +65,10 @@ fn main() -> Result<(), ReproduceError> {
     Ok(())
 }
 
-fn look(
-    of: &[Reading],
-    look: Look,
-    seed: u64,
-    store: Option<&Store>,
-) -> Result<Vec<Judged>, ReproduceError> {
-    let known = |reading: &Reading| store.and_then(|store| store.get(reading, look, seed)).cloned();
-    let missing = of.iter().any(|reading| known(reading).is_none());
-    let beside = missing.then(|| References::new(look, seed)).transpose()?;
+fn look(of: &[Reading], look: Look, seed: u64) -> Result<Vec<Judged>, ReproduceError> {
+    let beside = References::new(look, seed)?;
     let done = AtomicUsize::new(0);
-    let each = |reading: &Reading| {
-        let figures = match (known(reading), &beside) {
-            (Some(figures), _) => figures,
-            (None, Some(beside)) => {
-                let figures = Figures::of(reading, beside)?;
-                if let Some(store) = store {
-                    store.add(reading, look, seed, &figures)?;
-                }
-                figures
-            }
-            (None, None) => return Err(ReproduceError::Model("nothing to compare with".into())),
-        };
-        judge(reading, &figures)
-    };
+    let each = |reading: &Reading| judge(reading, &Figures::of(reading, &beside)?);
     let told = || {
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(20) {

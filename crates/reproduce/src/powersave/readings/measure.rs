@@ -5,11 +5,10 @@ use super::super::latency::click_micros;
 use super::runs::{ABOVE, BELOW, STEADY};
 use super::{Reading, References};
 use crate::error::ReproduceError;
-use serde::{Deserialize, Serialize};
 use wattline_sim::Report;
 
 /// The figures of a reading.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     /// Watts above the optimum at 6, 12, 18 and 24 Mpps, from above.
     pub above_watts: [f64; 4],

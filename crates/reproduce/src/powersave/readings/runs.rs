@@ -4,7 +4,6 @@ use super::super::bench::{Job, content, simulate};
 use super::super::day::{self, BYTES, capacities};
 use super::steady::Stairs;
 use crate::error::ReproduceError;
-use serde::{Deserialize, Serialize};
 use wattline_server::{Application, ServerModel};
 use wattline_sim::Report;
 use wattline_traffic::Popularity;
@@ -20,8 +19,7 @@ pub(super) const BELOW: f64 = 0.01;
 const BURSTS: [u32; 5] = [1, 8, 32, 128, 512];
 
 /// Length of the simulations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// A look at all readings: steady rates one after the other, a day of 2 s, one draw of bursts.
     Short,
