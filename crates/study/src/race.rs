@@ -66,15 +66,6 @@ impl IdealCore {
             * cores as f64
             * Span::from_seconds(cycles / cores as f64 / frequency.0)
     }
-
-    /// Exponent at which tortoise and hare (without transitions) need the same energy, for a load
-    /// of `utilisation` of the highest frequency. Above it the tortoise wins. `None` if the same
-    /// one wins at every exponent.
-    pub fn break_even_exponent(&self, utilisation: f64) -> Option<f64> {
-        let hare = (self.fixed + self.scaling) * utilisation + self.idle * (1.0 - utilisation);
-        let exponent = ((hare - self.fixed) / self.scaling).ln() / utilisation.ln();
-        exponent.is_finite().then_some(exponent)
-    }
 }
 
 #[cfg(test)]
@@ -117,21 +108,5 @@ mod tests {
             assert_eq!(tortoise.0 < hare.0 - 1e-9, exponent > 1.0, "{exponent}");
             assert_eq!(numbers.0 < speed.0 - 1e-9, exponent > 1.0, "{exponent}");
         }
-    }
-
-    #[test]
-    fn break_even_is_linear_without_idle_power_and_lower_with_it() {
-        assert!((core(1.0, 0.0, 0.0).break_even_exponent(0.5).unwrap() - 1.0).abs() < 1e-12);
-        // With expensive idling, the tortoise wins even below a linear law.
-        let costly_idle = core(1.0, 2.0, 2.0);
-        let exponent = costly_idle.break_even_exponent(0.5).unwrap();
-        assert!((exponent - 1.0).abs() < 1e-12);
-        assert!(core(1.0, 1.0, 3.0).break_even_exponent(0.5).unwrap() < 1.0);
-        let at_break_even = IdealCore { exponent, ..costly_idle };
-        let tortoise = at_break_even.tortoise(CYCLES, SECOND).unwrap();
-        let hare = at_break_even.hare(CYCLES, Span::ZERO, SECOND).unwrap();
-        assert!((tortoise.0 - hare.0).abs() < 1e-9);
-        // A fixed power far above idle: the hare wins at every exponent.
-        assert_eq!(core(1.0, 50.0, 0.0).break_even_exponent(0.5), None);
     }
 }
