@@ -20,18 +20,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use support::{Running, free_address, program, start};
 use wattline_requests::Report;
-use wattline_requests::clock::thread_cpu_time;
 use wattline_requests::engine::{self, LoadOptions};
 use wattline_requests::http::{Http, HttpOptions, HttpRequests};
-use wattline_requests::latency::Times;
 use wattline_requests::memcached::{
     self, Dialect, Memcached, SizeDistribution, Workload, WorkloadOptions,
 };
-use wattline_requests::protocol::{Protocol, Step};
-use wattline_requests::schedule::{Arrivals, Schedule};
+use wattline_requests::protocol::Protocol;
+use wattline_requests::schedule::Arrivals;
 
 const KEYS: u32 = 100_000;
-const REQUESTS: u32 = 3_000_000;
 const ROUNDS: usize = 5;
 const SECONDS: u64 = 2;
 /// As memcaslap has them.
@@ -47,7 +44,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(text) => text.parse()?,
         None => 200,
     };
-    in_memory(&Arc::new(Workload::new(WorkloadOptions::etc(Dialect::Text, KEYS, 1))?));
     beside_memcached(connections)?;
     beside_nginx(connections)
 }
@@ -185,33 +181,4 @@ fn compare(title: &str, mut contenders: Vec<Contender<'_>>) -> Result<(), Box<dy
     }
     println!("k requests/s: what one core would make if it did nothing else");
     Ok(())
-}
-
-fn in_memory(workload: &Arc<Workload>) {
-    let answers: Vec<[Vec<u8>; 2]> = (0..KEYS)
-        .map(|key| {
-            let (name, value) = (workload.key(key), workload.value(key));
-            let head = format!("VALUE {} 0 {}\r\n", String::from_utf8_lossy(name), value.len());
-            [[head.as_bytes(), value, b"\r\nEND\r\n"].concat(), b"STORED\r\n".to_vec()]
-        })
-        .collect();
-    let mut protocol = Memcached::new(Arc::clone(workload), 0);
-    let mut schedule = Schedule::new(Arrivals::Poisson, 1e6, 0, 1, 1);
-    let (mut parser, mut out, mut times) = (Default::default(), Vec::new(), Times::new());
-    let begin = thread_cpu_time();
-    for _ in 0..REQUESTS {
-        let intended = schedule.peek();
-        schedule.advance();
-        out.clear();
-        let expect = protocol.request(0, &mut out);
-        let mut input = &answers[expect.key as usize][Memcached::operation(expect)][..];
-        let step = protocol.read(&mut parser, expect, &mut input);
-        assert!(matches!(step, Ok(Step::Answer { .. })), "{step:?}");
-        times.record(intended % 1_000_000);
-    }
-    let nanos = (thread_cpu_time() - begin) as f64 / f64::from(REQUESTS);
-    println!(
-        "without sockets: {nanos:.0} ns of processor time a request, {:.2} M/s of one core",
-        1e3 / nanos
-    );
 }
