@@ -1,6 +1,5 @@
 //! The policy `wattline` on a machine that is not what it was told: no packet is lost, and the budget
-//! is kept with at most 1 % late. The seed chose no constant. `cargo run --release -p wattline-league
-//! --example robust` has more of it, with energies.
+//! is kept with at most 1 % late. The seed chose no constant.
 
 use wattline_league::bound::slot_length;
 use wattline_league::{
