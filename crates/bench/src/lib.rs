@@ -18,7 +18,8 @@ pub mod memory_router;
 pub mod nic;
 pub mod pipeline;
 pub mod prefixes;
-pub mod redundancy;
+#[cfg(test)]
+mod redundancy;
 pub mod rfc2544;
 pub mod sample;
 
