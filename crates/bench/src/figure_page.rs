@@ -9,7 +9,7 @@ pub fn end(
     mut page: FigurePage,
     how: &[(&str, String)],
     calibration: Option<&Calibration>,
-) -> String {
+) -> FigurePage {
     page.heading("How it was measured");
     let speed = calibration.map(|calibration| {
         let text = if calibration.disturbed {
@@ -22,7 +22,7 @@ pub fn end(
     let machine = ("machine", Machine::here().text());
     let version = ("version", wattline_units::Build::default().to_string());
     page.values(how.iter().cloned().chain(speed).chain([machine, version]));
-    page.end()
+    page
 }
 
 #[cfg(test)]
@@ -33,7 +33,7 @@ mod tests {
     fn page_ends_with_its_conditions() {
         let page = FigurePage::begin("figure", "one");
         let disturbed = Calibration { before_cycles: 1.0, after_cycles: 2.0, disturbed: true };
-        let page = end(page, &[("runs", "<3>".to_owned())], Some(&disturbed));
+        let page = end(page, &[("runs", "<3>".to_owned())], Some(&disturbed)).end();
         assert!(page.contains("repeat for firm figures") && page.contains("&lt;3&gt;"), "{page}");
         crate::looked_at("figure", &page);
     }

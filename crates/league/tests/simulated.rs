@@ -65,7 +65,8 @@ fn a_simulation_shows_its_outcome_its_course_and_its_reasons() {
         command: "wattline sim --traffic day:8Mpps",
         report: &report,
     }
-    .html();
+    .page()
+    .end();
     let outcome = format!("{:.2} W at ", report.power_watts);
     let words = [
         &*outcome,
@@ -95,7 +96,8 @@ fn a_simulation_shows_its_outcome_its_course_and_its_reasons() {
         command: "",
         report: &idle,
     }
-    .html();
+    .page()
+    .end();
     is_fine(&mut browser, "sim-idle", &html, 2, &["–", "0.000 of 0.000 Mpps", HOSTILE]);
 }
 
@@ -118,10 +120,13 @@ fn a_server_of_requests_shows_its_parts_and_states() {
         policy: HOSTILE,
         requests: "memcached:100krps",
         seed: 1,
+        notes: &[],
+        changes: &[],
         command: "wattline sim --requests memcached:100krps",
         report: &report,
     }
-    .html();
+    .page()
+    .end();
     let words = ["W of the package at", "uncore", "Time of each core", "krps", HOSTILE];
     is_fine(&mut browser, "sim-requests", &html, 4, &words);
 }

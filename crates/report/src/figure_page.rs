@@ -1,10 +1,15 @@
-//! A page of a few plots and tables, in the design of all pages.
+//! A page of a few plots and tables, in the design of all pages and as text for a terminal.
 
+use crate::check::{Check, Verdict};
+use crate::columns::{Columns, number, text};
 use crate::escape::escape;
-use crate::page::{self, put};
+use crate::page::{self, is_number, put};
 
 /// A page, until it is [ended](Self::end). Texts are escaped.
-pub struct FigurePage(String);
+pub struct FigurePage {
+    html: String,
+    plain: String,
+}
 
 impl FigurePage {
     /// Begins with a title, which is the first heading as well.
@@ -14,9 +19,9 @@ impl FigurePage {
 
     /// Begins with a title for the browser and a first heading.
     pub fn headed(title: &str, heading: &str) -> Self {
-        let mut page = page::begin(title);
-        put(&mut page, format_args!("<h1>{}</h1>\n", escape(heading)));
-        Self(page)
+        let mut html = page::begin(title);
+        put(&mut html, format_args!("<h1>{}</h1>\n", escape(heading)));
+        Self { html, plain: format!("{heading}\n") }
     }
 
     /// Begins with a title and the outcome in a sentence.
@@ -26,53 +31,67 @@ impl FigurePage {
         page
     }
 
-    /// Text of the page, for parts that no method writes; the caller escapes what it appends.
+    /// HTML of the page, for parts that no method writes; the caller escapes what it appends.
     pub fn html(&mut self) -> &mut String {
-        &mut self.0
+        &mut self.html
+    }
+
+    /// Returns headings, texts, remarks and tables for a terminal; plots and details are left out.
+    pub fn plain(&self) -> &str {
+        &self.plain
     }
 
     /// Appends a paragraph.
     pub fn text(&mut self, text: &str) {
-        put(&mut self.0, format_args!("<p>{}</p>\n", escape(text)));
+        put(&mut self.html, format_args!("<p>{}</p>\n", escape(text)));
+        put(&mut self.plain, format_args!("{text}\n"));
     }
 
     /// Appends a paragraph in bold.
     pub fn strong(&mut self, text: &str) {
-        put(&mut self.0, format_args!("<p><strong>{}</strong></p>\n", escape(text)));
+        put(&mut self.html, format_args!("<p><strong>{}</strong></p>\n", escape(text)));
+        put(&mut self.plain, format_args!("{text}\n"));
     }
 
     /// Appends a heading.
     pub fn heading(&mut self, text: &str) {
-        put(&mut self.0, format_args!("<h2>{}</h2>\n", escape(text)));
+        put(&mut self.html, format_args!("<h2>{}</h2>\n", escape(text)));
+        put(&mut self.plain, format_args!("\n{text}\n"));
     }
 
     /// Appends a heading below [`heading`](Self::heading).
     pub fn subheading(&mut self, text: &str) {
-        put(&mut self.0, format_args!("<h3>{}</h3>\n", escape(text)));
+        put(&mut self.html, format_args!("<h3>{}</h3>\n", escape(text)));
+        put(&mut self.plain, format_args!("\n{text}\n"));
     }
 
     /// Appends plots side by side, where the screen is wide enough.
     pub fn plots(&mut self, plots: impl IntoIterator<Item = String>) {
         let plots: String = plots.into_iter().collect();
-        put(&mut self.0, format_args!("<div class=\"plots\">{plots}</div>\n"));
+        put(&mut self.html, format_args!("<div class=\"plots\">{plots}</div>\n"));
     }
 
     /// Appends a list of remarks; nothing if there are none.
     pub fn remarks(&mut self, remarks: impl IntoIterator<Item = impl AsRef<str>>) {
-        let remarks = remarks.into_iter();
-        let items: String =
-            remarks.map(|it| format!("<li>{}</li>\n", escape(it.as_ref()))).collect();
+        let mut items = String::new();
+        for remark in remarks {
+            let remark = remark.as_ref();
+            put(&mut items, format_args!("<li>{}</li>\n", escape(remark)));
+            put(&mut self.plain, format_args!("- {remark}\n"));
+        }
         if !items.is_empty() {
-            put(&mut self.0, format_args!("<ul>\n{items}</ul>\n"));
+            put(&mut self.html, format_args!("<ul>\n{items}</ul>\n"));
         }
     }
 
     /// Appends a part that is closed until a reader opens it.
     pub fn details(&mut self, summary: &str, content: impl FnOnce(&mut Self)) {
         let summary = escape(summary);
-        put(&mut self.0, format_args!("<details><summary>{summary}</summary>\n"));
+        put(&mut self.html, format_args!("<details><summary>{summary}</summary>\n"));
+        let shown = self.plain.len();
         content(self);
-        self.0.push_str("</details>\n");
+        self.plain.truncate(shown);
+        self.html.push_str("</details>\n");
     }
 
     /// Appends a table.
@@ -81,7 +100,19 @@ impl FigurePage {
         head: [&str; N],
         rows: impl IntoIterator<Item = [String; N]>,
     ) {
-        page::table(&mut self.0, head, rows.into_iter());
+        let rows: Vec<[String; N]> = rows.into_iter().collect();
+        page::table_of(&mut self.html, &head, rows.iter());
+        if rows.is_empty() {
+            return;
+        }
+        let is_text =
+            |column: usize| column == 0 || rows.iter().any(|row| !is_number(&row[column]));
+        let heads = std::array::from_fn(|column| {
+            if is_text(column) { text(head[column]) } else { number(head[column]) }
+        });
+        let mut columns = Columns::new(heads);
+        rows.into_iter().for_each(|row| columns.row(row));
+        put(&mut self.plain, format_args!("{columns}"));
     }
 
     /// Appends a table of names and values.
@@ -89,15 +120,36 @@ impl FigurePage {
         self.table(["what", "value"], rows.into_iter().map(|(what, value)| [what.into(), value]));
     }
 
+    /// Appends ours beside what is published; a terminal gets the notes of what differs.
+    pub fn checks(&mut self, checks: &[Check]) {
+        page::checks(&mut self.html, checks);
+        let row = |check: &Check| {
+            let published = match check.tolerance.as_str() {
+                "" | "± 0" => check.published.clone(),
+                tolerance => format!("{} {tolerance}", check.published),
+            };
+            let (claims, verdict) = (check.claims.join(" "), check.verdict.text().to_owned());
+            [claims, check.quantity.clone(), published, check.ours.clone(), verdict]
+        };
+        let heads = ["claim", "quantity", "published", "ours", "verdict"];
+        let columns = Columns::of(heads, heads.len(), checks.iter().map(row));
+        put(&mut self.plain, format_args!("{columns}"));
+        let differs = |check: &&Check| check.verdict == Verdict::Differs && !check.note.is_empty();
+        for check in checks.iter().filter(differs) {
+            put(&mut self.plain, format_args!("- {}: {}\n", check.claims.join(" "), check.note));
+        }
+    }
+
     /// Appends the command that gives the same again.
     pub fn again(&mut self, command: &str) {
-        put(&mut self.0, format_args!("<p>Again: <code>{}</code></p>\n", escape(command)));
+        put(&mut self.html, format_args!("<p>Again: <code>{}</code></p>\n", escape(command)));
+        put(&mut self.plain, format_args!("Again: {command}\n"));
     }
 
     /// Returns the whole page.
     pub fn end(mut self) -> String {
-        page::end(&mut self.0);
-        self.0
+        page::end(&mut self.html);
+        self.html
     }
 }
 
@@ -117,6 +169,9 @@ mod tests {
         page.table(["one"], [["<s>".to_owned()]]);
         page.values([("runs", "<3>".to_owned())]);
         page.again("<a>");
+        page.details("more", |page| page.text("hidden"));
+        let expected = "<b>\n&\n<i>\n- <q>\none\n<s>\nwhat  value\nruns  <3>\nAgain: <a>\n";
+        assert_eq!(page.plain(), expected);
         let page = page.end();
         for hostile in ["<b>", "<i>", "<u>", "<s>", "<q>", "<3>", "<a>"] {
             assert!(!page.contains(hostile), "{hostile}");

@@ -103,7 +103,7 @@ pub fn end_table(page: &mut String) {
 }
 
 /// Whether a cell of a table is a number, perhaps with an interval or a unit, or says that there is none.
-fn is_number(cell: &str) -> bool {
+pub(crate) fn is_number(cell: &str) -> bool {
     let first = cell.split([' ', '%']).next().unwrap_or_default();
     matches!(cell, "" | "-" | "–") || first.replace(',', "").parse::<f64>().is_ok()
 }

@@ -36,7 +36,7 @@ pub use args::{Args, Direction};
 pub use costs::{CostsError, costs};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use measure::{Measured, workloads};
-pub use page::html;
+pub use page::page;
 use quanta::Clock;
 pub use report::{Added, Cost, Node, Order, OrderVerdict, Report, Row};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -155,7 +155,7 @@ mod tests {
             let json = serde_json::to_string(&report).unwrap();
             assert_eq!(costs(&json, "here", None).is_ok(), report.application == "all");
             if ["all", "ipv4"].contains(&&*report.application) {
-                crate::looked_at("app", &html(&report));
+                crate::looked_at("app", &page(&report).end());
             }
             for row in report.workloads {
                 assert!(row.ipv4.cycles_per_packet.median > 0.0);

@@ -6,7 +6,7 @@ use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
 /// The page.
-pub fn html(report: &Report) -> String {
+pub fn page(report: &Report) -> FigurePage {
     let title = format!("What {} costs on top of IPv4 forwarding", report.application);
     let verdict = report.workloads.iter().map(|row| {
         let added: String = row.applications.iter().map(words).collect();

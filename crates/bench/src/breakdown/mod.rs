@@ -14,7 +14,6 @@ mod page;
 mod perf;
 mod report;
 mod samples;
-mod show;
 mod side;
 mod watts;
 
@@ -22,11 +21,10 @@ pub use forwarding::Forwarding;
 pub use groups::{Group, Groups};
 pub use misses::Event;
 pub use own::{Own, OwnNode};
-pub use page::html;
+pub use page::page;
 pub use perf::Perf;
 pub use report::{Breakdown, Options, Report};
 pub use samples::{Counts, count};
-pub use show::table;
 pub use side::{Share, Side};
 pub use watts::{ComponentPower, MeterPower, Meters, components};
 
@@ -219,10 +217,9 @@ mod tests {
             }
             assert_eq!(result.components.is_empty(), !report.meters_missing.is_empty());
         }
-        let mut text = Vec::new();
-        table(&mut text, &report).unwrap();
-        assert!(String::from_utf8(text).unwrap().contains("unclaimed"));
-        let page = html(&report);
+        let page = page(&report);
+        assert!(page.plain().contains("unclaimed"));
+        let page = page.end();
         assert_eq!(page.matches("<svg").count(), 4, "both sides, with and without offloads");
         assert!(page.contains("buffer management") && page.contains("Power of components"));
     }
@@ -281,7 +278,11 @@ mod tests {
             forwarding_missing: Some("one <processor>".into()),
             note: NOTE,
         };
-        let page = html(&report);
+        let page = page(&report);
+        for expected in ["no meter on this machine", "no such counter", "ip4-lookup"] {
+            assert!(page.plain().contains(expected), "{expected}: {}", page.plain());
+        }
+        let page = page.end();
         for expected in [
             "&lt;script&gt;alert(1)",
             "no meter on this machine: no RAPL",
@@ -293,11 +294,5 @@ mod tests {
         }
         assert!(!page.contains("<script>alert"));
         crate::looked_at("breakdown", &page);
-        let mut text = Vec::new();
-        table(&mut text, &report).unwrap();
-        let text = String::from_utf8(text).unwrap();
-        for expected in ["no meter on this machine", "no such counter", "ip4-lookup"] {
-            assert!(text.contains(expected), "{expected}: {text}");
-        }
     }
 }

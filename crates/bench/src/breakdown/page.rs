@@ -8,7 +8,7 @@ use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
 /// The page.
-pub fn html(report: &Report) -> String {
+pub fn page(report: &Report) -> FigurePage {
     let mut page = FigurePage::begin("Where processor time goes per packet", &summary(report));
     page.text(report.note);
     if !report.groups_fit_kernel {
@@ -239,7 +239,7 @@ fn components(page: &mut FigurePage, report: &Report) {
 }
 
 /// Names the counters that were read, or the reason why there were none.
-pub(super) fn counters(report: &Report) -> String {
+fn counters(report: &Report) -> String {
     let events = report.results.first().map_or(&[][..], |result| &result.events);
     if events.is_empty() {
         return "not asked for".to_owned();
@@ -252,7 +252,7 @@ pub(super) fn counters(report: &Report) -> String {
 }
 
 /// Names the meters that were read, or the reason why there were none.
-pub(super) fn meters(report: &Report) -> String {
+fn meters(report: &Report) -> String {
     match report.meters_missing.as_str() {
         "" => "those of this machine, see above".to_owned(),
         missing => missing.to_owned(),

@@ -14,7 +14,7 @@
 
 mod page;
 
-pub use page::html;
+pub use page::page;
 
 use crate::calibration::{Calibration, spin};
 use crate::cpu_time::thread_cpu_seconds;

@@ -6,7 +6,7 @@ use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
 /// The page.
-pub fn html(report: &Report) -> String {
+pub fn page(report: &Report) -> FigurePage {
     let nanos = |seconds: f64| seconds * 1e9;
     let verdict = format!(
         "{:.0} ns a decision; a thousand a second take {:.4} % of a core.",

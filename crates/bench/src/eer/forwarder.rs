@@ -211,7 +211,7 @@ impl Subject for Forwarder {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Class, html, run};
+    use super::super::{Class, page, run};
     use super::*;
     use wattline_server::ServerFile;
     use wattline_testbed::leftovers::can_build_namespaces;
@@ -250,6 +250,6 @@ mod tests {
         assert!(full.processor.unwrap().seconds_per_packet > Some(0.0), "{full:?}");
         assert!(report.steps.iter().all(|step| step.reading.source == "modelled"));
         assert_eq!(report.eer_bps_per_watt.is_some(), report.void.is_none());
-        assert!(html(&report).contains("from measured processor time"));
+        assert!(page(&report).end().contains("from measured processor time"));
     }
 }

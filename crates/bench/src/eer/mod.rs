@@ -12,15 +12,13 @@ mod forwarder;
 mod page;
 mod reading;
 mod remarks;
-mod show;
 mod subject;
 
 pub use class::{Class, Weighted};
 pub use figures::{dynamic_range, efficiency_ratio, proportionality};
 pub use forwarder::{Forwarder, ForwarderOptions};
-pub use page::html;
+pub use page::page;
 pub use reading::{Processor, Reading, State};
-pub use show::table;
 pub use subject::{Description, Load, Subject};
 
 use serde::Serialize;
@@ -283,13 +281,12 @@ mod tests {
         assert!((report.proportionality_index.unwrap() - (1.0 - idle_share)).abs() < 1e-9);
         assert!((report.dynamic_range_ratio.unwrap() - (1.0 - idle_share)).abs() < 1e-9);
         assert_eq!(report.steps.len(), 13);
-        let page = html(&report);
+        let page = page(&report);
+        let text = page.plain();
+        assert!(text.contains("modelled") && text.contains("EER"), "{text}");
+        let page = page.end();
         assert!(page.contains("a line &lt;b&gt;") && page.contains("no meter"));
         crate::looked_at("eer", &page);
-        let mut text = Vec::new();
-        table(&mut text, &report).unwrap();
-        let text = String::from_utf8(text).unwrap();
-        assert!(text.contains("modelled") && text.contains("EER"), "{text}");
     }
 
     /// A device of which something else is read.
@@ -357,7 +354,7 @@ mod tests {
         let share = lowered.throughput_pps / found.throughput_pps;
         assert!((share - 0.4096).abs() < 1e-9, "{share}");
         assert!(lowered.eer_bps_per_watt.is_some());
-        assert!(html(&lowered).contains("lowered by a fifth, 4 in all"), "told");
+        assert!(page(&lowered).end().contains("lowered by a fifth, 4 in all"), "told");
         let too_few = tired(2);
         assert_eq!(too_few.lowered, 2);
         assert!(too_few.void.unwrap().contains("90 %"));

@@ -1,13 +1,12 @@
 //! The result as a page that needs nothing from elsewhere.
 
-use super::show::verdict;
 use super::{Reading, Report, Step, remarks};
 use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
 
 /// The page.
-pub fn html(report: &Report) -> String {
+pub fn page(report: &Report) -> FigurePage {
     let description = &report.description;
     let title = format!("Energy efficiency: {}", description.device);
     let mut page = FigurePage::begin(&title, &verdict(report));
@@ -53,6 +52,25 @@ pub fn html(report: &Report) -> String {
         ("averaging", description.averaging.clone()),
     ];
     figure_page::end(page, &how, None)
+}
+
+/// The ratio in a sentence.
+fn verdict(report: &Report) -> String {
+    let weights: Vec<_> = report
+        .loads
+        .iter()
+        .map(|load| format!("{} at {:.0} %", load.weight, load.share * 100.0))
+        .collect();
+    match (report.eer_bps_per_watt, &report.void) {
+        (Some(ratio), _) => format!(
+            "EER {:.3} Mbit/s per W ({}: {})",
+            ratio / 1e6,
+            report.class.words(),
+            weights.join(", ")
+        ),
+        (None, Some(why)) => format!("EER void: {why}"),
+        (None, None) => "EER: no power was read".to_owned(),
+    }
 }
 
 fn readings(page: &mut FigurePage, steps: &[Step]) {

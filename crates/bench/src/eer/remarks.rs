@@ -89,7 +89,7 @@ fn falls(report: &Report) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Class, Description, Reading, Report, State, Step, html, table};
+    use super::super::{Class, Description, Reading, Report, State, Step, page};
 
     fn step(name: &str, share: f64, power_watts: f64, disturbed: bool) -> Step {
         let state = State {
@@ -176,13 +176,11 @@ mod tests {
             remarks,
             ["disturbed, since this machine was too busy: 20 %, 30 % (of them in the ratio: 30 %)"]
         );
-        let page = html(&report);
+        let page = page(&report);
+        assert!(page.plain().contains("- 20 %: a <neighbour>\n"), "{}", page.plain());
+        let page = page.end();
         assert_eq!(page.matches("<td>yes</td>").count(), 2, "{page}");
         assert!(page.contains("<li>20 %: a &lt;neighbour&gt;</li>"), "{page}");
-        let mut text = Vec::new();
-        table(&mut text, &report).unwrap();
-        let text = String::from_utf8(text).unwrap();
-        assert_eq!(text.matches("disturbed: a <neighbour>").count(), 2, "{text}");
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["steps"][0]["disturbed_because"], "a <neighbour>");
         assert_eq!(json["steps"][0]["transitions"], 3);

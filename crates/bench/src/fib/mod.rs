@@ -10,7 +10,7 @@ mod tables;
 
 pub use addresses::Kind;
 pub use error::Error;
-pub use page::html;
+pub use page::page;
 pub use peer::{Load, Loads, Variant};
 pub use report::{Lookups, PeerLookups, Report, Table, Updates};
 

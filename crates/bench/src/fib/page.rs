@@ -6,7 +6,7 @@ use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
 /// The page.
-pub fn html(report: &Report) -> String {
+pub fn page(report: &Report) -> FigurePage {
     let rate = |rate: f64| format!("{:.1}", rate / 1e6);
     let fastest = report.results.iter().max_by(|a, b| {
         let (a, b) = (a.lookups_per_second, b.lookups_per_second);

@@ -37,7 +37,7 @@ pub(crate) mod threads;
 
 pub use arrangement::{Arrangement, Load, Placement, Sink};
 use candidate::Candidate;
-pub use page::html;
+pub use page::page;
 pub use round::Round;
 use serde::Serialize;
 use setup::Setup;
@@ -253,7 +253,7 @@ mod tests {
             Err(error) => panic!("{error}"),
         };
         assert_eq!(report.results.len(), 26);
-        let page = html(&report);
+        let page = page(&report).end();
         assert!(page.contains("wattline_xdp_forward (shared)"), "{page}");
         crate::looked_at("forward", &page);
         for standing in &report.results {

@@ -5,8 +5,20 @@ use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
+/// Explanation of the columns.
+const LEGEND: [&str; 6] = [
+    "shared: what receives for a candidate shares its processor; split: the generator's processor \
+     receives; rationed: split, and the candidate has its own half of the time",
+    "sink: the processor that frees sent frames, the candidate's (local) or the generator's (remote)",
+    "load: full is all that the generator can make, ample 1.5 Mpps, paced 0.15 Mpps",
+    "receiver, own, both: processor time per forwarded frame of the thread that receives, of the \
+     candidate's own threads, and of all that work for it",
+    "Mpps per CPU s: million frames per second of that time, of all threads and of its own ones alone",
+    "sink, with sink, generator: time per frame of the thread that frees, of both sides, of the generator",
+];
+
 /// The page.
-pub fn html(report: &Report) -> String {
+pub fn page(report: &Report) -> FigurePage {
     let mut page = FigurePage::begin("Forwarding over veth", &verdict(report));
     page.text(&format!("{}.", report.note));
     let mut conditions = Vec::new();
@@ -22,6 +34,7 @@ pub fn html(report: &Report) -> String {
         page.plots([rates(&of), times(&of)]);
         figures(&mut page, &of);
     }
+    page.remarks(LEGEND);
     let rounds = report.results.first().map_or(0, |first| first.rounds.len());
     let how = [
         ("frames, bytes without check sequence", report.frame_bytes.to_string()),

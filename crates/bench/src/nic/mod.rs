@@ -3,9 +3,9 @@
 mod measure;
 mod page;
 mod probe;
-mod show;
+mod report;
 
 pub use measure::{Carried, Measured, Options, measure};
-pub use page::html;
+pub use page::page;
 pub use probe::{Card, Pcie, probe};
-pub use show::{Report, table};
+pub use report::Report;

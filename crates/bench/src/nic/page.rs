@@ -6,10 +6,12 @@ use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
 /// The page.
-pub fn html(report: &Report) -> String {
+pub fn page(report: &Report) -> FigurePage {
     let verdict = match (report.cards.len(), &report.measured) {
         (_, Some(measured)) => format!("{} to {}.", measured.from, measured.to),
-        (0, None) => "No network card on this machine.".to_owned(),
+        (0, None) => {
+            "No network card on this machine (--all shows interfaces without hardware).".to_owned()
+        }
         (cards, None) => format!("{cards} interfaces."),
     };
     let mut page = FigurePage::begin("Network cards", &verdict);
@@ -130,12 +132,12 @@ mod tests {
             pcie: None,
             notes: vec!["slow bus".into()],
         }];
-        let page = html(&Report { cards, measured: Some(measured) });
+        let shown = page(&Report { cards, measured: Some(measured) }).end();
         for words in ["eth&lt;0&gt;", "slow bus", "&lt;b&gt; to c", "a &lt;meter&gt;", "1.0000"] {
-            assert!(page.contains(words), "{words}");
+            assert!(shown.contains(words), "{words}");
         }
-        crate::looked_at("nic", &page);
-        let page = html(&Report { cards: Vec::new(), measured: None });
-        assert!(page.contains("No network card"));
+        crate::looked_at("nic", &shown);
+        let page = page(&Report { cards: Vec::new(), measured: None });
+        assert!(page.plain().contains("No network card"));
     }
 }

@@ -7,7 +7,7 @@
 
 mod page;
 
-pub use page::html;
+pub use page::page;
 
 use crate::calibration::{Calibration, spin};
 pub use crate::memory_router::Error;

@@ -6,7 +6,7 @@ use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
 /// The page.
-pub fn html(report: &Report) -> String {
+pub fn page(report: &Report) -> FigurePage {
     let verdict = format!(
         "{:.1} Mpps of one core, {:.1} cycles a packet ({:.1} to {:.1}).",
         report.rate_pps / 1e6,

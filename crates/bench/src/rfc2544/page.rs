@@ -1,13 +1,12 @@
 //! The result as a page that needs nothing from elsewhere.
 
 use super::report::{OfLength, Report};
-use super::show::{cell, compliance, throughput};
 use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
 
 /// The page.
-pub fn html(report: &Report) -> String {
+pub fn page(report: &Report) -> FigurePage {
     let conditions = &report.conditions;
     let title = format!("RFC 2544: {}", conditions.device_words);
     let mut page = FigurePage::begin(&title, &verdict(report));
@@ -172,6 +171,7 @@ pub(super) fn length_section(page: &mut FigurePage, length: &OfLength) {
             );
     let latency = (!length.latency.is_empty()).then(|| latency.svg());
     page.plots([loss.svg()].into_iter().chain(latency).chain([search.svg()]));
+    page.remarks(unsound_trials(length));
     page.details("Loss and latency as tables", |page| loss_and_latency(page, length));
     page.details("Every trial of the search", |page| trials_of(page, length));
     if let Some(burst) = &length.back_to_back {
@@ -182,6 +182,28 @@ pub(super) fn length_section(page: &mut FigurePage, length: &OfLength) {
             if burst.limited_by_generator { ", no longer burst was sent" } else { "" }
         ));
     }
+}
+
+/// Returns a line for each trial whose figures say nothing about the device, with the reason.
+fn unsound_trials(length: &OfLength) -> Vec<String> {
+    let latency = length.latency.iter().map(|at| ("latency", at.load_pps, &at.soundness));
+    let loss = length.frame_loss.iter().map(|at| ("frame loss", at.load_pps, &at.soundness));
+    let mut lines: Vec<String> = latency
+        .chain(loss)
+        .filter_map(|(test, load_pps, soundness)| {
+            let why = soundness.unsound_reason()?;
+            Some(format!("not sound: {test} at {:.3} Mpps: {why}", load_pps / 1e6))
+        })
+        .collect();
+    let trials = &length.throughput.trials;
+    let mut whys = trials.iter().filter_map(|trial| trial.soundness.unsound_reason());
+    if let Some(first) = whys.next() {
+        let (number, all) = (whys.count() + 1, trials.len());
+        lines.push(format!(
+            "not sound: {number} of {all} trials of the search, the first of them: {first}"
+        ));
+    }
+    lines
 }
 
 fn loss_and_latency(page: &mut FigurePage, length: &OfLength) {
@@ -247,4 +269,31 @@ fn trials_of(page: &mut FigurePage, length: &OfLength) {
 fn lost(length: &OfLength, sound: bool) -> Vec<(f64, f64)> {
     let of = length.frame_loss.iter().rev().filter(|at| at.soundness.is_sound() == sound);
     of.map(|at| (at.load_pps / 1e6, at.loss_ratio * 100.0)).collect()
+}
+
+/// One line about what the figures may be called.
+fn compliance(report: &Report) -> String {
+    if report.is_compliant {
+        "throughput: MLRsearch, compliant with RFC 2544 in trial length and loss".to_owned()
+    } else {
+        format!(
+            "not compliant with RFC 2544: trials of {} s (MLRsearch, loss ratio {}, width {} %)",
+            report.final_trial_seconds,
+            report.loss_ratio_goal,
+            report.width * 100.0
+        )
+    }
+}
+
+/// The throughput in Mpps.
+fn throughput(length: &OfLength) -> String {
+    let found = &length.throughput;
+    let sign = if found.limited_by_generator { ">= " } else { "" };
+    let mpps = found.conditional_throughput_pps.map(|pps| format!("{sign}{:.3}", pps / 1e6));
+    mpps.unwrap_or_else(|| "-".to_owned())
+}
+
+/// A number, or a dash for none.
+fn cell(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }

@@ -19,7 +19,7 @@ mod settings;
 mod step;
 mod table;
 
-pub use page::html;
+pub use page::page;
 pub use report::{Conditions, Day, Report, Simulated};
 pub use run::run;
 pub use settings::{INTERVALS, Settings, traffic};
@@ -62,11 +62,12 @@ mod tests {
         assert!(report.days[1].saving_over_poll_ratio.unwrap() > 0.2);
         assert!(report.days[1].step.is_some() && report.days[0].step.is_none());
         assert!(report.checks.iter().any(|check| check.claims.contains(&"PS-118")));
-        let text = report.to_string();
+        let page = page(&report);
+        let text = page.plain();
         for word in ["PS-118", "emulated", "wattline sim", "memory"] {
             assert!(text.contains(word), "{word} is missing in\n{text}");
         }
-        let page = html(&report);
+        let page = page.end();
         assert!(page.matches("<svg").count() >= 5 && page.ends_with("</html>\n"));
         assert!(!page.contains("NaN"));
     }

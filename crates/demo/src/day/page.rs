@@ -2,16 +2,16 @@
 
 use super::report::{Day, Report};
 use super::table::{
-    AGREEMENT_HEAD, HEAD, MODERN_HEAD, about_step, agreement, cells, modern, modern_title,
+    AGREEMENT_HEAD, HEAD, MODERN_HEAD, about_agreement, about_step, agreement, cells, modern,
+    modern_title, moves,
 };
 use crate::remark::DISTURBED;
 use wattline_governor::account::Interval;
 use wattline_report::FigurePage;
-use wattline_report::page::checks;
 use wattline_report::plot::{Axis, Chart, Mark};
 
-/// The page as HTML.
-pub fn html(report: &Report) -> String {
+/// The page.
+pub fn page(report: &Report) -> FigurePage {
     let conditions = &report.conditions;
     let mut page = FigurePage::headed("a day in miniature", "A day in miniature");
     page.text(&format!(
@@ -39,6 +39,7 @@ pub fn html(report: &Report) -> String {
         page.plots(steps.iter().map(Chart::svg));
     }
     page.heading("Beside the simulator");
+    page.text(&about_agreement());
     page.table(AGREEMENT_HEAD, report.days.iter().map(agreement));
     if let Some(day) = report.days.last() {
         page.again(&conditions.simulation(&day.policy));
@@ -49,10 +50,12 @@ pub fn html(report: &Report) -> String {
         page.table(MODERN_HEAD, report.modern.iter().map(modern));
     }
     page.heading("Beside PowerSave's paper");
-    checks(page.html(), &report.checks);
+    page.checks(&report.checks);
     page.heading("Notes");
     page.remarks(notes);
-    page.end()
+    page.remarks(report.days.iter().filter_map(moves));
+    page.remarks(report.failures.iter().map(|failure| format!("FAILED {failure}")));
+    page
 }
 
 fn hours() -> Axis {

@@ -1,11 +1,7 @@
-//! The report as tables of text.
+//! Tables of the report.
 
 use super::modern::{KERNEL, ModernDay, SERVER};
 use super::report::{CORES_TOLERANCE, Day, POWER_TOLERANCE, Report, SAME_CORES_SHARE};
-use crate::remark::DISTURBED;
-use std::fmt;
-use wattline_report::columns::Columns;
-use wattline_report::{Check, Verdict};
 
 pub(super) const HEAD: [&str; 12] = [
     "policy",
@@ -105,19 +101,6 @@ pub(super) fn modern(day: &ModernDay) -> [String; 5] {
     ]
 }
 
-fn check(check: &Check) -> [String; 5] {
-    [
-        check.claims.join(" "),
-        check.quantity.clone(),
-        match check.tolerance.as_str() {
-            "" | "± 0" => check.published.clone(),
-            tolerance => format!("{} {tolerance}", check.published),
-        },
-        check.ours.clone(),
-        check.verdict.text().to_owned(),
-    ]
-}
-
 /// Meaning of the last column of the first table.
 pub(super) fn about_step(report: &Report) -> Option<String> {
     let step = report.days.iter().find_map(|day| day.step.as_ref())?;
@@ -131,82 +114,31 @@ pub(super) fn about_step(report: &Report) -> Option<String> {
     ))
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let conditions = &self.conditions;
-        let mpps = conditions.mean_rate_pps.unwrap_or(f64::NAN) / 1e6;
-        writeln!(
-            out,
-            "A day on {} ({} cores), {} times slower: {mpps:.2} Mpps in the mean, {}, seed {}",
-            conditions.server,
-            conditions.cores,
-            conditions.scale,
-            conditions.traffic,
-            conditions.seed
-        )?;
-        // Before the figures that it concerns.
-        let (disturbed, notes): (Vec<_>, Vec<_>) =
-            self.notes.iter().partition(|note| note.starts_with(DISTURBED));
-        for note in disturbed {
-            writeln!(out, "\n{note}")?;
-        }
-        writeln!(
-            out,
-            "\nReal packets over {} ports; watts emulated (estimated, static)",
-            conditions.ports
-        )?;
-        write!(out, "{}", Columns::of(HEAD, 1, self.days.iter().map(cells)))?;
-        writeln!(
-            out,
-            "\nBeside the simulator (agree: mean power within {:.0} %, mean active cores within {CORES_TOLERANCE}, \
-             cores within one in {:.0} % of the intervals)",
-            POWER_TOLERANCE * 100.0,
-            SAME_CORES_SHARE * 100.0
-        )?;
-        write!(out, "{}", Columns::of(AGREEMENT_HEAD, 1, self.days.iter().map(agreement)))?;
-        if !self.modern.is_empty() {
-            writeln!(out, "\n{}", modern_title())?;
-            write!(out, "{}", Columns::of(MODERN_HEAD, 1, self.modern.iter().map(modern)))?;
-        }
-        writeln!(
-            out,
-            "\nBeside PowerSave's paper (claims of crates/reproduce/published/claims.csv)"
-        )?;
-        let head = ["claim", "quantity", "paper", "here", "verdict"];
-        write!(out, "{}", Columns::of(head, 5, self.checks.iter().map(check)))?;
-        writeln!(out)?;
-        for check in self
-            .checks
-            .iter()
-            .filter(|check| check.verdict == Verdict::Differs && !check.note.is_empty())
-        {
-            writeln!(out, "- {}: {}", check.claims.join(" "), check.note)?;
-        }
-        for note in about_step(self).iter().chain(notes) {
-            writeln!(out, "- {note}")?;
-        }
-        for day in self.days.iter().filter(|day| day.outcome.record.whole.core_changes > 0) {
-            let (whole, holds) = (&day.outcome.record.whole, &day.outcome.holds);
-            writeln!(
-                out,
-                "- {}: cores came and went {} times and {} table entries moved; {} of {} frames were held \
-                 back for it, {:.1} µs at most; {} out of order, {} lost",
-                day.policy,
-                whole.core_changes,
-                whole.entries_moved,
-                holds.held_packets,
-                day.outcome.delivery.sent_packets,
-                holds.hold_max_seconds * 1e6,
-                day.outcome.delivery.heard.reordered_packets,
-                day.outcome.delivery.lost_packets(),
-            )?;
-        }
-        for failure in &self.failures {
-            writeln!(out, "- FAILED {failure}")?;
-        }
-        if let Some(day) = self.days.last() {
-            writeln!(out, "- the simulator's part again: {}", conditions.simulation(&day.policy))?;
-        }
-        Ok(())
-    }
+/// Meaning of the last column of the table beside the simulator.
+pub(super) fn about_agreement() -> String {
+    format!(
+        "agree: mean power within {:.0} %, mean active cores within {CORES_TOLERANCE}, cores within one in \
+         {:.0} % of the intervals",
+        POWER_TOLERANCE * 100.0,
+        SAME_CORES_SHARE * 100.0
+    )
+}
+
+/// Counts what became of frames while cores came and went; `None` for a policy that moves no core.
+pub(super) fn moves(day: &Day) -> Option<String> {
+    let (whole, holds) = (&day.outcome.record.whole, &day.outcome.holds);
+    (whole.core_changes > 0).then(|| {
+        format!(
+            "{}: cores came and went {} times and {} table entries moved; {} of {} frames were held back \
+             for it, {:.1} µs at most; {} out of order, {} lost",
+            day.policy,
+            whole.core_changes,
+            whole.entries_moved,
+            holds.held_packets,
+            day.outcome.delivery.sent_packets,
+            holds.hold_max_seconds * 1e6,
+            day.outcome.delivery.heard.reordered_packets,
+            day.outcome.delivery.lost_packets(),
+        )
+    })
 }

@@ -156,10 +156,12 @@ fn show(
     let mut written = Ok(());
     if let Some(settings) = day {
         let report = day::run(settings, watch).map_err(demo_error)?;
-        written = Overwrite::REPLACE.write(page, &day::html(&report));
+        let made = day::page(&report);
+        let text = made.plain().to_owned();
+        written = Overwrite::REPLACE.write(page, &made.end());
         if !json {
-            output::print(&report, json, |out, report| {
-                writeln!(out, "{report}")?;
+            output::print(&report, json, |out, _| {
+                writeln!(out, "{text}")?;
                 if written.is_ok() { writeln!(out, "Plots: {}\n", page.display()) } else { Ok(()) }
             })?;
         }

@@ -22,6 +22,7 @@ mod schema;
 mod server_errors;
 mod servers;
 mod sim;
+mod sim_args;
 mod sim_requests;
 mod simulation;
 mod sweep;
@@ -39,7 +40,7 @@ pub enum Command {
     /// kernel.
     Demo(demo::Args),
     /// Run a policy on a server model in virtual time.
-    Sim(sim::Args),
+    Sim(sim_args::Args),
     /// Run many simulations side by side: servers, policies, traffics, seeds.
     Sweep(sweep::Args),
     /// Compute the lowest energy for a traffic within a latency bound, and find a schedule close to

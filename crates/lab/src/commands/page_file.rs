@@ -1,8 +1,12 @@
 //! File of a page.
 
 use crate::commands::overwrite::Overwrite;
+use crate::commands::results;
+use serde::Serialize;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use wattline::exit::ExitError;
+use wattline_report::FigurePage;
 
 /// File of the page, if one is wanted.
 #[derive(Debug, clap::Args)]
@@ -31,9 +35,26 @@ impl PageFile {
         }
     }
 
-    /// Writes the page that `html` makes, if one is wanted: where it goes, and whether it is there.
-    pub fn write(&self, html: impl FnOnce() -> String) -> (Option<&Path>, Result<(), ExitError>) {
-        let page = self.page.as_deref();
-        (page, page.map_or(Ok(()), |path| self.overwrite.write(path, &html())))
+    /// Writes the page of a report where one is wanted, and prints the report: as JSON, or what the
+    /// page has for a terminal.
+    pub fn show<R: Serialize>(
+        &self,
+        page: FigurePage,
+        report: &R,
+        json: bool,
+    ) -> Result<(), ExitError> {
+        show((self.page.as_deref(), self.overwrite), page, report, json)
     }
+}
+
+/// Writes the page of a report into a file if there is one, and prints the report likewise.
+pub(crate) fn show<R: Serialize>(
+    (path, overwrite): (Option<&Path>, Overwrite),
+    page: FigurePage,
+    report: &R,
+    json: bool,
+) -> Result<(), ExitError> {
+    let text = page.plain().to_owned();
+    let written = path.map_or(Ok(()), |path| overwrite.write(path, &page.end()));
+    results::print_with_page((path, written), report, json, |out, _| out.write_all(text.as_bytes()))
 }

@@ -4,7 +4,6 @@ use super::server_errors;
 use std::fmt::Display;
 use wattline::exit::ExitError;
 use wattline_cores::ModelError;
-use wattline_governor::ledger::Entry;
 use wattline_policies::POLICIES;
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerFile, ServerModel};
@@ -110,14 +109,6 @@ pub fn policy(text: &str) -> Result<PolicySpec, ExitError> {
 pub fn knobs(text: &str) -> Result<KnobBehaviour, ExitError> {
     KnobBehaviour::parse(text)
         .map_err(|error| ExitError::new(ExitError::USAGE, format!("--knob-faults: {error}")))
-}
-
-/// Row of a table: what became of the steps of a knob.
-pub fn steps_of(knob: &Entry) -> (String, String) {
-    (
-        format!("steps, {}", knob.knob.name()),
-        format!("{}; {} altered, {} failed", knob.steps, knob.altered, knob.failed),
-    )
 }
 
 /// The traffic of this text, or of the TOML file that it names.

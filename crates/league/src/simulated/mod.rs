@@ -9,6 +9,8 @@ pub use one::Simulation;
 pub use requests::Requests;
 pub use sweep::{Sweep, SweepRow};
 
+use wattline_governor::decisions::Decision;
+use wattline_governor::ledger::Entry;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
@@ -25,11 +27,39 @@ fn begin(title: &str, outcome: &str, power: &str, notes: &[String]) -> FigurePag
 }
 
 /// Ends the page of one simulation with its conditions and the command that gives the same again.
-fn conclude(mut page: FigurePage, conditions: &[(&str, &str)], command: &str) -> String {
+fn conclude(mut page: FigurePage, conditions: &[(&str, &str)], command: &str) -> FigurePage {
     page.heading("Conditions");
     page.values(conditions.iter().map(|(what, value)| (*what, (*value).to_owned())));
     page.again(command);
-    page.end()
+    page
+}
+
+/// Rows of decisions and of intervals at most: a page stays small.
+const MOST: usize = 300;
+
+/// Appends the changes of the operating point, the last one first; nothing if none are kept.
+fn decisions(page: &mut FigurePage, changes: &[Decision]) {
+    if changes.is_empty() {
+        return;
+    }
+    page.heading("Decisions");
+    if changes.len() > MOST {
+        page.text(&format!("The last {MOST} of {} that are kept.", changes.len()));
+    }
+    let rows = changes.iter().rev().take(MOST).map(|change| {
+        let what = change.to_string();
+        let what = what.strip_suffix(&format!(": {}", change.reason)).unwrap_or(&what);
+        [what.to_owned(), change.reason.clone(), format!("{:.6}", change.at_seconds)]
+    });
+    page.table(["became", "why", "at, s"], rows);
+}
+
+/// Returns a row for each knob: its steps and what became of them.
+fn steps(knobs: &[Entry]) -> impl Iterator<Item = [String; 2]> {
+    knobs.iter().map(|knob| {
+        let told = format!("{}; {} altered, {} failed", knob.steps, knob.altered, knob.failed);
+        [format!("steps, {}", knob.knob.name()), told]
+    })
 }
 
 /// One bar for each value, by name.

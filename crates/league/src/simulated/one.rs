@@ -1,6 +1,6 @@
 //! The page of one simulation.
 
-use super::{bars, begin, conclude, cores, latencies, micros, optional};
+use super::{MOST, bars, begin, conclude, cores, decisions, latencies, micros, optional, steps};
 use wattline_governor::decisions::Decision;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -33,7 +33,7 @@ pub struct Simulation<'a> {
 
 impl Simulation<'_> {
     /// The page.
-    pub fn html(&self) -> String {
+    pub fn page(&self) -> FigurePage {
         let report = self.report;
         let title = format!("Simulation: {} under {}", self.server, self.policy);
         let power = format!("{} (accuracy: {})", report.source, report.accuracy);
@@ -41,6 +41,7 @@ impl Simulation<'_> {
         if report.intervals.len() > 1 {
             page.heading("Over time");
             page.plots(self.over_time().iter().map(Chart::svg));
+            intervals(&mut page, &report.intervals);
         }
         page.heading("The whole time");
         let parts = report.power_by_component_watts.parts();
@@ -69,7 +70,7 @@ impl Simulation<'_> {
         page.plots(plots);
         page.heading("Figures");
         page.table(["figure", "value"], self.figures());
-        self.decisions(&mut page);
+        decisions(&mut page, self.changes);
         let seconds = format!("{} s, from {} s on", report.duration_seconds, report.from_seconds);
         let conditions = [
             ("server", self.server),
@@ -170,6 +171,9 @@ impl Simulation<'_> {
             ["beyond the links, not offered, packets", &number(report.beyond_link_packets)],
             ["reordered, packets", &number(report.reordered_packets)],
             ["held back to keep their order, packets", &number(report.held_packets)],
+            ["would have been overtaken, packets", &number(report.reordered_unless_held_packets)],
+            ["held back for at most, µs", &micros(Some(report.hold_max_seconds))],
+            ["latency least, µs", &micros(report.latency_min_seconds)],
             ["latency mean, µs", &micros(report.latency_mean_seconds)],
             ["latency 50 %, µs", &micros(report.latency_p50_seconds)],
             ["latency 95 %, µs", &micros(report.latency_p95_seconds)],
@@ -184,33 +188,47 @@ impl Simulation<'_> {
             ["changes of the operating point", &number(report.transitions)],
             ["interrupts per packet", &optional(report.interrupts_per_packet, 1.0, 4)],
             ["reaction to overload, mean, µs", &micros(report.reaction_mean_seconds)],
+            ["real time of the simulation, s", &format!("{:.3}", report.wall_seconds)],
         ]
         .map(|row| row.map(str::to_owned))
         .to_vec();
-        for knob in &report.knobs {
-            let told = format!("{}; {} altered, {} failed", knob.steps, knob.altered, knob.failed);
-            rows.push([format!("steps, {}", knob.knob.name()), told]);
-        }
+        let parts = report.power_by_component_watts.parts().into_iter();
+        rows.extend(parts.map(|(component, watts)| {
+            [format!("power of {}, W", component.name()), format!("{:.2}", watts.0)]
+        }));
+        rows.extend(steps(&report.knobs));
         rows
     }
+}
 
-    fn decisions(&self, page: &mut FigurePage) {
-        /// Rows at most: a page stays small.
-        const MOST: usize = 300;
-        if self.changes.is_empty() {
-            return;
-        }
-        page.heading("Decisions");
-        if self.changes.len() > MOST {
-            page.text(&format!("The last {MOST} of {} that are kept.", self.changes.len()));
-        }
-        let rows = self.changes.iter().rev().take(MOST).map(|change| {
-            let what = change.to_string();
-            let what = what.strip_suffix(&format!(": {}", change.reason)).unwrap_or(&what);
-            [what.to_owned(), change.reason.clone(), format!("{:.6}", change.at_seconds)]
-        });
-        page.table(["became", "why", "at, s"], rows);
+/// Tabulates the intervals.
+fn intervals(page: &mut FigurePage, intervals: &[Report]) {
+    if intervals.len() > MOST {
+        page.text(&format!("The first {MOST} of {} intervals:", intervals.len()));
     }
+    let heads = [
+        "from, s",
+        "offered, Mpps",
+        "forwarded, Mpps",
+        "dropped, packets",
+        "99 % within, µs",
+        "power, W",
+        "active cores",
+        "GHz",
+    ];
+    let row = |interval: &Report| {
+        [
+            format!("{:.4}", interval.from_seconds),
+            format!("{:.4}", interval.offered_rate_pps / 1e6),
+            format!("{:.4}", interval.forwarded_rate_pps / 1e6),
+            interval.dropped_packets.to_string(),
+            micros(interval.latency_p99_seconds),
+            format!("{:.2}", interval.power_watts),
+            format!("{:.2}", interval.cores_active_mean),
+            format!("{:.3}", interval.frequency_mean_hertz / 1e9),
+        ]
+    };
+    page.table(heads, intervals.iter().take(MOST).map(row));
 }
 
 fn none_or(texts: &[String]) -> String {

@@ -1,6 +1,8 @@
 //! The page of a simulated server of requests.
 
-use super::{bars, begin, conclude, cores, latencies, micros, optional};
+use super::{bars, begin, conclude, cores, decisions, latencies, micros, optional, steps};
+use wattline_governor::decisions::Decision;
+use wattline_report::FigurePage;
 use wattline_sim::requests::{RequestCore, RequestReport};
 
 /// Setting and results of a simulation of requests.
@@ -14,6 +16,10 @@ pub struct Requests<'a> {
     pub requests: &'a str,
     /// Seed of all random numbers.
     pub seed: u64,
+    /// Remarks on the figures.
+    pub notes: &'a [String],
+    /// Changes of the operating point, where they were asked for.
+    pub changes: &'a [Decision],
     /// The command that gives the same again.
     pub command: &'a str,
     /// Results.
@@ -22,7 +28,7 @@ pub struct Requests<'a> {
 
 impl Requests<'_> {
     /// The page.
-    pub fn html(&self) -> String {
+    pub fn page(&self) -> FigurePage {
         let report = self.report;
         let title = format!("Simulation: {} under {}", self.server, self.policy);
         let outcome = format!(
@@ -37,16 +43,10 @@ impl Requests<'_> {
             if report.sustained { "" } else { " The load is not sustained." },
         );
         let power = format!("{} (accuracy: {})", report.source, report.accuracy);
-        let notes: Vec<String> = report.policy_remark.iter().cloned().collect();
+        let notes: Vec<String> = report.policy_remark.iter().chain(self.notes).cloned().collect();
         let mut page = begin(&title, &outcome, &power, &notes);
         page.heading("The whole time");
-        let parts = [
-            ("package", report.package_power_watts),
-            ("uncore", report.uncore_power_watts),
-            ("cores awake", report.awake_power_watts),
-            ("cores idle", report.idle_power_watts),
-        ];
-        let parts = parts.map(|(name, watts)| (name.to_owned(), watts));
+        let parts = self.parts().map(|(name, watts)| (name.to_owned(), watts));
         let mut plots = vec![bars("Power by part", "part of the package", "W", &parts)];
         let percentiles = [
             ("50 %", report.latency_p50_seconds),
@@ -58,6 +58,7 @@ impl Requests<'_> {
         page.plots(plots);
         page.heading("Figures");
         page.table(["figure", "value"], self.figures());
+        decisions(&mut page, self.changes);
         let conditions = [
             ("server", self.server),
             ("policy", self.policy),
@@ -90,6 +91,34 @@ impl Requests<'_> {
         bars("Time at each frequency", "frequency (GHz)", "share of time (%)", &shares)
     }
 
+    /// Returns the power of each part, and the share of time that cores spend in each state.
+    fn shares(&self) -> Vec<[String; 2]> {
+        let report = self.report;
+        let watts = |(name, watts): (&str, f64)| [format!("{name}, W"), format!("{watts:.2}")];
+        let mut rows: Vec<[String; 2]> = self.parts().map(watts).into();
+        let mut share = |name: &str, of: &dyn Fn(&RequestCore) -> f64| {
+            let mean = report.cores.iter().map(of).sum::<f64>() / report.cores.len() as f64;
+            rows.push([format!("time in {name}, %"), format!("{:.1}", mean * 100.0)]);
+        };
+        share("the application", &|core| core.application);
+        share("interrupts", &|core| core.kernel);
+        for (index, name) in report.idle_states.iter().enumerate() {
+            share(name, &|core| core.idle[index]);
+        }
+        rows
+    }
+
+    /// Returns the parts of the package with their mean power in watts.
+    fn parts(&self) -> [(&'static str, f64); 4] {
+        let report = self.report;
+        [
+            ("package", report.package_power_watts),
+            ("uncore", report.uncore_power_watts),
+            ("cores awake", report.awake_power_watts),
+            ("cores idle", report.idle_power_watts),
+        ]
+    }
+
     fn figures(&self) -> Vec<[String; 2]> {
         let report = self.report;
         [
@@ -110,6 +139,9 @@ impl Requests<'_> {
             ["changes of the operating point", &report.transitions.to_string()],
         ]
         .map(|row| row.map(str::to_owned))
-        .to_vec()
+        .into_iter()
+        .chain(self.shares())
+        .chain(steps(&report.knobs))
+        .collect()
     }
 }

@@ -2,12 +2,10 @@
 
 use super::pipeline::failed;
 use crate::commands::page_file::PageFile;
-use crate::commands::results;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use std::io::Write;
 use std::path::PathBuf;
 use wattline::exit::ExitError;
-use wattline_bench::app::{self, Added, Cost, Direction, Report};
+use wattline_bench::app::{self, Direction};
 use wattline_dataplane::frame::BATCH_MAX;
 use wattline_ipsec::esp::algorithm::Algorithm;
 
@@ -86,64 +84,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         },
     })
     .map_err(failed)?;
-    let written = args.page.write(|| app::html(&report));
-    results::print_with_page(written, &report, json, table)
-}
-
-fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "{}, {} flows, {} routes, batches of {}, median of {}",
-        report.application, report.flows, report.routes, report.batch, report.repeats
-    )?;
-    write!(out, "{:20}{:>8}  {:14}", "packets", "bytes", "application")?;
-    let head = ["cycles", "added", "quartiles", "added ns", "cycles/B", "Gbit/s"];
-    head.iter().try_for_each(|name| write!(out, "{name:>16}"))?;
-    writeln!(out)?;
-    for row in &report.workloads {
-        let start = format!("{:20}{:8.0}", row.name, row.packet_size_bytes);
-        line(out, &start, "ipv4", &row.ipv4, None)?;
-        for with in &row.applications {
-            line(out, &format!("{:28}", ""), with.name, &with.cost, Some(with))?;
-        }
-    }
-    for row in &report.workloads {
-        for with in &row.applications {
-            writeln!(out, "{}, {}: {}", row.name, with.name, with.counted)?;
-        }
-    }
-    for row in &report.workloads {
-        if let Some(order) = &row.order {
-            let (measured, published) = (order.measured.join(" > "), order.published.join(" > "));
-            let verdict = order.verdict.text();
-            writeln!(out, "{}: {measured}; published {published}: {verdict}", row.name)?;
-        }
-    }
-    writeln!(out, "{}", report.timed)?;
-    if report.calibration.disturbed {
-        writeln!(out, "disturbed: the machine changed speed meanwhile; repeat for firm figures")?;
-    }
-    Ok(())
-}
-
-fn line(
-    out: &mut impl Write,
-    start: &str,
-    name: &str,
-    cost: &Cost,
-    added: Option<&Added>,
-) -> std::io::Result<()> {
-    write!(out, "{start}  {name:14}{:16.1}", cost.cycles_per_packet.median)?;
-    match added {
-        None => write!(out, "{0:>16}{0:>16}{0:>16}", "-")?,
-        Some(with) => {
-            let added = with.added_cycles_per_packet;
-            let quartiles = format!("{:.1} to {:.1}", added.lower_quartile, added.upper_quartile);
-            let nanoseconds = with.added_nanoseconds_per_packet;
-            write!(out, "{:16.1}{quartiles:>16}{nanoseconds:16.1}", added.median)?;
-        }
-    }
-    writeln!(out, "{:16.3}{:16.2}", cost.cycles_per_byte, cost.rate_gbps)
+    args.page.show(app::page(&report), &report, json)
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! `wattline bench breakdown`: where processor time goes per packet in the kernel's stack.
 
-use super::page::{with_progress, write_and_print};
+use super::page::with_progress;
 use crate::commands::errors::testbed_error;
 use crate::commands::overwrite::Overwrite;
+use crate::commands::page_file::show;
 use std::path::PathBuf;
 use std::time::Duration;
 use wattline::exit::ExitError;
-use wattline_bench::breakdown::{self, Options, Perf, html, table};
+use wattline_bench::breakdown::{self, Options, Perf, page};
 use wattline_testbed::leftovers::clean_up_on_signals;
 
 /// Name of the page.
@@ -71,5 +72,5 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         clean_up_on_signals(|| breakdown::run(&options, tell)).and_then(|report| report)
     })
     .map_err(testbed_error)?;
-    write_and_print((&args.page, html(&report), args.overwrite), &report, json, table)
+    show((Some(&args.page), args.overwrite), page(&report), &report, json)
 }

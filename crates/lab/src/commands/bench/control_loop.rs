@@ -1,10 +1,9 @@
 //! `wattline bench loop`: what the governor's loop itself costs.
 
-use super::page::PageArgs;
+use crate::commands::page_file::PageFile;
 use crate::commands::simulation;
-use std::io::Write;
 use wattline::exit::ExitError;
-use wattline_bench::control_loop::{self, Report};
+use wattline_bench::control_loop;
 
 /// Policy and server.
 #[derive(Debug, clap::Args)]
@@ -23,7 +22,7 @@ pub struct Args {
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
     #[command(flatten)]
-    page: PageArgs,
+    page: PageFile,
 }
 
 /// Runs the command.
@@ -38,40 +37,5 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let wanted = control_loop::Args { policy, decisions: args.decisions, repeats };
     let report = control_loop::run(&wanted, &server)
         .map_err(|error| ExitError::new(ExitError::USAGE, error))?;
-    args.page.write_and_print(control_loop::html, &report, json, table)
-}
-
-fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    let nanos = |seconds: f64| seconds * 1e9;
-    writeln!(
-        out,
-        "{} on {} cores and {} queues: {:.0} ns per decision (quartiles {:.0} and {:.0}), {:.0} ns of them \
-         to look; {:.4} changes and {:.3} moved entries per decision",
-        report.policy,
-        report.cores,
-        report.queues,
-        nanos(report.decision_seconds.median),
-        nanos(report.decision_seconds.lower_quartile),
-        nanos(report.decision_seconds.upper_quartile),
-        nanos(report.observe_seconds.median),
-        report.changes_per_decision,
-        report.entries_moved_per_decision,
-    )?;
-    writeln!(
-        out,
-        "at 1000 decisions per second: {:.4} % of a core",
-        100.0 * report.core_share_at_1000_per_second
-    )?;
-    writeln!(
-        out,
-        "planning the steps between two operating points: {:.0} ns (quartiles {:.0} and {:.0})",
-        nanos(report.plan_seconds.median),
-        nanos(report.plan_seconds.lower_quartile),
-        nanos(report.plan_seconds.upper_quartile),
-    )?;
-    writeln!(out, "{}", report.timed)?;
-    if report.calibration.disturbed {
-        writeln!(out, "disturbed: the machine changed speed meanwhile; repeat for firm figures")?;
-    }
-    Ok(())
+    args.page.show(control_loop::page(&report), &report, json)
 }

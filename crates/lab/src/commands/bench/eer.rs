@@ -2,15 +2,16 @@
 //! forwarder between namespaces of this machine.
 
 use super::device_name::DeviceName;
-use super::page::{with_progress, write_and_print};
+use super::page::with_progress;
 use crate::commands::errors::testbed_error;
 use crate::commands::overwrite::Overwrite;
+use crate::commands::page_file::show;
 use crate::commands::{server_errors, simulation};
 use std::path::PathBuf;
 use wattline::exit::ExitError;
 use wattline_bench::eer::{
     self, Class, Description, Forwarder, ForwarderOptions, Load, Reading, Report, State, Subject,
-    html, table,
+    page,
 };
 use wattline_bench::rfc2544::Device;
 use wattline_demo::scale::{Plan, run as emulate};
@@ -181,7 +182,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Some(device) => of_device(args, device.into(), server)?,
         None => of_emulated(args, server)?,
     };
-    write_and_print((&args.page, html(&report), args.overwrite), &report, json, table)
+    show((Some(&args.page), args.overwrite), page(&report), &report, json)
 }
 
 /// Measures a real forwarder.

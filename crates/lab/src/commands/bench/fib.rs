@@ -1,11 +1,11 @@
 //! `wattline bench fib`: longest-prefix match over a table of the user's.
 
-use super::page::PageArgs;
-use std::io::{IsTerminal, Write};
+use crate::commands::page_file::PageFile;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use wattline::exit::ExitError;
 use wattline::output::note;
-use wattline_bench::fib::{self, Error, Lookups, Options, Report};
+use wattline_bench::fib::{self, Error, Options};
 use wattline_fib::SimdLevel;
 use wattline_fib::routes_file::RoutesFileError;
 
@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_parser = kernel)]
     kernel: Option<SimdLevel>,
     #[command(flatten)]
-    page: PageArgs,
+    page: PageFile,
 }
 
 fn kernel(name: &str) -> Result<SimdLevel, String> {
@@ -63,69 +63,5 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         };
         ExitError::new(code, error)
     })?;
-    args.page.write_and_print(fib::html, &report, json, table)
-}
-
-fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "{:8}{:10}{:>12}{:>16}{:>16}{:>16}{:>9}",
-        "family",
-        "addresses",
-        "Mlookups/s",
-        "quartiles",
-        "cycles/lookup",
-        "DPDK Mlookups/s",
-        "ratio"
-    )?;
-    for result in &report.results {
-        row(out, result)?;
-    }
-    if let Some(result) = report.results.first() {
-        writeln!(out, "kernel: {}", result.kernel)?;
-    }
-    for table in &report.tables {
-        writeln!(
-            out,
-            "{}: {} prefixes, built in {:.3} s, {:.1} MiB, {:.0} updates/s while looking up \
-             ({} measured)",
-            table.family.name(),
-            table.prefixes,
-            table.build_seconds,
-            table.memory_bytes as f64 / f64::from(1 << 20),
-            table.updates.updates_per_second,
-            table.updates.updates,
-        )?;
-        if let (Some(resident), Some(huge)) = (table.resident_bytes, table.huge_page_bytes) {
-            let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
-            let (resident, huge) = (mib(resident), mib(huge));
-            writeln!(out, "  lookups read {resident:.1} MiB, {huge:.1} of them in huge pages")?;
-        }
-    }
-    if report.disturbed {
-        writeln!(out, "disturbed: the machine changed speed meanwhile; repeat for firm figures")?;
-    }
-    Ok(())
-}
-
-fn row(out: &mut impl Write, result: &Lookups) -> std::io::Result<()> {
-    let spread = result.lookups_per_second_spread;
-    let quartiles =
-        format!("{:.1}-{:.1}", spread.lower_quartile / 1e6, spread.upper_quartile / 1e6);
-    write!(
-        out,
-        "{:8}{:10}{:12.1}{quartiles:>16}{:16.1}",
-        result.family.name(),
-        result.addresses.name(),
-        result.lookups_per_second / 1e6,
-        result.cycles_per_lookup,
-    )?;
-    for peer in &result.peers {
-        let rate = format!("{} {:.1}", peer.variant.words(), peer.lookups_per_second / 1e6);
-        write!(out, "{rate:>16}{:8.2}x", peer.ratio)?;
-        if !peer.agrees {
-            write!(out, " (disagrees)")?;
-        }
-    }
-    writeln!(out)
+    args.page.show(fib::page(&report), &report, json)
 }

@@ -1,10 +1,11 @@
 //! `wattline bench nic`: this machine's network cards, and what a pair of them carries.
 
-use super::page::{PageArgs, with_progress};
+use super::page::with_progress;
 use crate::commands::errors::testbed_error;
+use crate::commands::page_file::PageFile;
 use wattline::commands::duration;
 use wattline::exit::ExitError;
-use wattline_bench::nic::{Options, Report, html, measure, probe, table};
+use wattline_bench::nic::{Options, Report, measure, page, probe};
 use wattline_linux::sysfs::Tree;
 use wattline_testbed::packets::Sizes;
 use wattline_units::Span;
@@ -31,7 +32,7 @@ pub struct Args {
     #[arg(long, default_value = "3s", value_parser = duration::parse)]
     duration: Span,
     #[command(flatten)]
-    page: PageArgs,
+    page: PageFile,
 }
 
 /// Runs the command.
@@ -49,5 +50,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         };
         measured = Some(with_progress(|tell| measure(&options, tell)).map_err(testbed_error)?);
     }
-    args.page.write_and_print(html, &Report { cards, measured }, json, table)
+    let report = Report { cards, measured };
+    args.page.show(page(&report), &report, json)
 }

@@ -1,10 +1,9 @@
 //! `wattline bench pipeline`: the whole IPv4 graph between memory ports on one core.
 
-use super::page::PageArgs;
-use std::io::Write;
+use crate::commands::page_file::PageFile;
 use std::path::PathBuf;
 use wattline::exit::ExitError;
-use wattline_bench::pipeline::{self, Error, Report};
+use wattline_bench::pipeline::{self, Error};
 use wattline_dataplane::frame::BATCH_MAX;
 use wattline_fib::routes_file::RoutesFileError;
 
@@ -26,7 +25,7 @@ pub struct Args {
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
     #[command(flatten)]
-    page: PageArgs,
+    page: PageFile,
 }
 
 /// Runs the command.
@@ -39,7 +38,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         repeats: args.repeats.into(),
     })
     .map_err(failed)?;
-    args.page.write_and_print(pipeline::html, &report, json, table)
+    args.page.show(pipeline::page(&report), &report, json)
 }
 
 /// The exit code of a benchmark between memory ports.
@@ -51,27 +50,4 @@ pub(super) fn failed(error: Error) -> ExitError {
         _ => ExitError::DATA,
     };
     ExitError::new(code, error)
-}
-
-fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "{} routes, {} B, batches of {}: {:.1} Mpps, {:.1} cycles per packet ({:.1} to {:.1})",
-        report.routes,
-        report.packet_size_bytes,
-        report.batch,
-        report.rate_pps / 1e6,
-        report.cycles_per_packet,
-        report.cycles_per_packet_min,
-        report.cycles_per_packet_max,
-    )?;
-    writeln!(out, "{:20}{:>20}", "node", "cycles per packet")?;
-    for node in report.nodes.iter().filter(|node| node.cycles_per_packet > 0.0) {
-        writeln!(out, "{:20}{:20.1}", node.name, node.cycles_per_packet)?;
-    }
-    writeln!(out, "{}", report.timed)?;
-    if report.calibration.disturbed {
-        writeln!(out, "disturbed: the machine changed speed meanwhile; repeat for firm figures")?;
-    }
-    Ok(())
 }

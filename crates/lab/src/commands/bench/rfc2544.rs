@@ -1,16 +1,17 @@
 //! `wattline bench rfc2544`: throughput, latency, frame loss and back-to-back frames.
 
 use super::device_name::DeviceName;
-use super::page::{with_progress, write_and_print};
+use super::page::with_progress;
 use crate::commands::errors::testbed_error;
 use crate::commands::overwrite::Overwrite;
+use crate::commands::page_file::show;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use wattline::commands::duration;
 use wattline::exit::ExitError;
-use wattline_bench::rfc2544::{self, Device, Goal, Options, Ports, html, standard_sizes, table};
+use wattline_bench::rfc2544::{self, Device, Goal, Options, Ports, page, standard_sizes};
 use wattline_testbed::leftovers::clean_up_on_signals;
 use wattline_testbed::packets::{Sizes, parse_mac};
 use wattline_units::Span;
@@ -80,7 +81,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         clean_up_on_signals(|| rfc2544::run(&options, &never, tell)).and_then(|report| report)
     })
     .map_err(testbed_error)?;
-    write_and_print((&args.page, html(&report), args.overwrite), &report, json, table)
+    show((Some(&args.page), args.overwrite), page(&report), &report, json)
 }
 
 fn options(args: &Args) -> Result<Options, ExitError> {

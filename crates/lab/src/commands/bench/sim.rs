@@ -1,11 +1,10 @@
 //! `wattline bench sim`: how fast the simulator is.
 
-use super::page::PageArgs;
-use super::sim_report::{Output, html};
+use super::sim_report::{Output, page};
+use crate::commands::page_file::PageFile;
 use crate::commands::simulation;
 use crate::commands::simulation::simulation_error;
 use rustix::time::{ClockId, clock_gettime};
-use std::io::Write;
 use std::time::Instant;
 use wattline::exit::ExitError;
 use wattline::progress::Counted;
@@ -34,7 +33,7 @@ pub struct Args {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     #[command(flatten)]
-    page: PageArgs,
+    page: PageFile,
 }
 
 /// Simulations by thread of the sweep that is timed.
@@ -99,33 +98,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         sweep_efficiency: sweep.one / sweep.all / sweep.threads as f64,
         sweep_results_identical: sweep.identical,
     };
-    args.page.write_and_print(html, &output, json, table)
-}
-
-fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "{:.2} million packets per second of one core (median of {}, {:.2} to {:.2}); the thread \
-         had a core for {:.0} % of the time",
-        output.simulated_packets_per_cpu_second / 1e6,
-        output.runs,
-        output.simulated_packets_per_cpu_second_least / 1e6,
-        output.simulated_packets_per_cpu_second_most / 1e6,
-        output.cpu_share * 100.0
-    )?;
-    let profile = &output.profile;
-    let whole: f64 = profile.parts().iter().map(|(_, seconds)| seconds).sum();
-    for (part, seconds) in profile.parts() {
-        writeln!(out, "  {part:<10} {:>5.1} % of the time", seconds / whole * 100.0)?;
-    }
-    writeln!(
-        out,
-        "sweep of {} simulations: {:.2} times as fast on {} threads as on one; results {}",
-        output.sweep_simulations,
-        output.sweep_speed_up,
-        output.sweep_threads,
-        if output.sweep_results_identical { "identical" } else { "DIFFER" }
-    )
+    args.page.show(page(&output), &output, json)
 }
 
 struct Sweep {

@@ -37,7 +37,7 @@ pub(super) struct Output<'a> {
 }
 
 /// The page.
-pub(super) fn html(output: &Output<'_>) -> String {
+pub(super) fn page(output: &Output<'_>) -> FigurePage {
     let millions = |rate: f64| format!("{:.2}", rate / 1e6);
     let verdict = format!(
         "{} million packets a second of one core ({} to {}).",

@@ -2,10 +2,8 @@
 
 use super::governor::ReportTo;
 use super::options::{Options, make};
-use super::page::html;
-use super::show;
+use super::page::page;
 use crate::commands::page_file::PageFile;
-use crate::commands::results;
 use std::sync::Arc;
 use wattline::exit::ExitError;
 use wattline_requests::http::{Http, HttpOptions, HttpRequests, Url};
@@ -51,9 +49,9 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Result<(), ExitError> {
+pub fn run(args: &Args, governor: &ReportTo, file: &PageFile, json: bool) -> Result<(), ExitError> {
     let options = args.options.load()?;
-    page.check()?;
+    file.check()?;
     let reporter = governor.reporter()?;
     let (requests, targets) = args.prepare()?;
     let report = make(
@@ -66,6 +64,5 @@ pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Res
     let method = if args.head { "HEAD" } else { "GET" };
     let pages = report.targets.len();
     let workload = format!("HTTP/1.1 {method} over persistent connections, {pages} page(s)");
-    let written = page.write(|| html(&report, &workload));
-    results::print_with_page(written, &report, json, show::table)
+    file.show(page(&report, &workload), &report, json)
 }

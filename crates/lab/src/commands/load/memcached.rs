@@ -2,12 +2,9 @@
 
 use super::governor::ReportTo;
 use super::options::{Options, connect_code, make};
-use super::page::html;
-use super::show;
+use super::page::page;
 use crate::commands::page_file::PageFile;
-use crate::commands::results;
 use serde::Serialize;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,9 +148,9 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Result<(), ExitError> {
+pub fn run(args: &Args, governor: &ReportTo, file: &PageFile, json: bool) -> Result<(), ExitError> {
     let options = args.options.load()?;
-    page.check()?;
+    file.check()?;
     let reporter = governor.reporter()?;
     let Prepared { workload, addresses, loaded_keys, refused_keys } = args.prepare()?;
     let report = make(
@@ -176,13 +173,8 @@ pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Res
         loaded_keys,
         refused_keys,
     };
-    let told = workload.line();
-    let written = page.write(|| html(&report, &told));
-    let output = Output { report, workload };
-    results::print_with_page(written, &output, json, |out, Output { report, .. }| {
-        writeln!(out, "{told}")?;
-        show::table(out, report)
-    })
+    let page = page(&report, &workload.line());
+    file.show(page, &Output { report, workload }, json)
 }
 
 impl Described {

@@ -2,12 +2,10 @@
 
 use super::options::rate;
 use super::packets_report::{Report, notes, page};
-use super::packets_show::{LiveLine, table};
+use super::packets_show::LiveLine;
 use crate::commands::errors::testbed_error;
 use crate::commands::page_file::PageFile;
-use crate::commands::results;
 use crate::commands::simulation;
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -196,16 +194,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         outcome,
         back,
     };
-    let written = args.page.write(|| page(&report));
-    results::print_with_page(written, &report, json, |out, report| {
-        let Report { from, to, queues, ways, conditions, .. } = report;
-        let copies = if report.zero_copy { ", without copies" } else { "" };
-        writeln!(out, "{from} to {to}, {queues} queues, {ways}{copies}; {conditions}")?;
-        table(out, &report.outcome, &report.notes)?;
-        let Some(back) = &report.back else { return Ok(()) };
-        writeln!(out, "\nThe other direction: {} to {}", report.to, report.from)?;
-        table(out, back, &notes(back, report.limits.as_ref(), &[]))
-    })
+    args.page.show(page(&report), &report, json)
 }
 
 /// From this rate on, packets per second, live frames are worth a spinning processor.

@@ -16,7 +16,11 @@ pub struct Way<'a> {
 }
 
 /// The page of one direction or of both; `conditions` are names and values.
-pub fn html(ways: &[Way<'_>], conditions: &[(&str, String)], limits: Option<&Limits>) -> String {
+pub fn page(
+    ways: &[Way<'_>],
+    conditions: &[(&str, String)],
+    limits: Option<&Limits>,
+) -> FigurePage {
     let names: Vec<&str> = ways.iter().map(|way| way.name.as_str()).collect();
     let title = format!("Packets {}", names.join(", "));
     let mut page = FigurePage::titled(&title);
@@ -52,15 +56,16 @@ pub fn html(ways: &[Way<'_>], conditions: &[(&str, String)], limits: Option<&Lim
     ways.iter().for_each(|way| packets(&mut page, way));
     page.heading("Conditions");
     page.values(conditions.iter().cloned().chain(limits.into_iter().flat_map(generator_limits)));
-    page.end()
+    page
 }
 
 fn verdict(way: &Way<'_>) -> String {
     let Outcome { sent_packets, lost_packets, .. } = way.outcome;
     let sent = format!(
-        "{}: {sent_packets} packets sent, {:.4} million a second; ",
+        "{}: {sent_packets} packets sent, {:.4} million a second, {:.4} Gbit/s on the wire; ",
         way.name,
-        way.outcome.sent_rate_pps / 1e6
+        way.outcome.sent_rate_pps / 1e6,
+        way.outcome.sent_wire_rate_bps / 1e9
     );
     let kept = match lost_packets {
         0 => "none lost.".to_owned(),
@@ -106,6 +111,11 @@ fn packets(page: &mut FigurePage, way: &Way<'_>) {
         |(name, number, rate): (&str, u64, String)| [name.to_owned(), number.to_string(), rate];
     page.subheading(&way.name);
     page.table(["packets", "number", "Mpps"], rows.into_iter().map(row));
+    page.text(&format!(
+        "Processor time of the generator: {} a packet sent, {} a packet received.",
+        nanos(outcome.sender_cpu_seconds_per_packet),
+        nanos(outcome.receiver_cpu_seconds_per_packet)
+    ));
     if outcome.worst_flows.is_empty() {
         return;
     }

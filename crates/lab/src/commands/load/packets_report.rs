@@ -1,7 +1,8 @@
 //! The report of `wattline load packets`.
 
-use super::packets_page::{Way, html};
+use super::packets_page::{self, Way};
 use serde::Serialize;
+use wattline_report::FigurePage;
 use wattline_testbed::packets::Outcome;
 use wattline_testbed::packets::limits::Limits;
 
@@ -74,7 +75,7 @@ fn none_came(received: u64, lost: u64) -> Option<&'static str> {
 }
 
 /// Its page.
-pub fn page(report: &Report) -> String {
+pub fn page(report: &Report) -> FigurePage {
     let Report { from, to, limits, .. } = report;
     let limits = limits.as_ref();
     let back_notes = report.back.as_ref().map(|back| notes(back, limits, &[])).unwrap_or_default();
@@ -98,7 +99,7 @@ pub fn page(report: &Report) -> String {
         ("packets are", report.ways.clone()),
         ("zero-copy", if report.zero_copy { "yes" } else { "no" }.to_owned()),
     ];
-    html(&ways, &conditions, limits)
+    packets_page::page(&ways, &conditions, limits)
 }
 
 #[cfg(test)]

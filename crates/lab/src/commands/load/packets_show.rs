@@ -4,8 +4,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;
 use std::io::Write;
 use std::time::{Duration, Instant};
+use wattline_testbed::packets::Progress;
 use wattline_testbed::packets::limits::Limits;
-use wattline_testbed::packets::{Outcome, Progress};
 
 /// The rates of the line are those of so long.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -85,67 +85,6 @@ pub fn limits(out: &mut impl Write, limits: &Limits) -> std::io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-/// Prints a result.
-pub fn table(out: &mut impl Write, outcome: &Outcome, notes: &[String]) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "frames {} ({:.1} B), {} flows, {:.3} s",
-        outcome.frames, outcome.frame_mean_bytes, outcome.flows, outcome.sent_seconds
-    )?;
-    for note in notes {
-        writeln!(out, "note: {note}")?;
-    }
-    writeln!(out, "\n{:<22} {:>14} {:>14}", "packets", "number", "Mpps")?;
-    let mut row = |name: &str, number: u64, rate: Option<f64>| {
-        let rate = rate.map_or(String::new(), |rate| format!("{:.4}", rate / 1e6));
-        writeln!(out, "{name:<22} {number:>14} {rate:>14}")
-    };
-    row("sent", outcome.sent_packets, Some(outcome.sent_rate_pps))?;
-    row("received", outcome.received_packets, Some(outcome.received_rate_pps))?;
-    row("lost", outcome.lost_packets, None)?;
-    row("duplicated", outcome.duplicated_packets, None)?;
-    row("reordered", outcome.reordered_packets, None)?;
-    for (name, number) in [
-        ("damaged", outcome.corrupt_packets),
-        ("not sent in time", outcome.unsent_packets),
-        ("receiver full", outcome.receiver_overflow_packets),
-        ("of an earlier load", outcome.stale_packets),
-        ("frames of others", outcome.foreign_packets),
-        ("flows affected", outcome.affected_flows),
-    ] {
-        if number > 0 {
-            row(name, number, None)?;
-        }
-    }
-    let ratio = match outcome.loss_ratio {
-        0.0 => "0".to_owned(),
-        ratio => format!("{ratio:.3e}"),
-    };
-    writeln!(
-        out,
-        "\nloss ratio {ratio}; {:.4} Gbit/s on the wire",
-        outcome.sent_wire_rate_bps / 1e9
-    )?;
-    let latency = &outcome.latency;
-    writeln!(
-        out,
-        "latency: min {}  mean {}  p50 {}  p90 {}  p99 {}  p99.9 {}  max {}",
-        micros(latency.min_seconds),
-        micros(latency.mean_seconds),
-        micros(latency.p50_seconds),
-        micros(latency.p90_seconds),
-        micros(latency.p99_seconds),
-        micros(latency.p999_seconds),
-        micros(latency.max_seconds)
-    )?;
-    writeln!(
-        out,
-        "generator: {} a packet sent, {} a packet received",
-        nanos(outcome.sender_cpu_seconds_per_packet),
-        nanos(outcome.receiver_cpu_seconds_per_packet)
-    )
 }
 
 /// Nanoseconds, or a dash for none.

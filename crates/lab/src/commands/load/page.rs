@@ -11,7 +11,7 @@ use wattline_requests::schedule::Arrivals;
 type Line = Vec<(f64, f64)>;
 
 /// The page of a report; `workload` says in words what was asked for.
-pub fn html(report: &Report, workload: &str) -> String {
+pub fn page(report: &Report, workload: &str) -> FigurePage {
     let title = format!("Load on {}", report.targets.join(" "));
     let mut page = FigurePage::titled(&title);
     outcome(&mut page, report, workload);
@@ -28,7 +28,7 @@ pub fn html(report: &Report, workload: &str) -> String {
     requests(&mut page, report);
     page.heading("Conditions");
     conditions(&mut page, report, workload);
-    page.end()
+    page
 }
 
 fn outcome(page: &mut FigurePage, report: &Report, workload: &str) {
@@ -52,7 +52,20 @@ fn outcome(page: &mut FigurePage, report: &Report, workload: &str) {
     ));
     let broken = report.first_protocol_error;
     let broken = broken.map(|what| format!("the first answer that broke the protocol was {what}"));
-    page.remarks(verdict.notes.iter().map(ToString::to_string).chain(broken));
+    let capacity = verdict.saturated.then(|| {
+        let rate = count(verdict.answered_rate_rps);
+        format!("{rate} requests a second were answered, whenever due: the capacity found")
+    });
+    let governor = report.governor_reports.as_ref().map(|told| {
+        let first = told.first_failure.as_ref().map(|why| format!(" (first: {why})"));
+        let (sent, failed) = (told.sent_reports, told.failed_reports);
+        format!(
+            "reports to the governor: {sent} sent, {failed} not taken{}",
+            first.unwrap_or_default()
+        )
+    });
+    let notes = verdict.notes.iter().map(ToString::to_string);
+    page.remarks(notes.chain(broken).chain(capacity).chain(governor));
 }
 
 /// By the share of requests that took longer, so that the tail has its place.

@@ -1,11 +1,10 @@
-//! Output for people: a live line, and a table at the end.
+//! Output for people: a live line, and how figures are written.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::Write;
 use wattline::output::note;
+use wattline_requests::Verdict;
 use wattline_requests::engine::{Interval, LoadOptions};
 use wattline_requests::latency::TimesSummary;
-use wattline_requests::{Report, Verdict};
 
 type Figure = fn(&TimesSummary) -> Option<f64>;
 
@@ -64,100 +63,6 @@ impl LiveLine {
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
-}
-
-/// Prints a report.
-pub fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    let verdict = &report.verdict;
-    writeln!(
-        out,
-        "{} {}: {} connections, depth {}, {} thread(s), {:.3} s measured after {:.3} s",
-        report.protocol,
-        report.targets.join(" "),
-        report.connections,
-        report.depth,
-        report.generator.threads.len(),
-        report.duration_seconds,
-        report.warmup_seconds
-    )?;
-    for note in &verdict.notes {
-        writeln!(out, "note: {note}")?;
-    }
-    if let Some(error) = report.first_protocol_error {
-        writeln!(out, "note: the first answer that broke the protocol was {error}")?;
-    }
-    writeln!(out)?;
-    writeln!(out, "{:<12} {:>14} {:>14}", "requests", "number", "per second")?;
-    let length = report.duration_seconds.max(f64::MIN_POSITIVE);
-    let held = held(verdict);
-    let mut row = |name: &str, number: u64, rate: f64, more: &str| {
-        writeln!(out, "{name:<12} {number:>14} {rate:>14.1}  {more}")
-    };
-    let per_second = |number: u64| number as f64 / length;
-    row("asked", (verdict.asked_rate_rps * length).round() as u64, verdict.asked_rate_rps, "")?;
-    row("due", report.due_requests, verdict.due_rate_rps, "")?;
-    row("sent", report.sent_requests, verdict.sent_rate_rps, held)?;
-    row("served", report.served_requests, verdict.served_rate_rps, "")?;
-    if verdict.saturated {
-        let answered = (verdict.answered_rate_rps * length).round() as u64;
-        row("answered", answered, verdict.answered_rate_rps, "whenever due: the capacity found")?;
-    }
-    let failures = &report.failures;
-    for (name, number) in [
-        ("  misses", report.missed_requests),
-        ("failed", report.failed_requests),
-        ("  reset", failures.reset),
-        ("  timeout", failures.timeout),
-        ("  protocol", failures.protocol),
-        ("  server", failures.server_error),
-        ("  client", failures.client_error),
-        ("  unsent", failures.unsent),
-    ] {
-        if number > 0 || name == "failed" {
-            row(name, number, per_second(number), "")?;
-        }
-    }
-    if report.failed_connects + report.reconnects > 0 {
-        writeln!(
-            out,
-            "connections opened again: {}; attempts that failed: {}",
-            report.reconnects, report.failed_connects
-        )?;
-    }
-    if let Some(told) = &report.governor_reports {
-        let (sent, failed) = (told.sent_reports, told.failed_reports);
-        write!(out, "reports to the governor: {sent} sent, {failed} not taken")?;
-        match &told.first_failure {
-            Some(why) => writeln!(out, " (first: {why})")?,
-            None => writeln!(out)?,
-        }
-    }
-    writeln!(out)?;
-    times(out, report)
-}
-
-fn times(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    let generator = &report.generator;
-    let columns = [&report.latency, &report.latency_from_sending, &generator.lateness];
-    writeln!(out, "{:<12} {:>14} {:>14} {:>14}", "", "latency", "from sending", "sent late by")?;
-    for (name, of) in TIMES {
-        let [latency, sending, late] = columns.map(|times| time(of(times)));
-        writeln!(out, "{name:<12} {latency:>14} {sending:>14} {late:>14}")?;
-    }
-    if report.failed_requests > 0 {
-        writeln!(out, "-: not answered; requests that failed count as later than all others")?;
-    }
-    let busy: Vec<_> =
-        generator.threads.iter().map(|one| format!("{:.0} %", 100.0 * one.busy_ratio)).collect();
-    let cost = generator.cpu_per_request_seconds;
-    let cost = cost.map_or(String::new(), |cost| format!(", {:.2} us a request", cost * 1e6));
-    writeln!(
-        out,
-        "generator: threads busy {}; {:.2} s of processor time{cost}; event-loop turns p99 {}",
-        busy.join(" "),
-        generator.cpu_seconds,
-        time(generator.turns.p99_seconds)
-    )
 }
 
 /// Whether the rate was held, in words.

@@ -5,12 +5,8 @@ mod page;
 
 use super::server_errors;
 use crate::commands::page_file::PageFile;
-use crate::commands::results;
-use outcome::{Misses, Received, SUMMARY, Simulated, summary};
-use std::io::{self, Write};
+use outcome::{Misses, Received, Simulated};
 use wattline::exit::ExitError;
-use wattline::output;
-use wattline_report::columns::Columns;
 use wattline_server::ComponentFile;
 use wattline_study::receive::proposals::Proposal;
 use wattline_study::receive::{Calibration, Data, Outcome, Phase, ReceivePath};
@@ -126,8 +122,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         calibrated_by: HOST,
         paths: args.proposal.iter().flatten().map(simulated).collect::<Result<_, _>>()?,
     };
-    let page = args.page.write(|| page::html(&received));
-    results::print_with_page(page, &received, json, table)
+    args.page.show(page::page(&received), &received, json)
 }
 
 /// All kinds of data that are touched, phase by phase.
@@ -146,19 +141,4 @@ fn misses(outcome: &Outcome) -> Vec<Misses> {
         }
     };
     touched.map(line).collect()
-}
-
-fn table(out: &mut output::Stdout, received: &Received) -> io::Result<()> {
-    writeln!(
-        out,
-        "Per packet of 1460 bytes; cores and watts at {:.2} Gbit/s of goodput, modelled from {HOST}",
-        received.rate_bits_per_second / 1e9
-    )?;
-    writeln!(out, "{}", Columns::of(SUMMARY, 1, received.paths.iter().map(summary)))?;
-    for path in &received.paths {
-        let heads = ["phase", "data", "touches", "L1 misses", "LLC misses", "hidden misses"];
-        let table = Columns::of(heads, 2, path.misses.iter().map(Misses::cells));
-        writeln!(out, "{}\n{table}", path.proposal.name())?;
-    }
-    Ok(())
 }

@@ -8,8 +8,8 @@ use wattline_study::receive::Data;
 
 const TITLE: &str = "Receive path of a host";
 
-/// The page as HTML.
-pub(super) fn html(received: &Received) -> String {
+/// The page.
+pub(super) fn page(received: &Received) -> FigurePage {
     let mut page = FigurePage::begin(TITLE, &outcome(received));
     page.text(&format!(
         "Per packet of 1460 bytes, simulated cache line by cache line; cycles, cores and watts are \
@@ -34,7 +34,7 @@ pub(super) fn html(received: &Received) -> String {
     page.heading("Conditions");
     page.values(conditions(received));
     page.again(&results::command_line());
-    page.end()
+    page
 }
 
 /// The path with the fewest cycles, beside the first.
