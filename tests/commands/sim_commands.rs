@@ -87,6 +87,32 @@ fn output_links_add_their_time_and_are_counted() {
 }
 
 #[test]
+fn path_changes_costs_and_refuses_policies_of_workers() {
+    let args = ["--json", "--policy", "napi", "--traffic", "poisson:2Mpps"];
+    let watts = ["workers", "xdp", "kernel"].map(|path| {
+        let report = json(&[&["sim"], &args[..], &SHORT, &["--path", path]].concat());
+        assert_eq!(report["path"], path);
+        number(&report, "power_watts")
+    });
+    assert!(watts.is_sorted_by(|less, more| less < more), "{watts:?}");
+    let swept = json(&[&["sweep"], &args[..], &SHORT, &["--path", "kernel,workers"]].concat());
+    let swept = swept["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["server"].as_str().unwrap().to_owned(), number(row, "power_watts")));
+    let names = ["westmere-2010+kernel", "westmere-2010"].map(str::to_owned);
+    let expected: Vec<_> = names.into_iter().zip([watts[2], watts[0]]).collect();
+    assert_eq!(swept.collect::<Vec<_>>(), expected);
+    let with =
+        |policy, path| ["sim", "--traffic", "poisson:2Mpps", "--policy", policy, "--path", path];
+    refused(&with("napi", "bridge"), 2, &["bridge", "workers, xdp, kernel"]);
+    refused(&with("poll", "kernel"), 2, &["policy", "path workers"]);
+    let server = ["--server", "ideal-single-core"];
+    refused(&[&with("napi", "xdp")[..], &server].concat(), 78, &["[path.xdp]"]);
+}
+
+#[test]
 fn a_seed_gives_the_same_run_again() {
     let run = || {
         let mut report = simulate("queue-length", "poisson:5Mpps,size=64");

@@ -152,6 +152,8 @@ pub struct Costs {
     pub wake_up: u64,
     /// Time of one poll that finds nothing.
     pub empty_poll: u64,
+    /// Time of an interrupt that reaches the core while it is awake.
+    pub interrupt: u64,
 }
 
 /// Reason why a core stopped before the end of its time span.
@@ -258,7 +260,7 @@ pub struct Counts {
     pub departure_sum: u64,
     /// Number of times that the core fell asleep.
     pub sleeps: u64,
-    /// Number of times that an interrupt woke the core.
+    /// Number of interrupts. Only those of NAPI reach a core that is awake.
     pub interrupts: u64,
     /// Number of polls, empty ones included.
     pub polls: u64,

@@ -12,4 +12,6 @@ pub(crate) struct CoreFixed {
     pub extra_exit: Vec<u64>,
     /// Time from raising an interrupt to its arrival at the core.
     pub delivery: u64,
+    /// Most packets of a NAPI poll; `None` where workers poll.
+    pub poll_budget: Option<u32>,
 }

@@ -59,6 +59,7 @@ impl<'a> CoreMake<'a> {
                 .collect(),
             extra_exit: states.map(|s| server.extra_exit_latency(s).as_picos()).collect(),
             delivery: server.interrupt_delivery().as_picos(),
+            poll_budget: server.poll_budget(),
         };
         let costs = self.costs(platform.fastest(), platform.cores);
         let variation = Variation::new(server.capacity.service, seed, number);
@@ -71,6 +72,8 @@ impl<'a> CoreMake<'a> {
         let service = ServiceTime::of(self.server, self.costs, hertz, active);
         let empty_poll = Span::from_seconds(EMPTY_POLL_CYCLES / hertz.0).as_picos().max(1);
         let wake_up = self.server.wake_up_work(hertz).as_picos();
-        Costs { frequency, service, wake_up, empty_poll }
+        let interrupt =
+            Span::from_seconds(self.server.wake_up.interrupt_cycles / hertz.0).as_picos();
+        Costs { frequency, service, wake_up, empty_poll, interrupt }
     }
 }

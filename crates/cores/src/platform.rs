@@ -1,7 +1,9 @@
 //! A server model as a platform for policies.
 
-use wattline_policy::{Asks, Can, FrequencyDomain, IdleState, Platform, Queue, Sees, Waits};
-use wattline_server::{DvfsDomain, ServerModel};
+use wattline_policy::{
+    Asks, Can, FrequencyDomain, IdleState, Platform, Queue, Sees, Timing, Waits,
+};
+use wattline_server::{DvfsDomain, Path, ServerModel};
 use wattline_units::Span;
 
 /// Ways to wait that the model of a core supports. Pauses between polls (`PAUSE`, `TPAUSE`) are
@@ -22,6 +24,34 @@ const SEES: Sees = Sees {
     oldest: true,
     offered: true,
 };
+
+/// Returns what a server model can do. Where the kernel or XDP programs forward, that is what the
+/// polls show: the ends of streaks, but neither batches nor fill levels, and cores wait for interrupts.
+fn can(server: &ServerModel) -> Can {
+    // The model's uncore goes with the fastest awake core by itself.
+    let can = Can {
+        set_cores: true,
+        set_frequency: true,
+        limit_idle: true,
+        set_moderation: server.nic.moderation.is_some(),
+        set_weights: true,
+        set_batch: true,
+        waits: WAITS,
+        sees: SEES,
+        asks: Asks::EXACT,
+        ..Can::NOTHING
+    };
+    if server.path == Path::Workers {
+        return can;
+    }
+    Can {
+        set_batch: false,
+        waits: Waits { interrupt: true, ..Waits::NONE },
+        sees: Sees { oldest: false, offered: false, ..SEES },
+        asks: Asks { streaks: Timing::Exact, ..Asks::NOTHING },
+        ..can
+    }
+}
 
 /// Platform of a simulated server. It has one queue per port and core, as far as the card has
 /// queues and a bit mask has room; the queue of port p and core c has the number p × cores + c.
@@ -53,19 +83,7 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
             .collect(),
         ring_size: server.nic.rx_ring,
         moderation,
-        // The model's uncore goes with the fastest awake core by itself.
-        can: Can {
-            set_cores: true,
-            set_frequency: true,
-            limit_idle: true,
-            set_moderation: server.nic.moderation.is_some(),
-            set_weights: true,
-            set_batch: true,
-            waits: WAITS,
-            sees: SEES,
-            asks: Asks::EXACT,
-            ..Can::NOTHING
-        },
+        can: can(server),
         ..Platform::BARE
     }
 }

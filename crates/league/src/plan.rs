@@ -9,7 +9,7 @@ use crate::tuning::{self, Judged, Tuning};
 use crate::twice;
 use serde::Deserialize;
 use std::path::Path;
-use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_server::{Application, Path as PacketPath, ServerFile, ServerModel};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
@@ -26,6 +26,8 @@ struct Written {
     seeds: Vec<u64>,
     #[serde(default = "ipv4")]
     application: String,
+    #[serde(default = "workers")]
+    path: String,
     duration: String,
     warmup: String,
     #[serde(default = "yes")]
@@ -39,6 +41,10 @@ fn yes() -> bool {
 
 fn ipv4() -> String {
     "ipv4".into()
+}
+
+fn workers() -> String {
+    PacketPath::Workers.name().into()
 }
 
 /// A league, read and checked.
@@ -147,7 +153,12 @@ impl Written {
         }
         let budget = |text: &String| Ok::<_, String>((text.clone(), above_zero(text)?));
         let budgets = problems.keep_all("budgets", self.budgets.iter().map(budget));
-        let servers = problems.keep_all("servers", self.servers.iter().map(|name| server(name)));
+        let path = problems.keep("path", self.path.parse::<PacketPath>()).unwrap_or_default();
+        if path != PacketPath::Workers && self.envelope {
+            problems.note("envelope", "is worked out for path workers only; set it to false");
+        }
+        let servers = self.servers.iter().map(|name| server(name, path));
+        let servers = problems.keep_all("servers", servers);
         let traffics =
             problems.keep_all("traffics", self.traffics.iter().map(|text| traffic(text)));
         let application = problems.keep("application", self.application.parse::<Application>());
@@ -204,10 +215,10 @@ impl Written {
     }
 }
 
-fn server(name: &str) -> Result<(String, ServerModel), String> {
+fn server(name: &str, path: PacketPath) -> Result<(String, ServerModel), String> {
     let file = ServerFile::load(name).map_err(|error| error.to_string())?;
     let model = file.model().map_err(|error| error.to_string())?;
-    Ok((name.to_owned(), model.clone()))
+    Ok((name.to_owned(), model.on_path(path).map_err(|error| error.to_string())?))
 }
 
 fn traffic(text: &str) -> Result<(String, Spec), String> {

@@ -6,8 +6,8 @@ use crate::input::{
 };
 use crate::library;
 use crate::model::{
-    ApplicationCost, Capacity, IdleState, MAX_CORES, Nic, PowerModel, Processor, ServerModel,
-    WakeUpCost,
+    ApplicationCost, Capacity, IdleState, MAX_CORES, Nic, Path, PathCost, PowerModel, Processor,
+    ServerModel, WakeUpCost,
 };
 use crate::requests::RequestServer;
 use serde::Serialize;
@@ -168,6 +168,7 @@ impl ServerFile {
         let capacity = root.section("capacity", Capacity::read);
         let applications = root.section("application", ApplicationCost::read_all);
         let wake_up = root.section("wake_up", WakeUpCost::read);
+        let paths = root.section("path", PathCost::read_all);
         let nic = root.section("nic", Nic::read);
         if let (Some(processor), Some(nic)) = (&processor, &nic) {
             check_cores(root, processor, nic);
@@ -197,6 +198,8 @@ impl ServerFile {
                 power: power?,
                 nic: nic.clone()?,
                 applications: applications?,
+                path: Path::Workers,
+                paths: paths.unwrap_or_default(),
             })
         })();
         if let Some(model) = &model {

@@ -27,8 +27,8 @@ pub use input::{
 };
 pub use model::{
     Application, ApplicationCost, Capacity, Component, DvfsDomain, ETHERNET_OVERHEAD_BYTES,
-    IdleState, Latency, MAX_CORES, Mode, Moderation, Nic, PacketCost, PowerBreakdown, PowerModel,
-    PowerTerms, Processor, ServerModel, ServiceDistribution, UniformPoint, UnknownApplication,
-    WakeUpCost,
+    IdleState, Latency, MAX_CORES, Mode, Moderation, Nic, NoPath, PacketCost, Path, PathCost,
+    PowerBreakdown, PowerModel, PowerTerms, Processor, ServerModel, ServiceDistribution,
+    UniformPoint, UnknownApplication, WakeUpCost,
 };
 pub use requests::{KernelCosts, RequestIdleState, RequestPower, RequestServer, RequestService};

@@ -16,6 +16,11 @@ pub enum SimError {
     /// Server, application and policy do not fit each other.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The policy needs what NAPI polls do not show.
+    #[error(
+        "policy: it cannot govern where the kernel or XDP programs forward: {0}; use path workers"
+    )]
+    Path(&'static str),
     /// The traffic exceeds the capacity of the links.
     #[error(
         "traffic: {offered_gbps:.3} Gbit/s are beyond the links of server {server}: at most \

@@ -1,5 +1,6 @@
 //! A full description of a simulation, traffic included; commands and sweeps run it.
 
+use crate::engine::check_polls;
 use crate::error::SimError;
 use crate::knobs::KnobBehaviour;
 use crate::report::Report;
@@ -158,8 +159,8 @@ impl Scenario<'_> {
         let platform = platform_of(self.server);
         platform.check().map_err(ModelError::from)?;
         let setting = self.setting();
-        build(&setting.policy, &setting.context(&platform)).map_err(ModelError::from)?;
-        Ok(())
+        let policy = build(&setting.policy, &setting.context(&platform));
+        check_polls(&mut *policy.map_err(ModelError::from)?, self.server, &platform)
     }
 
     /// The report, unless a capture was to be replayed and its packets miss the measured time: idle power

@@ -9,6 +9,8 @@ pub(crate) struct Views {
     pub queues: Vec<QueueView>,
     pub cores: Vec<CoreView>,
     frequencies: Vec<Hertz>,
+    /// Whether the packets that wait can be seen, as they cannot where the kernel polls.
+    waiting: bool,
 }
 
 impl Views {
@@ -17,6 +19,7 @@ impl Views {
             queues: vec![QueueView::default(); platform.queues.len()],
             cores: vec![CoreView::default(); platform.cores],
             frequencies: platform.frequencies.clone(),
+            waiting: platform.can.sees.oldest,
         }
     }
 
@@ -28,7 +31,11 @@ impl Views {
             core.admit(now);
             *view = core.view(now, &self.frequencies);
             for (port, ring) in core.rings.iter().enumerate() {
-                self.queues[port * count + core.number] = ring.view(now);
+                let view = &mut self.queues[port * count + core.number];
+                *view = ring.view(now);
+                if !self.waiting {
+                    (view.fill, view.oldest) = (0, None);
+                }
             }
         }
     }
@@ -36,6 +43,9 @@ impl Views {
     /// Updates the view of one queue, whose core has just polled it.
     pub fn show_queue(&mut self, now: u64, queue: usize, cores: &[Core]) {
         let (port, core) = (queue / cores.len(), queue % cores.len());
+        if !self.waiting {
+            return;
+        }
         self.queues[queue] = cores[core].rings[port].view(now);
     }
 }

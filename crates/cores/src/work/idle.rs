@@ -36,9 +36,12 @@ impl Core {
             // Moderation belongs to a queue: queues that raised no interrupt may raise one as soon
             // as before.
             let raised = at - self.delivery;
-            for (ring, moderation) in self.rings.iter_mut().zip(&self.moderation) {
+            for (port, ring) in self.rings.iter_mut().enumerate() {
                 if ring.interrupt_due().is_some_and(|due| due <= raised) {
-                    ring.interrupt_allowed = raised + moderation;
+                    ring.interrupt_allowed = raised + self.moderation[port];
+                    if let Some(napi) = &mut self.napi {
+                        napi.schedule(port);
+                    }
                 }
             }
         }
@@ -46,9 +49,10 @@ impl Core {
         self.state = State::Waking;
     }
 
-    /// Inactive cores wait for an interrupt, whatever their setting, since no packets go to them.
+    /// Inactive cores wait for an interrupt, whatever their setting, since no packets go to them; and
+    /// so does the kernel.
     fn wait(&self) -> Wait {
-        if self.active { self.setting.wait } else { Wait::Interrupt }
+        if self.active && self.napi.is_none() { self.setting.wait } else { Wait::Interrupt }
     }
 
     pub(super) fn next_interrupt(&self) -> Option<u64> {

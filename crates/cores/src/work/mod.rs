@@ -1,8 +1,9 @@
 //! One core: it polls its rings and serves their packets in batches. Module `idle` has its
-//! behaviour without packets.
+//! behaviour without packets, module `napi` the polls of the kernel.
 
 mod estimate;
 mod idle;
+mod napi;
 
 use crate::context::{Costs, Counts, Sink, Stop, Watched};
 use crate::egress::Departure;
@@ -11,6 +12,7 @@ use crate::ring::Ring;
 use crate::service::Variation;
 use crate::states::Spent;
 use estimate::Estimate;
+use napi::Napi;
 use wattline_policy::{CoreSetting, CoreView, MAX_IDLE_STATES};
 use wattline_units::{Hertz, Span};
 
@@ -69,6 +71,8 @@ pub struct Core {
     /// Time from raising an interrupt to its arrival at the core.
     delivery: u64,
     variation: Variation,
+    /// The polls of NAPI, unless workers poll.
+    napi: Option<Napi>,
 }
 
 impl Core {
@@ -105,6 +109,7 @@ impl Core {
             extra_exit: make.extra_exit.clone(),
             delivery: make.delivery,
             variation,
+            napi: make.poll_budget.map(|budget| Napi::new(budget, make.ports)),
         }
     }
 
@@ -255,6 +260,9 @@ impl Core {
 
     /// Polls the rings in turn for a batch.
     fn poll(&mut self, watched: Watched) -> Polled {
+        if self.napi.is_some() {
+            return self.napi_poll(&watched);
+        }
         for _ in 0..self.rings.len() {
             let port = self.next_port;
             let ring = &mut self.rings[port];

@@ -13,7 +13,7 @@ use wattline::progress;
 use wattline_governor::decisions::Decision;
 use wattline_league::simulated::Simulation;
 use wattline_report::FigurePage;
-use wattline_server::Application;
+use wattline_server::{Application, Path};
 use wattline_sim::{Report, Scenario};
 use wattline_units::Span;
 
@@ -25,6 +25,7 @@ pub struct Output<'a> {
     traffic: &'a str,
     application: Application,
     seed: u64,
+    path: Path,
     output_links: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     knob_faults: &'a str,
@@ -47,7 +48,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let policy_text = args.policy.as_deref().unwrap_or("queue-length");
     let traffic_text = args.traffic.as_deref().unwrap_or_default();
     let server = simulation::server(args.server.as_deref().unwrap_or("westmere-2010"))
-        .and_then(|server| simulation::with_costs(&server, &args.app_costs));
+        .and_then(|server| simulation::with_costs(&server, &args.app_costs))
+        .and_then(|server| simulation::on_path(&server, args.path));
     let server = problems.keep(server);
     let policy = problems.keep(simulation::policy(policy_text));
     let traffic = problems.keep(simulation::traffic(traffic_text));
@@ -83,6 +85,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         traffic: traffic_text,
         application: args.app,
         seed: args.seed,
+        path: args.path,
         output_links: args.output_links,
         knob_faults: &args.knob_faults,
         notes: traffic

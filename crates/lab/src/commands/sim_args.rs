@@ -3,7 +3,7 @@
 use super::simulation;
 use crate::commands::overwrite::Overwrite;
 use std::path::PathBuf;
-use wattline_server::Application;
+use wattline_server::{Application, Path};
 use wattline_units::Span;
 
 /// What to simulate.
@@ -25,7 +25,7 @@ pub struct Args {
     /// `nginx:88krps,burst=4`. Their reports have no --interval.
     #[arg(
         long,
-        conflicts_with_all = ["traffic", "interval", "app", "app_costs", "output_links"]
+        conflicts_with_all = ["traffic", "interval", "app", "app_costs", "path", "output_links"]
     )]
     pub requests: Option<String>,
     /// Write profile tables for the policy copi to this file, from 0.25 to 1.3 times the request
@@ -52,6 +52,10 @@ pub struct Args {
     /// for costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
     #[arg(long, default_value = "model")]
     pub app_costs: String,
+    /// Path of the packets: workers, xdp or kernel, with its costs in the server's file. Those of
+    /// xdp and kernel are polled by NAPI.
+    #[arg(long, default_value = "workers")]
+    pub path: Path,
     /// Model output links too: packets leave by transmit rings and links of the server's rate.
     #[arg(long)]
     pub output_links: bool,

@@ -6,7 +6,7 @@ use wattline::exit::ExitError;
 use wattline_cores::ModelError;
 use wattline_policies::POLICIES;
 use wattline_policy::PolicySpec;
-use wattline_server::{Application, MeasuredCosts, Scaling, ServerFile, ServerModel};
+use wattline_server::{Application, MeasuredCosts, Path, Scaling, ServerFile, ServerModel};
 use wattline_sim::{KnobBehaviour, SimError};
 use wattline_traffic::Spec;
 use wattline_traffic::capture::{CaptureError, Problem};
@@ -83,6 +83,11 @@ pub fn with_costs(server: &ServerModel, text: &str) -> Result<ServerModel, ExitE
     costs.on(server, scaling).map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
+/// Returns the model whose packets take this path.
+pub fn on_path(server: &ServerModel, path: Path) -> Result<ServerModel, ExitError> {
+    server.on_path(path).map_err(|error| ExitError::new(ExitError::CONFIG, error))
+}
+
 /// Separates the policies or traffics of a list; what follows a comma and is `KEY=VALUE` belongs to
 /// the one before.
 pub fn split(text: &str) -> Vec<String> {
@@ -138,6 +143,7 @@ pub fn simulation_error(error: SimError) -> ExitError {
         SimError::Duration
         | SimError::Interval
         | SimError::BeyondLinks { .. }
+        | SimError::Path(_)
         | SimError::EndsInWarmUp { .. }
         | SimError::NothingMeasured { .. }
         | SimError::Source(BuildError::Spec(_)) => ExitError::USAGE,

@@ -12,12 +12,13 @@ pub use power::{Component, PowerBreakdown, PowerModel, PowerTerms};
 pub(crate) use processor::micros;
 pub use processor::{DvfsDomain, IdleState, MAX_CORES, Processor};
 pub use workload::{
-    Application, ApplicationCost, Capacity, PacketCost, ServiceDistribution, UnknownApplication,
-    WakeUpCost,
+    Application, ApplicationCost, Capacity, PacketCost, Path, PathCost, ServiceDistribution,
+    UnknownApplication, WakeUpCost,
 };
 
 use serde::Serialize;
 use std::collections::BTreeMap;
+use thiserror::Error;
 use wattline_units::{Hertz, Span, Watts};
 
 /// A server: its throughput and its power at any operating point.
@@ -25,7 +26,6 @@ use wattline_units::{Hertz, Span, Watts};
 /// [`crate::ServerFile`] builds it and has checked every figure. The fields are the parameters. The
 /// methods are what the simulator computes once per frequency and number of cores, and keeps in
 /// tables.
-/// computed once per frequency and number of cores and kept in tables.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ServerModel {
     /// Name of the model, such as `westmere-2010`.
@@ -46,9 +46,56 @@ pub struct ServerModel {
     pub nic: Nic,
     /// Costs of the applications; at least one.
     pub applications: BTreeMap<Application, ApplicationCost>,
+    /// The path of the packets, of which the costs are.
+    pub path: Path,
+    /// Costs of the other paths.
+    pub paths: BTreeMap<Path, PathCost>,
+}
+
+/// A server file without the costs of a path.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("path {}: server {server} gives no cost for it; add cycles_per_packet in [path.{}]", .path.name(), .path.name())]
+pub struct NoPath {
+    path: Path,
+    server: String,
 }
 
 impl ServerModel {
+    /// Packets of a NAPI poll at most (`NAPI_POLL_WEIGHT`).
+    pub const POLL_BUDGET: u32 = 64;
+
+    /// Returns the model whose packets take this path. The other applications cost as much more than
+    /// IPv4 as under workers.
+    ///
+    /// # Errors
+    /// Fails when the file gives no cost of the path, or none of IPv4.
+    pub fn on_path(&self, path: Path) -> Result<Self, NoPath> {
+        if path == self.path {
+            return Ok(self.clone());
+        }
+        let ipv4 = self.applications.get(&Application::Ipv4);
+        let (Some(cost), Some(ipv4), Path::Workers) = (self.paths.get(&path), ipv4, self.path)
+        else {
+            return Err(NoPath { path, server: self.name.clone() });
+        };
+        let more = cost.cycles_per_packet - ipv4.cycles_per_packet;
+        let mut model = self.clone();
+        model.name = format!("{}+{}", self.name, path.name());
+        model.path = path;
+        for application in model.applications.values_mut() {
+            application.cycles_per_packet = (application.cycles_per_packet + more).max(0.0);
+        }
+        let WakeUpCost { cycles, interrupt_cycles, .. } = &mut model.wake_up;
+        *cycles = cost.wake_up_cycles.unwrap_or(*cycles);
+        *interrupt_cycles = cost.interrupt_cycles.unwrap_or(*interrupt_cycles);
+        Ok(model)
+    }
+
+    /// Most packets of a poll, after which others have their turn; `None` where workers decide.
+    pub fn poll_budget(&self) -> Option<u32> {
+        (self.path != Path::Workers).then_some(Self::POLL_BUDGET)
+    }
+
     /// Cost of a frame of `frame_bytes` under `application`; `None` if the file gives no cost of
     /// that application.
     pub fn packet_cost(&self, application: Application, frame_bytes: u32) -> Option<PacketCost> {

@@ -31,6 +31,61 @@ impl fmt::Display for Application {
     }
 }
 
+named! {
+    /// The part of the system that forwards the packets.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Path {
+        /// Threads in user space, which poll the rings of all ports in turn.
+        #[default]
+        Workers = "workers",
+        /// XDP programs within the polls of NAPI.
+        Xdp = "xdp",
+        /// The kernel's stack within the polls of NAPI.
+        Kernel = "kernel",
+    }
+}
+
+impl FromStr for Path {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|path| path.name() == word);
+        found.ok_or_else(|| {
+            format!("unknown path {word:?}; known are {}", Self::ALL.map(Self::name).join(", "))
+        })
+    }
+}
+
+/// Cost of forwarding by NAPI polls. `None` for a cost of the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PathCost {
+    /// Clock cycles of a forwarded IPv4 packet.
+    pub cycles_per_packet: f64,
+    /// Clock cycles of a wake-up.
+    pub wake_up_cycles: Option<f64>,
+    /// Clock cycles of an interrupt that reaches an awake core.
+    pub interrupt_cycles: Option<f64>,
+}
+
+impl PathCost {
+    fn read(section: &Section<'_, '_>) -> Option<Self> {
+        Some(Self {
+            cycles_per_packet: section.number("cycles_per_packet", 1.0..=1e9)?,
+            wake_up_cycles: section.optional_number("wake_up_cycles", 0.0..=1e9),
+            interrupt_cycles: section.optional_number("interrupt_cycles", 0.0..=1e9),
+        })
+    }
+
+    pub(crate) fn read_all(section: &Section<'_, '_>) -> Option<BTreeMap<Path, Self>> {
+        let costs = [Path::Xdp, Path::Kernel].into_iter();
+        Some(
+            costs
+                .filter_map(|path| Some((path, section.section(path.name(), Self::read)?)))
+                .collect(),
+        )
+    }
+}
+
 /// A word that is not the name of an application.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown application {0:?}; known are ipv4, netflow, ipsec, re")]

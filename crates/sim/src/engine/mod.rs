@@ -17,8 +17,10 @@ use wattline_governor::ledger::Entry;
 use wattline_governor::under_way::UnderWay;
 use wattline_policy::Latency;
 use wattline_policy::{
-    BuildContext, CoreSet, Looks, Observation, OperatingPoint, Platform, Policy, Trigger,
+    BuildContext, CoreSet, FillRead, Looks, NeedsWorkers, Observation, OperatingPoint, Platform,
+    Policy, Streaks, Trigger,
 };
+use wattline_server::{Path, ServerModel};
 use wattline_traffic::{Block, Source};
 use wattline_units::{PacketsPerSecond, Time};
 
@@ -31,6 +33,32 @@ const FILL_STRIDE: u64 = 2_000_000;
 const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
 /// Number of decisions that are kept for the report.
 pub(crate) const DECISIONS_KEPT: usize = 1_000;
+
+/// Checks that a policy can work by what NAPI polls show, if the server's packets are polled so.
+pub(crate) fn check_polls(
+    policy: &mut dyn Policy,
+    server: &ServerModel,
+    platform: &Platform,
+) -> Result<(), SimError> {
+    if server.path == Path::Workers {
+        return Ok(());
+    }
+    let ask = NeedsWorkers::and_ask(policy, platform).map_err(|needs| {
+        SimError::Path(match needs {
+            NeedsWorkers::OfferedRate => "it needs the offered rate, which nobody knows there",
+            NeedsWorkers::Batches => "it asks for batches, fill levels or empty polls of workers",
+            NeedsWorkers::Polling => "its cores poll, and the kernel waits for interrupts",
+        })
+    })?;
+    let Streaks { cores, rule, at_above, .. } = ask.on_streak;
+    if !cores.is_empty() && rule.read != FillRead::Before {
+        return Err(SimError::Path("only read = before works there"));
+    }
+    if !cores.is_empty() && at_above && rule.above.packets >= ServerModel::POLL_BUDGET {
+        return Err(SimError::Path("a poll takes 64 packets, so the upper level must be below 64"));
+    }
+    Ok(())
+}
 
 /// One simulation run.
 pub(crate) struct Engine<'a> {
@@ -82,7 +110,8 @@ impl<'a> Engine<'a> {
         let server = setting.server;
         let platform = platform_of(server);
         platform.check().map_err(ModelError::from)?;
-        let policy = make(&setting.context(&platform))?;
+        let mut policy = make(&setting.context(&platform))?;
+        check_polls(&mut *policy, server, &platform)?;
         let looks = policy.looks_at();
         let point = OperatingPoint::full(&platform);
         let core_make = CoreMake::new(server, setting.application, setting.seed)?;

@@ -9,6 +9,7 @@ mod conformance;
 mod contract;
 mod engine;
 mod estimator;
+mod kernel_path;
 mod knobs;
 mod latency_view;
 mod liars;

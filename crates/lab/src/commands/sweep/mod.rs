@@ -20,7 +20,7 @@ use wattline::progress::Counted;
 use wattline_league::simulated::{Sweep, SweepRow};
 use wattline_policy::PolicySpec;
 use wattline_report::columns::Columns;
-use wattline_server::{Application, ServerModel};
+use wattline_server::{Application, Path, ServerModel};
 use wattline_sim::{Scenario, sweep};
 use wattline_traffic::Spec;
 use wattline_units::Span;
@@ -45,6 +45,10 @@ pub struct Args {
     /// for costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
     #[arg(long, value_delimiter = ',', default_value = "model")]
     app_costs: Vec<String>,
+    /// Path of the packets: workers, xdp or kernel, with its costs in the server's file. Those of
+    /// xdp and kernel are polled by NAPI.
+    #[arg(long, value_delimiter = ',', default_value = "workers")]
+    path: Vec<Path>,
     /// Seed.
     #[arg(long, value_delimiter = ',', default_value = "1")]
     seed: Vec<u64>,
@@ -100,7 +104,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut with_costs = Vec::new();
     for text in &args.app_costs {
         let models = servers.iter().map(|server| simulation::with_costs(server, text));
-        with_costs.extend(models.filter_map(|model| problems.keep(model)));
+        let models = models.filter_map(|model| problems.keep(model)).collect::<Vec<_>>();
+        for (model, path) in
+            models.iter().flat_map(|model| args.path.iter().map(move |path| (model, *path)))
+        {
+            with_costs.extend(problems.keep(simulation::on_path(model, path)));
+        }
     }
     let policies: Vec<_> = (args.policy.iter())
         .flat_map(|list| simulation::split(list))
