@@ -269,6 +269,22 @@ mod tests {
     }
 
     #[test]
+    fn path_is_that_of_each_server_and_refuses_policies_of_workers() {
+        let text = include_str!("../leagues/kernel-path.toml");
+        let plan = Plan::parse("kernel-path.toml", text).unwrap();
+        let names: Vec<&str> = plan.servers.iter().map(|server| server.name.as_str()).collect();
+        assert_eq!(names, ["westmere-2010+kernel", "xeon-platinum-8470+kernel"]);
+        let wrong = text.replace("\"schedutil\"", "\"poll\"");
+        let error = Plan::parse("x.toml", &wrong).unwrap_err().to_string();
+        assert!(error.contains("policies") && error.contains("path workers"), "{error}");
+        let error = Plan::parse("x.toml", &text.replace("= false", "= true")).unwrap_err();
+        assert!(error.to_string().contains("envelope: "), "{error}");
+        let wrong = text.replace("\"kernel\"", "\"bridge\"");
+        let error = Plan::parse("x.toml", &wrong).unwrap_err().to_string();
+        assert!(error.contains("path: ") && error.contains("workers, xdp, kernel"), "{error}");
+    }
+
+    #[test]
     fn a_mistake_is_named_with_its_place() {
         let text = "servers = [\"westmere-2010\"]\npolicies = [\"napy\"]\ntraffics = [\"poisson:1Mpps\"]\n\
                     budgets = [\"100us\"]\nseeds = [1]\nduration = \"1s\"\nwarmup = \"0s\"\n";
