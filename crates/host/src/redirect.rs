@@ -1,7 +1,7 @@
 //! Indirection tables: to which cores the cards send packets.
 
 use super::layout::{Layout, Port};
-use super::steered::Steered;
+use super::steered::{Steered, unused_masks};
 use super::writes::{Writes, worse};
 use wattline_governor::machine::Taken;
 use wattline_knobs::{Knobs, redirect};
@@ -92,10 +92,12 @@ impl Tables {
         let before = notes.len();
         for (number, port) in layout.ports.iter().enumerate() {
             let Some(interface) = &port.interface else { continue };
-            let found = match table(knobs, (number, interface), port) {
-                Some(table) => table.map(|table| all.tables.push(table)),
-                None => Steered::find(tree, knobs, interface).map(|it| all.steered.push(it)),
-            };
+            let found = unused_masks(tree, knobs, interface).and_then(|masks| {
+                match table(knobs, (number, interface), port) {
+                    Some(table) => table.map(|table| all.tables.push(table)),
+                    None => Steered::new(interface, masks).map(|it| all.steered.push(it)),
+                }
+            });
             notes.extend(found.err().map(|why| format!("cores: {why}")));
         }
         if layout.workers < 2 {
@@ -299,6 +301,7 @@ mod tests {
     use crate::layout::Port;
     use crate::writes::Ceiling;
     use proptest::prelude::*;
+    use std::cell::RefCell;
     use std::collections::BTreeMap;
     use std::time::Duration;
     use wattline_knobs::{AccessError, Change, Outcome, SetError, Setting};
@@ -404,10 +407,16 @@ mod tests {
     fn tables_of_the_kernels_queues_follow_cores_unless_an_administrator_has_set_them() {
         let port = Port { interface: Some("eth0".into()), queues: 4, cores: Vec::new() };
         let layout = Layout { workers: 2, cpus: vec![0, 1], ports: vec![port] };
+        let machine = tempfile::tempdir().unwrap();
+        let (rps, mask) =
+            ("/sys/class/net/eth0/queues/rx-0/rps_cpus", RefCell::new("0".to_owned()));
+        let flows = machine.path().join(rps[1..].replace("rps_cpus", "rps_flow_cnt"));
+        std::fs::create_dir_all(flows.parent().unwrap()).unwrap();
         let found = |text: &str| {
             let mut cards = Cards::default();
             cards.tables.insert(redirect::setting("eth0"), text.into());
-            let (tree, mut notes) = (Tree::at("/nonexistent"), Vec::new());
+            cards.tables.insert(rps.parse().unwrap(), mask.borrow().clone());
+            let (tree, mut notes) = (Tree::at(machine.path()), Vec::new());
             let tables = Tables::of_kernel(&tree, &cards, &layout, Rights::ALL, &mut notes);
             (cards, tables, notes)
         };
@@ -427,6 +436,13 @@ mod tests {
         for set in ["0,0,0,0,0,0,0,0", "0,1,2,3,0,1,2,2"] {
             let (_, tables, notes) = found(set);
             assert!(!tables.can_set && notes[0].contains("ethtool -X eth0 default"), "{notes:?}");
+        }
+        // The packets of its queues go to other CPUs.
+        for (present, count, says) in [("2", "0", "an administrator has set"), ("0", "64", "RFS")] {
+            mask.replace(present.to_owned());
+            std::fs::write(&flows, count).unwrap();
+            let (_, tables, notes) = found("0,1,2,3,0,1,2,3");
+            assert!(!tables.can_set && notes[0].contains(says), "{notes:?}");
         }
     }
 

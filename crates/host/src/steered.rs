@@ -8,6 +8,35 @@ use wattline_knobs::{Knobs, Setting};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::CoreSet;
 
+/// Reads the RPS masks of an interface; none without RPS.
+///
+/// # Errors
+/// When an administrator has set one, or flows follow their applications: then packets go to other
+/// CPUs than those of the queues, and neither mask nor indirection table is changed.
+pub(super) fn unused_masks(
+    tree: &Tree,
+    knobs: &impl Knobs,
+    interface: &str,
+) -> Result<Vec<(Setting, String)>, String> {
+    let mut masks = Vec::new();
+    for setting in steering::settings(Mask::Receive, tree, interface) {
+        let present = knobs.read(&setting).map_err(|why| why.to_string())?;
+        if steering::cpus(&present).is_none_or(|cpus| !cpus.is_empty()) {
+            return Err(format!(
+                "{setting} is {present:?}, which an administrator has set; it is left alone"
+            ));
+        }
+        let flows = setting.to_string().replace("rps_cpus", "rps_flow_cnt");
+        if tree.number::<u64>(&flows).is_ok_and(|flows| flows > 0) {
+            return Err(format!(
+                "{flows} is not 0: flows follow their applications (RFS); it is left alone"
+            ));
+        }
+        masks.push((setting, present));
+    }
+    Ok(masks)
+}
+
 /// An interface.
 pub(super) struct Steered {
     pub interface: String,
@@ -20,33 +49,15 @@ pub(super) struct Steered {
 }
 
 impl Steered {
-    /// Reads the masks.
+    /// Takes the masks of an interface.
     ///
     /// # Errors
-    /// When RPS is not available, or set by an administrator.
-    pub fn find(tree: &Tree, knobs: &impl Knobs, interface: &str) -> Result<Self, String> {
-        let settings = steering::settings(Mask::Receive, tree, interface);
-        if settings.is_empty() {
+    /// When RPS is not available.
+    pub fn new(interface: &str, masks: Vec<(Setting, String)>) -> Result<Self, String> {
+        if masks.is_empty() {
             return Err(format!("{interface} has no RPS (CONFIG_RPS)"));
         }
-        let mut masks = Vec::new();
-        for setting in settings {
-            let present = knobs.read(&setting).map_err(|why| why.to_string())?;
-            if steering::cpus(&present).is_none_or(|cpus| !cpus.is_empty()) {
-                return Err(format!(
-                    "{setting} is {present:?}, which an administrator has set; it is left alone"
-                ));
-            }
-            let flows = setting.to_string().replace("rps_cpus", "rps_flow_cnt");
-            if tree.number::<u64>(&flows).is_ok_and(|flows| flows > 0) {
-                return Err(format!(
-                    "{flows} is not 0: flows follow their applications (RFS); it is left alone"
-                ));
-            }
-            masks.push((setting, present));
-        }
-        let interface = interface.to_owned();
-        Ok(Self { interface, masks, active: None, failed: false })
+        Ok(Self { interface: interface.to_owned(), masks, active: None, failed: false })
     }
 
     /// Sends its packets to these cores; returns the number of queues whose flows move, too.
