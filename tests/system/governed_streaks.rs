@@ -1,14 +1,18 @@
-//! PowerSave in a router: a worker counts streaks where it takes batches, and at the end of one its
-//! governor decides. The machine's frequencies are files.
+//! PowerSave in a router: a worker counts streaks where it takes batches, a program those of the polls
+//! whose packets XDP programs forward, and at the end of one the governor decides. The machine's
+//! frequencies are files.
 
 use crate::governed_ports::{CPUFREQ, Program, governed};
-use crate::harness::{ADAPTIVE, has, privileged};
+use crate::harness::{ADAPTIVE, XDP, has, privileged};
 use crate::hot_ports::{LIMIT, Row};
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use wattline_testbed::topology::SINK;
+use wattline_linux::namespace::interface_index;
+use wattline_testbed::forwarder::Forwarder;
+use wattline_testbed::topology::{LEFT, SINK, SOURCE};
+use wattline_xdp::LiveGenerator;
 
 pub const KILOHERTZ: [&str; 3] = ["1600000", "2400000", "3300000"];
 const SINK_PORT: u16 = 9;
@@ -56,10 +60,14 @@ impl Scene {
     }
 
     pub fn start(policy: &str) -> Self {
+        Self::start_by(ADAPTIVE, policy)
+    }
+
+    fn start_by(forwarder: Forwarder, policy: &str) -> Self {
         let machine = tempfile::tempdir().unwrap();
         write_policy(machine.path());
         let program = Program::with_frequencies(machine.path());
-        let row = governed(&program.path(), ADAPTIVE, policy);
+        let row = governed(&program.path(), forwarder, policy);
         let open = |address| UdpSocket::bind((address, SINK_PORT)).unwrap();
         let sender = row.topology.source.enter(|| open(Ipv4Addr::UNSPECIFIED)).unwrap();
         // Else the sink would answer.
@@ -114,7 +122,7 @@ impl Scene {
 
     /// Sends again and again until the frequency is this one.
     #[track_caller]
-    fn until_speed(&self, expected: &str, send: impl Fn()) {
+    fn until_speed(&self, expected: &str, send: &impl Fn()) {
         let deadline = Instant::now() + LIMIT;
         while self.speed() != expected {
             let (speed, log) = (self.speed(), self.row.router.log());
@@ -125,6 +133,32 @@ impl Scene {
     }
 }
 
+/// Two levels that no batch can reach by chance: a burst fills a poll, and a packet comes alone.
+const POLICY: &str = "queue-length:q_h=16,q_l=2,c_up=0,c_down=0,silence=0s";
+
+/// Sends single packets, then three times bursts and single packets; the decisions are up and down by
+/// turns, for the reason of the traffic.
+fn decides_in_order(scene: &Scene, single: impl Fn(), burst: impl Fn()) {
+    let [low, _, high] = KILOHERTZ;
+    // One packet at a time is no streak above the level.
+    for _ in 0..10 {
+        single();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(scene.speed(), low, "{}", scene.row.router.log());
+    let (above, below) = ("queues stayed above q_h", "queues stayed below q_l");
+    let reasons = scene.reasons();
+    assert!(!reasons.iter().any(|reason| reason.contains(above)), "{reasons:?}");
+    for _ in 0..3 {
+        scene.until_speed(high, &burst);
+        let reasons = scene.reasons();
+        assert!(reasons.last().unwrap().contains(above), "{reasons:?}");
+        scene.until_speed(low, &single);
+        let reasons = scene.reasons();
+        assert!(reasons.last().unwrap().contains(below), "{reasons:?}");
+    }
+}
+
 #[test]
 fn a_streak_in_a_worker_is_a_decision_of_its_governor() {
     let test = "a_streak_in_a_worker_is_a_decision_of_its_governor";
@@ -132,24 +166,44 @@ fn a_streak_in_a_worker_is_a_decision_of_its_governor() {
         if !has("ethtool", test) || !Scene::is_possible() {
             return;
         }
-        let scene = Scene::start("queue-length:q_h=16,q_l=2,c_up=0,c_down=0,silence=0s");
-        let [low, _, high] = KILOHERTZ;
-        let (above, below) = ("queues stayed above q_h", "queues stayed below q_l");
-
-        // One packet at a time is no streak above the level.
-        for _ in 0..10 {
-            scene.send(1);
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        assert_eq!(scene.speed(), low, "{}", scene.row.router.log());
-        let reasons = scene.reasons();
-        assert!(!reasons.iter().any(|reason| reason.contains(above)), "{reasons:?}");
-        scene.until_speed(high, || scene.burst(BURST));
-        let reasons = scene.reasons();
-        assert!(reasons.last().unwrap().contains(above), "{reasons:?}");
-        scene.until_speed(low, || scene.send(1));
-        let reasons = scene.reasons();
-        assert!(reasons.last().unwrap().contains(below), "{reasons:?}");
+        let scene = Scene::start(POLICY);
+        decides_in_order(&scene, || scene.send(1), || scene.burst(BURST));
         scene.row.stop();
     });
+}
+
+#[test]
+fn polls_before_xdp_programs_give_the_decisions_of_a_worker() {
+    let test = "polls_before_xdp_programs_give_the_decisions_of_a_worker";
+    privileged(test, || {
+        if !has("ethtool", test) || !Scene::is_possible() {
+            return;
+        }
+        let scene = Scene::start_by(XDP, POLICY);
+        let send = |packets| {
+            let send = || {
+                let out = interface_index(SOURCE.interface).unwrap();
+                LiveGenerator::new(out, &frame(), None).unwrap().send(packets).unwrap();
+            };
+            scene.row.topology.source.enter(send).unwrap();
+        };
+        decides_in_order(&scene, || send(1), || send(64));
+        scene.row.stop();
+    });
+}
+
+/// UDP from source to sink, without checksum.
+fn frame() -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[..6].copy_from_slice(&LEFT.mac);
+    frame[6..12].copy_from_slice(&SOURCE.mac);
+    frame[12..26].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    frame[26..30].copy_from_slice(&SOURCE.v4.octets());
+    frame[30..34].copy_from_slice(&SINK.v4.octets());
+    let words = frame[14..34].chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
+    let sum: u32 = words.sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    frame[24..26].copy_from_slice(&(!((folded & 0xffff) + (folded >> 16)) as u16).to_be_bytes());
+    frame[34..40].copy_from_slice(&[0x13, 0x88, 0, 9, 0, 26]);
+    frame
 }
