@@ -3,8 +3,10 @@
 
 use serde_json::Value;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -238,4 +240,60 @@ fn wattline_and_the_profile_for_routers_choose_cores_of_the_kernel() {
         let failed = &stats["power"]["host"]["writes"]["steering"]["failed"];
         assert!(failed.is_null(), "{text}: {stats}");
     }
+}
+
+/// Shows 3 W less while one CPU gets the packets.
+fn exporter(scene: &Scene) -> u16 {
+    scene.router.ip("link set lo up").unwrap();
+    let listener = scene.router.enter(|| TcpListener::bind("127.0.0.1:0")).unwrap().unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let name = scene.router.name().to_owned();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let mut ip = Command::new("ip");
+            let mask = ip.args(["netns", "exec", &name, "cat", MASK]).output().unwrap().stdout;
+            let saved = if String::from_utf8_lossy(&mask).trim().ends_with('1') { 3 } else { 0 };
+            let page = format!("pdu_watts {}\n", 60 - saved);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", page.len());
+            let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n{page}").as_bytes());
+        }
+    });
+    port
+}
+
+/// A simulated meter: the result says that the trial compares the right settings, not what they save.
+#[test]
+fn trial_of_the_profile_for_routers_alternates_and_finds_its_saving() {
+    let Some(router) = Router::build() else { return };
+    let port = exporter(&router.scene);
+    let file = router.configure("profile = \"router\"");
+    let meter = format!(
+        "[[meter]]\nname = \"prometheus:http://127.0.0.1:{port}/metrics#pdu_watts\"\n\
+         period = \"100ms\"\nlag = \"0s\"\naccuracy = \"gold\"\n"
+    );
+    fs::write(router.folder.path().join("meters.toml"), meter).unwrap();
+    let pressure = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+    fs::write(router.folder.path().join("pressure"), pressure).unwrap();
+    // Meters and journal are this test's own, and so is the pressure: other tests load the machine.
+    let script = format!(
+        "mount -t tmpfs none /var/lib && mount -t tmpfs none /etc && mkdir /etc/wattline && \
+         mount --bind {0}/pressure /proc/pressure/cpu && cp {0}/meters.toml /etc/wattline && \
+         exec {1} trial none {2} --block 2s --pairs 8 --json",
+        router.folder.path().display(),
+        wattline_needs::program(),
+        file.display()
+    );
+    let output = router.scene.router.command("sh").args(["-c", &script]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("polls are not observed") {
+        return wattline_needs::rights(said);
+    }
+    let result: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    assert_eq!(result["difference_shown"], true, "{result:#}\n{said}");
+    let watts = result["difference_watts"].as_f64().unwrap();
+    assert!((-3.3..-2.7).contains(&watts), "{result:#}");
+    assert_eq!(result["source"], "measured", "{result:#}");
+    assert_eq!(router.mask(), "", "the machine is as it was");
 }
