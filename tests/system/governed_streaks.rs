@@ -188,6 +188,8 @@ fn polls_before_xdp_programs_give_the_decisions_of_a_worker() {
             scene.row.topology.source.enter(send).unwrap();
         };
         decides_in_order(&scene, || send(1), || send(64));
+        let stats = scene.row.router.stats().unwrap();
+        assert!(stats["xdp_forwarded"].as_u64().unwrap() > 3 * 64, "{stats:#}");
         scene.row.stop();
     });
 }
