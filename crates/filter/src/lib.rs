@@ -17,8 +17,8 @@ use wattline_router::application::ApplicationKind;
 
 /// Registration of the access lists.
 pub const ACL: ApplicationKind =
-    ApplicationKind { section: &acl::AclSection, start: acl::control::start };
+    ApplicationKind { section: &acl::ACL_SECTIONS, start: acl::control::start };
 
 /// Registration of the reverse-path check.
 pub const URPF: ApplicationKind =
-    ApplicationKind { section: &urpf::UrpfSection, start: urpf::control::start };
+    ApplicationKind { section: &urpf::URPF_SECTION, start: urpf::control::start };

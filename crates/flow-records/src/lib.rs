@@ -11,10 +11,10 @@ mod control;
 pub mod nodes;
 mod section;
 
-pub use section::{CollectorAddress, FlowRecordsSection, FlowRecordsSettings, Transport};
+pub use section::{CollectorAddress, FLOW_RECORDS, FlowRecordsSettings, Transport};
 
 use wattline_router::application::ApplicationKind;
 
 /// Registration of the application.
 pub const APPLICATION: ApplicationKind =
-    ApplicationKind { section: &FlowRecordsSection, start: control::start };
+    ApplicationKind { section: &FLOW_RECORDS, start: control::start };

@@ -129,27 +129,17 @@ impl Settings for FlowRecordsSettings {
     }
 }
 
-/// Reader of the section.
-pub struct FlowRecordsSection;
+/// The section.
+pub static FLOW_RECORDS: ApplicationSection =
+    ApplicationSection { names: &["flow_records"], keys: KEYS, read: Ok(read_section) };
 
-impl ApplicationSection for FlowRecordsSection {
-    fn names(&self) -> &'static [&'static str] {
-        &["flow_records"]
-    }
-
-    fn keys(&self) -> &'static [Key] {
-        KEYS
-    }
-
-    fn read(
-        &self,
-        reader: &mut Reader,
-        root: &Table,
-        ports: &[PortSettings],
-    ) -> Option<Arc<dyn Settings>> {
-        let table = single(reader, root, SECTION, "flow_records")?;
-        Some(Arc::new(read(reader, &table, ports)?))
-    }
+fn read_section(
+    reader: &mut Reader,
+    root: &Table,
+    ports: &[PortSettings],
+) -> Option<Arc<dyn Settings>> {
+    let table = single(reader, root, SECTION, "flow_records")?;
+    Some(Arc::new(read(reader, &table, ports)?))
 }
 
 /// Reads the section; `None` if collectors are missing or none is valid.
@@ -211,7 +201,7 @@ mod tests {
 
     fn parse(text: &str) -> Result<FlowRecordsSettings, String> {
         let text = format!("{PORT}{text}");
-        let config = Config::parse_with(&text, "test", &[&FlowRecordsSection]);
+        let config = Config::parse_with(&text, "test", &[&FLOW_RECORDS]);
         let config = config.map_err(|problems| problems.to_string())?;
         Ok(config.of::<FlowRecordsSettings>().unwrap().clone())
     }
@@ -248,7 +238,7 @@ mod tests {
     fn recorded_packets_must_pass_workers() {
         let text = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\n[flow_records]\n\
                     collectors = [\"netflow9://192.0.2.9:2055\"]\n";
-        let config = Config::parse_with(text, "test", &[&FlowRecordsSection]).unwrap();
+        let config = Config::parse_with(text, "test", &[&FLOW_RECORDS]).unwrap();
         assert_eq!(config.obstacles_to_xdp_forwarding(), ["[flow_records]"]);
     }
 

@@ -16,11 +16,11 @@ mod section;
 
 pub use control::keys::{DeclaredKey, declare_new};
 pub use section::{
-    IpsecSections, IpsecSettings, KeySource, Lifetime, PolicyAction, PolicySettings, TunnelSettings,
+    IpsecSettings, KeySource, Lifetime, PolicyAction, PolicySettings, SECTIONS, TunnelSettings,
 };
 
 use wattline_router::application::ApplicationKind;
 
 /// Registration of the application.
 pub const APPLICATION: ApplicationKind =
-    ApplicationKind { section: &IpsecSections, start: control::start };
+    ApplicationKind { section: &SECTIONS, start: control::start };

@@ -202,26 +202,19 @@ impl Settings for IpsecSettings {
     }
 }
 
-/// Reader of the sections.
-pub struct IpsecSections;
+/// The sections.
+pub static SECTIONS: ApplicationSection = ApplicationSection {
+    names: &["ipsec", "ipsec_tunnel", "ipsec_policy"],
+    keys: KEYS,
+    read: Ok(read_section),
+};
 
-impl ApplicationSection for IpsecSections {
-    fn names(&self) -> &'static [&'static str] {
-        &["ipsec", "ipsec_tunnel", "ipsec_policy"]
-    }
-
-    fn keys(&self) -> &'static [Key] {
-        KEYS
-    }
-
-    fn read(
-        &self,
-        reader: &mut Reader,
-        root: &Table,
-        _ports: &[PortSettings],
-    ) -> Option<Arc<dyn Settings>> {
-        Some(Arc::new(read(reader, root)?))
-    }
+fn read_section(
+    reader: &mut Reader,
+    root: &Table,
+    _ports: &[PortSettings],
+) -> Option<Arc<dyn Settings>> {
+    Some(Arc::new(read(reader, root)?))
 }
 
 /// Reads all sections; `None` if there is none.
@@ -448,7 +441,7 @@ mod tests {
         [[ipsec_policy]]\nsource = \"10.1.0.0/16\"\ndestination = \"10.2.0.0/16\"\ntunnel = \"t\"\n";
 
     fn parse(text: &str) -> Result<Config, Problems> {
-        Config::parse_with(text, "test", &[&IpsecSections])
+        Config::parse_with(text, "test", &[&SECTIONS])
     }
 
     fn errors(from: &str, to: &str) -> String {

@@ -12,10 +12,10 @@ mod control;
 pub mod nodes;
 mod section;
 
-pub use section::{RedundancyRole, RedundancySection, RedundancySections, RedundancySettings};
+pub use section::{REDUNDANCY, RedundancyRole, RedundancySections, RedundancySettings};
 
 use wattline_router::application::ApplicationKind;
 
 /// Registration of the application.
 pub const APPLICATION: ApplicationKind =
-    ApplicationKind { section: &RedundancySection, start: control::start };
+    ApplicationKind { section: &REDUNDANCY, start: control::start };

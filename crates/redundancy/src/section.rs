@@ -58,27 +58,17 @@ impl Settings for RedundancySections {
     }
 }
 
-/// Reader of the sections.
-pub struct RedundancySection;
+/// The sections.
+pub static REDUNDANCY: ApplicationSection =
+    ApplicationSection { names: &["redundancy"], keys: KEYS, read: Ok(read_section) };
 
-impl ApplicationSection for RedundancySection {
-    fn names(&self) -> &'static [&'static str] {
-        &["redundancy"]
-    }
-
-    fn keys(&self) -> &'static [Key] {
-        KEYS
-    }
-
-    fn read(
-        &self,
-        reader: &mut Reader,
-        root: &Table,
-        ports: &[PortSettings],
-    ) -> Option<Arc<dyn Settings>> {
-        let sections = RedundancySections(read(reader, root, ports));
-        if sections.0.is_empty() { None } else { Some(Arc::new(sections)) }
-    }
+fn read_section(
+    reader: &mut Reader,
+    root: &Table,
+    ports: &[PortSettings],
+) -> Option<Arc<dyn Settings>> {
+    let sections = RedundancySections(read(reader, root, ports));
+    if sections.0.is_empty() { None } else { Some(Arc::new(sections)) }
 }
 
 /// Settings of a `[[redundancy]]` section.
@@ -230,7 +220,7 @@ mod tests {
         let text = format!(
             "[[port]]\nname = \"a\"\ncapture = {{ read = \"x\" }}\n[[redundancy]]\n{section}"
         );
-        let config = Config::parse_with(&text, "test", &[&RedundancySection]);
+        let config = Config::parse_with(&text, "test", &[&REDUNDANCY]);
         let config = config.map_err(|problems| problems.to_string())?;
         Ok(config.of::<RedundancySections>().unwrap().0.clone())
     }

@@ -31,7 +31,7 @@ pub type StartApplications = fn(&Config) -> Result<Vec<Box<dyn Application>>, Ro
 #[derive(Clone, Copy)]
 pub struct ApplicationKind {
     /// Its sections.
-    pub section: &'static dyn ApplicationSection,
+    pub section: &'static ApplicationSection,
     /// Starts what the configuration asks for, in the order in which packets that were received
     /// pass it; nothing where it does not ask for it.
     pub start: StartApplications,
@@ -42,7 +42,7 @@ pub struct ApplicationKind {
 pub type Applications = &'static [ApplicationKind];
 
 /// The sections of the configuration that belong to applications.
-pub fn sections(applications: Applications) -> Vec<&'static dyn ApplicationSection> {
+pub fn sections(applications: Applications) -> Vec<&'static ApplicationSection> {
     applications.iter().map(|application| application.section).collect()
 }
 

@@ -12,7 +12,7 @@ pub(super) struct Configured {
     pub config: Config,
     pub path: PathBuf,
     /// The sections that may stand in it beside the router's own.
-    pub sections: Vec<&'static dyn ApplicationSection>,
+    pub sections: Vec<&'static ApplicationSection>,
     /// Routes from the file that it names.
     pub extra_routes: Vec<RouteSettings>,
     pub set_log_level: Box<dyn Fn(LogLevel)>,

@@ -5,7 +5,7 @@ use std::path::Path;
 use wattline_daemon::settings::ConfigError;
 use wattline_policies::POLICIES;
 use wattline_router::application::{ApplicationKind, Applications};
-use wattline_router::config::{ApplicationSection, Config, NotBuiltIn};
+use wattline_router::config::{ApplicationSection, Config};
 
 /// All that were built in, in the order in which packets that are about to leave pass them: flows
 /// are recorded, redundancy elimination encoded, ESP encrypted. Received packets pass them in reverse
@@ -15,26 +15,30 @@ pub const APPLICATIONS: Applications = &[
     #[cfg(feature = "flow-records")]
     wattline_flow_records::APPLICATION,
     #[cfg(not(feature = "flow-records"))]
-    without(&NotBuiltIn { names: &["flow_records"], feature: "flow-records" }),
+    without(&ApplicationSection { names: &["flow_records"], keys: &[], read: Err("flow-records") }),
     #[cfg(feature = "redundancy")]
     wattline_redundancy::APPLICATION,
     #[cfg(not(feature = "redundancy"))]
-    without(&NotBuiltIn { names: &["redundancy"], feature: "redundancy" }),
+    without(&ApplicationSection { names: &["redundancy"], keys: &[], read: Err("redundancy") }),
     #[cfg(feature = "ipsec")]
     wattline_ipsec::APPLICATION,
     #[cfg(not(feature = "ipsec"))]
-    without(&NotBuiltIn { names: &["ipsec", "ipsec_tunnel", "ipsec_policy"], feature: "ipsec" }),
+    without(&ApplicationSection {
+        names: &["ipsec", "ipsec_tunnel", "ipsec_policy"],
+        keys: &[],
+        read: Err("ipsec"),
+    }),
     #[cfg(feature = "filter")]
     wattline_filter::ACL,
     #[cfg(feature = "filter")]
     wattline_filter::URPF,
     #[cfg(not(feature = "filter"))]
-    without(&NotBuiltIn { names: &["acl", "urpf"], feature: "filter" }),
+    without(&ApplicationSection { names: &["acl", "urpf"], keys: &[], read: Err("filter") }),
 ];
 
 /// An application that is not there: what a configuration says of it is refused with the reason.
 #[allow(dead_code, reason = "where a feature is off")]
-const fn without(section: &'static NotBuiltIn) -> ApplicationKind {
+const fn without(section: &'static ApplicationSection) -> ApplicationKind {
     ApplicationKind { section, start: |_| Ok(Vec::new()) }
 }
 
@@ -47,7 +51,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 }
 
 /// The sections of the configuration that belong to them.
-pub fn sections() -> Vec<&'static dyn ApplicationSection> {
+pub fn sections() -> Vec<&'static ApplicationSection> {
     wattline_router::application::sections(APPLICATIONS)
 }
 

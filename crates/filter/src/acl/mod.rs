@@ -20,7 +20,7 @@ pub mod rule;
 mod section;
 pub mod subject;
 
-pub use section::{AclSection, AclSettings, protocol_name};
+pub use section::{ACL_SECTIONS, AclSettings, protocol_name};
 
 use arc_swap::ArcSwap;
 use lists::Lists;

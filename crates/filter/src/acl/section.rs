@@ -58,38 +58,28 @@ impl Settings for AclSettings {
     }
 }
 
-/// Reader of the sections.
-pub struct AclSection;
+/// The sections.
+pub static ACL_SECTIONS: ApplicationSection =
+    ApplicationSection { names: &["acl"], keys: KEYS, read: Ok(read_section) };
 
-impl ApplicationSection for AclSection {
-    fn names(&self) -> &'static [&'static str] {
-        &["acl"]
+fn read_section(
+    reader: &mut Reader,
+    root: &Table,
+    ports: &[PortSettings],
+) -> Option<Arc<dyn Settings>> {
+    let tables = each(reader, root, SECTION, "acl");
+    if let Some(over) = tables.get(MOST_RULES) {
+        let message = format!("is one rule too many: at most {MOST_RULES} are allowed");
+        reader.problem_in(over, "", message);
     }
-
-    fn keys(&self) -> &'static [Key] {
-        KEYS
-    }
-
-    fn read(
-        &self,
-        reader: &mut Reader,
-        root: &Table,
-        ports: &[PortSettings],
-    ) -> Option<Arc<dyn Settings>> {
-        let tables = each(reader, root, SECTION, "acl");
-        if let Some(over) = tables.get(MOST_RULES) {
-            let message = format!("is one rule too many: at most {MOST_RULES} are allowed");
-            reader.problem_in(over, "", message);
-        }
-        let mut names = HashSet::new();
-        let rules: Vec<Rule> = (1..)
-            .zip(&tables)
-            .filter_map(|(place, table)| read_rule(reader, table, ports, place, &mut names))
-            .collect();
-        let held = |port: &usize| rules.iter().any(|rule| rule.holds_on(*port));
-        let ports = (0..ports.len()).filter(held).collect();
-        (!rules.is_empty()).then(|| Arc::new(AclSettings { rules, ports }) as Arc<dyn Settings>)
-    }
+    let mut names = HashSet::new();
+    let rules: Vec<Rule> = (1..)
+        .zip(&tables)
+        .filter_map(|(place, table)| read_rule(reader, table, ports, place, &mut names))
+        .collect();
+    let held = |port: &usize| rules.iter().any(|rule| rule.holds_on(*port));
+    let ports = (0..ports.len()).filter(held).collect();
+    (!rules.is_empty()).then(|| Arc::new(AclSettings { rules, ports }) as Arc<dyn Settings>)
 }
 
 fn read_rule(
@@ -224,7 +214,7 @@ mod tests {
 
     fn parse(text: &str) -> Result<Config, String> {
         let text = format!("{PORTS}{text}");
-        Config::parse_with(&text, "test", &[&AclSection]).map_err(|problems| problems.to_string())
+        Config::parse_with(&text, "test", &[&ACL_SECTIONS]).map_err(|problems| problems.to_string())
     }
 
     #[test]
@@ -307,7 +297,7 @@ mod tests {
                 mutated[at] = change[2];
             }
             let text = format!("{PORTS}{}", String::from_utf8_lossy(&mutated));
-            match Config::parse_with(&text, "fuzz", &[&AclSection]) {
+            match Config::parse_with(&text, "fuzz", &[&ACL_SECTIONS]) {
                 Ok(config) => {
                     if let Some(settings) = config.of::<AclSettings>() {
                         let rules: Vec<&Rule> = settings.rules.iter().collect();

@@ -13,7 +13,7 @@ pub(crate) mod control;
 mod node;
 mod section;
 
-pub use section::{UrpfSection, UrpfSettings};
+pub use section::{URPF_SECTION, UrpfSettings};
 pub use wattline_router::application::SourceCheck;
 
 use wattline_dataplane::counters::Counter;

@@ -44,41 +44,31 @@ impl Settings for UrpfSettings {
     }
 }
 
-/// Reader of the section.
-pub struct UrpfSection;
+/// The section.
+pub static URPF_SECTION: ApplicationSection =
+    ApplicationSection { names: &["urpf"], keys: KEYS, read: Ok(read_section) };
 
-impl ApplicationSection for UrpfSection {
-    fn names(&self) -> &'static [&'static str] {
-        &["urpf"]
-    }
-
-    fn keys(&self) -> &'static [Key] {
-        KEYS
-    }
-
-    fn read(
-        &self,
-        reader: &mut Reader,
-        root: &Table,
-        ports: &[PortSettings],
-    ) -> Option<Arc<dyn Settings>> {
-        let table = single(reader, root, SECTION, "urpf")?;
-        reader.refuse_unknown(&table);
-        let mut checks: Vec<(usize, SourceCheck)> = Vec::new();
-        let mut listed = HashSet::new();
-        for (key, check) in [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose)] {
-            for port in read_port_names(reader, &table, key, ports) {
-                if listed.insert(port.value) {
-                    checks.push((port.value, check));
-                } else {
-                    let message = "is listed already: a port checks in one way".to_owned();
-                    reader.problem(SECTION, key, &port.span, message);
-                }
+fn read_section(
+    reader: &mut Reader,
+    root: &Table,
+    ports: &[PortSettings],
+) -> Option<Arc<dyn Settings>> {
+    let table = single(reader, root, SECTION, "urpf")?;
+    reader.refuse_unknown(&table);
+    let mut checks: Vec<(usize, SourceCheck)> = Vec::new();
+    let mut listed = HashSet::new();
+    for (key, check) in [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose)] {
+        for port in read_port_names(reader, &table, key, ports) {
+            if listed.insert(port.value) {
+                checks.push((port.value, check));
+            } else {
+                let message = "is listed already: a port checks in one way".to_owned();
+                reader.problem(SECTION, key, &port.span, message);
             }
         }
-        let ports = checks.iter().map(|(port, _)| *port).collect();
-        (!checks.is_empty()).then(|| Arc::new(UrpfSettings { checks, ports }) as Arc<dyn Settings>)
     }
+    let ports = checks.iter().map(|(port, _)| *port).collect();
+    (!checks.is_empty()).then(|| Arc::new(UrpfSettings { checks, ports }) as Arc<dyn Settings>)
 }
 
 #[cfg(test)]
@@ -90,7 +80,7 @@ mod tests {
         let ports = ["a", "b"]
             .map(|name| format!("[[port]]\nname = \"{name}\"\ninterface = \"{name}0\"\n"));
         let text = format!("{}[urpf]\n{text}", ports.concat());
-        Config::parse_with(&text, "test", &[&UrpfSection]).map_err(|problems| problems.to_string())
+        Config::parse_with(&text, "test", &[&URPF_SECTION]).map_err(|problems| problems.to_string())
     }
 
     #[test]

@@ -4,11 +4,10 @@
 //! A policy with a mistake blocks. If one of its prefixes cannot be read, all addresses stand for it.
 
 use super::protected::{Protected, Rule, all_addresses};
-use crate::section::{IPSEC, IpsecSections, POLICY, TUNNEL};
+use crate::section::{IPSEC, POLICY, SECTIONS, TUNNEL};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use wattline_daemon::settings::{Reader, Schema, Section, Table, each, single, single_or_empty};
-use wattline_router::config::ApplicationSection;
 
 /// Key of the problems of a text that is no TOML.
 const SYNTAX: &str = "syntax";
@@ -51,8 +50,8 @@ impl Partial {
     /// Reads a text, and gives the first line that is no TOML.
     fn read_once(text: &str) -> (Self, Option<usize>) {
         let schema = Schema {
-            sections: IpsecSections.names().to_vec(),
-            keys: IpsecSections.keys().iter().collect(),
+            sections: SECTIONS.names.to_vec(),
+            keys: SECTIONS.keys.iter().collect(),
             ..Schema::default()
         };
         // Its problems are those of the whole file, which is reported elsewhere.

@@ -1,7 +1,7 @@
 //! Whole starts of the application, with the packets that they send.
 
 use super::*;
-use crate::section::IpsecSections;
+use crate::section::SECTIONS;
 use iv_ranges::tests::Random;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl Site {
         }
         text += "[[ipsec_policy]]\nsource = \"192.0.2.0/24\"\ndestination = \"203.0.113.0/24\"\n\
                  tunnel = \"t\"\n";
-        let config = Config::parse_with(&text, "test", &[&IpsecSections]).unwrap();
+        let config = Config::parse_with(&text, "test", &[&SECTIONS]).unwrap();
         let mut settings = config.of::<IpsecSettings>().unwrap().clone();
         settings.file = "/etc/wattline/router.toml".into();
         settings

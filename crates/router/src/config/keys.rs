@@ -21,7 +21,7 @@ const KEYS: [&[Key]; 7] = [
 
 /// Returns the schema of a router with these applications.
 pub(super) fn schema(sections: Sections<'_>) -> Schema {
-    let of_applications = sections.iter().flat_map(|section| section.names()).copied();
+    let of_applications = sections.iter().flat_map(|section| section.names).copied();
     Schema {
         sections: SECTIONS.into_iter().chain(of_applications).collect(),
         keys: all(sections).collect(),
@@ -32,7 +32,7 @@ pub(super) fn schema(sections: Sections<'_>) -> Schema {
 
 /// Every key of the router and of these applications, in the order of the reference.
 pub fn all(sections: Sections<'_>) -> impl Iterator<Item = &'static Key> {
-    KEYS.into_iter().flatten().chain(sections.iter().flat_map(|section| section.keys()))
+    KEYS.into_iter().flatten().chain(sections.iter().flat_map(|section| section.keys))
 }
 
 /// Every key with its default and what it does, as a configuration file. Keys without a

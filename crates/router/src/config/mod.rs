@@ -23,7 +23,7 @@ pub use application::Settings;
 pub use mac::{format_mac, parse_mac};
 pub use power::{PowerPlatform, PowerSettings};
 pub use router::{Mode, RouterSettings, Takeover, XdpForwarding};
-pub use section::{ApplicationSection, NotBuiltIn, Sections};
+pub use section::{ApplicationSection, ReadSection, Sections};
 pub use settings::{
     Config, NeighbourSettings, PortKind, PortSettings, RouteSettings, RouteTarget, SteerSettings,
     Via,

@@ -150,7 +150,7 @@ fn read(
     let metrics = metrics::read(reader, root);
     let of_power = single_or_empty(reader, root, power::SECTION, "power");
     let power = power::read(reader, &of_power, policies);
-    let read = |section: &&dyn ApplicationSection| section.read(reader, root, &ports);
+    let read = |section: &&ApplicationSection| section.read(reader, root, &ports);
     let applications = sections.iter().filter_map(read).collect();
     let config = Config {
         file: PathBuf::new(),

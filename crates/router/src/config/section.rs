@@ -9,53 +9,36 @@ use std::sync::Arc;
 use wattline_daemon::settings::{Key, Reader, Section, Table};
 
 /// The sections of one application.
-pub trait ApplicationSection: Sync {
-    /// Their names at the top level of the file, such as `ipsec_tunnel`.
-    fn names(&self) -> &'static [&'static str];
+pub struct ApplicationSection {
+    /// Names at the top level of the file, such as `ipsec_tunnel`.
+    pub names: &'static [&'static str],
+    /// Keys, in the order of the reference.
+    pub keys: &'static [Key],
+    /// Reader of the sections, or the Cargo feature that the program was built without.
+    pub read: Result<ReadSection, &'static str>,
+}
 
-    /// Their keys, in the order of the reference.
-    fn keys(&self) -> &'static [Key];
+/// Reads sections, and notes mistakes with the reader. Returns `None` if the file has none of them.
+pub type ReadSection = fn(&mut Reader, &Table, &[PortSettings]) -> Option<Arc<dyn Settings>>;
 
-    /// Reads them; what is wrong is noted with the reader. `None` where none of them is there.
-    fn read(
+/// The applications whose sections are known.
+pub type Sections<'a> = &'a [&'static ApplicationSection];
+
+impl ApplicationSection {
+    pub(super) fn read(
         &self,
         reader: &mut Reader,
         root: &Table,
         ports: &[PortSettings],
-    ) -> Option<Arc<dyn Settings>>;
-}
-
-/// The applications whose sections are known.
-pub type Sections<'a> = &'a [&'static dyn ApplicationSection];
-
-/// The sections of an application that a program was built without.
-pub struct NotBuiltIn {
-    /// Their names.
-    pub names: &'static [&'static str],
-    /// The Cargo feature that it needs.
-    pub feature: &'static str,
-}
-
-impl ApplicationSection for NotBuiltIn {
-    fn names(&self) -> &'static [&'static str] {
-        self.names
-    }
-
-    fn keys(&self) -> &'static [Key] {
-        &[]
-    }
-
-    fn read(
-        &self,
-        reader: &mut Reader,
-        root: &Table,
-        _ports: &[PortSettings],
     ) -> Option<Arc<dyn Settings>> {
+        let feature = match self.read {
+            Ok(read) => return read(reader, root, ports),
+            Err(feature) => feature,
+        };
         for name in self.names {
             if let Some(span) = root.span_of(name) {
                 let message = format!(
-                    "this program was built without it: build it with `--features {}`",
-                    self.feature
+                    "this program was built without it: build it with `--features {feature}`"
                 );
                 reader.problem(Section::Top, name, &span, message);
             }
@@ -87,36 +70,23 @@ mod tests {
         }
     }
 
-    struct Say;
-
     const SECTION: Section = Section::Named("[say]");
 
-    impl ApplicationSection for Say {
-        fn names(&self) -> &'static [&'static str] {
-            &["say"]
-        }
-        fn keys(&self) -> &'static [Key] {
-            const KEYS: &[Key] = &[
-                Key::new(SECTION, "name", None, "\"x\"", "a name", "What it is called."),
-                Key::new(SECTION, "ports", None, "[\"a\"]", "ports", "Where it is said."),
-            ];
-            KEYS
-        }
-        fn read(
-            &self,
-            reader: &mut Reader,
-            root: &Table,
-            _ports: &[PortSettings],
-        ) -> Option<Arc<dyn Settings>> {
+    static SAY: ApplicationSection = ApplicationSection {
+        names: &["say"],
+        keys: &[
+            Key::new(SECTION, "name", None, "\"x\"", "a name", "What it is called."),
+            Key::new(SECTION, "ports", None, "[\"a\"]", "ports", "Where it is said."),
+        ],
+        read: Ok(|reader, root, _| {
             let table = single(reader, root, SECTION, "say")?;
             reader.refuse_unknown(&table);
             let name = reader.parsed(&table, "name", parse_name)?.value;
             Some(Arc::new(Said { name, file: "key".into() }))
-        }
-    }
-
-    static SAY: Say = Say;
-    static WITHOUT: NotBuiltIn = NotBuiltIn { names: &["say"], feature: "say" };
+        }),
+    };
+    static WITHOUT: ApplicationSection =
+        ApplicationSection { names: &["say"], keys: &[], read: Err("say") };
 
     const PORT: &str = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\n";
 
@@ -139,11 +109,7 @@ mod tests {
     #[test]
     fn its_mistakes_are_told_like_all_others() {
         for (text, sections, told) in [
-            (
-                "[say]\nname = 1\n",
-                &[&SAY as &'static dyn ApplicationSection],
-                "[say] name = 1: must be a name",
-            ),
+            ("[say]\nname = 1\n", &[&SAY], "[say] name = 1: must be a name"),
             ("[say]\nnam = \"x\"\n", &[&SAY], "did you mean \"name\""),
             ("[sey]\nname = \"x\"\n", &[&SAY], "did you mean `[say]`?"),
             ("[say]\nname = \"x\"\n", &[&WITHOUT], "`--features say`"),

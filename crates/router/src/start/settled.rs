@@ -15,7 +15,7 @@ use wattline_policy::Registry;
 /// A configuration that this process may run.
 pub(super) struct Settled {
     pub config: Config,
-    pub sections: Vec<&'static dyn ApplicationSection>,
+    pub sections: Vec<&'static ApplicationSection>,
     /// Routes from the file that the configuration names.
     pub extra_routes: Vec<RouteSettings>,
     pub plan: Option<Plan>,
