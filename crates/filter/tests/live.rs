@@ -154,6 +154,14 @@ impl Running {
         ask(&self.socket(), request).unwrap_or_else(|error| panic!("{error}: {}", self.log()))
     }
 
+    /// Returns the first statistics that meet a condition.
+    #[track_caller]
+    fn until(&self, what: &str, met: impl Fn(&Value) -> bool) -> Value {
+        let stats = || self.ask(Request::Stats);
+        let reason = || format!("never: {what}: {} {}", stats(), self.log());
+        wattline_needs::until_or(|| Some(stats()).filter(&met), reason)
+    }
+
     fn show(&self, topic: Topic) -> Value {
         self.ask(Request::Show { topic, within: None, most: 100 })
     }
@@ -267,12 +275,10 @@ fn xdp_programs_go_on_forwarding_what_needs_no_judgement() {
         let socket = UdpSocket::bind(SocketAddrV4::new(SINK, 0)).unwrap();
         socket.send_to(b"x", SocketAddrV4::new(OWN, 7003)).unwrap();
     };
-    let deadline = Instant::now() + LIMIT;
-    while stats()["xdp_forwarded"].as_u64() == Some(0) {
-        assert!(Instant::now() < deadline, "{} {}", stats(), router.log());
+    router.until("forwarded by XDP programs", |stats| {
         lab.sink.enter(back).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        stats["xdp_forwarded"].as_u64() != Some(0)
+    });
     let before = stats()["xdp_forwarded"].clone();
     let sink = lab.listen(7001);
     assert!(!lab.passes(&sink, OWN), "the rule holds beside it");
@@ -385,17 +391,8 @@ fn a_list_holds_when_a_rule_of_the_kernel_appears() {
             sent
         });
         let ended = EndOnDrop(&ends);
-        let state = |wanted: &str| {
-            let deadline = Instant::now() + LIMIT;
-            loop {
-                let stats = router.ask(Request::Stats);
-                if stats["ports"][0]["state"] == wanted {
-                    return stats;
-                }
-                assert!(Instant::now() < deadline, "never {wanted}: {stats} {}", router.log());
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        };
+        let state =
+            |wanted: &str| router.until(wanted, |stats| stats["ports"][0]["state"] == wanted);
         for _ in 0..2 {
             lab.router.ip("rule add fwmark 7 lookup main pref 10").unwrap();
             let stats = state("blocked");
@@ -462,20 +459,12 @@ fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
         ] {
             lab.router.ip(add).unwrap();
             let alone = |wanted: bool| {
-                let deadline = Instant::now() + LIMIT;
-                loop {
-                    let stats = router.ask(Request::Stats);
-                    let reason = stats["ports"][0]["reason"].as_str();
-                    let is_told = |it: &str| {
-                        it.contains("the kernel forwards packets from and")
-                            && it.contains(&format!("10.6{banned}.0.0/16"))
-                    };
-                    if reason.is_some_and(is_told) == wanted {
-                        return stats;
-                    }
-                    assert!(Instant::now() < deadline, "{add}: {stats} {}", router.log());
-                    std::thread::sleep(Duration::from_millis(20));
-                }
+                router.until(add, |stats| {
+                    let reason = stats["ports"][0]["reason"].as_str().unwrap_or_default();
+                    let is_reported = reason.contains("the kernel forwards packets from and")
+                        && reason.contains(&format!("10.6{banned}.0.0/16"));
+                    is_reported == wanted
+                })
             };
             let before = alone(true);
             let mut expected = [true; 4];
@@ -537,17 +526,11 @@ fn rule_of_a_prefix_stops_its_packets_alone_on_a_port_with_a_list() {
     for [(add, added), (remove, removed)] in methods {
         added.iter().for_each(|line| add(line));
         let stopped = |wanted: bool| {
-            let deadline = Instant::now() + LIMIT;
-            loop {
-                let stats = router.ask(Request::Stats);
+            router.until(&format!("{added:?}"), |stats| {
                 let reason = stats["ports"][0]["reason"].as_str().unwrap_or_default();
-                let is_told = reason.contains("10.61.0.0/16") && reason.contains("are dropped");
-                if is_told == wanted {
-                    return stats;
-                }
-                assert!(Instant::now() < deadline, "{added:?}: {stats} {}", router.log());
-                std::thread::sleep(Duration::from_millis(20));
-            }
+                let is_reported = reason.contains("10.61.0.0/16") && reason.contains("are dropped");
+                is_reported == wanted
+            })
         };
         assert_eq!(stopped(true)["ports"][0]["state"], "up", "{added:?}");
         let expected = SOURCES.map(|source| source != BEHIND_SOURCE);

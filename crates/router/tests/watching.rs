@@ -4,7 +4,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_daemon::socket::{Look, Request, SocketError, ask, listen};
 use wattline_daemon::stream::Part;
 use wattline_router::{Extensions, Router};
@@ -38,7 +38,6 @@ mac = "02:00:00:00:00:09"
 "#;
 /// Packets of the capture, a hundred a second: more than any test waits for.
 const PACKETS: u16 = 6_000;
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// The packet of a number: one that is forwarded, one for a blackhole, one that expires.
 fn frame(number: u16) -> Vec<u8> {
@@ -83,11 +82,7 @@ impl Running {
             router.run().0
         });
         let running = Self { folder, thread: Some(thread) };
-        let deadline = Instant::now() + LIMIT;
-        while ask(&running.socket(), Request::Stats).is_err() {
-            assert!(Instant::now() < deadline, "the router does not answer");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wattline_needs::until("an answer", || ask(&running.socket(), Request::Stats).is_ok());
         running
     }
 
@@ -231,10 +226,7 @@ fn stopped_capture_gets_its_rest_and_frees_its_place() {
         }
         drop(all);
         // The place is given back right after the last word.
-        let deadline = Instant::now() + LIMIT;
-        while begin().is_err() {
-            assert!(Instant::now() < deadline);
-        }
+        wattline_needs::until("a free place", || begin().is_ok());
         std::thread::sleep(Duration::from_millis(500));
     }
     // One that goes away without a word.
@@ -254,11 +246,7 @@ fn cleared_counters_begin_anew_but_for_metrics_and_the_account() {
     let running = Running::start();
     let stats = || ask(&running.socket(), Request::Stats).unwrap();
     let received = |stats: &Value| stats["received"].as_u64().unwrap();
-    let deadline = Instant::now() + LIMIT;
-    while received(&stats()) < 30 {
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wattline_needs::until("30 packets", || received(&stats()) >= 30);
     assert!(stats()["cleared_seconds_ago"].is_null());
     ask(&running.socket(), Request::ClearCounters).unwrap();
     let after = stats();
