@@ -1,6 +1,6 @@
 //! The router's decisions compared with the kernel's: on demand, and while everything changes.
 
-use crate::harness::{Bench, XDP, binary, has, quiet};
+use crate::harness::{Bench, XDP, binary, quiet, quiet_with};
 use crate::multipath::{OTHER, SECOND};
 use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
@@ -83,11 +83,7 @@ fn until_known(router: &Wattline, prefix: &str, gateway: &str) {
 
 #[test]
 fn audit_on_demand_finds_a_missed_change_and_nothing_else() {
-    let test = "audit_on_demand_finds_a_missed_change_and_nothing_else";
-    quiet(test, || {
-        if !has("python3", test) {
-            return;
-        }
+    quiet_with(&["python3"], "audit_on_demand_finds_a_missed_change_and_nothing_else", || {
         let topology = topology();
         let (sink, second) = (SINK.v4.to_string(), SECOND.v4.to_string());
         let lines = format!(

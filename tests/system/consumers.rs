@@ -3,7 +3,7 @@
 //! of interfaces that are no ports, hosts that leave checksums to hardware.
 
 use crate::crafted::{FAR_V4, FAR_V6, udp4, udp6};
-use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, has, privileged, quiet};
+use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, privileged, quiet, quiet_with};
 use etherparse::PacketBuilder;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -452,10 +452,7 @@ fn flush(topology: &Topology) {
 #[test]
 fn dhcp_client_of_a_port_gets_and_renews_its_address() {
     let test = "dhcp_client_of_a_port_gets_and_renews_its_address";
-    if !has("dnsmasq", test) || !has("udhcpc", test) || !has("dhclient", test) {
-        return;
-    }
-    quiet(test, || {
+    quiet_with(&["dnsmasq", "udhcpc", "dhclient"], test, || {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("lease");
         let log = folder.path().join("events");

@@ -915,12 +915,8 @@ fn an_interface_that_appears_on_a_guarded_port_is_reported_and_forwards_nothing(
             let frames = [(1, case.frame(SOURCE, LEFT, 1))];
             assert!(lab.forwarded(false, &frames).is_empty());
         }
-        let deadline = std::time::Instant::now() + LIMIT;
         let reports = || wattline.log().matches("virtual7 is on top of left").count();
-        while reports() == 0 {
-            assert!(std::time::Instant::now() < deadline, "{}", wattline.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wattline_needs::until_or(|| reports() > 0, || wattline.log());
         let stats = wattline.stats().unwrap();
         assert_eq!(stats["ports"][0]["verdicts"]["station_dropped"], 3, "{stats:#}");
         local_packets_arrive(&lab, "virtual7");

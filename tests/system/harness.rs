@@ -103,6 +103,20 @@ pub fn quiet(test: &str, body: impl FnOnce()) {
     run(test, FlockOperation::Unlock, FlockOperation::LockShared, body);
 }
 
+/// Runs a test as [`privileged`] does, if the programs that it needs are installed.
+pub fn privileged_with(programs: &[&str], test: &str, body: impl FnOnce()) {
+    if programs.iter().all(|program| has(program, test)) {
+        privileged(test, body);
+    }
+}
+
+/// Runs a test as [`quiet`] does, if the programs that it needs are installed.
+pub fn quiet_with(programs: &[&str], test: &str, body: impl FnOnce()) {
+    if programs.iter().all(|program| has(program, test)) {
+        quiet(test, body);
+    }
+}
+
 /// Runs a test that needs root and takes all processors, with no other beside it: routers of other tests
 /// would not answer for seconds.
 pub fn alone(test: &str, body: impl FnOnce()) {

@@ -1,7 +1,7 @@
 //! Ports that `wattline reload` adds and removes while the others forward: nothing is lost between
 //! those, a port that is added forwards, and one that is removed leaves its interface as it was.
 
-use crate::harness::{ADAPTIVE, XDP, binary, has, quiet};
+use crate::harness::{ADAPTIVE, XDP, binary, has, quiet, quiet_with};
 use crate::ipsec::{Kind, keys};
 use crate::soak::held_by;
 use serde_json::Value;
@@ -327,11 +327,7 @@ fn a_port_comes_and_goes_under_traffic(forwarder: Forwarder) {
 /// A port of the start goes, and the one that was added does its work; then it comes back.
 #[test]
 fn a_port_of_the_start_goes_and_comes_back() {
-    let test = "a_port_of_the_start_goes_and_comes_back";
-    quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    quiet_with(&["ping"], "a_port_of_the_start_goes_and_comes_back", || {
         for forwarder in [ADAPTIVE, XDP] {
             let row = Row::start(forwarder);
             row.pings();
@@ -355,11 +351,7 @@ fn a_port_of_the_start_goes_and_comes_back() {
 
 #[test]
 fn ports_that_come_and_go_fifty_times_leak_nothing() {
-    let test = "ports_that_come_and_go_fifty_times_leak_nothing";
-    quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    quiet_with(&["ping"], "ports_that_come_and_go_fifty_times_leak_nothing", || {
         for forwarder in [ADAPTIVE, XDP] {
             let row = Row::start(forwarder);
             let (traces, descriptors) = (row.traces(), row.descriptors_at_rest());
@@ -452,10 +444,7 @@ fn a_port_that_is_added_without_a_carrier_says_so_from_the_first() {
 #[test]
 fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
     let test = "a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start";
-    quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    quiet_with(&["ping"], test, || {
         for forwarder in [ADAPTIVE, XDP] {
             let row = Row::start(forwarder);
             let tc = |arguments: &str| {
@@ -487,11 +476,7 @@ fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
 /// kernel is kept from forwarding them, and the program of a port that is added leaves it none.
 #[test]
 fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
-    let test = "a_port_that_is_added_beside_a_tunnel_is_guarded";
-    quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    quiet_with(&["ping"], "a_port_that_is_added_beside_a_tunnel_is_guarded", || {
         let folder = tempfile::tempdir().unwrap();
         let kind = Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false };
         keys(folder.path(), kind);
@@ -548,11 +533,7 @@ fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
 /// Flows of a port that is added are recorded with its name and number; what stays is recorded on.
 #[test]
 fn a_port_that_is_added_is_in_the_flow_records() {
-    let test = "a_port_that_is_added_is_in_the_flow_records";
-    quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    quiet_with(&["ping"], "a_port_that_is_added_is_in_the_flow_records", || {
         let records = "[flow_records]\ncollectors = [\"ipfix://127.0.0.1:4739\"]\n\
                        idle_timeout = \"1s\"\n";
         let row = Row::start_beside(ADAPTIVE, "spare_ports = 1\n", records);
@@ -564,7 +545,6 @@ fn a_port_that_is_added_is_in_the_flow_records() {
             let numbers = &stats["applications"]["flow_records"]["interfaces"];
             let number = row.topology.router.enter(|| interface_index("side").unwrap()).unwrap();
             assert_eq!(numbers[2], serde_json::json!({ "number": number, "port": "side" }));
-            let deadline = Instant::now() + LIMIT;
             let recorded = || {
                 let shown: Value =
                     serde_json::from_str(&row.ask(&["show", "flows", "--json"])).unwrap();
@@ -572,10 +552,7 @@ fn a_port_that_is_added_is_in_the_flow_records() {
                 let is_there = |key: &str| flows.iter().any(|flow| flow[key] == "side");
                 is_there("in") && is_there("out")
             };
-            while !recorded() {
-                assert!(Instant::now() < deadline, "{}", row.ask(&["show", "flows"]));
-                std::thread::sleep(Duration::from_millis(100));
-            }
+            wattline_needs::until_or(recorded, || row.ask(&["show", "flows"]));
             row.apply(&row.plain);
             row.pings();
         }
@@ -592,11 +569,7 @@ fn a_port_that_is_added_is_in_the_flow_records() {
 /// All that is wrong is said, and nothing is done.
 #[test]
 fn a_reload_with_a_bad_port_leaves_all_as_it_was() {
-    let test = "a_reload_with_a_bad_port_leaves_all_as_it_was";
-    quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    quiet_with(&["ping"], "a_reload_with_a_bad_port_leaves_all_as_it_was", || {
         let row = Row::start_with(ADAPTIVE, "spare_ports = 2\n");
         let router = &row.topology.router;
         router.ip("link add low type veth peer name lower\nlink add odd type veth peer name even\nlink set odd up\nlink set even up").unwrap();

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::faults::reaches;
-use crate::harness::{binary, has, load_time, privileged};
+use crate::harness::{binary, load_time, privileged_with};
 use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -118,11 +118,7 @@ fn ping(topology: &Topology, address: &str, more: &[&str]) -> (bool, String) {
 
 #[test]
 fn two_gateways_join_two_networks() {
-    let test = "two_gateways_join_two_networks";
-    privileged(test, || {
-        if !has("ping", test) || !has("iperf3", test) {
-            return;
-        }
+    privileged_with(&["ping", "iperf3"], "two_gateways_join_two_networks", || {
         for kind in [
             Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false },
             Kind { algorithm: "aes256-cbc-sha256", key_bytes: 64, ipv6: true, udp: true },

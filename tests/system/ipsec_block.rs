@@ -1,7 +1,7 @@
 //! Nothing that a policy protects leaves in clear while no router runs: before its start, between
 //! two runs, when a start fails. The router keeps one configuration file for all its runs.
 
-use crate::harness::{binary, has, quiet};
+use crate::harness::{binary, quiet, quiet_with};
 use crate::ipsec::{configuration, keys};
 use crate::ipsec_clear::{BACK, ELSEWHERE, KIND, OUT, Way, holds_mark, is_esp};
 use rustix::process::{Pid, Signal, kill_process};
@@ -416,11 +416,7 @@ fn configurations_block_beside_each_other() {
 
 #[test]
 fn default_route_into_a_tunnel_leaves_the_machine_reachable() {
-    let test = "default_route_into_a_tunnel_leaves_the_machine_reachable";
-    quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    quiet_with(&["ping"], "default_route_into_a_tunnel_leaves_the_machine_reachable", || {
         let mut machine = Machine::with(false);
         let everything = |machine: &Machine, source: [&str; 2]| {
             let mut text = machine.text();

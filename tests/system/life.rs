@@ -1,7 +1,7 @@
 //! The life of `wattline run`: killed, doubled, robbed of its port; and what it leaves behind.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, XDP, binary, has, quiet};
+use crate::harness::{ADAPTIVE, Bench, XDP, binary, has, quiet, quiet_with};
 use crate::throughput::Server;
 use std::time::Duration;
 use wattline_testbed::command;
@@ -101,11 +101,7 @@ fn stop_ends_when_the_router_has_ended() {
 /// kernel instead of being lost.
 #[test]
 fn packets_too_long_for_the_sockets_go_by_the_kernel() {
-    let test = "packets_too_long_for_the_sockets_go_by_the_kernel";
-    quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    quiet_with(&["ping"], "packets_too_long_for_the_sockets_go_by_the_kernel", || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let topology = &bench.topology;
         for (namespace, link) in [

@@ -2,7 +2,7 @@
 //!
 //! The sink of the usual topology becomes the second router, and a host is put behind it.
 
-use crate::harness::{binary, has, privileged};
+use crate::harness::{binary, privileged, privileged_with};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -237,10 +237,7 @@ fn start_decoder_again(chain: Chain, resets: u64) -> Chain {
 #[test]
 fn flows_move_and_workers_come_and_go_while_content_repeats() {
     let test = "flows_move_and_workers_come_and_go_while_content_repeats";
-    if !has("iperf3", test) {
-        return;
-    }
-    privileged(test, || {
+    privileged_with(&["iperf3"], test, || {
         let chain = Chain::start();
         let only = |queue| balance(&[0; TABLE_ENTRIES], &[queue]);
         let steering = chain

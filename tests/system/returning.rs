@@ -2,7 +2,7 @@
 //! another namespace for a while, renamed, occupied by another program.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, quiet};
+use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, quiet, quiet_with};
 use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -98,14 +98,12 @@ pub fn all_pass_by_the_port(bench: &Bench, address: &str) {
     assert!(output.contains(" 0% packet loss"), "{output}");
     // What a worker without load has counted is told with its next batch. The kernel takes the first packet
     // to a neighbour that it has to find.
-    let deadline = Instant::now() + PATIENCE;
     for key in ["transmitted_packets", "received_packets"] {
-        while bench.running.wattline.is_some()
-            && count(&right(bench), key) < count(&before, key) + 18
-        {
-            assert!(Instant::now() < deadline, "{key}: {before:?}, then {:?}", right(bench));
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let is_counted = || count(&right(bench), key) >= count(&before, key) + 18;
+        wattline_needs::until_or(
+            || bench.running.wattline.is_none() || is_counted(),
+            || format!("{key}: {before:?}, then {:?}", right(bench)),
+        );
     }
 }
 
@@ -244,11 +242,7 @@ fn kernel_forwards_until_the_interface_can_be_attached() {
 /// The port is the interface, whatever it is called later; another of its old name is not it.
 #[test]
 fn a_renamed_interface_stays_the_port() {
-    let test = "a_renamed_interface_stays_the_port";
-    quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    quiet_with(&["ping"], "a_renamed_interface_stays_the_port", || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let topology = &bench.topology;
         assert!(reaches(topology, &SINK.v4.to_string()));

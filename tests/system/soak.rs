@@ -5,7 +5,7 @@
 //! `WATTLINE_SOAK_SECONDS` sets how long (default 12; 600 for a full run), `WATTLINE_SOAK_SEED` which
 //! changes.
 
-use crate::harness::{ADAPTIVE, Bench, XDP, has, privileged};
+use crate::harness::{ADAPTIVE, Bench, XDP, has, privileged, privileged_with};
 use crate::returning::{
     both_pass_by_the_port, make_again, routes_again, take_xdp_frames, until_right_is,
 };
@@ -253,11 +253,7 @@ fn changes_at_random_under_tcp_lose_nothing_that_they_do_not_explain() {
 /// `WATTLINE_SOAK_CYCLES` times (default 8; 300 for a full run).
 #[test]
 fn interfaces_that_are_attached_again_and_again_leak_nothing() {
-    let test = "interfaces_that_are_attached_again_and_again_leak_nothing";
-    privileged(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    privileged_with(&["ping"], "interfaces_that_are_attached_again_and_again_leak_nothing", || {
         let cycles = from_environment("WATTLINE_SOAK_CYCLES", 8);
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let pid = bench.running.wattline.as_ref().unwrap().pid();

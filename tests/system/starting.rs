@@ -50,11 +50,7 @@ fn log(bench: &Bench) -> String {
 
 #[test]
 fn port_is_found_by_an_alternative_name() {
-    let test = "port_is_found_by_an_alternative_name";
-    crate::harness::quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    crate::harness::quiet_with(&["ping"], "port_is_found_by_an_alternative_name", || {
         let topology = Topology::build(Options::default()).unwrap();
         let (short, long) = ("enp3s0", "uplink-to-the-provider-of-building-7");
         topology
@@ -263,11 +259,7 @@ fn port_with_too_few_queues_is_attached_once_it_has_enough() {
 /// Sections that name an absent port hold as soon as it is there.
 #[test]
 fn sections_of_an_absent_port_hold_when_it_comes() {
-    let test = "sections_of_an_absent_port_hold_when_it_comes";
-    crate::harness::quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    crate::harness::quiet_with(&["ping"], "sections_of_an_absent_port_hold_when_it_comes", || {
         let topology = built(crate::harness::ADAPTIVE);
         topology.router.ip("link del right").unwrap();
         let more = r#"
@@ -365,11 +357,7 @@ fn service_manager_learns_of_missing_ports() {
 /// Without /dev/net/tun, ports leave to the kernel what is routed over other interfaces.
 #[test]
 fn without_a_tun_device_no_packet_is_lost() {
-    let test = "without_a_tun_device_no_packet_is_lost";
-    crate::harness::quiet(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    crate::harness::quiet_with(&["ping"], "without_a_tun_device_no_packet_is_lost", || {
         for mode in [Mode::Adaptive, Mode::XdpForward] {
             let topology = built(crate::harness::ADAPTIVE);
             let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Several workers behind a virtual card with an indirection table: flows move between queues,
 //! and workers come and go, while TCP streams go on.
 
-use crate::harness::{Bench, binary, has, privileged};
+use crate::harness::{Bench, binary, privileged_with};
 use crate::throughput::Server;
 use std::process::Command;
 use std::time::Duration;
@@ -35,10 +35,7 @@ fn received_meanwhile(topology: &Topology) -> [u64; 2] {
 #[test]
 fn flows_move_between_queues_and_workers_come_and_go_under_tcp() {
     let test = "flows_move_between_queues_and_workers_come_and_go_under_tcp";
-    if !has("iperf3", test) {
-        return;
-    }
-    privileged(test, || {
+    privileged_with(&["iperf3"], test, || {
         let two = Forwarder::Wattline { mode: Mode::Adaptive, workers: 2 };
         let bench = Bench::start(Options { queues: 2, ..Options::default() }, two);
         let topology = &bench.topology;

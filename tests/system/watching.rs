@@ -1,10 +1,10 @@
 //! Captures and traces of a running router, beside tcpdump, and read by tcpdump and tshark.
 
-use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, privileged};
+use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, privileged, privileged_with};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Running};
 use wattline_testbed::raw::RawSocket;
@@ -91,17 +91,15 @@ fn a_capture_has_what_tcpdump_has_on_the_kernels_way() {
                     (command::spawn(&mut dump).unwrap(), file)
                 })
                 .into();
-            let deadline = Instant::now() + LIMIT;
             // It looks once it has written the header of its file.
-            while !dumps.iter().all(|(_, file)| file.metadata().is_ok_and(|it| it.len() >= 24)) {
-                assert!(Instant::now() < deadline, "tcpdump did not begin");
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            wattline_needs::until("tcpdump begins", || {
+                dumps.iter().all(|(_, file)| file.metadata().is_ok_and(|it| it.len() >= 24))
+            });
             traffic(&bench);
             let seen = |file: &Path| read(file).len();
-            while dumps.iter().any(|(_, file)| seen(file) < 10) {
-                assert!(Instant::now() < deadline, "tcpdump saw too little");
-            }
+            wattline_needs::until("tcpdump sees ten packets", || {
+                dumps.iter().all(|(_, file)| seen(file) >= 10)
+            });
             for ((dump, file), port) in dumps.iter_mut().zip([LEFT, RIGHT]) {
                 end(dump);
                 // A pcap file has no name of its interface.
@@ -151,10 +149,7 @@ fn by_xdp(bench: &Bench) -> u64 {
 #[test]
 fn trace_of_xdp_programs_has_next_hop_and_ends_with_the_router() {
     let test = "trace_of_xdp_programs_has_next_hop_and_ends_with_the_router";
-    privileged(test, || {
-        if !has("ping", test) {
-            return;
-        }
+    privileged_with(&["ping"], test, || {
         let mut bench = Bench::start(Options::default(), XDP);
         assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));
         let filter = format!("udp and dst port {PORT}");
@@ -187,22 +182,16 @@ fn trace_of_xdp_programs_has_next_hop_and_ends_with_the_router() {
 
 #[test]
 fn drops_have_their_reason_in_captures_and_traces() {
-    let test = "drops_have_their_reason_in_captures_and_traces";
-    privileged(test, || {
-        if !has("tshark", test) || !has("ping", test) {
-            return;
-        }
+    privileged_with(&["tshark", "ping"], "drops_have_their_reason_in_captures_and_traces", || {
         for forwarder in [ADAPTIVE, XDP] {
             let bench = Bench::start(Options::default(), forwarder);
             assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));
             bench.topology.router.ip("route add blackhole 203.0.113.0/24").unwrap();
             let wattline_ = bench.running.wattline.as_ref().unwrap();
-            let deadline = Instant::now() + LIMIT;
             let mut show = Command::new(binary());
             show.args(["show", "fib", "203.0.113.9", "--socket"]).arg(wattline_.socket());
-            while !command::run(&mut show, LIMIT).unwrap().contains("discard") {
-                assert!(Instant::now() < deadline, "{}", wattline_.log());
-            }
+            let is_discarded = || command::run(&mut show, LIMIT).unwrap().contains("discard");
+            wattline_needs::until_or(is_discarded, || wattline_.log());
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("a.pcapng");
             let text = file.to_string_lossy().into_owned();
@@ -254,10 +243,7 @@ fn drops_have_their_reason_in_captures_and_traces() {
 #[test]
 fn a_capture_of_everything_is_bounded_and_says_what_it_missed() {
     let test = "a_capture_of_everything_is_bounded_and_says_what_it_missed";
-    privileged(test, || {
-        if !has("iperf3", test) || !has("ping", test) {
-            return;
-        }
+    privileged_with(&["iperf3", "ping"], test, || {
         [ADAPTIVE, XDP].into_iter().for_each(flooded);
     });
 }

@@ -1,7 +1,7 @@
 //! A worker that hangs: its thread is stopped by a debugger in the middle of traffic.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, binary, has, quiet};
+use crate::harness::{ADAPTIVE, Bench, binary, quiet, quiet_with};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -78,10 +78,7 @@ fn until(bench: &Bench, what: &str, done: impl Fn(&Value) -> bool) {
 #[test]
 fn while_a_worker_hangs_the_kernel_forwards_what_arrives_at_its_queues() {
     let test = "while_a_worker_hangs_the_kernel_forwards_what_arrives_at_its_queues";
-    if !has("ping", test) || !has("python3", test) {
-        return;
-    }
-    quiet(test, || {
+    quiet_with(&["ping", "python3"], test, || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let both = || {
             for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
@@ -108,10 +105,7 @@ fn while_a_worker_hangs_the_kernel_forwards_what_arrives_at_its_queues() {
 #[test]
 fn a_worker_that_hangs_at_the_end_is_an_error_and_told_as_what_it_is() {
     let test = "a_worker_that_hangs_at_the_end_is_an_error_and_told_as_what_it_is";
-    if !has("ping", test) || !has("python3", test) {
-        return;
-    }
-    quiet(test, || {
+    quiet_with(&["ping", "python3"], test, || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         assert!(reaches(&bench.topology, &SINK.v4.to_string()));
         let stopped = Stopped::worker(&bench);
@@ -128,11 +122,7 @@ fn a_worker_that_hangs_at_the_end_is_an_error_and_told_as_what_it_is() {
 /// reload of the same file changes nothing.
 #[test]
 fn workers_beyond_the_queues_are_not_started_and_that_is_said() {
-    let test = "workers_beyond_the_queues_are_not_started_and_that_is_said";
-    if !has("ping", test) {
-        return;
-    }
-    quiet(test, || {
+    quiet_with(&["ping"], "workers_beyond_the_queues_are_not_started_and_that_is_said", || {
         let three = Forwarder::Wattline { mode: Mode::Adaptive, workers: 3 };
         let bench = Bench::start(Options { queues: 2, ..Options::default() }, three);
         for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
@@ -190,11 +180,7 @@ fn queues_beyond_the_workers_are_all_served() {
 /// lists. There is no memory for it, so that the port is blocked, until it has as many as before.
 #[test]
 fn a_queue_more_does_not_lead_past_access_lists() {
-    let test = "a_queue_more_does_not_lead_past_access_lists";
-    if !has("ethtool", test) {
-        return;
-    }
-    quiet(test, || {
+    quiet_with(&["ethtool"], "a_queue_more_does_not_lead_past_access_lists", || {
         let options = Options { queues: 2, static_neighbours: true, ..Options::default() };
         let topology = Topology::build(options).unwrap();
         let set = |namespace: &Namespace, interface: &str, queues: u32| {

@@ -2,7 +2,7 @@
 //! for the rest, and nothing is lost where it changes.
 
 use crate::faults::reaches;
-use crate::harness::{binary, has, privileged};
+use crate::harness::{binary, privileged, privileged_with};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -146,11 +146,7 @@ fn a_governor_sees_what_xdp_programs_forward() {
 /// Without the right to trace nobody could tell what interfaces refuse.
 #[test]
 fn without_the_right_to_count_losses_workers_forward() {
-    let test = "without_the_right_to_count_losses_workers_forward";
-    if !has("setpriv", test) {
-        return;
-    }
-    privileged(test, || {
+    privileged_with(&["setpriv"], "without_the_right_to_count_losses_workers_forward", || {
         let topology = Topology::build(Options::default()).unwrap();
         set_gro(&topology, "on");
         let folder = tempfile::tempdir().unwrap();
@@ -258,11 +254,7 @@ fn workers_take_over(topology: &Topology, router: &Wattline) {
 /// once, tried now and then, and sent to again once it takes frames.
 #[test]
 fn a_port_that_refuses_every_frame_is_left_to_workers() {
-    let test = "a_port_that_refuses_every_frame_is_left_to_workers";
-    if !has("ping", test) {
-        return;
-    }
-    privileged(test, || {
+    privileged_with(&["ping"], "a_port_that_refuses_every_frame_is_left_to_workers", || {
         let topology = Topology::build(static_neighbours()).unwrap();
         set_gro(&topology, "on");
         let router = Wattline::start_with(&topology, binary(), auto).unwrap();
