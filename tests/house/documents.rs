@@ -211,10 +211,11 @@ fn every_page_is_in_the_table_of_contents_once() {
 }
 
 /// Most words of all pages below `docs` that people write. A new page takes the place of as many words.
-const MOST_WORDS: usize = 68_000;
+const MOST_WORDS: usize = 67_000;
 
 /// Pages that are made from types, options and keys, for looking up.
-const GENERATED: [&str; 3] = ["daemon-json.md", "commands.md", "configuration.md"];
+const GENERATED: [&str; 4] =
+    ["daemon-json.md", "commands.md", "configuration.md", "kernel-features.md"];
 
 /// Most words of a row of the table of features.
 const MOST_WORDS_OF_A_ROW: usize = 40;
