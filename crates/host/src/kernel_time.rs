@@ -135,7 +135,7 @@ mod tests {
                 "{process} ({name}) S 2 0 0 0 -1 69238848 0 0 0 0 0 {ticks} 0 0 20 0 1 0 {}3",
                 "0 ".repeat(17)
             );
-            std::fs::write(tree.path(&format!("/proc/{process}/stat")), text).unwrap();
+            std::fs::write(tree.path(format!("/proc/{process}/stat")), text).unwrap();
         }
     }
 
@@ -144,7 +144,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::at(root.path());
         for (process, name) in [(29, "ksoftirqd/3"), (31, "napi/eth0-8193"), (33, "sh")] {
-            let folder = tree.path(&format!("/proc/{process}"));
+            let folder = tree.path(format!("/proc/{process}"));
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("comm"), format!("{name}\n")).unwrap();
         }
