@@ -484,7 +484,8 @@ fn intervals_are_shown_to_people_too() {
     let args = ["sim", "--policy", "poll", "--traffic", "constant:1Mpps,size=64"];
     let output = wattline(&[&args[..], &SHORT, &["--interval", "2ms"]].concat());
     let text = String::from_utf8(output.stdout).unwrap();
-    let table: Vec<_> = text.lines().skip_while(|line| !line.contains("from (s)")).collect();
+    let table = text.lines().skip_while(|line| !line.starts_with("from, s"));
+    let table: Vec<_> = table.take_while(|line| !line.is_empty()).collect();
     assert_eq!(table.len(), 1 + 5, "{text}");
     assert!(table[5].trim_start().starts_with("0.0090 "), "{text}");
 }

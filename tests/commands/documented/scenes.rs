@@ -299,6 +299,6 @@ fn every_block_of_every_page_has_its_scene() {
     println!(
         "{run} command lines of wattline are run here; {elsewhere} lines are run by other tests, {nowhere} by none"
     );
-    assert!(run > 75 && elsewhere < 60 && nowhere < 6, "{run}, {elsewhere}, {nowhere}");
+    assert!(run > 75 && elsewhere < run && nowhere < 6, "{run}, {elsewhere}, {nowhere}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
