@@ -95,6 +95,7 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
 	WATTLINE_RESTARTS=20 $(CARGO) test -p wattline-testbed --test restart -- --nocapture
 	$(CARGO) test -p wattline-testbed --lib -- --ignored --nocapture
+	rig/fetch-tuned && $(CARGO) test -p rig-tests --test rig tuned -- --ignored --nocapture
 	$(MAKE) rig
 
 lint:             ## formatting and clippy, warnings are errors

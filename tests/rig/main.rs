@@ -7,6 +7,7 @@ mod copi;
 mod ipsec;
 mod lag;
 mod nat;
+mod tuned;
 mod vlan;
 
 use checks::Checks;

@@ -15,6 +15,7 @@ mod server;
 mod stretch;
 mod suspend;
 mod trial;
+mod tuned;
 mod vlan;
 mod xdp_governed;
 
@@ -30,6 +31,7 @@ pub use ipsec::ipsec;
 pub use lag::{lag, serve as end_of_flow};
 pub use nat::nat;
 pub use trial::trial;
+pub use tuned::tuned;
 pub use vlan::vlan;
 
 /// Time for a command inside, on a busy machine.

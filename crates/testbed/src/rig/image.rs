@@ -106,6 +106,8 @@ pub struct Contents<'a> {
     pub ipsec: bool,
     /// A server of requests: memcached.
     pub memcached: bool,
+    /// TuneD, in a root of its own at `/tuned`.
+    pub tuned: bool,
 }
 
 /// Packs the guest.
@@ -146,6 +148,11 @@ pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
         for name in PLUGIN_NAMES.map(|name| format!("libstrongswan-{name}.so")) {
             install(rig, &folder.join(&name), root, &format!("{PLUGINS}/{name}"))?;
         }
+    }
+    if contents.tuned {
+        let from = rig.tuned().unwrap_or_default();
+        let to = root.join("tuned");
+        command::run(Command::new("cp").arg("-a").args([&from, &to]), STEP)?;
     }
     let mut wanted = MODULES.to_vec();
     wanted.extend(namespaces.then_some(CABLES));

@@ -50,6 +50,8 @@ pub struct Options {
     pub ipsec: bool,
     /// Whether it has memcached, as a server of requests.
     pub memcached: bool,
+    /// Whether it has TuneD, as [`Rig::tuned`] says, at `/tuned`.
+    pub tuned: bool,
     /// Time after which the guest switches itself off; a quarter of an hour by default.
     pub limit: Option<Duration>,
     /// Network namespace in which each card is connected to a new tap (`tap0`, `tap1`). Without it,
@@ -353,9 +355,9 @@ fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Erro
     let programs: Vec<(&str, &Path)> =
         options.programs.iter().map(|(name, path)| (*name, path.as_path())).collect();
     let image = folder.join("initramfs");
-    let Options { namespaces, bonds, nat, ipsec, memcached, .. } = *options;
+    let Options { namespaces, bonds, nat, ipsec, memcached, tuned, .. } = *options;
     let contents =
-        image::Contents { programs: &programs, namespaces, bonds, nat, ipsec, memcached };
+        image::Contents { programs: &programs, namespaces, bonds, nat, ipsec, memcached, tuned };
     image::pack(rig, contents, &image)?;
     let table = folder.join("machine");
     let mut iasl = rig.command("iasl");

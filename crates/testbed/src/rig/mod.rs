@@ -64,6 +64,11 @@ impl Rig {
         Ok(Self { root, kernel_root, release: release.trim().to_owned() })
     }
 
+    /// Returns TuneD with its Python, where `rig/fetch-tuned` has fetched it.
+    pub fn tuned(&self) -> Option<PathBuf> {
+        Some(folder().join("tuned")).filter(|folder| folder.join("usr/sbin/tuned-adm").exists())
+    }
+
     /// The release of the guest's kernel, as `uname -r` says it.
     pub fn release(&self) -> &str {
         &self.release
