@@ -4,6 +4,7 @@
 mod estimate;
 mod idle;
 mod napi;
+mod polls;
 
 use crate::context::{Costs, Counts, Sink, Stop, Watched};
 use crate::egress::Departure;
@@ -12,7 +13,7 @@ use crate::ring::Ring;
 use crate::service::Variation;
 use crate::states::Spent;
 use estimate::Estimate;
-use napi::Napi;
+use polls::Napi;
 use wattline_policy::{CoreSetting, CoreView, MAX_IDLE_STATES};
 use wattline_units::{Hertz, Span};
 

@@ -4,26 +4,6 @@
 use super::{Core, Polled};
 use crate::context::{Stop, Watched};
 
-#[derive(Debug)]
-pub(super) struct Napi {
-    budget: u32,
-    /// Packets of the present poll, which is that of `Core::port`.
-    taken: Option<u32>,
-    /// By port: whether it is to be polled, so that it does not interrupt.
-    scheduled: Vec<bool>,
-}
-
-impl Napi {
-    pub fn new(budget: u32, ports: usize) -> Self {
-        Self { budget, taken: None, scheduled: vec![false; ports] }
-    }
-
-    /// An interrupt of this port has reached the core.
-    pub fn schedule(&mut self, port: usize) {
-        self.scheduled[port] = true;
-    }
-}
-
 impl Core {
     /// Goes on with the present poll, or begins the next one. The estimator counts a poll when it
     /// ends, as the kernel reports it, and none that took nothing.

@@ -179,7 +179,7 @@ impl Synthetic {
 /// Compares by 1,000 trials the interval with the truth, which it has to hold in 93 to 97 %; nothing against
 /// nothing may show a difference in 6 %. Returns what does not hold.
 fn misses(load: Load, fault: Fault, percent: f64) -> Option<String> {
-    // Of the 140 W or so that the machine draws.
+    // The machine draws some 140 W.
     let effect = -1.4 * percent;
     let (mut held, mut shown) = (0_u32, 0_u32);
     for seed in 1_000_000..1_000_000 + TRIALS {

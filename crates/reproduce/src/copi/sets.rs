@@ -251,7 +251,7 @@ pub(crate) fn add_ranges(
         let Some(over) = over(&found, check, connections)? else { continue };
         let named = checks.claims_of(check)?;
         for claim in claims.iter_mut().filter(|claim| named.contains(&claim.claim.id.as_str())) {
-            // Of several checks the one that fewest sets meet.
+            // The check that fewest sets meet, if several fail.
             if claim.sets.is_none_or(|known| over.held < known.held) {
                 claim.sets = Some(over);
             }

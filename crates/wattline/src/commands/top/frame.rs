@@ -263,7 +263,7 @@ mod tests {
         has(&["left", "2.00 kpps", "960.00 kbit/s", "up"]);
         has(&["flow-records-overload", "5000"]);
         has(&["0 ", "25.0 %", "1.60 GHz", "20/s"]);
-        has(&["1 (parked)", "3.30 GHz", "25.0 + 10.0 %"]);
+        has(&["1 (parked)", "30.0 %", "3.30 GHz"]);
         has(&["no-route", "500", "200 pps"]);
         has(&["███", "▆▆▆"]);
         has(&["q ends"]);
