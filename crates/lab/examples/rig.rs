@@ -109,6 +109,9 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
     checks::lag(rig, Path::new(wattline), &agent, &mut checks)?;
     checks::vlan(rig, Path::new(wattline), &agent, &mut checks)?;
     checks::nat(rig, Path::new(wattline), &agent, &mut checks)?;
+    if rig.tuned().is_some() {
+        checks::tuned(rig, Path::new(wattline), &mut checks)?;
+    }
     if json {
         println!(
             "{}",

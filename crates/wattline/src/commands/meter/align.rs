@@ -40,7 +40,7 @@ struct Lag {
     lag_seconds: Option<f64>,
     uncertainty_seconds: Option<f64>,
     correlation: Option<f64>,
-    /// Why it was not found.
+    /// The reason if it was not found.
     reason: Option<String>,
 }
 
