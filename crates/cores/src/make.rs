@@ -6,7 +6,7 @@ use crate::fixed::CoreFixed;
 use crate::service::{ServiceTime, Variation};
 use crate::work::Core;
 use wattline_policy::{OperatingPoint, Platform};
-use wattline_server::{Application, PacketCost, ServerModel};
+use wattline_server::{Application, PacketCost, Path, ServerModel};
 use wattline_units::Span;
 
 /// Cycles of a poll that finds nothing. This is an assumption: no paper prints it. It affects only
@@ -59,7 +59,7 @@ impl<'a> CoreMake<'a> {
                 .collect(),
             extra_exit: states.map(|s| server.extra_exit_latency(s).as_picos()).collect(),
             delivery: server.interrupt_delivery().as_picos(),
-            poll_budget: server.poll_budget(),
+            poll_budget: (server.path != Path::Workers).then_some(OperatingPoint::NAPI_BUDGET),
         };
         let costs = self.costs(platform.fastest(), platform.cores);
         let variation = Variation::new(server.capacity.service, seed, number);

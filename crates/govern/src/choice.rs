@@ -3,7 +3,6 @@
 use crate::config::{Config, Moderation};
 use crate::guard::{Bounds, Guarded, RuleSeen, Target};
 use crate::hardware::{self, Hardware};
-use wattline_napi::Denied;
 use wattline_policy::tables::check_tables;
 use wattline_policy::{
     Asks, BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, Timing,
@@ -130,7 +129,7 @@ fn context<'a>(
 fn unfit(policy: &mut dyn Policy, (platform, unobserved): Observed<'_>) -> Result<(), String> {
     let ask =
         NeedsWorkers::and_ask(policy, platform).map_err(|needs| lacking(needs, unobserved))?;
-    Denied::find(&ask.on_streak).map_or(Ok(()), |why| Err(why.to_string()))
+    ask.on_streak.check_polls().map_err(|why| why.to_string())
 }
 
 fn lacking(needs: NeedsWorkers, unobserved: Option<String>) -> String {

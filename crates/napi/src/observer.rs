@@ -5,15 +5,15 @@ use crate::places::{Place, Places};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{Asks, FillRead, Level, QueueView, Sees, StreakReset, Streaks, Timing};
+use wattline_policy::{
+    Asks, BeyondPolls, Level, OperatingPoint, QueueView, Sees, StreakReset, Streaks, Timing,
+};
 use wattline_units::{Span, Time};
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::polls::{
     CPUS_MAX, InstanceId, PollCounts, PollLevel, PollRule, PolledInstance, PollingCore, Polls,
 };
 
-/// Packets of a poll at most (`NAPI_POLL_WEIGHT`).
-const BUDGET: u32 = 64;
 const PICOS_PER_NANO: u128 = 1_000;
 /// Polls whose packets a queue's counters may lag behind, as they are read at different times.
 const LAG: u64 = 16;
@@ -28,35 +28,15 @@ pub struct Unavailable(#[from] BpfError);
 /// Reason why streaks cannot be counted on this path by a policy's rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// The rule reads the queue after the batch, or at passes that find nothing.
-    #[error(
-        "read: the kernel does not tell how many packets wait after a poll, and has no pass over all \
-         queues: only `before` works where it forwards"
-    )]
-    Read,
-    /// No poll takes more packets than the level.
-    #[error(
-        "level {0}: a poll of the kernel takes {BUDGET} packets at most, so more are never found: it \
-         must be below {BUDGET}"
-    )]
-    Level(u32),
+    /// Polls do not show what the rule asks for.
+    #[error(transparent)]
+    Polls(#[from] BeyondPolls),
     /// There is no bit for the CPU.
     #[error("CPU {0}: only CPUs below {CPUS_MAX} count streaks")]
     Cpu(u32),
     /// The kernel refused the rule.
     #[error("the kernel refused the rule for streaks")]
     Kernel,
-}
-
-impl Denied {
-    /// Returns the reason if polls do not show what a policy asks for.
-    pub fn find(streaks: &Streaks) -> Option<Self> {
-        let cpus: Vec<u32> = (0..CPUS_MAX).collect();
-        if streaks.cores.is_empty() {
-            return None;
-        }
-        poll_rule(0, streaks, &cpus, std::iter::empty()).err()
-    }
 }
 
 /// End of a streak.
@@ -119,7 +99,7 @@ impl QueueSample<'_> {
     pub fn trusts_full_polls(&self, received: Option<u64>) -> bool {
         let packets = self.place.work.is_some_and(|work| work.full == FullPoll::Packets);
         let agrees = |received: u64| {
-            let lag = LAG * u64::from(BUDGET) + self.counts.packets / 64;
+            let lag = LAG * u64::from(OperatingPoint::NAPI_BUDGET) + self.counts.packets / 64;
             self.counts.packets <= received.saturating_add(lag)
         };
         received.map_or(packets, agrees)
@@ -262,12 +242,7 @@ pub fn poll_rule(
     napis: impl Iterator<Item = u32>,
 ) -> Result<PollRule, Denied> {
     let rule = &streaks.rule;
-    if rule.read != FillRead::Before {
-        return Err(Denied::Read);
-    }
-    if streaks.at_above && rule.above.packets >= BUDGET {
-        return Err(Denied::Level(rule.above.packets));
-    }
+    streaks.check_polls()?;
     let cpus: Vec<u32> = streaks.cores.iter().filter_map(|core| cpus.get(core).copied()).collect();
     if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= CPUS_MAX) {
         return Err(Denied::Cpu(*cpu));
@@ -308,7 +283,7 @@ fn monotonic() -> u64 {
 mod tests {
     use super::*;
     use crate::drivers::meaning;
-    use wattline_policy::{CoreSet, StreakRule};
+    use wattline_policy::{CoreSet, FillRead, StreakRule};
 
     fn streaks(rule: StreakRule) -> Streaks {
         let cores = CoreSet::only(1);
@@ -323,9 +298,9 @@ mod tests {
         let counted = poll_rule(0, &streaks(rule), &[4, 5], [9].into_iter()).unwrap();
         assert_eq!((counted.cpus, counted.instances.len()), (vec![5], 1));
         let after = StreakRule { read: FillRead::After, ..rule };
-        assert_eq!(denied(after, &[4, 5]), Some(Denied::Read));
+        assert_eq!(denied(after, &[4, 5]), Some(Denied::Polls(BeyondPolls::Read)));
         let high = StreakRule { above: Level { packets: 64, samples: 7 }, ..rule };
-        assert_eq!(denied(high, &[4, 5]), Some(Denied::Level(64)));
+        assert_eq!(denied(high, &[4, 5]), Some(Denied::Polls(BeyondPolls::Level(64))));
         assert_eq!(denied(rule, &[4, 5000]), Some(Denied::Cpu(5000)));
     }
 

@@ -8,7 +8,7 @@ use rustix::time::Timespec;
 use std::time::Instant;
 use wattline_linux::sysfs::Tree;
 use wattline_napi::{Denied, FullPoll, Observer, Places};
-use wattline_policy::{CoreSet, FillRead, Level, StreakRule, Streaks};
+use wattline_policy::{BeyondPolls, CoreSet, FillRead, Level, StreakRule, Streaks};
 use wattline_units::{Span, Time};
 
 /// Packets of a veth's ring at most.
@@ -123,7 +123,7 @@ fn the_end_of_a_streak_wakes_the_reader_and_nothing_else_does() {
     assert!(!wakes(&observer, 50));
     let after = StreakRule { read: FillRead::After, ..streaks.rule };
     let denied = observer.set_streaks(now(), &Streaks { rule: after, ..streaks }, &cpus(), &places);
-    assert_eq!(denied, Err(Denied::Read));
+    assert_eq!(denied, Err(Denied::Polls(BeyondPolls::Read)));
 }
 
 #[test]

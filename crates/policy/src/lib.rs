@@ -53,7 +53,7 @@ pub use reason::Reason;
 pub use registry::Registry;
 pub use senses::{Asks, Sees, Timing, Waits};
 pub use spec::{PolicySpec, SpecError, SpecProblem};
-pub use streaks::{FillRead, Level, StreakReset, StreakRule, Streaks};
+pub use streaks::{BeyondPolls, FillRead, Level, StreakReset, StreakRule, Streaks};
 pub use wait::Wait;
 
 use moderation::RuleKind;

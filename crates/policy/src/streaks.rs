@@ -1,7 +1,8 @@
 //! Streaks: batches in a row that found a queue above one level or below another.
 
-use crate::CoreSet;
+use crate::{CoreSet, OperatingPoint};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 use wattline_units::Span;
 
 /// Streaks at which a policy wants to be asked. They are counted where batches are taken, by
@@ -70,6 +71,24 @@ pub enum StreakReset {
     Own,
 }
 
+/// Reason why streaks cannot be counted where the kernel polls (NAPI).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum BeyondPolls {
+    /// The rule reads the queue after the batch, or at passes that find nothing.
+    #[error(
+        "read: the kernel does not tell how many packets wait after a poll, and has no pass over all \
+         queues: only `before` works where it forwards"
+    )]
+    Read,
+    /// No poll takes more packets than the level.
+    #[error(
+        "level {0}: a poll of the kernel takes {budget} packets at most, so more are never found: it \
+         must be below {budget}",
+        budget = OperatingPoint::NAPI_BUDGET
+    )]
+    Level(u32),
+}
+
 impl Level {
     /// Returns the most batches that a sample counts for. A sample says less than the batches that it
     /// represents, so it counts for no more than an eighth of those that an event takes: several in a
@@ -88,6 +107,24 @@ impl Streaks {
         at_below: false,
         at_silence: false,
     };
+
+    /// Checks that the kernel's polls show these streaks.
+    ///
+    /// # Errors
+    /// The reason why they do not.
+    pub fn check_polls(&self) -> Result<(), BeyondPolls> {
+        if self.cores.is_empty() {
+            return Ok(());
+        }
+        if self.rule.read != FillRead::Before {
+            return Err(BeyondPolls::Read);
+        }
+        let above = self.rule.above.packets;
+        if self.at_above && above >= OperatingPoint::NAPI_BUDGET {
+            return Err(BeyondPolls::Level(above));
+        }
+        Ok(())
+    }
 
     /// Whether to ask at an event of a core that counts.
     pub fn asks(&self, above: bool) -> bool {

@@ -20,7 +20,7 @@ pub enum SimError {
     #[error(
         "policy: it cannot govern where the kernel or XDP programs forward: {0}; use path workers"
     )]
-    Path(&'static str),
+    Path(String),
     /// The traffic exceeds the capacity of the links.
     #[error(
         "traffic: {offered_gbps:.3} Gbit/s are beyond the links of server {server}: at most \

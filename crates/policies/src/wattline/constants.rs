@@ -1,6 +1,7 @@
 //! Holds every number of the policy, each with its unit and reason. The rest of the policy uses no number
 //! but 0, 1 and 2; a test counts them.
 
+use wattline_policy::OperatingPoint;
 use wattline_units::Span;
 
 /// Share of packets that may be late: the policy's promise is a 99th percentile.
@@ -14,8 +15,8 @@ pub const ALERT: Span = Span::from_micros(50);
 /// Time between two looks where the kernel or XDP programs take the packets: cards are not asked more
 /// often for what arrived. Full polls report what comes in between.
 pub const LOOK_AT_KERNEL: Span = Span::from_millis(100);
-/// Packets above which a poll of the kernel counts as full: it takes 64 at most (`NAPI_POLL_WEIGHT`).
-pub const FULL_POLL: u32 = 63;
+/// Packets above which a poll of the kernel counts as full.
+pub const FULL_POLL: u32 = OperatingPoint::NAPI_BUDGET - 1;
 /// Time that the answer to a rise stays: parked cores wake (up to 0.3 ms), queues drain, and the new
 /// rate is measured.
 pub const HOLD: Span = Span::from_micros(300);

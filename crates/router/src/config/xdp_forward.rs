@@ -3,7 +3,6 @@
 use super::power::{PowerPlatform, PowerSettings};
 use super::router::{Mode, XdpForwarding};
 use super::settings::{Config, PortKind, PortSettings};
-use wattline_napi::Denied;
 use wattline_policy::{
     Asks, BuildContext, Can, IdleState, NeedsWorkers, Platform, Queue, Timing, Waits, build,
 };
@@ -85,7 +84,7 @@ fn obstacle_of_policy(power: &PowerSettings) -> Option<&'static str> {
         Err(NeedsWorkers::OfferedRate) => None,
         Err(NeedsWorkers::Batches) => Some("[power] policy, which decides at batches of packets"),
         Err(NeedsWorkers::Polling) => Some("[power] policy, which lets cores poll"),
-        Ok(ask) => Denied::find(&ask.on_streak)
+        Ok(ask) => (ask.on_streak.check_polls().err())
             .map(|_| "[power] policy, which asks for more than polls of 64 packets show"),
     }
 }

@@ -61,9 +61,6 @@ pub struct NoPath {
 }
 
 impl ServerModel {
-    /// Packets of a NAPI poll at most (`NAPI_POLL_WEIGHT`).
-    pub const POLL_BUDGET: u32 = 64;
-
     /// Returns the model whose packets take this path. The other applications cost as much more than
     /// IPv4 as under workers.
     ///
@@ -89,11 +86,6 @@ impl ServerModel {
         *cycles = cost.wake_up_cycles.unwrap_or(*cycles);
         *interrupt_cycles = cost.interrupt_cycles.unwrap_or(*interrupt_cycles);
         Ok(model)
-    }
-
-    /// Most packets of a poll, after which others have their turn; `None` where workers decide.
-    pub fn poll_budget(&self) -> Option<u32> {
-        (self.path != Path::Workers).then_some(Self::POLL_BUDGET)
     }
 
     /// Cost of a frame of `frame_bytes` under `application`; `None` if the file gives no cost of

@@ -17,8 +17,8 @@ use wattline_governor::ledger::Entry;
 use wattline_governor::under_way::UnderWay;
 use wattline_policy::Latency;
 use wattline_policy::{
-    BuildContext, CoreSet, FillRead, Looks, NeedsWorkers, Observation, OperatingPoint, Platform,
-    Policy, Streaks, Trigger,
+    BuildContext, CoreSet, Looks, NeedsWorkers, Observation, OperatingPoint, Platform, Policy,
+    Trigger,
 };
 use wattline_server::{Path, ServerModel};
 use wattline_traffic::{Block, Source};
@@ -44,20 +44,14 @@ pub(crate) fn check_polls(
         return Ok(());
     }
     let ask = NeedsWorkers::and_ask(policy, platform).map_err(|needs| {
-        SimError::Path(match needs {
+        let why = match needs {
             NeedsWorkers::OfferedRate => "it needs the offered rate, which nobody knows there",
             NeedsWorkers::Batches => "it asks for batches, fill levels or empty polls of workers",
             NeedsWorkers::Polling => "its cores poll, and the kernel waits for interrupts",
-        })
+        };
+        SimError::Path(why.to_owned())
     })?;
-    let Streaks { cores, rule, at_above, .. } = ask.on_streak;
-    if !cores.is_empty() && rule.read != FillRead::Before {
-        return Err(SimError::Path("only read = before works there"));
-    }
-    if !cores.is_empty() && at_above && rule.above.packets >= ServerModel::POLL_BUDGET {
-        return Err(SimError::Path("a poll takes 64 packets, so the upper level must be below 64"));
-    }
-    Ok(())
+    ask.on_streak.check_polls().map_err(|why| SimError::Path(why.to_string()))
 }
 
 /// One simulation run.

@@ -15,7 +15,6 @@ use wattline_host::{
 use wattline_knobs::{Bounded, Machine as Settings, SessionError};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
-use wattline_napi::Denied;
 use wattline_policy::Latency;
 use wattline_policy::{
     BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
@@ -316,9 +315,9 @@ fn fit(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<(), SpecError> {
                            schedutil or performance";
     let needs = NeedsWorkers::and_ask(&mut *build(spec, context)?, context.platform);
     let why = match needs {
-        Ok(ask) => match Denied::find(&ask.on_streak) {
-            None => return Ok(()),
-            Some(why) => format!("{why}: {INSTEAD}"),
+        Ok(ask) => match ask.on_streak.check_polls() {
+            Ok(()) => return Ok(()),
+            Err(why) => format!("{why}: {INSTEAD}"),
         },
         Err(NeedsWorkers::OfferedRate) => {
             "it needs the offered rate, which only a simulator knows".to_owned()
