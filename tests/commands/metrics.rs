@@ -33,6 +33,21 @@ pub fn get(port: u16, path: &str) -> Option<String> {
     head.contains(" 200 ").then(|| body.to_owned())
 }
 
+/// Answers every request to this listener with a page as it is then; returns the port.
+pub fn serve(listener: TcpListener, mut page: impl FnMut() -> String + Send + 'static) -> u16 {
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let page = page();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", page.len());
+            let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n{page}").as_bytes());
+        }
+    });
+    port
+}
+
 /// The value of a sample.
 fn sample(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())

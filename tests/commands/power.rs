@@ -3,10 +3,11 @@
 #[path = "../../crates/meters/tests/common/parts.rs"]
 mod parts;
 
+use crate::metrics::serve;
 use parts::PARTS;
 use serde_json::Value;
 use std::fs;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -263,27 +264,19 @@ fn records_are_csv_with_a_line_per_tick() {
 
 /// An exporter whose watts follow the processor time of a process, late by so much.
 fn late_exporter(late: Duration) -> (u16, Arc<AtomicU32>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
     let process = Arc::new(AtomicU32::new(0));
     let of = Arc::clone(&process);
-    std::thread::spawn(move || {
-        let mut seen = vec![(Instant::now(), 0.0)];
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 1024]);
-            let stat = fs::read_to_string(format!("/proc/{}/stat", of.load(Ordering::Relaxed)));
-            let ticks = stat.unwrap_or_default().split(' ').nth(13).map(str::parse::<f64>);
-            let ticks = ticks.and_then(Result::ok).unwrap_or(seen[seen.len() - 1].1);
-            seen.push((Instant::now(), ticks));
-            let shown = seen.iter().rposition(|(time, _)| time.elapsed() >= late).unwrap_or(0);
-            let before = shown.saturating_sub(2);
-            let seconds = (seen[shown].0 - seen[before].0).as_secs_f64().max(0.1);
-            let watts = 100.0 + (seen[shown].1 - seen[before].1) / seconds;
-            let page = format!("pdu_watts {watts}\n");
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", page.len());
-            let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n{page}").as_bytes());
-        }
+    let mut seen = vec![(Instant::now(), 0.0)];
+    let port = serve(TcpListener::bind("127.0.0.1:0").unwrap(), move || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", of.load(Ordering::Relaxed)));
+        let ticks = stat.unwrap_or_default().split(' ').nth(13).map(str::parse::<f64>);
+        let ticks = ticks.and_then(Result::ok).unwrap_or(seen[seen.len() - 1].1);
+        seen.push((Instant::now(), ticks));
+        let shown = seen.iter().rposition(|(time, _)| time.elapsed() >= late).unwrap_or(0);
+        let before = shown.saturating_sub(2);
+        let seconds = (seen[shown].0 - seen[before].0).as_secs_f64().max(0.1);
+        let watts = 100.0 + (seen[shown].1 - seen[before].1) / seconds;
+        format!("pdu_watts {watts}\n")
     });
     (port, process)
 }

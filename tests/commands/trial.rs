@@ -1,10 +1,11 @@
 //! `wattline trial` on a copy of a recorded machine, which draws by a rule that only the test knows.
 
 use crate::govern::running::{CPUS, Machine};
-use crate::metrics::{Running, free_port, get};
+use crate::metrics::{Running, free_port, get, serve};
 use crate::prometheus::start;
 use serde_json::Value;
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -364,25 +365,14 @@ fn setting_file_that_fails_ends_the_trial_and_is_undone() {
 
 /// Shows the server's power and a counter of its work as an exporter does.
 fn exporter(root: PathBuf) -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        use std::io::{Read as _, Write as _};
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 1024]);
-            let shown = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
-            let watts: f64 =
-                shown("sys/class/hwmon/hwmon0/power1_average").trim().parse().unwrap_or(f64::NAN);
-            let statistics = shown("ethtool/eth9/statistics");
-            let packets = statistics.split_whitespace().nth(1).unwrap_or_default();
-            let page =
-                format!("pdu_watts{{outlet=\"7\"}} {}\nserved_total {packets}\n", watts / 1e6);
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", page.len());
-            let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n{page}").as_bytes());
-        }
-    });
-    port
+    serve(TcpListener::bind("127.0.0.1:0").unwrap(), move || {
+        let shown = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
+        let watts: f64 =
+            shown("sys/class/hwmon/hwmon0/power1_average").trim().parse().unwrap_or(f64::NAN);
+        let statistics = shown("ethtool/eth9/statistics");
+        let packets = statistics.split_whitespace().nth(1).unwrap_or_default();
+        format!("pdu_watts{{outlet=\"7\"}} {}\nserved_total {packets}\n", watts / 1e6)
+    })
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! `wattline govern` on a router whose kernel forwards through a masquerade, in a namespace: cores follow
 //! the traffic by RPS.
 
+use crate::metrics::serve;
 use serde_json::Value;
 use std::fs;
-use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -250,21 +250,13 @@ fn wattline_and_the_profile_for_routers_choose_cores_of_the_kernel() {
 fn exporter(scene: &Scene) -> u16 {
     scene.router.ip("link set lo up").unwrap();
     let listener = scene.router.enter(|| TcpListener::bind("127.0.0.1:0")).unwrap().unwrap();
-    let port = listener.local_addr().unwrap().port();
     let name = scene.router.name().to_owned();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 1024]);
-            let mut ip = Command::new("ip");
-            let mask = ip.args(["netns", "exec", &name, "cat", MASK]).output().unwrap().stdout;
-            let saved = if String::from_utf8_lossy(&mask).trim().ends_with('1') { 3 } else { 0 };
-            let page = format!("pdu_watts {}\n", 60 - saved);
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", page.len());
-            let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n{page}").as_bytes());
-        }
-    });
-    port
+    serve(listener, move || {
+        let mut ip = Command::new("ip");
+        let mask = ip.args(["netns", "exec", &name, "cat", MASK]).output().unwrap().stdout;
+        let saved = if String::from_utf8_lossy(&mask).trim().ends_with('1') { 3 } else { 0 };
+        format!("pdu_watts {}\n", 60 - saved)
+    })
 }
 
 /// A simulated meter: the result says that the trial compares the right settings, not what they save.
