@@ -5,6 +5,7 @@ use crate::error::ReproduceError;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use wattline_report::table::number;
@@ -105,11 +106,9 @@ impl SearchPlan {
                 return Err(format!("{name}: bounds {low} and {high} must ascend from {least}"));
             }
         }
-        // FNV-1a of the text: a cached result belongs to one plan, to the letter.
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        Ok(Self { hash: format!("{hash:016x}"), ..plan })
+        // A cached result belongs to one plan, to the letter.
+        let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { hash, ..plan })
     }
 
     /// Returns the names of the checks that constrain the search, in their order.
@@ -243,16 +242,16 @@ impl SetVerdict {
     }
 }
 
-/// Range of a claim over the judged sets.
+/// Range of a claim over the runs of the judged sets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct OverSets {
     /// Least figure.
     pub low: f64,
     /// Greatest figure.
     pub high: f64,
-    /// Number of judged sets that meet the claim.
+    /// Number of runs of judged sets that meet the claim. A set has one for each kind of load.
     pub held: usize,
-    /// Number of judged sets.
+    /// Number of these runs.
     pub judged: usize,
     /// Verdict over all of them.
     pub verdict: SetVerdict,
@@ -263,7 +262,7 @@ impl OverSets {
     pub(crate) fn text(&self) -> String {
         let (low, high) = (number(self.low), number(self.high));
         let verdict = self.verdict.text();
-        format!("{low} to {high}: {verdict} ({} of {})", self.held, self.judged)
+        format!("{low} to {high}: {verdict} ({} of {} runs)", self.held, self.judged)
     }
 
     /// Judges figures, each with whether it meets the claim; `widest` is what the claim is worth.

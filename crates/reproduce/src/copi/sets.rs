@@ -275,7 +275,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         "published",
         "equal_load",
         "unequal_load",
-        "sets_that_hold",
+        "runs_that_hold",
         "over_accepted_sets",
     ]);
     let text = |over: Option<OverSets>| {
