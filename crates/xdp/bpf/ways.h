@@ -29,9 +29,9 @@ struct {
 #define NEAR_OUTS 1024
 
 /*
- * The same, where their index modulo NEAR_OUTS says: looking there takes a tenth of the time. In one word, which
- * is read and written at once: the interface, its slot from bit 32 on, and bit 63 where it takes fragments; 0
- * for none. An interface whose place another has is in `wl_outs` alone.
+ * The same, at the place that their index modulo NEAR_OUTS gives, which needs no hash. Each is one word, which is read
+ * and written at once: the interface, its slot from bit 32 on, and bit 63 where it takes fragments; 0 for none. An
+ * interface whose place another has is in `wl_outs` alone.
  */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use wattline_server::{Application, Path};
 use wattline_units::Span;
 
-/// What to simulate.
+/// The simulation to run.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Server model: name of a shipped one or a file. Without it westmere-2010, with --requests
