@@ -66,7 +66,7 @@ impl League {
     fn join(&self, played: Vec<String>, again: &str) -> PyResult<(String, String)> {
         let results =
             Scattered::new(&self.plan).and_then(|it| it.join(&played)).map_err(of_league)?;
-        let page = page(&self.plan, &results, again);
+        let page = page(&self.plan, &results, again).end();
         let output = Output { build: Build::default(), standings: standings(&results), results };
         Ok((serde_json::to_string(&output).map_err(wrong)?, page))
     }

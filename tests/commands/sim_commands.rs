@@ -422,21 +422,6 @@ fn a_table_is_replaced_only_when_that_is_asked_for() {
 }
 
 #[test]
-fn several_seeds_are_told_apart_in_the_table() {
-    let table = |seeds: &str| {
-        let args = ["sweep", "--policy", "poll", "--traffic", "poisson:1Mpps,size=64", "--seed"];
-        let output = wattline(&[&args[..], &[seeds], &SHORT].concat());
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let several = table("11,12");
-    let lines: Vec<Vec<String>> = several.lines().map(cells).collect();
-    assert_eq!(lines[0][4], "seed", "{several}");
-    assert_eq!([&lines[1][4], &lines[2][4]], ["11", "12"], "{several}");
-    assert!(!table("11").contains("seed"));
-}
-
-#[test]
 fn pages_tables_and_models_replace_no_file_that_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let mine = folder.path().join("mine");

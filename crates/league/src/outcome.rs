@@ -5,15 +5,14 @@ use crate::policy_text::{BUDGET, policy};
 use crate::span::in_words;
 use crate::standings::Standing;
 use std::fmt::Write as _;
-use wattline_report::escape;
 use wattline_units::Span;
 
 /// A kind of case: server, traffic and budget.
 type Kind<'a> = (&'a str, &'a str, f64);
 
-/// Who is ahead, in sentences as HTML: of the policies that kept the budget on every seed the one that
-/// took least.
-pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> String {
+/// Names who is ahead, in a sentence: of the policies that kept the budget on every seed the one that
+/// took least. Lists where others are.
+pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> (String, Vec<String>) {
     let mut kinds: Vec<Kind<'_>> = Vec::new();
     for row in standings {
         let kind = (row.server.as_str(), row.traffic.as_str(), row.budget_seconds);
@@ -43,7 +42,7 @@ pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> String {
         (1, _) => "pairs of traffic and budget".to_owned(),
         _ => "triples of server, traffic and budget".to_owned(),
     };
-    let mut told = String::from("<p>");
+    let mut told = String::new();
     for (number, (leader, at)) in leads.iter().enumerate() {
         let count = at.len();
         let _ = match (number, leader) {
@@ -53,25 +52,20 @@ pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> String {
             (_, None) => write!(told, ", and in {count} none kept it"),
             (0, Some(name)) => write!(
                 told,
-                "<strong>{}</strong> took the least energy of the policies that kept the budget on \
-                 every seed in {count} of {} {what}",
-                escape(name),
+                "{name} took the least energy of the policies that kept the budget on every seed in \
+                 {count} of {} {what}",
                 kinds.len()
             ),
-            (_, Some(name)) => write!(told, ", <strong>{}</strong> in {count}", escape(name)),
+            (_, Some(name)) => write!(told, ", {name} in {count}"),
         };
     }
-    told.push_str(".</p>\n");
-    if leads.len() > 1 {
-        told.push_str("<ul>\n");
-        for (leader, at) in &leads[1..] {
-            let name = leader.as_deref().unwrap_or("none kept the budget");
-            let at: Vec<String> = at.iter().map(|kind| place(plan, *kind)).collect();
-            let _ = writeln!(told, "<li>{}: {}</li>", escape(name), escape(&at.join("; ")));
-        }
-        told.push_str("</ul>\n");
-    }
-    told
+    told.push('.');
+    let others = leads.iter().skip(1).map(|(leader, at)| {
+        let name = leader.as_deref().unwrap_or("none kept the budget");
+        let at: Vec<String> = at.iter().map(|kind| place(plan, *kind)).collect();
+        format!("{name}: {}", at.join("; "))
+    });
+    (told, others.collect())
 }
 
 /// The name of a policy, which is the same for all budgets.
@@ -95,7 +89,7 @@ fn place(plan: &Plan, (server, traffic, budget): Kind<'_>) -> String {
     told
 }
 
-/// Under which conditions the league was played, in a sentence as HTML.
+/// Describes the conditions under which the league was played, in a sentence.
 pub(crate) fn conditions(plan: &Plan) -> String {
     let list = |values: &[u64]| {
         let listed = values.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
@@ -103,8 +97,8 @@ pub(crate) fn conditions(plan: &Plan) -> String {
     };
     let servers: Vec<&str> = plan.servers.iter().map(|server| server.name.as_str()).collect();
     let mut told = format!(
-        "<p>Played on {} with the application {} and {}; each run counts {} after {} of warm-up",
-        escape(&servers.join(", ")),
+        "Played on {} with the application {} and {}; each run counts {} after {} of warm-up",
+        servers.join(", "),
         plan.application,
         list(&plan.seeds),
         in_words(plan.duration),
@@ -118,7 +112,7 @@ pub(crate) fn conditions(plan: &Plan) -> String {
             in_words(tuning.duration)
         );
     }
-    told.push_str(".</p>\n");
+    told.push('.');
     told
 }
 
@@ -171,24 +165,23 @@ mod tests {
             standing(two, 100.0, "wattline:p99=100us", 0.0, 1),
             standing(two, 100.0, "poll", 0.0, 0),
         ];
-        let told = outcome(&plan, &standings);
-        assert!(
-            told.starts_with(
-                "<p><strong>wattline:p99=budget</strong> took the least energy of the policies that \
-                 kept the budget on every seed in 2 of 4 pairs of traffic and budget, \
-                 <strong>napi, tuned</strong> in 1, and in 1 none kept it.</p>"
-            ),
-            "{told}"
+        let (told, others) = outcome(&plan, &standings);
+        assert_eq!(
+            told,
+            "wattline:p99=budget took the least energy of the policies that kept the budget on every \
+             seed in 2 of 4 pairs of traffic and budget, napi, tuned in 1, and in 1 none kept it."
         );
-        assert!(
-            told.contains("<li>napi, tuned: poisson:2Mpps,size=64 within 50 us</li>"),
-            "{told}"
+        assert_eq!(
+            others,
+            [
+                "napi, tuned: poisson:2Mpps,size=64 within 50 us",
+                "none kept the budget: poisson:2Mpps,size=64 within 100 us"
+            ]
         );
-        assert!(told.contains("<li>none kept the budget: poisson:2Mpps,size=64 within 100 us"));
         assert_eq!(
             conditions(&plan),
-            "<p>Played on westmere-2010 with the application ipv4 and seeds 1, 2; each run counts 1.5 s \
-             after 10 ms of warm-up; tuned on seed 3 in trials of 100 ms.</p>\n"
+            "Played on westmere-2010 with the application ipv4 and seeds 1, 2; each run counts 1.5 s \
+             after 10 ms of warm-up; tuned on seed 3 in trials of 100 ms."
         );
     }
 }

@@ -17,15 +17,17 @@ pub fn is_page(text: &str) -> bool {
     is_titled(text, TITLE)
 }
 
-/// The page as HTML; `again` is the command that makes it.
-pub fn page(plan: &Plan, results: &Results, again: &str) -> String {
+/// Makes the page; `again` is the command that does the same.
+pub fn page(plan: &Plan, results: &Results, again: &str) -> FigurePage {
     let standings = standings(results);
     // Without a bound, rows are told beside the first policy, which has no difference from itself.
     let with_bound = standings.iter().any(|row| row.gap.is_finite());
     let beside = if with_bound { "above the lower bound" } else { "beside the first policy" };
     let mut page = FigurePage::headed(TITLE, &format!("League of governors: energy {beside}"));
-    page.html().push_str(&outcome(plan, &standings));
-    page.html().push_str(&conditions(plan));
+    let (leader, others) = outcome(plan, &standings);
+    page.strong(&leader);
+    page.remarks(others);
+    page.text(&conditions(plan));
     let measure = if with_bound {
         "Energy is told above the lower bound of every schedule that keeps the budget, on paired seeds."
     } else {
@@ -44,10 +46,10 @@ pub fn page(plan: &Plan, results: &Results, again: &str) -> String {
     }
     put_plots(page.html(), plan, results);
     page.heading("Table");
-    page_tables::standings(page.html(), plan, results, &standings);
+    page_tables::standings(&mut page, plan, results, &standings);
     if !results.envelopes.is_empty() {
-        page_tables::yardsticks(page.html(), results);
+        page_tables::yardsticks(&mut page, results);
     }
     page.again(again);
-    page.end()
+    page
 }

@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::rows::{Results, Row, by_kind};
 use crate::span::in_words;
 use crate::standings::Standing;
-use wattline_report::page::table_of;
+use wattline_report::FigurePage;
 use wattline_units::Span;
 
 /// A column: its head, and its cells by row.
@@ -15,7 +15,12 @@ type Column = (&'static str, Vec<String>);
 const NOTHING: &str = "-";
 
 /// The table of the standings.
-pub(crate) fn standings(page: &mut String, plan: &Plan, results: &Results, standings: &[Standing]) {
+pub(crate) fn standings(
+    page: &mut FigurePage,
+    plan: &Plan,
+    results: &Results,
+    standings: &[Standing],
+) {
     let kinds = by_kind(&results.rows);
     let rows_of = |row: &Standing| -> &[&Row] {
         let nanos = (row.budget_seconds * 1e9).round() as u64;
@@ -52,8 +57,8 @@ pub(crate) fn standings(page: &mut String, plan: &Plan, results: &Results, stand
 }
 
 /// The table of the yardsticks.
-pub(crate) fn yardsticks(page: &mut String, results: &Results) {
-    page.push_str("<h2>Yardsticks</h2>\n");
+pub(crate) fn yardsticks(page: &mut FigurePage, results: &Results) {
+    page.heading("Yardsticks");
     let rows = &results.envelopes;
     let above = |joules: Option<f64>, bound: Option<f64>| {
         joules.zip(bound).map_or(f64::NAN, |(joules, bound)| joules / bound - 1.0)
@@ -89,7 +94,7 @@ pub(crate) fn yardsticks(page: &mut String, results: &Results) {
 }
 
 /// Appends a table, without columns that say nothing, and without the server where there is one.
-fn put(page: &mut String, mut columns: Vec<Column>) {
+fn put(page: &mut FigurePage, mut columns: Vec<Column>) {
     columns.retain(|(head, cells)| {
         let same = cells.windows(2).all(|two| two[0] == two[1]);
         !(*head == "server" && same) && cells.iter().any(|cell| cell != NOTHING)
@@ -97,7 +102,7 @@ fn put(page: &mut String, mut columns: Vec<Column>) {
     let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
     let rows = columns.first().map_or(0, |(_, cells)| cells.len());
     let row = |row: usize| columns.iter().map(|(_, cells)| cells[row].clone()).collect::<Vec<_>>();
-    table_of(page, &heads, (0..rows).map(row));
+    page.rows(&heads, &(0..rows).map(row).collect::<Vec<_>>());
 }
 
 fn p99(rows: &[&Row]) -> String {

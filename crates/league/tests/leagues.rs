@@ -81,7 +81,7 @@ fn the_same_on_one_thread_and_two_and_from_its_pieces() {
     assert!(standings.iter().all(|row| row.seeds == 2 && row.gap_within.is_finite()));
     let first = standings.iter().find(|row| row.policy.starts_with("wattline")).unwrap();
     assert_eq!((first.beside_first, first.beside_first_within), (0.0, 0.0));
-    let page = page(&plan, &one, "wattline league <file>");
+    let page = page(&plan, &one, "wattline league <file>").end();
     assert!(page.contains("<svg") && page.matches("wattline:p99=100us").count() >= 3);
     for said in [
         "<h1>League of governors: energy above the lower bound</h1>",
@@ -211,7 +211,7 @@ fn a_tuned_rival_is_one_contender_with_the_setting_of_trying_all() {
         assert_eq!(row.seeds, 2);
         assert!(row.beside_first.is_finite() && row.beside_first_within.is_finite(), "{row:?}");
     }
-    let page = page(&plan, &results, "wattline league");
+    let page = page(&plan, &results, "wattline league").end();
     assert!(
         page.contains("napi, tuned") && page.contains("<svg") && page.contains("beside the first")
     );

@@ -144,18 +144,18 @@ fn a_sweep_shows_the_least_power_and_all_cases() {
             }
         }
     }
-    let rows: Vec<SweepRow<'_>> = (reports.iter())
+    let rows: Vec<SweepRow> = (reports.iter())
         .map(|(policy, traffic, seed, report)| SweepRow {
-            server: HOSTILE,
-            policy,
-            traffic,
-            application: "ipv4",
+            server: HOSTILE.to_owned(),
+            policy: (*policy).to_owned(),
+            traffic: (*traffic).to_owned(),
+            application: Application::Ipv4,
             seed: *seed,
-            report,
-            parts: &[],
+            report: report.clone(),
+            parts: Vec::new(),
         })
         .collect();
-    let html = Sweep { rows: &rows, command: "wattline sweep" }.html();
+    let html = Sweep { rows: &rows, command: "wattline sweep" }.page().end();
     let words = [
         "12 simulations of 6 cases, 6 of which lost no packet.",
         "Least power without a lost packet",
@@ -169,17 +169,17 @@ fn a_sweep_shows_the_least_power_and_all_cases() {
 
     // A capture is the same for each seed: parts of its time scatter.
     let [one, .., other] = &reports[..] else { panic!() };
-    let parts = [one.3.clone(), other.3.clone()];
-    let rows = [rows[0], rows[0]].map(|row| SweepRow { parts: &parts, ..row });
-    let html = Sweep { rows: &rows, command: "wattline sweep" }.html();
+    let parts = vec![one.3.clone(), other.3.clone()];
+    let row = || SweepRow { parts: parts.clone(), ..rows[0].clone() };
+    let rows = [row(), row()];
+    let html = Sweep { rows: &rows, command: "wattline sweep" }.page().end();
     assert!(html.contains("by batch means, of 2 equal parts") && !html.contains("± 0.00"));
-    let rows: Vec<SweepRow<'_>> = rows.map(|row| SweepRow { parts: &[], ..row }).into();
 
     // A large sweep stays a page.
     let many: Vec<String> = (0..2_000).map(|number| format!("poisson:{number}kpps")).collect();
-    let rows: Vec<SweepRow<'_>> =
-        many.iter().map(|traffic| SweepRow { traffic, ..rows[0] }).collect();
-    let html = Sweep { rows: &rows, command: "wattline sweep" }.html();
+    let row = |traffic| SweepRow { traffic, parts: Vec::new(), ..rows[0].clone() };
+    let rows: Vec<SweepRow> = many.into_iter().map(row).collect();
+    let html = Sweep { rows: &rows, command: "wattline sweep" }.page().end();
     assert!(html.len() < 1 << 20, "{} bytes", html.len());
-    assert!(html.contains("The first 800 of 2000; <code>--csv</code> writes all."));
+    assert!(html.contains("The first 800 of 2000; --csv writes all."));
 }

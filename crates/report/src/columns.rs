@@ -17,16 +17,22 @@ pub const fn number(name: &str) -> Head<'_> {
     Head(name, CellAlignment::Right)
 }
 
+/// Returns a number with so many decimals, or a dash where it is unknown.
+pub fn cell(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
 /// Columns without lines between them. A line never ends in blanks.
 #[derive(Debug)]
-pub struct Columns<const N: usize>(comfy_table::Table);
+pub struct Columns(comfy_table::Table);
 
-impl<const N: usize> Columns<N> {
+impl Columns {
     /// Columns without rows.
-    pub fn new(heads: [Head<'_>; N]) -> Self {
+    pub fn new<'a>(heads: impl IntoIterator<Item = Head<'a>>) -> Self {
+        let heads: Vec<Head<'_>> = heads.into_iter().collect();
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(heads.map(|Head(name, _)| name));
+        table.set_header(heads.iter().map(|Head(name, _)| name));
         let columns = table.column_iter_mut().zip(heads);
         for (index, (column, Head(_, alignment))) in columns.enumerate() {
             column.set_cell_alignment(alignment);
@@ -36,22 +42,25 @@ impl<const N: usize> Columns<N> {
     }
 
     /// All rows at once: the first `texts` columns are text, those after them numbers.
-    pub fn of(heads: [&str; N], texts: usize, rows: impl IntoIterator<Item = [String; N]>) -> Self {
-        let mut column = 0..;
-        let mut all = Self::new(heads.map(|name| {
-            if column.next().is_some_and(|index| index < texts) { text(name) } else { number(name) }
-        }));
+    pub fn of<'a, R: IntoIterator<Item = String>>(
+        heads: impl IntoIterator<Item = &'a str>,
+        texts: usize,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let heads = heads.into_iter().enumerate();
+        let heads = heads.map(|(at, name)| if at < texts { text(name) } else { number(name) });
+        let mut all = Self::new(heads);
         rows.into_iter().for_each(|row| all.row(row));
         all
     }
 
     /// Appends a row.
-    pub fn row(&mut self, cells: [String; N]) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.0.add_row(cells);
     }
 }
 
-impl<const N: usize> fmt::Display for Columns<N> {
+impl fmt::Display for Columns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.lines().try_for_each(|line| writeln!(f, "{}", line.trim_end()))
     }

@@ -101,17 +101,21 @@ impl FigurePage {
         rows: impl IntoIterator<Item = [String; N]>,
     ) {
         let rows: Vec<[String; N]> = rows.into_iter().collect();
-        page::table_of(&mut self.html, &head, rows.iter());
+        self.rows(&head, &rows);
+    }
+
+    /// Appends a table of rows that all have a cell for each head.
+    pub fn rows(&mut self, head: &[&str], rows: &[impl AsRef<[String]>]) {
+        page::table_of(&mut self.html, head, rows.iter());
         if rows.is_empty() {
             return;
         }
         let is_text =
-            |column: usize| column == 0 || rows.iter().any(|row| !is_number(&row[column]));
-        let heads = std::array::from_fn(|column| {
-            if is_text(column) { text(head[column]) } else { number(head[column]) }
-        });
+            |column: usize| column == 0 || rows.iter().any(|row| !is_number(&row.as_ref()[column]));
+        let heads = head.iter().enumerate();
+        let heads = heads.map(|(at, name)| if is_text(at) { text(name) } else { number(name) });
         let mut columns = Columns::new(heads);
-        rows.into_iter().for_each(|row| columns.row(row));
+        rows.iter().for_each(|row| columns.row(row.as_ref().iter().cloned()));
         put(&mut self.plain, format_args!("{columns}"));
     }
 

@@ -143,7 +143,7 @@ fn runs_from_outside_become_a_page_whatever_their_names_and_however_many_figures
     let hostile = "<img src=x onerror=\"document.title='broken'\">";
     let comparison = Comparison::of(vec![run("poll", 1.0), run(hostile, 3.0)], None);
     let path = folder.path().join("page.html");
-    std::fs::write(&path, comparison.html()).unwrap();
+    std::fs::write(&path, comparison.page(false).end()).unwrap();
     let ready = "document.querySelectorAll('svg.plot').length === 12";
     let wrong = look(&mut browser, "report-hostile", &url_of(&path), ready);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -293,11 +293,8 @@ fn no_width_cuts_anything(browser: &mut Browser) {
     let heads = "getComputedStyle(document.querySelector('.cards td.verdict'), '::before').content";
     // The browser tells the page of a new width with its next picture.
     let becomes = |browser: &mut Browser, wanted: bool| {
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
-        while browser.value(below) != wanted {
-            assert!(std::time::Instant::now() < until, "names below their plot: not {wanted}");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        let what = format!("names below their plot: {wanted}");
+        wattline_needs::until(&what, || browser.value(below) == wanted);
     };
     browser.set_view(View { width: 390, height: 700, dark: false });
     becomes(browser, true);

@@ -3,6 +3,7 @@
 use super::{Reading, Report, Step, remarks};
 use crate::figure_page;
 use wattline_report::FigurePage;
+use wattline_report::columns::cell;
 use wattline_report::plot::{Axis, Chart, Mark};
 
 /// The page.
@@ -38,7 +39,7 @@ pub fn page(report: &Report) -> FigurePage {
          where it is always the same; the dynamic range is the share of full power that is saved \
          when idle.",
     );
-    let number = |value: Option<f64>| or_dash(value, 3);
+    let number = |value: Option<f64>| cell(value, 3);
     let how = [
         ("class", report.class.words().to_owned()),
         ("throughput without loss, Mpps", format!("{:.4}", report.throughput_pps / 1e6)),
@@ -89,10 +90,6 @@ fn readings(page: &mut FigurePage, steps: &[Step]) {
     }
 }
 
-fn or_dash(figure: Option<f64>, digits: usize) -> String {
-    figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
-}
-
 fn is_disturbed(reading: &Reading) -> String {
     if reading.disturbed_because.is_some() { "yes" } else { "no" }.to_owned()
 }
@@ -122,8 +119,8 @@ fn processor_section(page: &mut FigurePage, steps: &[Step]) {
             format!("{:.4}", reading.forwarded_rate_pps / 1e6),
             format!("{:.4}", reading.forwarded_rate_bps / 1e9),
             reading.lost_packets.to_string(),
-            or_dash(processor.map(|processor| processor.busy_ratio * 100.0), 1),
-            or_dash(per_packet.map(|seconds| seconds * 1e9), 0),
+            cell(processor.map(|processor| processor.busy_ratio * 100.0), 1),
+            cell(per_packet.map(|seconds| seconds * 1e9), 0),
             format!("{:.2}", reading.power_watts),
             reading.source.clone(),
             reading.accuracy.clone(),
@@ -167,11 +164,11 @@ fn cores_section(page: &mut FigurePage, steps: &[Step]) {
             reading.lost_packets.to_string(),
             reading.queued_packets.to_string(),
             format!("{:.2}", reading.power_watts),
-            or_dash(state.map(|state| state.cores_active_mean), 1),
-            or_dash(state.map(|state| state.frequency_mean_hertz / 1e9), 2),
-            or_dash(state.map(|state| state.awake_ratio * 100.0), 1),
-            or_dash(state.and_then(|state| state.sleeps_per_packet), 3),
-            or_dash(state.map(|state| state.transitions as f64), 0),
+            cell(state.map(|state| state.cores_active_mean), 1),
+            cell(state.map(|state| state.frequency_mean_hertz / 1e9), 2),
+            cell(state.map(|state| state.awake_ratio * 100.0), 1),
+            cell(state.and_then(|state| state.sleeps_per_packet), 3),
+            cell(state.map(|state| state.transitions as f64), 0),
             reading.source.clone(),
             reading.accuracy.clone(),
             is_disturbed(reading),

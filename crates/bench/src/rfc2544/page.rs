@@ -3,6 +3,7 @@
 use super::report::{OfLength, Report};
 use crate::figure_page;
 use wattline_report::FigurePage;
+use wattline_report::columns::cell;
 use wattline_report::plot::{Axis, Chart, Mark};
 
 /// The page.
@@ -291,9 +292,4 @@ fn throughput(length: &OfLength) -> String {
     let sign = if found.limited_by_generator { ">= " } else { "" };
     let mpps = found.conditional_throughput_pps.map(|pps| format!("{sign}{:.3}", pps / 1e6));
     mpps.unwrap_or_else(|| "-".to_owned())
-}
-
-/// A number, or a dash for none.
-fn cell(value: Option<f64>, digits: usize) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }

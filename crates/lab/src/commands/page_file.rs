@@ -56,5 +56,9 @@ pub(crate) fn show<R: Serialize>(
 ) -> Result<(), ExitError> {
     let text = page.plain().to_owned();
     let written = path.map_or(Ok(()), |path| overwrite.write(path, &page.end()));
-    results::print_with_page((path, written), report, json, |out, _| out.write_all(text.as_bytes()))
+    let path = path.filter(|_| written.is_ok());
+    results::print_beside(written, report, json, |out, _| {
+        out.write_all(text.as_bytes())?;
+        path.map_or(Ok(()), |path| writeln!(out, "page: {}", path.display()))
+    })
 }

@@ -1,8 +1,8 @@
 //! `wattline report`: runs compared with each other.
 
 use crate::commands::overwrite::Overwrite;
-use crate::commands::results;
-use std::io::{ErrorKind, Write};
+use crate::commands::page_file;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use wattline::exit::ExitError;
 use wattline_report::runs::{Comparison, Run, RunError};
@@ -37,14 +37,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let message = format!("--only \"{only}\": no figure of these runs has it in its path");
         return Err(ExitError::new(ExitError::DATA, message));
     }
-    let written = match &args.page {
-        Some(page) => args.overwrite.write(page, &comparison.html()),
-        None => Ok(()),
-    };
-    let page = args.page.as_deref();
-    results::print_with_page((page, written), &comparison, json, |out, comparison| {
-        write!(out, "{}", comparison.text(args.all))
-    })
+    let page = comparison.page(args.all);
+    page_file::show((args.page.as_deref(), args.overwrite), page, &comparison, json)
 }
 
 /// Returns the end of a command after this error.

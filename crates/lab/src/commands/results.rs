@@ -1,8 +1,7 @@
 //! Results that take minutes: pages beside them, and the command that makes them again.
 
 use serde::Serialize;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io;
 use wattline::exit::ExitError;
 use wattline::output::{Stdout, print};
 
@@ -34,18 +33,4 @@ pub fn print_beside<T: Serialize>(
     let after = |error: ExitError| if printed.is_ok() { error.after_result() } else { error };
     written.map_err(after)?;
     printed
-}
-
-/// The same with a page of the result: the table ends with where it is.
-pub fn print_with_page<T: Serialize>(
-    (page, written): (Option<&Path>, Result<(), ExitError>),
-    result: &T,
-    json: bool,
-    table: impl FnOnce(&mut Stdout, &T) -> io::Result<()>,
-) -> Result<(), ExitError> {
-    let page = page.filter(|_| written.is_ok());
-    print_beside(written, result, json, |out, result| {
-        table(out, result)?;
-        page.map_or(Ok(()), |page| writeln!(out, "page: {}", page.display()))
-    })
 }

@@ -49,12 +49,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Ok(());
     }
     writeln!(out, "{}: {}\nfrom {}\n", file.name, file.description, file.source)?;
-    let mut table = Columns::new([text("field"), text("value"), text("origin"), text("note")]);
-    for figure in &file.figures {
-        let (value, origin, note) = cells(figure);
-        table.row([figure.field.clone(), value, origin.to_owned(), note]);
-    }
-    write!(out, "{table}")?;
+    write!(out, "{}", figures(&file.figures, ""))?;
     if let Err(missing) = file.model() {
         writeln!(out, "\n{missing}")?;
     }
@@ -101,6 +96,16 @@ fn uses(file: &ServerFile) -> Vec<&'static str> {
         uses.push("optimise");
     }
     uses
+}
+
+/// Tabulates figures with their origin, without the `section` before their fields.
+pub(super) fn figures<'f>(figures: impl IntoIterator<Item = &'f Figure>, section: &str) -> Columns {
+    let row = |figure: &Figure| {
+        let (value, origin, note) = cells(figure);
+        [figure.field.trim_start_matches(section).to_owned(), value, origin.to_owned(), note]
+    };
+    let heads = ["field", "value", "origin", "note"];
+    Columns::of(heads, heads.len(), figures.into_iter().map(row))
 }
 
 fn cells(figure: &Figure) -> (String, &'static str, String) {

@@ -1,10 +1,12 @@
 //! The page of many simulations beside each other.
 
 use super::begin;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
-use wattline_report::page::put;
 use wattline_report::plot::{Axis, Bars, Chart, Mark};
 use wattline_report::{FigurePage, Spread};
+use wattline_server::Application;
 use wattline_sim::Report;
 
 /// Rows of a table at most, and groups of plots: a page stays below a megabyte.
@@ -13,38 +15,40 @@ const MOST_GROUPS: usize = 24;
 /// Lines of a plot at most.
 const MOST_LINES: usize = 12;
 
-/// One simulation.
-#[derive(Debug, Clone, Copy)]
-pub struct SweepRow<'a> {
+/// A simulation and its report.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct SweepRow {
     /// Name of the server model.
-    pub server: &'a str,
+    pub server: String,
     /// Policy with its parameters.
-    pub policy: &'a str,
+    pub policy: String,
     /// Traffic as it was described.
-    pub traffic: &'a str,
+    pub traffic: String,
     /// Application that handles each packet.
-    pub application: &'a str,
+    pub application: Application,
     /// Seed of all random numbers.
     pub seed: u64,
     /// Results.
-    pub report: &'a Report,
+    #[serde(flatten)]
+    pub report: Report,
     /// Results of equal parts of the time, of traffic that is the same for each seed: their means give
     /// the interval.
-    pub parts: &'a [Report],
+    #[serde(skip)]
+    pub parts: Vec<Report>,
 }
 
 /// All of them.
 #[derive(Debug)]
 pub struct Sweep<'a> {
     /// In any order.
-    pub rows: &'a [SweepRow<'a>],
+    pub rows: &'a [SweepRow],
     /// The command that gives the same again.
     pub command: &'a str,
 }
 
 /// The same but for the seed.
 struct Point<'a> {
-    row: SweepRow<'a>,
+    row: &'a SweepRow,
     reports: Vec<&'a Report>,
 }
 
@@ -114,7 +118,7 @@ const QUANTITIES: [Quantity; 4] = [
 
 impl Sweep<'_> {
     /// The page.
-    pub fn html(&self) -> String {
+    pub fn page(&self) -> FigurePage {
         let points = self.points();
         let title = "Simulations beside each other";
         let lossless = points.iter().filter(|point| point.lost() == 0).count();
@@ -133,7 +137,7 @@ impl Sweep<'_> {
         all(&mut page, &points);
         page.heading("Conditions");
         page.again(self.command);
-        page.end()
+        page
     }
 
     /// Cases in the order in which they first come.
@@ -141,11 +145,11 @@ impl Sweep<'_> {
         let mut places = BTreeMap::new();
         let mut points: Vec<Point<'_>> = Vec::new();
         for row in self.rows {
-            let key = (row.server, row.policy, row.traffic, row.application);
+            let key = (&*row.server, &*row.policy, &*row.traffic, row.application.name());
             let place = *places.entry(key).or_insert(points.len());
             match points.get_mut(place) {
-                Some(point) => point.reports.push(row.report),
-                None => points.push(Point { row: *row, reports: vec![row.report] }),
+                Some(point) => point.reports.push(&row.report),
+                None => points.push(Point { row, reports: vec![&row.report] }),
             }
         }
         points
@@ -158,7 +162,7 @@ fn least_power(page: &mut FigurePage, points: &[Point<'_>]) {
     for point in points.iter().filter(|point| point.lost() == 0) {
         let same = |other: &&Point<'_>| {
             let (a, b) = (&other.row, &point.row);
-            (a.server, a.traffic, a.application) == (b.server, b.traffic, b.application)
+            (&a.server, &a.traffic, a.application) == (&b.server, &b.traffic, b.application)
         };
         let known = best.iter_mut().find(|(other, _)| same(other));
         match known {
@@ -178,10 +182,10 @@ fn least_power(page: &mut FigurePage, points: &[Point<'_>]) {
     page.heading("Least power without a lost packet");
     let rows = compared.iter().take(MOST_ROWS).map(|(point, count)| {
         [
-            point.row.traffic.to_owned(),
-            point.row.server.to_owned(),
-            point.row.application.to_owned(),
-            point.row.policy.to_owned(),
+            point.row.traffic.clone(),
+            point.row.server.clone(),
+            point.row.application.to_string(),
+            point.row.policy.clone(),
             with_interval(point.watts(), 2),
             cell(point.mean(QUANTITIES[1].of), 2),
             count.to_string(),
@@ -213,7 +217,7 @@ fn plots(page: &mut FigurePage, points: &[Point<'_>]) {
     let mut groups: Vec<(Key<'_>, Vec<&Point<'_>>)> = Vec::new();
     for point in points {
         let row = &point.row;
-        let key = (row.server, row.application, kind(row.traffic));
+        let key = (&*row.server, row.application.name(), kind(&row.traffic));
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, members)) => members.push(point),
             None => groups.push((key, vec![point])),
@@ -244,7 +248,8 @@ fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
     let mut policies: Vec<&str> = Vec::new();
     let mut traffics: Vec<&str> = Vec::new();
     for point in members {
-        for (list, text) in [(&mut policies, point.row.policy), (&mut traffics, point.row.traffic)]
+        for (list, text) in
+            [(&mut policies, &*point.row.policy), (&mut traffics, &*point.row.traffic)]
         {
             if !list.contains(&text) {
                 list.push(text);
@@ -291,13 +296,7 @@ fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
 fn all(page: &mut FigurePage, points: &[Point<'_>]) {
     page.heading("All cases");
     if points.len() > MOST_ROWS {
-        let count = points.len();
-        put(
-            page.html(),
-            format_args!(
-                "<p>The first {MOST_ROWS} of {count}; <code>--csv</code> writes all.</p>\n"
-            ),
-        );
+        page.text(&format!("The first {MOST_ROWS} of {}; --csv writes all.", points.len()));
     }
     if points.iter().any(|point| point.reports.len() > 1) {
         page.text("Means over the seeds; ± is half their 95 % confidence interval.");
@@ -319,10 +318,10 @@ fn all(page: &mut FigurePage, points: &[Point<'_>]) {
     let rows = points.iter().take(MOST_ROWS).map(|point| {
         let row = &point.row;
         [
-            row.policy.to_owned(),
-            row.traffic.to_owned(),
-            row.server.to_owned(),
-            row.application.to_owned(),
+            row.policy.clone(),
+            row.traffic.clone(),
+            row.server.clone(),
+            row.application.to_string(),
             point.reports.len().to_string(),
             cell(point.mpps(), 4),
             cell(point.mean(|it| Some(it.forwarded_rate_pps / 1e6)), 4),

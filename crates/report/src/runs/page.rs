@@ -1,10 +1,8 @@
-//! A comparison as a page.
+//! A comparison as a page, and for a terminal.
 
 use super::compare::{Comparison, Figure, Mean};
 use super::{quantity, show};
-use crate::escape::escape;
 use crate::figure_page::FigurePage;
-use crate::page::put;
 use crate::plot::Bars;
 
 /// Figures that are drawn; more are in the table.
@@ -13,6 +11,8 @@ const DRAWN: usize = 12;
 /// the folders.
 const ROWS: usize = 1_500;
 const NAMED: usize = 50;
+/// Rows of differences at most.
+const MOST: usize = 40;
 /// Letters of a name or path that are shown.
 const LETTERS: usize = 160;
 
@@ -28,28 +28,22 @@ fn short(name: &str) -> String {
 }
 
 impl Comparison {
-    /// The page.
-    pub fn html(&self) -> String {
+    /// Makes the page. A terminal gets the figures that differ, at most a screen of them, or `all`.
+    pub fn page(&self, all: bool) -> FigurePage {
         let mut page = FigurePage::headed("runs compared", "Runs compared");
-        self.sentences().iter().for_each(|sentence| page.text(sentence));
-        let list = page.html();
-        list.push_str("<ul>\n");
-        for (index, run) in self.runs.iter().enumerate() {
+        page.remarks(self.runs.iter().enumerate().map(|(index, run)| {
             let role = if index == 0 { ", the others are compared with it" } else { "" };
-            let count = run.repetitions.len();
-            let name = escape(&short(&run.name));
-            put(list, format_args!("<li><b>{name}</b>: {count} repetitions{role}"));
+            let mut told =
+                format!("{}: {} repetitions{role}", short(&run.name), run.repetitions.len());
             for one in run.left_out.iter().take(NAMED) {
-                let [file, why] = [&one.file, &one.why].map(|text| escape(&short(text)));
-                put(list, format_args!("<br>left out: {file}: {why}"));
+                told += &format!("; left out: {}: {}", short(&one.file), short(&one.why));
             }
             if run.left_out.len() > NAMED {
-                let more = run.left_out.len() - NAMED;
-                put(list, format_args!("<br>left out: {more} files more"));
+                told += &format!("; left out: {} files more", run.left_out.len() - NAMED);
             }
-            list.push_str("</li>\n");
-        }
-        list.push_str("</ul>\n");
+            told
+        }));
+        self.sentences().iter().for_each(|sentence| page.text(sentence));
         page.heading("Differences");
         page.text("Power, latency and loss of the whole run first, then what differs most.");
         let sorted = self.sorted();
@@ -57,31 +51,52 @@ impl Comparison {
             figure.differences.iter().flatten().any(|difference| difference.outcome.differs())
         };
         page.plots(sorted.iter().filter(differs).take(DRAWN).map(|figure| self.bars(figure)));
-        page.heading("All figures");
-        let all: usize = sorted.iter().map(|figure| figure.differences.len()).sum();
-        if all > ROWS {
-            put(
-                page.html(),
-                format_args!(
-                    "<p>The first {ROWS} rows of {all}, those that differ most; <code>--only</code> \
-                     picks others, <code>--json</code> has all.</p>\n"
-                ),
-            );
-        }
-        let rows = sorted.iter().flat_map(|figure| {
-            figure.differences.iter().enumerate().map(move |(index, difference)| {
-                let [by, outcome] = show::difference(difference.as_ref());
-                let mean = |run: usize| show::mean(figure.means[run].as_ref());
-                let run = short(&self.runs[index + 1].name);
-                [short(&figure.path), run, mean(0), mean(index + 1), by, outcome]
+        let rows = || {
+            sorted.iter().flat_map(|figure| {
+                figure.differences.iter().enumerate().map(|(index, difference)| {
+                    let [by, outcome] = show::difference(difference.as_ref());
+                    let mean = |run: usize| show::mean(figure.means[run].as_ref());
+                    let run = short(&self.runs[index + 1].name);
+                    (difference, [short(&figure.path), run, mean(0), mean(index + 1), by, outcome])
+                })
             })
-        });
-        page.table(["figure", "run", "first", "this", "difference", "outcome"], rows.take(ROWS));
+        };
+        let heads = ["figure", "run", "first", "this", "difference", "outcome"];
+        let count = rows().count();
+        let every = |page: &mut FigurePage| {
+            page.table(heads, rows().take(ROWS).map(|(_, row)| row));
+        };
+        if all {
+            every(&mut page);
+        } else {
+            // A single repetition does not show that nothing differs.
+            let shown = rows().filter(|(difference, _)| {
+                difference
+                    .is_some_and(|it| it.outcome.differs() || it.half.is_none() && it.mean != 0.0)
+            });
+            let shown: Vec<_> = shown.take(MOST).map(|(_, row)| row).collect();
+            let hidden = count - shown.len();
+            if !shown.is_empty() {
+                page.table(heads, shown);
+            }
+            if hidden > 0 {
+                page.text(&format!(
+                    "{hidden} more, without a shown difference or further down: --all shows them."
+                ));
+            }
+            page.details("All figures", every);
+        }
+        if count > ROWS {
+            page.text(&format!(
+                "The first {ROWS} rows of {count}, those that differ most; --only picks others, \
+                 --json has all."
+            ));
+        }
         page.text(
             "± is half a 95 % confidence interval: of means by Student's distribution, of \
              differences by Welch's test. \"No difference shown\" does not show that there is none.",
         );
-        page.end()
+        page
     }
 
     /// The means of a figure side by side, with their intervals.

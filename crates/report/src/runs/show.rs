@@ -1,12 +1,7 @@
-//! A comparison in a terminal.
+//! Figures of a comparison in words.
 
 use super::compare::{Comparison, Difference, Mean};
-use crate::columns::{Columns, number, text};
 use crate::table;
-use std::fmt::Write as _;
-
-/// Lines of a table unless all are wanted.
-const MOST: usize = 40;
 
 /// A mean with its interval.
 pub(super) fn mean(mean: Option<&Mean>) -> String {
@@ -62,63 +57,6 @@ impl Comparison {
         }
         sentences
     }
-
-    /// As text; without `all`, only what differs, and not more than a screen.
-    pub fn text(&self, all: bool) -> String {
-        let mut told = String::new();
-        let mut put = |line: &str| {
-            // Writing into a string does not fail.
-            let _ = writeln!(told, "{line}");
-        };
-        for (index, run) in self.runs.iter().enumerate() {
-            let role = if index == 0 { ", the others are compared with it" } else { "" };
-            put(&format!("{}: {} repetitions{role}", run.name, run.repetitions.len()));
-            for left_out in &run.left_out {
-                put(&format!("  left out: {}: {}", left_out.file, left_out.why));
-            }
-        }
-        put("");
-        let mut hidden = 0;
-        let mut rows = 0;
-        let mut columns = Columns::new([
-            text("figure"),
-            text("run"),
-            number("first"),
-            number("this"),
-            number("difference"),
-            text("outcome"),
-        ]);
-        for figure in self.sorted() {
-            for (index, one) in figure.differences.iter().enumerate() {
-                let differs = one.is_some_and(|it| it.outcome.differs());
-                let unknown = one.is_some_and(|it| it.half.is_none() && it.mean != 0.0);
-                if !all && (!(differs || unknown) || rows >= MOST) {
-                    hidden += 1;
-                    continue;
-                }
-                rows += 1;
-                let [by, outcome] = difference(one.as_ref());
-                columns.row([
-                    figure.path.clone(),
-                    self.runs[index + 1].name.clone(),
-                    mean(figure.means[0].as_ref()),
-                    mean(figure.means[index + 1].as_ref()),
-                    by,
-                    outcome,
-                ]);
-            }
-        }
-        if rows > 0 {
-            put(&columns.to_string());
-        }
-        if hidden > 0 {
-            put(&format!(
-                "{hidden} more, without a shown difference or further down: --all shows them."
-            ));
-        }
-        self.sentences().iter().for_each(|sentence| put(sentence));
-        told
-    }
 }
 
 #[cfg(test)]
@@ -143,7 +81,7 @@ mod tests {
 
     #[test]
     fn differences_are_shown_and_the_rest_is_counted() {
-        let text = comparison().text(false);
+        let text = comparison().page(false).plain().to_owned();
         for words in [
             "poll: 3 repetitions",
             "left out: 9.json: is empty",
@@ -156,12 +94,12 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words:?} is missing in\n{text}");
         }
-        assert!(comparison().text(true).contains("0 (3 alike)"));
+        assert!(comparison().page(true).plain().contains("0 (3 alike)"));
     }
 
     #[test]
     fn a_page_has_every_figure_and_no_name_becomes_markup() {
-        let page = comparison().html();
+        let page = comparison().page(false).end();
         assert!(page.contains("&lt;saver&gt;") && !page.contains("<saver>"), "{page}");
         for words in ["lost", "the same", "-50 ± 5.6 (-25.0 %)", "left out", "<svg"] {
             assert!(page.contains(words), "{words:?}");

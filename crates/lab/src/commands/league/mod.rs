@@ -4,11 +4,11 @@ mod interrupted;
 
 use crate::commands::envelope::league_error;
 use crate::commands::overwrite::Overwrite;
+use crate::commands::page_file;
 use crate::commands::results;
 use crate::commands::simulation;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::io::Write;
 use std::path::PathBuf;
 use wattline::exit::ExitError;
 use wattline::output::note;
@@ -58,7 +58,7 @@ pub struct Output {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let page_file = args.out.as_ref().map(|out| out.join(PAGE));
+    let path = args.out.as_ref().map(|out| out.join(PAGE));
     let plan = match &args.file {
         Some(path) => {
             check_alone(args)?;
@@ -68,7 +68,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         None if args.tuned => Plan::tuned().map_err(league_error)?,
         None => Plan::full().map_err(league_error)?,
     };
-    if let Some(path) = &page_file {
+    if let Some(path) = &path {
         // Before an hour of work. Its own page is replaced: a league goes on in the same directory.
         let own = std::fs::read(path).is_ok_and(|text| is_page(&String::from_utf8_lossy(&text)));
         if !own {
@@ -81,16 +81,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let results = watched(args, (&plan, &store), pieces, |done| {
         league::play(&plan, &store, args.threads, done)
     })?;
-    let mut written = Ok(());
-    if let Some(path) = &page_file {
-        written = Overwrite::REPLACE.write(path, &page(&plan, &results, &results::command_line()));
-    }
+    let page = page(&plan, &results, &results::command_line());
     let standings = standings(&results);
     let output = Output { results, standings };
-    let page = page_file.as_deref();
-    results::print_with_page((page, written), &output, json, |out, output| {
-        table(out, &output.standings)
-    })
+    page_file::show((path.as_deref(), Overwrite::REPLACE), page, &output, json)
 }
 
 /// A built-in league is no file.
@@ -139,44 +133,4 @@ fn watched<T>(
     let found = interrupted::told_when(left, || play(&|| bar.step()))?;
     bar.end();
     found.map_err(league_error)
-}
-
-fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "{:<48} {:>7} {:<28} {:>6} {:>7} {:>6} {:>8} {:>6} {:>7} {:>6} {:>9} setting",
-        "traffic",
-        "p99 us",
-        "policy",
-        "kept",
-        "gap %",
-        "±",
-        "beside %",
-        "±",
-        "late %",
-        "lost",
-        "changes/s",
-    )?;
-    let percent = |value: f64| {
-        if value.is_finite() { format!("{:.2}", value * 100.0) } else { "-".into() }
-    };
-    for row in standings {
-        writeln!(
-            out,
-            "{:<48} {:>7.0} {:<28} {:>6} {:>7} {:>6} {:>8} {:>6} {:>7} {:>6} {:>9.0} {}",
-            row.traffic,
-            row.budget_seconds * 1e6,
-            row.policy,
-            format!("{}/{}", row.feasible, row.seeds),
-            percent(row.gap),
-            percent(row.gap_within),
-            percent(row.beside_first),
-            percent(row.beside_first_within),
-            percent(row.worst_late),
-            row.dropped_packets,
-            row.changes_per_second,
-            row.setting
-        )?;
-    }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Terminal output of `wattline load packets`.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use super::show::{bar_of, millis};
+use indicatif::ProgressBar;
 use std::cell::Cell;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -20,12 +21,8 @@ pub struct LiveLine {
 impl LiveLine {
     /// For a load of that length.
     pub fn new(duration: Duration) -> Self {
-        let bar = ProgressBar::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
-        let style = ProgressStyle::with_template("{wide_bar} {elapsed} {msg}");
-        // The template is a constant that indicatif takes; without it, the bar looks otherwise.
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let now = Instant::now();
-        Self { bar, began: now, last: Cell::new((now, Progress::default())) }
+        Self { bar: bar_of(duration), began: now, last: Cell::new((now, Progress::default())) }
     }
 
     /// Shows what was counted so far.
@@ -37,7 +34,7 @@ impl LiveLine {
         }
         self.last.set((Instant::now(), progress));
         let rate = |now: u64, then: u64| (now - then) as f64 / elapsed.as_secs_f64() / 1e6;
-        self.bar.set_position(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.bar.set_position(millis(self.began.elapsed()));
         self.bar.set_message(format!(
             "sent {:.3} Mpps  received {:.3} Mpps  under way or lost {}",
             rate(progress.sent, before.sent),

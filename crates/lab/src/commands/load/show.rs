@@ -1,6 +1,7 @@
 //! Output for people: a live line, and how figures are written.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
 use wattline::output::note;
 use wattline_requests::Verdict;
 use wattline_requests::engine::{Interval, LoadOptions};
@@ -21,6 +22,19 @@ pub const TIMES: [(&str, Figure); 9] = [
     ("max", |times| times.max_seconds),
 ];
 
+/// Returns the bar of a load of that length.
+pub fn bar_of(length: Duration) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {elapsed} {msg}");
+    // The template is a constant that indicatif takes; without it, the bar looks otherwise.
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(millis(length)).with_style(style)
+}
+
+/// Returns a length as a position of such a bar.
+pub fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The line that follows the load, on a terminal only.
 pub struct LiveLine {
     bar: ProgressBar,
@@ -30,11 +44,7 @@ pub struct LiveLine {
 impl LiveLine {
     /// For a load of that length.
     pub fn new(options: &LoadOptions) -> Self {
-        let millis = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(0);
-        let bar = ProgressBar::new(millis(options.warmup + options.duration));
-        let style = ProgressStyle::with_template("{wide_bar} {elapsed} {msg}");
-        // The template is a constant that indicatif takes; without it, the bar looks otherwise.
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let bar = bar_of(options.warmup + options.duration);
         bar.set_message("connecting");
         Self { bar, interval_millis: millis(options.interval) }
     }

@@ -1,11 +1,10 @@
 //! `wattline nics choose`: the best card within budgets.
 
-use super::cell::cell;
 use serde::Serialize;
 use std::io::Write;
 use wattline::exit::ExitError;
 use wattline::output;
-use wattline_report::columns::{Columns, number, text};
+use wattline_report::columns::{Columns, cell, number, text};
 use wattline_server::ComponentFile;
 use wattline_study::cards::{Candidate, HostPower, Need, choose};
 use wattline_units::{BitsPerSecond, Watts};

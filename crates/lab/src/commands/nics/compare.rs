@@ -1,12 +1,11 @@
 //! `wattline nics compare`: what the cards have to say about media, offload, links and ports.
 
-use super::cell::cell;
 use serde::Serialize;
 use serde_json::Value;
 use std::io::Write;
 use wattline::exit::ExitError;
 use wattline::output;
-use wattline_report::columns::{Columns, number, text};
+use wattline_report::columns::{Columns, cell, number, text};
 use wattline_server::ComponentFile;
 use wattline_server::components::NicCard;
 use wattline_study::cards::LinkModel;

@@ -1,14 +1,14 @@
 //! `wattline nics` and `wattline nics show NAME`.
 
-use super::cell::cell;
+use crate::commands::servers;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write;
 use wattline::exit::ExitError;
 use wattline::output;
-use wattline_report::columns::{Columns, number, text};
+use wattline_report::columns::{Columns, cell, number, text};
 use wattline_server::components::NicCard;
-use wattline_server::{ComponentFile, Figure, FigureValue};
+use wattline_server::{ComponentFile, Figure};
 use wattline_study::cards::{DevicePowerModel, LinkModel};
 
 /// Card to show.
@@ -91,17 +91,7 @@ pub fn show(file: &ComponentFile, args: &ShowArgs, json: bool) -> Result<(), Exi
     output::print(&value, json, |out, _| {
         writeln!(out, "{} ({}, {})", card.name, card.part.as_deref().unwrap_or("-"), medium(card))?;
         writeln!(out, "from {}; its row is \"{}\"\n", file.source, card.name)?;
-        let mut table = Columns::new([text("field"), text("value"), text("origin"), text("note")]);
-        for figure in &figures {
-            let field = figure.field.trim_start_matches(&section);
-            let value = match &figure.value {
-                FigureValue::Number(number) => number.to_string(),
-                FigureValue::List(numbers) => format!("{numbers:?}"),
-                FigureValue::Missing(_) => "-".to_owned(),
-            };
-            let note = figure.note.clone().unwrap_or_default();
-            table.row([field.to_owned(), value, figure.origin.name().to_owned(), note]);
-        }
+        let table = servers::figures(figures.iter().copied(), &section);
         writeln!(out, "{table}\ncomputed from them")?;
         let metric = cell(card.gigabits_per_watt(), 3);
         writeln!(out, "idle power              {} W", cell(card.idle().map(|w| w.0), 1))?;

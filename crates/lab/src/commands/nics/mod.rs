@@ -1,6 +1,5 @@
 //! `wattline nics`: network cards, what they draw, and which one to choose.
 
-mod cell;
 mod choose;
 mod compare;
 mod list;

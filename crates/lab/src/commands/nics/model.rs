@@ -1,12 +1,11 @@
 //! `wattline nics model FILE`: a NetPowerBench power model, read and asked.
 
-use super::cell::cell;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use wattline::exit::ExitError;
 use wattline::output;
-use wattline_report::columns::{Columns, number, text};
+use wattline_report::columns::{Columns, cell, number, text};
 use wattline_study::cards::{DevicePowerModel, PortState, PowerModelError};
 use wattline_units::{BitsPerSecond, PacketsPerSecond};
 

@@ -2,12 +2,12 @@
 //! and the like, columns typed and absent values null.
 
 use crate::commands::sweep::columns;
-use crate::commands::sweep::row::Row;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use std::fs::File;
 use std::sync::Arc;
+use wattline_league::simulated::SweepRow as Row;
 
 /// Writes rows, all in one batch, with the columns of the CSV file.
 pub fn write(file: File, rows: &[Row]) -> Result<(), ArrowError> {

@@ -1,7 +1,7 @@
 //! The columns of the tables that a sweep writes, and the table of comma-separated values.
 
-use super::row::Row;
 use std::fs::File;
+use wattline_league::simulated::SweepRow as Row;
 use wattline_sim::Report;
 
 /// Number of a report for a column.

@@ -2,13 +2,11 @@
 
 mod arrow;
 mod columns;
-mod row;
 
 use crate::commands::overwrite::Overwrite;
 use crate::commands::results;
 use crate::commands::simulation::simulation_error;
 use crate::commands::simulation::{self, Problems};
-use row::Row;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -17,9 +15,9 @@ use std::path::PathBuf;
 use wattline::exit::ExitError;
 use wattline::output::note;
 use wattline::progress::Counted;
-use wattline_league::simulated::{Sweep, SweepRow};
+use wattline_league::simulated::{Sweep, SweepRow as Row};
 use wattline_policy::PolicySpec;
-use wattline_report::columns::Columns;
+use wattline_report::FigurePage;
 use wattline_server::{Application, Path, ServerModel};
 use wattline_sim::{Scenario, sweep};
 use wattline_traffic::Spec;
@@ -158,14 +156,16 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, error))?;
     bar.end();
     let rows = rows.into_iter().collect::<Result<Vec<Row>, ExitError>>()?;
-    let written = write(args, &rows);
-    results::print_beside(written, &Results { results: rows }, json, |out, results| {
-        table(out, &results.results)
+    let page = Sweep { rows: &rows, command: &results::command_line() }.page();
+    let text = page.plain().to_owned();
+    let written = write(args, &rows, page);
+    results::print_beside(written, &Results { results: rows }, json, |out, _| {
+        out.write_all(text.as_bytes())
     })
 }
 
 /// Writes the files that are asked for; each that can be.
-fn write(args: &Args, rows: &[Row]) -> Result<(), ExitError> {
+fn write(args: &Args, rows: &[Row], page: FigurePage) -> Result<(), ExitError> {
     let mut problems = Problems::default();
     if let Some(path) = &args.csv {
         let fill = |file| columns::write_csv(file, rows);
@@ -176,24 +176,9 @@ fn write(args: &Args, rows: &[Row]) -> Result<(), ExitError> {
         problems.keep(args.overwrite.write_by(path, fill));
     }
     if let Some(path) = &args.page {
-        problems.keep(args.overwrite.write(path, &page(rows)));
+        problems.keep(args.overwrite.write(path, &page.end()));
     }
     problems.check()
-}
-
-fn page(rows: &[Row]) -> String {
-    let rows: Vec<SweepRow<'_>> = (rows.iter())
-        .map(|row| SweepRow {
-            server: &row.server,
-            policy: &row.policy,
-            traffic: &row.traffic,
-            application: row.application.name(),
-            seed: row.seed,
-            report: &row.report,
-            parts: &row.parts,
-        })
-        .collect();
-    Sweep { rows: &rows, command: &results::command_line() }.html()
 }
 
 fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
@@ -220,53 +205,4 @@ fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
         report,
         parts,
     })
-}
-
-fn table(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
-    columns_of(out, rows)?;
-    let beyond: u64 = rows.iter().map(|row| row.report.beyond_link_packets).sum();
-    if beyond > 0 {
-        writeln!(out, "{beyond} packets were beyond the links' rate, and not offered; see --csv")?;
-    }
-    Ok(())
-}
-
-fn columns_of(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
-    let micros = |seconds: Option<f64>| {
-        seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.2}", seconds * 1e6))
-    };
-    let names = |row: &Row| {
-        let [server, policy, traffic] = [&row.server, &row.policy, &row.traffic].map(Clone::clone);
-        [server, policy, traffic, row.application.to_string()]
-    };
-    let figures = |row: &Row| {
-        let report = &row.report;
-        [
-            format!("{:.4}", report.forwarded_rate_pps / 1e6),
-            report.dropped_packets.to_string(),
-            micros(report.latency_mean_seconds),
-            micros(report.latency_p99_seconds),
-            format!("{:.2}", report.power_watts),
-            format!("{:.2}", report.cores_active_mean),
-        ]
-    };
-    let [server, policy, traffic, app] = ["server", "policy", "traffic", "app"];
-    let [rate, lost, mean, p99] = ["fwd Mpps", "lost pkt", "mean us", "p99 us"];
-    // One seed for all says nothing; several tell rows apart.
-    if rows.windows(2).any(|two| two[0].seed != two[1].seed) {
-        let heads = [server, policy, traffic, app, "seed", rate, lost, mean, p99, "W", "cores"];
-        let lines = rows.iter().map(|row| {
-            let [a, b, c, d] = names(row);
-            let [e, f, g, h, i, j] = figures(row);
-            [a, b, c, d, row.seed.to_string(), e, f, g, h, i, j]
-        });
-        return write!(out, "{}", Columns::of(heads, 4, lines));
-    }
-    let heads = [server, policy, traffic, app, rate, lost, mean, p99, "W", "cores"];
-    let lines = rows.iter().map(|row| {
-        let [a, b, c, d] = names(row);
-        let [e, f, g, h, i, j] = figures(row);
-        [a, b, c, d, e, f, g, h, i, j]
-    });
-    write!(out, "{}", Columns::of(heads, 4, lines))
 }
