@@ -29,7 +29,7 @@ fn router(path: &Path) -> std::thread::JoinHandle<()> {
                 dropped: [("no-route".to_owned(), packets / 4)].into(),
                 ports: vec![PortStats {
                     name: "left".to_owned(),
-                    state: Some("up".to_owned()),
+                    state: Some(wattline_status::PortState::Up),
                     counters: PortCounters {
                         received_packets: packets,
                         transmitted_packets: packets,

@@ -9,8 +9,8 @@ use wattline_daemon::dashboard::Place;
 use wattline_needs::browser::{Browser, look};
 use wattline_status::{
     Accuracy, Decision, DemonstrationStats, Knob, KnobSteps, Latency, LinkStats, ModelCore,
-    PortCounters, PortStats, Power, RouterStats, Source, StageResult, Stages, Stats, Waiting,
-    WorkerStats,
+    PortCounters, PortState, PortStats, Power, RouterStats, Source, StageResult, Stages, Stats,
+    Waiting, WorkerStats,
 };
 
 /// Name of an interface that changes the page unless it is escaped.
@@ -87,7 +87,7 @@ fn router(seconds: u64) -> RouterStats {
     };
     let port = |name, received_packets, receive_ring_full, transmitted_packets| PortStats {
         name: owned(name),
-        state: Some(owned("up")),
+        state: Some(PortState::Up),
         counters: PortCounters {
             received_packets,
             receive_ring_full,

@@ -71,7 +71,7 @@ pub use error::{Remedy, RouterError};
 pub use start::{Extensions, plan_ports};
 
 use crate::application::Application;
-use crate::stats::Stats;
+use crate::stats::{PortState, Stats};
 use audit::Audit;
 use cleared::Cleared;
 use configured::Configured;
@@ -80,7 +80,7 @@ use inbox::Message;
 use kernel::KernelSide;
 use kernel_routes::KernelRoutes;
 use port::actuator::Actuator;
-use port::{Port, Shown};
+use port::Port;
 use ports::Ports;
 use pulse::Change;
 use rates::RecentRates;
@@ -221,7 +221,7 @@ impl Router {
             return;
         };
         let is_served =
-            |port: PortId| ports.state(port).is_some_and(|(state, _)| state == Shown::Up);
+            |port: PortId| ports.state(port).is_some_and(|(state, _)| state == PortState::Up);
         if audit.look((rib, routes), lookout.as_ref(), kernel, &is_served) {
             self.commit();
         }

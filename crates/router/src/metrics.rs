@@ -1,7 +1,7 @@
 //! Metrics of a router, for Prometheus.
 
 use crate::application::Application;
-use crate::stats::{KernelStats, Stats, XdpTraffic};
+use crate::stats::{KernelStats, PortState, Stats, XdpTraffic};
 use wattline_daemon::metrics::{Exposition, Kind, build_info, log_lines_lost, write_governor};
 use wattline_dataplane::counters::{PortCounters, Snapshot};
 
@@ -47,16 +47,15 @@ pub(crate) fn of_router(
 }
 
 fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
-    let with_state =
-        || stats.ports.iter().filter_map(|port| Some((&port.name, port.state.as_deref()?)));
-    let up = with_state().map(|(port, state)| (port, f64::from(u8::from(state == "up"))));
+    let with_state = || stats.ports.iter().filter_map(|port| Some((&port.name, port.state?)));
+    let up = with_state().map(|(port, state)| (port, f64::from(u8::from(state == PortState::Up))));
     let help =
         ("1 while Wattline forwards through the port: its state in `stats` is `up`.", "port");
     to.labelled_family("wattline_port_up", Kind::Gauge, help, up);
     let help = "1 for the state that the port has, as in `stats`.";
     to.family("wattline_port_state", Kind::Gauge, help);
     for (port, state) in with_state() {
-        to.sample(&[("port", port), ("state", state)], 1.0);
+        to.sample(&[("port", port), ("state", state.name())], 1.0);
     }
     to.family("wattline_packets_total", Kind::Counter, "Frames by port, queue and direction.");
     by_queue(to, stats, workers, "direction", PACKETS);
@@ -267,13 +266,13 @@ mod tests {
     fn a_port_is_up_in_its_state_up_alone_and_a_capture_has_none() {
         let port = |name: &str, state| crate::stats::PortStats {
             name: name.to_owned(),
-            state: Option::<&str>::map(state, str::to_owned),
+            state,
             ..crate::stats::PortStats::default()
         };
         let ports = vec![
-            port("a", Some("up")),
-            port("b", Some("no-carrier")),
-            port("c", Some("absent")),
+            port("a", Some(PortState::Up)),
+            port("b", Some(PortState::NoCarrier)),
+            port("c", Some(PortState::Absent)),
             port("d", None),
         ];
         let text = of_router(&Stats { ports, ..Stats::default() }, &[], &[]);

@@ -10,11 +10,12 @@ use super::channels;
 use super::flows::FlowTarget;
 use super::port::actuator::{ASK_WORKERS, Actuator, EMPTYING, Failure};
 use super::port::machine::{Event, State};
-use super::port::{Port, Shown, TRY_AGAIN};
+use super::port::{Port, TRY_AGAIN};
 use super::queues::{self, Interface, Why, WorkerInterfaces};
 use super::statics::PortLinks;
 use super::takeover::Lookout;
 use crate::config::{Config, PortSettings, XdpForwarding};
+use crate::stats::PortState;
 use std::time::{Duration, Instant};
 use wattline_daemon::notify::Notifier;
 use wattline_dataplane::port::PortId;
@@ -59,7 +60,7 @@ impl Ports {
     }
 
     /// Returns the state of a port, and the reason for it; nothing if it has no interface.
-    pub fn state(&self, port: PortId) -> Option<(Shown, Option<String>)> {
+    pub fn state(&self, port: PortId) -> Option<(PortState, Option<String>)> {
         Some(self.get(port)?.describe())
     }
 
@@ -187,7 +188,7 @@ impl Ports {
             let flowtable = lookout.flows(port)?.as_ref().ok()?;
             let (state, _) = self.state(port)?;
             let free = config.why_by_workers(usize::from(port.0)).is_empty();
-            let is_target = free && state == Shown::Left;
+            let is_target = free && state == PortState::Left;
             is_target.then_some(FlowTarget { port, name: &settings.name, flowtable })
         };
         config.present_ports().filter_map(of).collect()

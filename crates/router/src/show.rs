@@ -1,10 +1,10 @@
 //! State of a running router, for people to look at.
 
 use super::Router;
-use super::port::Shown;
 use super::view::owned;
 use crate::application::Application;
 use crate::config::{PortSettings, format_mac, keys};
+use crate::stats::PortState;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use wattline_daemon::settings::Key;
@@ -192,7 +192,7 @@ impl Router {
                     };
                     let mut exceptions = entry.exceptions;
                     for (number, port) in ports().filter(|(port, _)| judged(*port)) {
-                        if self.ports.state(number).is_none_or(|state| state.0 == Shown::Up) {
+                        if self.ports.state(number).is_none_or(|state| state.0 == PortState::Up) {
                             let (port, why) = (port.name.clone(), why.to_owned());
                             exceptions.push(Exception { port, why });
                         }
@@ -214,7 +214,9 @@ impl Router {
     /// The ports by which packets with this address come in without a look at these tables, and why.
     fn exceptions(&self, address: IpAddr) -> Vec<Exception> {
         let why = |port: PortId| {
-            if let Some((state @ (Shown::Left | Shown::Blocked), reason)) = self.ports.state(port) {
+            if let Some((state @ (PortState::Left | PortState::Blocked), reason)) =
+                self.ports.state(port)
+            {
                 let reason = reason.unwrap_or_default();
                 return Some(format!("the port is {}: {reason}", state.name()));
             }

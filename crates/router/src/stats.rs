@@ -8,8 +8,8 @@ use wattline_status::{Details, Latency, PortCounters};
 use wattline_xdp::Verdict;
 
 pub use wattline_status::{
-    KernelStats, LatencyHistogram, NodeStats, NotStarted, PortStats, Power as PowerStats, Prefixes,
-    RouterStats as Stats, TakeoverStats, WorkerStats, XdpTraffic,
+    KernelStats, LatencyHistogram, NodeStats, NotStarted, PortState, PortStats, Power as PowerStats,
+    Prefixes, RouterStats as Stats, TakeoverStats, WorkerStats, XdpTraffic,
 };
 
 /// Takes the counters, and means of a recent interval.

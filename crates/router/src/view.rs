@@ -1,7 +1,7 @@
 //! Counters and states of a running router, read only.
 
 use super::Router;
-use super::port::Shown;
+use super::port::is_without;
 use super::programs::UNFINISHED;
 use super::takeover;
 use crate::config::PortSettings;
@@ -12,6 +12,7 @@ use std::time::Instant;
 use wattline_dataplane::counters::Snapshot;
 use wattline_dataplane::port::PortId;
 use wattline_status::Graph;
+use wattline_status::PortState::{Left, Up};
 
 impl Router {
     /// Everything that is counted, now.
@@ -86,13 +87,13 @@ impl Router {
             if let Some((state, reason)) = state {
                 let of_packets = self.left_alone(usize::from(number.0));
                 let reason = match (state, reason, of_packets) {
-                    (Shown::Up, Some(of_port), Some(of_packets)) => {
+                    (Up, Some(of_port), Some(of_packets)) => {
                         Some(format!("{of_port}; {of_packets}"))
                     }
                     (_, of_port, of_packets) => of_port.or(of_packets),
                 };
-                (port.state, port.reason) = (Some(state.name().to_owned()), reason);
-                if let (Shown::Left, Some(reason), Some(flows)) =
+                (port.state, port.reason) = (Some(state), reason);
+                if let (Left, Some(reason), Some(flows)) =
                     (state, &mut port.reason, self.flows_of(number))
                 {
                     *reason += &format!("; {flows}");
@@ -105,7 +106,7 @@ impl Router {
                     port.mode += ", xdp forward";
                 }
                 // The kernel forwards what comes in at others, if anybody does.
-                let is_served = !shown.is_some_and(Shown::is_without);
+                let is_served = !shown.is_some_and(is_without);
                 let why = programs.closed_egress(number).filter(|_| is_served);
                 port.xdp_closed_because = why.map(str::to_owned);
             }

@@ -1,7 +1,7 @@
 //! An example of statistics, for tests of readers.
 
 use crate::{
-    Accuracy, Details, HostStatus, KernelShare, Latency, PortCounters, PortStats, Power,
+    Accuracy, Details, HostStatus, KernelShare, Latency, PortCounters, PortState, PortStats, Power,
     RouterStats, Source, Stats, WorkerStats,
 };
 
@@ -9,7 +9,7 @@ use crate::{
 pub fn example(uptime_seconds: f64, packets: u64) -> Stats {
     let port = |name: &str, received: u64, lost: u64, transmitted: u64| PortStats {
         name: name.to_owned(),
-        state: Some("up".to_owned()),
+        state: Some(PortState::Up),
         counters: PortCounters {
             received_packets: received,
             received_bytes: 60 * received,

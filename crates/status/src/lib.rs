@@ -48,7 +48,7 @@ pub use power::{
 pub use rates::{Drop, Port, PowerNow, Rates, Sample, Worker};
 pub use reference::reference;
 pub use router::{
-    KernelStats, NodeStats, NotStarted, PortCounters, PortStats, Prefixes, RouterStats,
+    KernelStats, NodeStats, NotStarted, PortCounters, PortState, PortStats, Prefixes, RouterStats,
     TakeoverChoice, TakeoverStats, WorkerStats, XdpTraffic,
 };
 pub use rule::RuleName;

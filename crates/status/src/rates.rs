@@ -2,6 +2,7 @@
 
 use crate::moderation::Moderation;
 use crate::power::{KernelShare, Power};
+use crate::router::{PortCounters, PortState, WorkerStats};
 use crate::stats::Stats;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use wattline_units::{Accuracy, Source};
 pub struct Sample {
     uptime_seconds: f64,
     ports: Vec<PortCounts>,
-    workers: Vec<WorkerCounts>,
+    workers: Vec<WorkerStats>,
     /// Drops by reason, losses of ports among them.
     drops: BTreeMap<String, u64>,
     /// Losses of applications.
@@ -28,21 +29,8 @@ pub struct Sample {
 struct PortCounts {
     name: String,
     state: String,
-    received: u64,
-    lost: u64,
-    transmitted: u64,
-    /// Received and transmitted bytes, where they are counted.
-    bytes: Option<(u64, u64)>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-struct WorkerCounts {
-    active: bool,
-    useful_cycles: u64,
-    empty_cycles: u64,
-    sleeping_cycles: u64,
-    received: u64,
-    sleeps: u64,
+    counters: PortCounters,
+    has_bytes: bool,
 }
 
 /// Power and operating point.
@@ -170,75 +158,60 @@ impl Sample {
                     for (reason, count) in port.counters.losses() {
                         sample.lose(reason, count);
                     }
-                    sample.ports.push(PortCounts {
-                        name: port.name.clone(),
-                        state: port.state.clone().unwrap_or_default(),
-                        received: port.counters.received_packets,
-                        lost: port.counters.lost(),
-                        transmitted: port.counters.transmitted_packets,
-                        bytes: Some((
-                            port.counters.received_bytes,
-                            port.counters.transmitted_bytes,
-                        )),
-                    });
+                    let state = port.state.map_or("", PortState::name);
+                    sample.add(&port.name, state, port.counters);
                 }
-                sample.workers = (stats.workers.iter())
-                    .map(|worker| WorkerCounts {
-                        active: worker.active,
-                        useful_cycles: worker.useful_cycles,
-                        empty_cycles: worker.empty_cycles,
-                        sleeping_cycles: worker.sleeping_cycles,
-                        received: worker.received,
-                        sleeps: worker.sleeps,
-                    })
-                    .collect();
+                sample.workers.clone_from(&stats.workers);
             }
             Stats::Governor(stats) => {
-                sample.ports = (stats.ports.iter())
-                    .map(|port| PortCounts {
-                        name: port.name.clone(),
-                        state: port.state.clone(),
-                        received: port.received_packets,
-                        lost: 0,
-                        transmitted: port.transmitted_packets,
-                        bytes: Some((port.received_bytes, port.transmitted_bytes)),
-                    })
-                    .collect();
-                sample.workers = (stats.workers.iter())
-                    .map(|core| WorkerCounts {
-                        active: core.active,
-                        useful_cycles: nanos(core.busy_seconds),
-                        empty_cycles: nanos(core.idle_seconds),
-                        received: core.received,
-                        ..WorkerCounts::default()
-                    })
-                    .collect();
+                for port in &stats.ports {
+                    let counters = PortCounters {
+                        received_packets: port.received_packets,
+                        received_bytes: port.received_bytes,
+                        transmitted_packets: port.transmitted_packets,
+                        transmitted_bytes: port.transmitted_bytes,
+                        ..PortCounters::default()
+                    };
+                    sample.add(&port.name, &port.state, counters);
+                }
+                let workers = stats.workers.iter().map(|core| WorkerStats {
+                    active: core.active,
+                    useful_cycles: nanos(core.busy_seconds),
+                    empty_cycles: nanos(core.idle_seconds),
+                    received: core.received,
+                    ..WorkerStats::default()
+                });
+                sample.workers = workers.collect();
             }
             Stats::Demonstration(stats) => {
                 for port in stats.ports.iter().flatten() {
                     sample.lose("receive-ring-full", port.receive_ring_full);
-                    sample.ports.push(PortCounts {
-                        name: port.name.clone(),
-                        state: port.state.clone(),
-                        received: port.received_packets,
-                        lost: port.receive_ring_full,
-                        transmitted: port.transmitted_packets,
-                        bytes: None,
-                    });
+                    let counters = PortCounters {
+                        received_packets: port.received_packets,
+                        receive_ring_full: port.receive_ring_full,
+                        transmitted_packets: port.transmitted_packets,
+                        ..PortCounters::default()
+                    };
+                    sample.add(&port.name, &port.state, counters);
                 }
-                sample.workers = (stats.workers.iter())
-                    .map(|core| WorkerCounts {
-                        active: core.active,
-                        useful_cycles: nanos(core.busy_seconds),
-                        empty_cycles: nanos(core.idle_seconds),
-                        received: core.received,
-                        sleeps: core.sleeps,
-                        ..WorkerCounts::default()
-                    })
-                    .collect();
+                sample.ports.iter_mut().for_each(|port| port.has_bytes = false);
+                let workers = stats.workers.iter().map(|core| WorkerStats {
+                    active: core.active,
+                    useful_cycles: nanos(core.busy_seconds),
+                    empty_cycles: nanos(core.idle_seconds),
+                    received: core.received,
+                    sleeps: core.sleeps,
+                    ..WorkerStats::default()
+                });
+                sample.workers = workers.collect();
             }
         }
         sample
+    }
+
+    fn add(&mut self, name: &str, state: &str, counters: PortCounters) {
+        let (name, state) = (name.to_owned(), state.to_owned());
+        self.ports.push(PortCounts { name, state, counters, has_bytes: true });
     }
 
     fn lose(&mut self, reason: &str, count: u64) {
@@ -288,17 +261,16 @@ impl Rates {
             // Ports come and go while a router runs.
             let old = before.ports.iter().find(|old| old.name == port.name);
             let old = old.cloned().unwrap_or_default();
-            let bits = |of: fn((u64, u64)) -> u64| {
-                let before = old.bytes.map_or(0, of);
-                Some(8.0 * rate(of(port.bytes?), before))
-            };
+            let (counts, old) = (&port.counters, &old.counters);
+            let bits = |now, before| port.has_bytes.then(|| 8.0 * rate(now, before));
+            let offered = |counts: &PortCounters| counts.received_packets + counts.lost();
             Port {
                 name: port.name.clone(),
                 state: port.state.clone(),
-                offered_rate_pps: rate(port.received + port.lost, old.received + old.lost),
-                forwarded_rate_pps: rate(port.transmitted, old.transmitted),
-                received_bits_per_second: bits(|bytes| bytes.0),
-                transmitted_bits_per_second: bits(|bytes| bytes.1),
+                offered_rate_pps: rate(offered(counts), offered(old)),
+                forwarded_rate_pps: rate(counts.transmitted_packets, old.transmitted_packets),
+                received_bits_per_second: bits(counts.received_bytes, old.received_bytes),
+                transmitted_bits_per_second: bits(counts.transmitted_bytes, old.transmitted_bytes),
             }
         });
         let workers = now.workers.iter().enumerate().map(|(index, worker)| {

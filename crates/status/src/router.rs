@@ -6,7 +6,7 @@ use crate::power::Power;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wattline_units::Build;
+use wattline_units::{Build, named};
 
 /// Statistics of a router, all since it was started.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -132,13 +132,9 @@ pub struct PortStats {
     /// Way in which it is served: `capture`, the mode of AF_XDP, or `kernel`, `blocked` or `not attached`,
     /// as its state says.
     pub mode: String,
-    /// State of its interface: `up`; `down` while an administrator has set it down; `no-carrier` while
-    /// it is set up and its cable or the far end is not; `absent` while there is none of its name,
-    /// `failed` while that cannot be taken over, `left` while it is left to the kernel, which would do
-    /// more with its packets than to route them, `blocked` where it would be and its packets are
-    /// judged, `attaching` while workers take it; absent for a capture.
+    /// State of its interface; absent for a capture.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub state: Option<PortState>,
     /// Reason why it is not `up`, or another difference from the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -162,6 +158,32 @@ pub struct PortStats {
     /// Frames that came in by it, by verdict of its XDP program.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub verdicts: BTreeMap<String, u64>,
+}
+
+named! {
+    /// State of a port that an interface serves, or is to serve.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum PortState {
+        /// Packets pass.
+        Up = "up",
+        /// An administrator has set its interface down.
+        Down = "down",
+        /// Its interface is set up, and its cable or the far end is not.
+        NoCarrier = "no-carrier",
+        /// Its sockets are cut off.
+        Gone = "gone",
+        /// Workers take its interface.
+        Attaching = "attaching",
+        /// There is no interface of its name.
+        Absent = "absent",
+        /// Its interface cannot be taken over.
+        Failed = "failed",
+        /// The kernel forwards, since it would do more with the packets than to route them.
+        Left = "left",
+        /// It would be left to the kernel, and its packets are judged: none passes.
+        Blocked = "blocked",
+    }
 }
 
 /// Counters of a port.
@@ -231,7 +253,7 @@ pub struct XdpTraffic {
 }
 
 /// Statistics of a worker.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerStats {
     /// True if traffic is meant for it.
     pub active: bool,

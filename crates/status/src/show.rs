@@ -1,6 +1,7 @@
 //! Answers to `show`.
 
 use crate::contract::{Contract, Document};
+use crate::router::PortState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -98,7 +99,7 @@ pub struct PortEntry {
     /// VLANs on it.
     pub vlans: Vec<u16>,
     /// Its state, as in `stats`.
-    pub state: Option<String>,
+    pub state: Option<PortState>,
     /// Reason why it is not `up`.
     pub reason: Option<String>,
     /// Way in which it is served, as in `stats`.

@@ -19,79 +19,47 @@ use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Link;
 use wattline_ports::afxdp::{QueueState, QueueStatus};
 use wattline_rib::Rib;
+use wattline_status::PortState;
 
 /// Time between two tries to take over an interface: an obstacle, such as another program, goes
 /// without an event.
 pub(crate) const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// State of a port as `show ports`, statistics and the log report it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
-    Up,
-    /// Set down by an administrator.
-    Down,
-    /// Set up, and not running: `ip link` says NO-CARRIER.
-    NoCarrier,
-    /// Its sockets are cut off.
-    Gone,
-    Attaching,
-    Absent,
-    Failed,
-    Left,
-    Blocked,
+/// Returns the state of a served port by its link.
+pub(crate) fn from_link(link: &Link) -> PortState {
+    match (link.enabled, link.running) {
+        (false, _) => PortState::Down,
+        (true, false) => PortState::NoCarrier,
+        (true, true) => PortState::Up,
+    }
 }
 
-impl Shown {
-    /// Returns the state of a served port by its link.
-    pub fn from_link(link: &Link) -> Self {
-        match (link.enabled, link.running) {
-            (false, _) => Self::Down,
-            (true, false) => Self::NoCarrier,
-            (true, true) => Self::Up,
-        }
+/// Returns the cause, and the way to remove it, if packets cannot pass the link.
+fn link_reason(state: PortState, interface: &str) -> Option<String> {
+    match state {
+        PortState::Down => Some(format!("it was set down: `ip link set dev {interface} up`")),
+        PortState::NoCarrier => Some(format!(
+            "{interface} has no carrier: its cable, its transceiver or the far end is missing \
+             or down; no route leads out of it until that is back"
+        )),
+        _ => None,
     }
+}
 
-    /// Returns the cause, and the way to remove it, if packets cannot pass the link.
-    fn reason(self, interface: &str) -> Option<String> {
-        match self {
-            Self::Down => Some(format!("it was set down: `ip link set dev {interface} up`")),
-            Self::NoCarrier => Some(format!(
-                "{interface} has no carrier: its cable, its transceiver or the far end is missing \
-                 or down; no route leads out of it until that is back"
-            )),
-            _ => None,
-        }
-    }
+/// Returns true if no worker serves the port.
+pub(crate) fn is_without(state: PortState) -> bool {
+    use PortState::{Absent, Blocked, Failed, Left};
+    matches!(state, Absent | Failed | Left | Blocked)
+}
 
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-            Self::NoCarrier => "no-carrier",
-            Self::Gone => "gone",
-            Self::Attaching => "attaching",
-            Self::Absent => "absent",
-            Self::Failed => "failed",
-            Self::Left => "left",
-            Self::Blocked => "blocked",
-        }
-    }
-
-    /// Returns true if no worker serves the port.
-    pub fn is_without(self) -> bool {
-        matches!(self, Self::Absent | Self::Failed | Self::Left | Self::Blocked)
-    }
-
-    /// Returns the mode of a port that no worker serves.
-    pub fn mode(self) -> Option<&'static str> {
-        match self {
-            Self::Left => Some("kernel"),
-            Self::Blocked => Some("blocked"),
-            Self::Absent | Self::Failed => Some("not attached"),
-            Self::Attaching => Some("attaching"),
-            Self::Up | Self::Down | Self::NoCarrier | Self::Gone => None,
-        }
+/// Returns the mode of a port that no worker serves.
+fn mode_without_worker(state: PortState) -> Option<&'static str> {
+    match state {
+        PortState::Left => Some("kernel"),
+        PortState::Blocked => Some("blocked"),
+        PortState::Absent | PortState::Failed => Some("not attached"),
+        PortState::Attaching => Some("attaching"),
+        PortState::Up | PortState::Down | PortState::NoCarrier | PortState::Gone => None,
     }
 }
 
@@ -136,7 +104,7 @@ pub(crate) struct Port {
     /// Present name of its interface, if it is not the configured one.
     pub renamed: Option<String>,
     /// Whether packets can go through its interface, while it is served and the kernel knows it.
-    pub link: Option<Shown>,
+    pub link: Option<PortState>,
 }
 
 impl Port {
@@ -188,7 +156,7 @@ impl Port {
     /// Returns how its frames are taken, in words.
     pub fn mode(&self) -> &str {
         let (shown, _) = self.describe();
-        shown.mode().unwrap_or(&self.mode)
+        mode_without_worker(shown).unwrap_or(&self.mode)
     }
 
     /// Returns a remark if the interface has another name now.
@@ -202,35 +170,35 @@ impl Port {
     }
 
     /// Describes the state, and gives the reason for it.
-    pub fn describe(&self) -> (Shown, Option<String>) {
+    pub fn describe(&self) -> (PortState, Option<String>) {
         match &self.life.state {
             State::Up(_) => self.describe_up(),
             State::Open | State::Offered | State::Listed | State::Removed => {
-                (Shown::Attaching, Some("workers take its queues".to_owned()))
+                (PortState::Attaching, Some("workers take its queues".to_owned()))
             }
             State::Without(why) | State::Emptying { why, .. } => self.describe_without(why),
         }
     }
 
-    fn describe_up(&self) -> (Shown, Option<String>) {
+    fn describe_up(&self) -> (PortState, Option<String>) {
         let now = self.renamed.as_ref().unwrap_or(&self.interface);
-        let reason = self.link.and_then(|link| link.reason(now));
+        let reason = self.link.and_then(|link| link_reason(link, now));
         let reasons: Vec<String> = reason.into_iter().chain(self.renamed()).collect();
         // The worst of its queues; they see that an interface is up again when they use it.
         let worst = self.sockets.statuses.iter().map(QueueStatus::state).max_by_key(|it| *it as u8);
         let shown = match (self.link, worst) {
-            (_, Some(QueueState::Gone)) => Shown::Gone,
+            (_, Some(QueueState::Gone)) => PortState::Gone,
             (Some(link), _) => link,
-            (None, Some(QueueState::Down)) => Shown::Down,
-            (None, _) => Shown::Up,
+            (None, Some(QueueState::Down)) => PortState::Down,
+            (None, _) => PortState::Up,
         };
         (shown, (!reasons.is_empty()).then(|| reasons.join("; ")))
     }
 
-    fn describe_without(&self, why: &Why) -> (Shown, Option<String>) {
+    fn describe_without(&self, why: &Why) -> (PortState, Option<String>) {
         let (shown, reason) = match (why, self.life.guard.judges()) {
-            (Why::Absent(why), _) => (Shown::Absent, why.clone()),
-            (Why::Failed(why), None) => (Shown::Failed, why.clone()),
+            (Why::Absent(why), _) => (PortState::Absent, why.clone()),
+            (Why::Failed(why), None) => (PortState::Failed, why.clone()),
             (Why::Failed(why), Some(what)) => {
                 let fate = match &self.unblocked {
                     None => {
@@ -241,11 +209,11 @@ impl Port {
                          blocked: {error}"
                     ),
                 };
-                (Shown::Failed, format!("{why}; {fate}"))
+                (PortState::Failed, format!("{why}; {fate}"))
             }
-            (Why::Left(why), None) => (Shown::Left, why.clone()),
+            (Why::Left(why), None) => (PortState::Left, why.clone()),
             (Why::Left(why), Some(what)) => (
-                Shown::Blocked,
+                PortState::Blocked,
                 format!(
                     "what comes in for others is dropped, as {what} would not hold if the kernel \
                      forwarded it: {why}"
@@ -260,7 +228,7 @@ impl Port {
     pub fn complaint(&self) -> Option<String> {
         let (shown, reason) = match self.life.state {
             State::Removed => return None,
-            State::Up(_) => (Shown::Up, self.renamed()),
+            State::Up(_) => (PortState::Up, self.renamed()),
             _ => self.describe(),
         };
         Some(format!("{}: {}: {}", self.name, shown.name(), reason?))
@@ -273,14 +241,14 @@ impl Port {
             _ => None,
         };
         let now = link.map(|link| &link.name).filter(|name| **name != self.interface).cloned();
-        let state = link.map(Shown::from_link);
+        let state = link.map(from_link);
         if now == self.renamed && state == self.link {
             return;
         }
         let logs = match (self.link, state) {
             (Some(_), Some(_)) => true,
             // It has just been attached.
-            (None, Some(state)) => state != Shown::Up || now != self.renamed,
+            (None, Some(state)) => state != PortState::Up || now != self.renamed,
             (_, None) => now != self.renamed,
         };
         (self.renamed, self.link) = (now, state);

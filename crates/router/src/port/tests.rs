@@ -2,21 +2,23 @@
 //! passes unjudged, and nothing that was attached stays behind. Defects that reviews have found are
 //! planted, and the same checks find each of them.
 
-use super::Shown;
 use super::action::Action;
 use super::guard::{Guard, Passage};
+use super::link_reason;
 use super::machine::{Event, Life, State, next};
 use crate::queues::Why;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use std::collections::VecDeque;
+use wattline_status::PortState;
 
 #[test]
 fn missing_carrier_and_interface_that_was_set_down_differ() {
-    let (down, carrier) = (Shown::Down.reason("eth0"), Shown::NoCarrier.reason("eth0"));
+    let (down, carrier) =
+        (link_reason(PortState::Down, "eth0"), link_reason(PortState::NoCarrier, "eth0"));
     assert!(down.is_some_and(|it| it.contains("`ip link set dev eth0 up`")));
     assert!(carrier.is_some_and(|it| it.contains("eth0 has no carrier")));
-    assert_eq!(Shown::Up.reason("eth0"), None);
+    assert_eq!(link_reason(PortState::Up, "eth0"), None);
 }
 
 /// Number of cases in which the machine has to hold, and each planted defect has to be found.

@@ -110,7 +110,7 @@ impl Router {
         ];
         for (number, port) in self.configured.config.present_ports() {
             if let Some((state, reason)) = self.ports.state(number)
-                && state.is_without()
+                && crate::port::is_without(state)
             {
                 let state = state.name();
                 let reason = reason.map_or_else(String::new, |why| format!(" ({why})"));

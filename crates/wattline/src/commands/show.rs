@@ -9,10 +9,11 @@ use ipnet::IpNet;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use wattline_daemon::socket::{Request, Topic};
+use wattline_report::columns::Columns;
 use wattline_status::applications::{AclRule, AclTable, SaTable, Unmatched};
 use wattline_status::{
     ConfigSetting, ConfigTable, Document, FibEntry, Flow, FlowTable, NeighbourEntry,
-    NeighbourTable, NextHopView, PortTable, RouteEntry, RouteTable, VersionEntry,
+    NeighbourTable, NextHopView, PortState, PortTable, RouteEntry, RouteTable, VersionEntry,
 };
 
 /// Of what.
@@ -177,7 +178,7 @@ fn sas(answer: &SaTable, out: &mut impl Write) -> io::Result<()> {
 
 fn ports(answer: &PortTable, out: &mut impl Write) -> io::Result<()> {
     for port in &answer.ports {
-        writeln!(out, "{}: {}", port.name, text(&port.state))?;
+        writeln!(out, "{}: {}", port.name, port.state.map_or(NONE, PortState::name))?;
         let vlans: Vec<String> = port.vlans.iter().map(u16::to_string).collect();
         for (key, value) in [
             ("interface", text(&port.interface)),
@@ -341,22 +342,12 @@ fn text(value: &Option<impl ToString>) -> String {
     value.as_ref().map_or_else(|| NONE.to_owned(), ToString::to_string)
 }
 
-/// Columns as wide as what is in them.
 fn table(
     head: &[&str],
     lines: impl Iterator<Item = Vec<String>>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let mut rows = vec![head.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()];
-    rows.extend(lines);
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-    }
-    Ok(())
+    write!(out, "{}", Columns::of(head.iter().copied(), head.len(), lines))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
 use wattline_status::applications::{ApplicationStats, IpsecStats};
-use wattline_status::{RouterStats, Stats};
+use wattline_status::{PortState, RouterStats, Stats};
 
 /// Which router.
 #[derive(Debug, clap::Args)]
@@ -94,10 +94,10 @@ fn print_router(stats: &RouterStats, out: &mut impl Write) -> io::Result<()> {
     // What ports have in common is said once.
     let mut remarks: Vec<(String, Vec<&str>)> = Vec::new();
     for port in &stats.ports {
-        let state = match port.state.as_deref() {
-            None | Some("up") => String::new(),
-            Some(state) if port.reason.is_some() => format!(", {}", state.to_uppercase()),
-            Some(state) => format!(", {state}"),
+        let state = match port.state {
+            None | Some(PortState::Up) => String::new(),
+            Some(state) if port.reason.is_some() => format!(", {}", state.name().to_uppercase()),
+            Some(state) => format!(", {}", state.name()),
         };
         let by_workers = port.xdp_closed_because.iter().map(|why| format!("by workers: {why}"));
         for remark in port.reason.iter().cloned().chain(by_workers) {

@@ -12,7 +12,7 @@ use wattline_govern::GovernPlan;
 use wattline_govern::config::Config as Governor;
 use wattline_linux::sysfs::Tree;
 use wattline_policies::POLICIES;
-use wattline_status::{GovernorStats, Power, RouterStats, Stats};
+use wattline_status::{GovernorStats, PortState, Power, RouterStats, Stats};
 
 /// Machine and daemon to look at.
 #[derive(Debug, clap::Args)]
@@ -134,11 +134,11 @@ impl Status {
         self.facts.push(format!("the router runs for {:.0} s", stats.uptime_seconds));
         let (mut up, mut others) = (0, Vec::new());
         for port in &stats.ports {
-            match port.state.as_deref() {
-                None | Some("up") => up += 1,
+            match port.state {
+                None | Some(PortState::Up) => up += 1,
                 Some(state) => {
                     let why = port.reason.as_ref().map_or(String::new(), |why| format!(": {why}"));
-                    others.push(format!("port {} is {state}{why}", port.name));
+                    others.push(format!("port {} is {}{why}", port.name, state.name()));
                 }
             }
         }
@@ -165,13 +165,13 @@ mod tests {
     fn port_that_does_not_forward_needs_attention() {
         let mut status = Status::default();
         let mut stats = RouterStats::default();
-        let port = |name: &str, state: &str| wattline_status::PortStats {
+        let port = |name: &str, state| wattline_status::PortStats {
             name: name.to_owned(),
-            state: Some(state.to_owned()),
-            reason: (state != "up").then(|| "a chain".to_owned()),
+            state: Some(state),
+            reason: (state != PortState::Up).then(|| "a chain".to_owned()),
             ..Default::default()
         };
-        stats.ports = vec![port("lan", "up"), port("wan", "left")];
+        stats.ports = vec![port("lan", PortState::Up), port("wan", PortState::Left)];
         status.take_router(&stats);
         assert_eq!(status.problems, ["port wan is left: a chain"]);
         assert!(status.facts.contains(&"1 of 2 ports forward".to_owned()), "{status:?}");
