@@ -76,7 +76,7 @@ impl Block {
     /// # Errors
     /// When nobody governs the machine any more.
     pub fn read(&mut self) -> Result<Reading, GovernError> {
-        self.session.tick()?;
+        self.session.check_governor()?;
         let seen = self.session.look();
         let seconds = self.begun.elapsed().as_secs_f64();
         let elapsed = seconds - self.read;
@@ -189,7 +189,7 @@ fn counters(seen: &Seen) -> Vec<(Figure, f64)> {
     let cores = &seen.view.cores;
     let softirq: Option<f64> = cores.iter().map(|core| Some(core.softirq?.as_seconds())).sum();
     figures.extend(softirq.map(|softirq| (Figure::Softirq, softirq)));
-    let deepest = seen.platform.deepest();
+    let deepest = seen.state.platform.deepest();
     let idle: Option<f64> =
         cores.iter().map(|core| Some(core.residency?.get(deepest)?.as_seconds())).sum();
     let share = |idle: f64| (Figure::DeepestIdle, idle / cores.len().max(1) as f64);

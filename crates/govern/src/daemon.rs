@@ -20,6 +20,7 @@ use wattline_daemon::running::Identity;
 use wattline_daemon::settings::running::Running;
 use wattline_daemon::settings::{Key, LogLevel, read_text};
 use wattline_daemon::socket::{Answer, Pending, Request, Server, Topic, default_path, serve_all};
+use wattline_governor::figures::Figures;
 use wattline_host::Ending;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
@@ -64,6 +65,8 @@ pub struct Daemon {
     /// None where the policy cannot work on the machine as it is now, such as one whose tables are of
     /// a card that has gone: it is tried again whenever the machine changes, and at a reload.
     session: Option<Session>,
+    /// Figures of all sessions.
+    figures: Figures,
     /// Reason for waiting.
     waits_because: Option<String>,
     fingerprint: Fingerprint,
@@ -160,6 +163,7 @@ impl Daemon {
             options,
             config,
             session: Some(session),
+            figures: Figures::default(),
             waits_because: None,
             fingerprint,
             slept: Slept::until_now(),
@@ -306,14 +310,20 @@ impl Daemon {
             needs_restart: &self.needs_restart,
         };
         match &mut self.session {
-            Some(session) => stats(session, &around),
+            Some(session) => stats(session, &mut self.figures, &around),
             None => waiting(self.waits_because.as_deref(), &around),
         }
     }
 
     fn tick(&mut self) -> Result<(), GovernError> {
         let Some(session) = &mut self.session else { return Ok(()) };
-        session.tick()?;
+        session.check_governor()?;
+        self.figures.tick(Instant::now(), session.totals().map(|totals| (totals, None)));
+        if tracing::enabled!(tracing::Level::DEBUG)
+            && let Some(seen) = session.look()
+        {
+            self.figures.log(&seen.state.decisions);
+        }
         let rule = session.rule();
         // A source that has not been heard yet is not silent before its time is over.
         let early = rule == Rule::Silent
@@ -368,9 +378,14 @@ impl Daemon {
     /// one does not work; then what is wrong with the new one is given. Where the policy cannot work
     /// on this machine, nothing is governed, and the daemon waits.
     fn begin_anew(&mut self, config: Config) -> Result<Option<GovernError>, GovernError> {
-        if let Some(Err(error)) = self.session.take().map(|it| it.end(Ending::Pause)) {
-            // What the journal still holds, the next stretch restores before it begins.
-            tracing::error!("{error}");
+        // The last counts of the session.
+        self.stats();
+        if let Some(session) = self.session.take() {
+            self.figures.end_of_governor();
+            if let Err(error) = session.end(Ending::Pause) {
+                // What the journal still holds, the next session restores before it begins.
+                tracing::error!("{error}");
+            }
         }
         let tree = &self.options.tree;
         let (begun, refused) = match Session::begin(&config, tree) {
@@ -459,6 +474,7 @@ impl Daemon {
 
     fn introduce(&mut self) {
         let Some(session) = &mut self.session else { return };
+        self.figures.tick(Instant::now(), session.totals().map(|totals| (totals, None)));
         if let Some(seen) = session.look() {
             let alone = left_alone::find(&self.config, &session.inventory, &self.options.tree);
             tell::introduction(&self.config, &session.inventory, &seen, &alone);

@@ -9,12 +9,10 @@ use crate::hardware;
 use crate::inventory::Inventory;
 use crate::latency::{Feed, SharedFeed, SourceState};
 use crate::pressure;
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use wattline_governor::Governor;
-use wattline_governor::account::{Interval, Totals};
-use wattline_governor::decisions::{Decision, log};
-use wattline_governor::ledger::Entry;
+use wattline_governor::account::Totals;
+use wattline_governor::figures::Seen as State;
 use wattline_governor::machine::{Machine, View};
 use wattline_governor::runner::Runner;
 use wattline_host::{
@@ -24,13 +22,11 @@ use wattline_host::{
 use wattline_knobs::{Bounded, Machine as Settings};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{OperatingPoint, Platform, Policy, SpecError};
+use wattline_policy::{Policy, SpecError};
 use wattline_units::Span;
 
 /// The governor's thread answers within this time unless a knob hangs.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Number of seconds over which power is averaged.
-const KEPT: usize = 5;
 /// Sampling period of the queues for policies that want to be asked at batches: without a router
 /// there are no batches.
 const SAMPLE: Span = Span::from_millis(100);
@@ -43,10 +39,6 @@ pub(crate) struct Session {
     pub inventory: Inventory,
     rule: RuleSeen,
     feed: SharedFeed,
-    /// Totals at the last seconds, oldest first.
-    ticks: VecDeque<Totals>,
-    /// The number of the last change that was logged.
-    logged: u64,
     last: Option<Seen>,
     begun: Instant,
 }
@@ -54,20 +46,12 @@ pub(crate) struct Session {
 /// State and counters of the machine at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
-    /// The platform as the policy sees it.
-    pub platform: Platform,
-    /// Its operating point.
-    pub point: OperatingPoint,
+    /// Its operating point, the policy's last decisions and the results of the steps.
+    pub state: State,
     /// The last observation of cores and queues.
     pub view: View,
     /// Since the session began.
     pub totals: Totals,
-    /// The last seconds ([`KEPT`]).
-    pub recent: Interval,
-    /// The policy's last decisions, oldest first.
-    pub decisions: Vec<Decision>,
-    /// Results of the steps, by knob.
-    pub knobs: Vec<Entry>,
     /// State of each latency source.
     pub sources: Vec<SourceState>,
     /// A remark for the user about its decisions.
@@ -157,62 +141,34 @@ impl Session {
         })?;
         let runner = Runner::start(Governor::new(machine, policy), SAMPLE.into())
             .map_err(|error| GovernError::system("starting the governor", error))?;
-        let ticks = VecDeque::new();
         let begun = Instant::now();
-        let mut session = Self {
-            runner,
-            supervision,
-            inventory,
-            rule,
-            feed,
-            ticks,
-            logged: 0,
-            last: None,
-            begun,
-        };
-        session.tick()?;
-        Ok(session)
+        Ok(Self { runner, supervision, inventory, rule, feed, last: None, begun })
     }
 
-    /// Notes what was counted up to now: once a second.
+    /// Checks that the machine is governed.
     ///
     /// # Errors
-    /// When nobody governs the machine any more: it would stay as it was governed last.
-    pub fn tick(&mut self) -> Result<(), GovernError> {
-        if self.runner.has_failed() {
-            return Err(GovernError::Panicked);
-        }
-        if let Some(totals) = self.runner.totals(PATIENCE) {
-            self.ticks.push_back(totals);
-            if self.ticks.len() > KEPT {
-                self.ticks.pop_front();
-            }
-        }
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            let logged = self.logged;
-            let new = self.runner.look(PATIENCE, |governor| governor.decisions(logged));
-            self.logged = log(&new.unwrap_or_default(), logged);
-        }
-        Ok(())
+    /// When its governor has panicked: the machine would stay as it was governed last.
+    pub fn check_governor(&self) -> Result<(), GovernError> {
+        if self.runner.has_failed() { Err(GovernError::Panicked) } else { Ok(()) }
+    }
+
+    /// Returns what was counted since the session began; `None` if its governor does not answer.
+    pub fn totals(&self) -> Option<Totals> {
+        self.runner.totals(PATIENCE)
     }
 
     /// Returns the machine's present state, or the last one known if its governor does not answer.
     pub fn look(&mut self) -> Option<Seen> {
-        let (ticks, feed) = (&self.ticks, &self.feed);
+        let feed = &self.feed;
         let seen = self.runner.look(PATIENCE, |governor| {
             let now = governor.machine().now();
-            let totals = governor.totals(now);
-            let before = ticks.front().unwrap_or(&totals);
             Seen {
-                recent: Interval::between(before, &totals),
+                state: State::read(governor),
                 view: governor.look(now).clone(),
-                platform: governor.platform().clone(),
-                point: governor.point().clone(),
-                decisions: governor.decisions(0),
-                knobs: governor.ledger().entries().cloned().collect(),
+                totals: governor.totals(now),
                 sources: feed.states(now),
                 remark: governor.policy_remark(),
-                totals,
             }
         });
         if seen.is_some() {
@@ -242,7 +198,7 @@ impl Session {
     /// When its policy cannot work here.
     pub fn check(&self, config: &Config) -> Result<(), GovernError> {
         if let Some(last) = &self.last {
-            choice::policy(config, (&last.platform, None), RuleSeen::default())?;
+            choice::policy(config, (&last.state.platform, None), RuleSeen::default())?;
         }
         Ok(())
     }

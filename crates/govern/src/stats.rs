@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::counters::{interface, process};
 use crate::guard::Rule;
 use crate::session::{Seen, Session};
+use wattline_governor::figures::{Figures, Over, Seen as State};
 use wattline_knobs::rivals;
 use wattline_linux::sysfs::Tree;
 use wattline_status::{
@@ -77,14 +78,18 @@ pub(crate) fn waiting(why: Option<&str>, around: &Around<'_>) -> GovernorStats {
 }
 
 /// Statistics while the machine is governed.
-pub(crate) fn stats(session: &mut Session, around: &Around<'_>) -> GovernorStats {
+pub(crate) fn stats(
+    session: &mut Session,
+    figures: &mut Figures,
+    around: &Around<'_>,
+) -> GovernorStats {
     let Around { config, tree, .. } = *around;
     let seen = session.look();
     let names = session.inventory.interfaces();
     let mut stats = waiting(None, around);
     stats.ports = names.iter().map(|name| interface(tree, name)).collect();
     stats.workers = seen.as_ref().map(|seen| cores(session, seen)).unwrap_or_default();
-    stats.power = seen.as_ref().map(|seen| power(config, session, seen));
+    stats.power = seen.as_ref().map(|seen| power(session, figures, around, seen));
     let govern = &mut stats.govern;
     govern.policy_remark = seen.as_ref().and_then(|seen| seen.remark.clone());
     govern.rule = Some(session.rule().into());
@@ -107,21 +112,18 @@ fn cores(session: &Session, seen: &Seen) -> Vec<CoreStats> {
     seen.view.cores.iter().enumerate().map(core).collect()
 }
 
-/// Power and operating point.
-fn power(config: &Config, session: &Session, seen: &Seen) -> Power {
-    let Seen { platform, point, totals, recent, knobs, decisions, view, .. } = seen;
-    let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);
-    // What runs at a frequency that nobody sets runs at one that nobody here knows.
-    let frequency_hertz: Vec<f64> = if platform.can.set_frequency {
-        point.frequencies(platform).map(hertz).collect()
-    } else {
-        Vec::new()
-    };
+/// Power and operating point; of the sums over all sessions, the figures that any governor has.
+fn power(session: &Session, figures: &mut Figures, around: &Around<'_>, seen: &Seen) -> Power {
+    let Seen { state, view, totals, .. } = seen;
+    figures.take_details(Details { host: Some(session.status()), ..Details::default() });
+    figures.take(Some((totals.clone(), None)), Some(state.clone()), Over::LastSeconds);
+    let State { platform, point, .. } = state;
+    let can = platform.can;
     let latency = view.latency.filter(|view| view.samples > 0);
     let idle = (point.cores.iter())
         .map(|core| platform.idle_states.get(core.idle_limit))
-        .map(|state| state.filter(|_| platform.can.limit_idle).map(|state| state.name.to_string()));
-    let moderation = if platform.can.set_moderation {
+        .map(|state| state.filter(|_| can.limit_idle).map(|state| state.name.to_string()));
+    let moderation = if can.set_moderation {
         Moderation {
             moderation_seconds: point.moderation.iter().map(|span| span.as_seconds()).collect(),
             moderation_as_found: point.as_found.to_vec(),
@@ -129,54 +131,22 @@ fn power(config: &Config, session: &Session, seen: &Seen) -> Power {
     } else {
         Moderation::default()
     };
-    let energy = &totals.machine.energy;
-    let by_component = &recent.power_by_component_watts;
     Power {
         platform: PlatformName::Host,
-        policy: config.policy.split([':', '+']).next().unwrap_or_default().to_owned(),
-        source: energy.source,
-        accuracy: energy.accuracy,
-        power_watts: recent.power_watts,
-        power_by_component_watts: (by_component.iter())
-            .map(|(name, watts)| ((*name).to_owned(), *watts))
-            .collect(),
-        power_rest_watts: recent.power_rest_watts,
+        policy: around.config.policy.split([':', '+']).next().unwrap_or_default().to_owned(),
         latency: Latency {
             latency_mean_seconds: latency.map(|view| view.mean.as_seconds()),
             latency_p95_seconds: latency.map(|view| view.p95.as_seconds()),
             latency_p99_seconds: latency.map(|view| view.p99.as_seconds()),
             ..Latency::default()
         },
-        energy_joules: energy.whole.map(|whole| whole.0),
-        energy_by_component_joules: (energy.parts.iter())
-            .map(|(name, part)| ((*name).to_owned(), part.0))
-            .collect(),
-        energy_unmetered_seconds: energy.unmetered.as_seconds(),
-        offered_packets: totals.machine.offered,
-        forwarded_packets: totals.machine.forwarded,
-        dropped_packets: totals.machine.dropped,
-        cores: platform.cores,
-        cores_active: point.active.len(),
-        frequency_hertz,
         deepest_idle_state: Some(idle.collect()),
         moderation,
         can: Some(CanSet {
-            frequency: platform.can.set_frequency,
-            idle: platform.can.limit_idle,
-            moderation: platform.can.set_moderation,
+            frequency: can.set_frequency,
+            idle: can.limit_idle,
+            moderation: can.set_moderation,
         }),
-        transitions: totals.own.core_changes + totals.own.frequency_changes,
-        core_changes: totals.own.core_changes,
-        frequency_changes: totals.own.frequency_changes,
-        decisions: totals.own.decisions,
-        reason: decisions.last().map(|last| last.reason.clone()),
-        last_changes: decisions.clone(),
-        entries_moved: totals.machine.entries_moved,
-        steps: totals.own.steps,
-        steps_altered: totals.own.altered,
-        steps_failed: totals.own.failed,
-        knobs: knobs.to_vec(),
-        details: Details { host: Some(session.status()), ..Details::default() },
-        ..Power::default()
+        ..figures.power().clone()
     }
 }

@@ -104,7 +104,7 @@ fn micros(span: Span) -> String {
 
 /// Says what is governed.
 pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, alone: &[Listed]) {
-    for line in lines(config, inventory, &seen.platform, alone) {
+    for line in lines(config, inventory, &seen.state.platform, alone) {
         tracing::info!("{line}");
     }
     for named in &inventory.in_vain {
@@ -113,8 +113,8 @@ pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, 
     if let Some(remark) = &seen.remark {
         tracing::info!("{remark}");
     }
-    if has_none(seen.platform.can) {
-        for hint in remedies(seen.platform.can, alone) {
+    if has_none(seen.state.platform.can) {
+        for hint in remedies(seen.state.platform.can, alone) {
             tracing::info!("{hint}");
         }
         if config.metrics.is_none() {

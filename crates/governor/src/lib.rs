@@ -3,7 +3,8 @@
 //! A policy decides ([`wattline_policy`]), [`transition`] carries the machine from one operating
 //! point to the next by its [`knob`]s in a safe order ([`step`]) and at its pace ([`pace`]), and a
 //! [`machine`] takes the steps: this one (`wattline-host`), or the emulated cores of a server model
-//! (`wattline-scale`). [`account`] keeps the totals.
+//! (`wattline-scale`). [`account`] keeps the totals, and [`figures`] what users see of
+//! them.
 //!
 //! [`Governor`] has no thread and no clock of its own: its caller has the time and the traffic, and
 //! calls [`Governor::trigger`] when the policy wants to be asked ([`Governor::ask`]). [`runner`] is
@@ -18,13 +19,16 @@ pub mod conformance;
 pub mod control_loop;
 pub mod decisions;
 pub mod energy;
+pub mod figures;
 pub mod knob;
 pub mod latency;
 pub mod ledger;
 pub mod machine;
 pub mod pace;
 pub mod place;
+mod recent;
 pub mod runner;
+mod sessions;
 pub mod step;
 pub mod transition;
 pub mod under_way;

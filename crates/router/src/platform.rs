@@ -11,13 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use wattline_dataplane::counters::WorkerCounters;
 use wattline_dataplane::worker::{Control, Worker};
-use wattline_governor::Governor;
 use wattline_governor::account::Totals;
-use wattline_governor::decisions::Decision;
-use wattline_governor::ledger::Entry;
-use wattline_governor::machine::Machine;
-use wattline_policy::Latency;
-use wattline_policy::{OperatingPoint, Platform, PolicySpec};
+pub use wattline_governor::figures::Seen;
+use wattline_policy::{Latency, PolicySpec};
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_server::ServerModel;
 use wattline_status::Details;
@@ -65,31 +61,6 @@ pub struct Running<'a> {
     /// Counters of the frames that XDP programs forward by themselves, by port; empty where workers
     /// forward everything.
     pub forwarded: Vec<Option<ForwardedByCpu>>,
-}
-
-/// State of a platform, and outcomes of the steps that led there.
-#[derive(Debug, Clone)]
-pub struct Seen {
-    /// Present operating point.
-    pub point: OperatingPoint,
-    /// Description that the policy gets.
-    pub platform: Platform,
-    /// The last changes that the policy asked for, with their reasons, the oldest first.
-    pub decisions: Vec<Decision>,
-    /// Outcomes of the steps, by knob.
-    pub knobs: Vec<Entry>,
-}
-
-impl Seen {
-    /// Reads the state of a governor's machine.
-    pub fn read<M: Machine>(governor: &mut Governor<M>) -> Self {
-        Self {
-            point: governor.point().clone(),
-            platform: governor.platform().clone(),
-            decisions: governor.decisions(0),
-            knobs: governor.ledger().entries().cloned().collect(),
-        }
-    }
 }
 
 /// A platform with its governor.

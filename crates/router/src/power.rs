@@ -1,16 +1,13 @@
 //! The governor of the running router.
 
 use super::error::RouterError;
-use super::platform::{Plan, PlatformDriver, Platforms, Running, Seen, WorkerLoop};
-use super::recent::Recent;
-use super::stretches::Stretches;
+use super::platform::{Plan, PlatformDriver, Platforms, Running, WorkerLoop};
 use super::workers::Workers;
 use crate::config::{Config, PowerPlatform};
-use crate::stats::{self, PowerStats};
+use crate::stats::PowerStats;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wattline_governor::account::{Interval, Totals};
-use wattline_governor::decisions::log;
+use wattline_governor::figures::{Figures, Over};
 use wattline_policy::tables::check_tables;
 use wattline_policy::{SpecError, SpecProblem, Waits};
 use wattline_ports::waiter::Waker;
@@ -35,7 +32,8 @@ pub(super) struct Power {
     waits: Option<(String, Option<Instant>)>,
     /// Failure to give back at a pause, not made up for since.
     unrestored: Option<RouterError>,
-    last: Mutex<Last>,
+    /// The figures, and whether they are the last ones.
+    figures: Mutex<(Figures, bool)>,
 }
 
 /// Settings of the section `[router]` that a governor rules.
@@ -45,16 +43,6 @@ pub(super) struct Rules {
     pub waiting: bool,
     /// Number of packets that they take at once.
     pub batch: bool,
-}
-
-/// Input of the statistics.
-struct Last {
-    recent: Recent,
-    /// The number of the last change that was logged.
-    logged: u64,
-    stats: PowerStats,
-    over: bool,
-    stretches: Stretches,
 }
 
 impl Plan {
@@ -115,15 +103,8 @@ impl Power {
             ..PowerStats::default()
         };
         let driver = open(config, plan)?;
-        let last = Last {
-            recent: Recent::default(),
-            logged: 0,
-            stats,
-            over: false,
-            stretches: Stretches::default(),
-        };
-        let (queues, last) = (Vec::new(), Mutex::new(last));
-        Ok(Self { driver, queues, waits: None, unrestored: None, last })
+        let figures = Mutex::new((Figures::new(stats), false));
+        Ok(Self { driver, queues: Vec::new(), waits: None, unrestored: None, figures })
     }
 
     /// Returns the loops that the workers are to run in place of their own.
@@ -142,9 +123,7 @@ impl Power {
         self.queues.clone_from(&queues);
         let workers = workers.handles();
         let before = self.driver.start(Running { config, queues, workers, forwarded })?;
-        let (mut last, now) = (self.last(), Instant::now());
-        let before = before.map(|before| last.stretches.sum(before, now));
-        last.recent.tick(now, before);
+        self.figures().0.tick(Instant::now(), before.map(|before| (before, None)));
         Ok(())
     }
 
@@ -189,15 +168,10 @@ impl Power {
         if !self.governs() {
             return;
         }
-        let mut last = self.last();
-        self.look(&mut last, Recent::interval);
-        last.stretches.end(Instant::now());
-        last.recent.restart();
-        // The next one numbers its changes from the first on.
-        last.logged = 0;
-        stats::end_of_governor(&mut last.stats);
-        last.stats.details = last.stretches.details_without_governor();
-        drop(last);
+        let mut figures = self.figures();
+        self.look(&mut figures.0, Over::LastSeconds);
+        figures.0.end_of_governor();
+        drop(figures);
         if let Err(error) = self.driver.pause() {
             tracing::error!("the governor ends, as ports change: {error}");
             self.unrestored = Some(error);
@@ -252,75 +226,60 @@ impl Power {
 
     /// Takes the last figures while the workers can still answer: they are of the whole run.
     pub fn finish(&self) {
-        let mut last = self.last();
-        if last.over {
-            return;
-        }
+        let (figures, over) = &mut *self.figures();
         // Without a governor that answers, the whole run is what was counted last.
-        if !self.look(&mut last, Recent::whole)
-            && let Some(totals) = last.stretches.last(Instant::now())
-        {
-            let whole = last.recent.whole(&totals);
-            stats::count(&mut last.stats, &totals, &whole);
+        if !*over && !self.look(figures, Over::WholeRun) {
+            figures.close();
         }
-        last.over = true;
+        *over = true;
     }
 
     /// When [`Self::tick`] is due; `None` where nothing runs.
     pub fn due(&self) -> Option<Instant> {
-        let last = self.last();
-        if last.over { None } else { last.recent.due() }
+        let (figures, over) = &*self.figures();
+        figures.due().filter(|_| !over)
     }
 
-    /// Moves the stretch on of which power and latency are told.
+    /// Takes the counts of the last second.
     pub fn tick(&self, now: Instant) {
-        let mut last = self.last();
-        if !last.over && last.recent.due().is_some_and(|due| due <= now) {
-            let (totals, latency) = self.driver.totals(IN_THE_LOOP).unzip();
-            let totals = totals.map(|totals| last.stretches.sum(totals, now));
-            last.recent.add(latency.flatten().as_ref());
-            last.recent.tick(now, totals);
+        let (figures, over) = &mut *self.figures();
+        if !*over && figures.due().is_some_and(|due| due <= now) {
+            figures.tick(now, self.driver.totals(IN_THE_LOOP));
             if tracing::enabled!(tracing::Level::DEBUG)
                 && let Some(seen) = self.driver.look(IN_THE_LOOP)
             {
-                last.logged = log(&seen.decisions, last.logged);
+                figures.log(&seen.decisions);
             }
         }
     }
 
     /// Returns the figures of the loop so far. Asking changes nothing for the next who asks.
     pub fn stats(&self) -> PowerStats {
-        let mut last = self.last();
-        if !last.over && self.governs() {
-            self.look(&mut last, Recent::interval);
-        } else if !last.over
-            && let Some(totals) = last.stretches.last(Instant::now())
-        {
-            last.stats.energy_unmetered_seconds = totals.machine.energy.unmetered.as_seconds();
+        let (figures, over) = &mut *self.figures();
+        match (*over, self.governs()) {
+            (true, _) => {}
+            (false, true) => {
+                self.look(figures, Over::LastSeconds);
+            }
+            (false, false) => figures.wait(),
         }
-        PowerStats { waits_because: self.waits_because().map(str::to_owned), ..last.stats.clone() }
+        PowerStats {
+            waits_because: self.waits_because().map(str::to_owned),
+            ..figures.power().clone()
+        }
     }
 
-    fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn figures(&self) -> MutexGuard<'_, (Figures, bool)> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings the figures up to date, as far as the loop answers; says whether it did.
-    fn look(&self, last: &mut Last, stretch: fn(&Recent, &Totals) -> Interval) -> bool {
+    /// Brings the figures up to date, as far as the governor answers; returns true if it did.
+    fn look(&self, figures: &mut Figures, over: Over) -> bool {
         let answer = self.driver.totals(PATIENCE);
         let seen = answer.as_ref().and_then(|_| self.driver.look(PATIENCE));
         if self.governs() {
-            last.stats.details = last.stretches.sum_details(self.driver.details());
+            figures.take_details(self.driver.details());
         }
-        let Some((totals, latency)) = answer else { return false };
-        let totals = last.stretches.sum(totals, Instant::now());
-        last.recent.add(latency.as_ref());
-        let Some(seen) = seen else { return false };
-        let knobs = last.stretches.sum_knobs(&seen.knobs);
-        let recent = stretch(&last.recent, &totals);
-        stats::count(&mut last.stats, &totals, &recent);
-        stats::show(&mut last.stats, Seen { knobs, ..seen });
-        last.stats.latency_histogram = last.recent.histogram();
-        true
+        figures.take(answer, seen, over)
     }
 }

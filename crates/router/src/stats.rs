@@ -1,74 +1,14 @@
 //! Statistics of a router, as they go over the control socket: built from counters of workers and XDP
 //! programs and from the governor's figures.
 
-use crate::platform::Seen;
 use wattline_dataplane::counters::{self, NodeSnapshot, Snapshot};
-use wattline_governor::account::{Interval, Totals};
-use wattline_status::{Details, Latency, PortCounters};
+use wattline_status::PortCounters;
 use wattline_xdp::Verdict;
 
 pub use wattline_status::{
-    KernelStats, LatencyHistogram, NodeStats, NotStarted, PortState, PortStats, Power as PowerStats,
-    Prefixes, RouterStats as Stats, TakeoverStats, WorkerStats, XdpTraffic,
+    KernelStats, NodeStats, NotStarted, PortState, PortStats, Power as PowerStats, Prefixes,
+    RouterStats as Stats, TakeoverStats, WorkerStats, XdpTraffic,
 };
-
-/// Takes the counters, and means of a recent interval.
-pub(crate) fn count(to: &mut PowerStats, totals: &Totals, recent: &Interval) {
-    let Totals { at, own, machine } = totals;
-    let energy = &machine.energy;
-    (to.source, to.accuracy) = (energy.source, energy.accuracy);
-    to.power_watts = recent.power_watts;
-    to.power_by_component_watts = by_component(&recent.power_by_component_watts, |watts| *watts);
-    to.power_rest_watts = recent.power_rest_watts;
-    to.latency = recent.latency.map(Latency::from).unwrap_or_default();
-    to.energy_joules = energy.whole.map(|whole| whole.0);
-    to.energy_by_component_joules = by_component(&energy.parts, |part| part.0);
-    to.energy_unmetered_seconds = energy.unmetered.as_seconds();
-    to.model_seconds = to.scale.map(|_| at.as_seconds());
-    to.offered_packets = machine.offered;
-    to.forwarded_packets = machine.forwarded;
-    to.dropped_packets = machine.dropped;
-    to.entries_moved = machine.entries_moved;
-    to.transitions = own.core_changes + own.frequency_changes;
-    to.core_changes = own.core_changes;
-    to.frequency_changes = own.frequency_changes;
-    to.decisions = own.decisions;
-    to.steps = own.steps;
-    to.steps_altered = own.altered;
-    to.steps_failed = own.failed;
-}
-
-fn by_component<'a, T: 'a>(
-    parts: impl IntoIterator<Item = (&'a &'static str, &'a T)>,
-    figure: fn(&T) -> f64,
-) -> std::collections::BTreeMap<String, f64> {
-    parts.into_iter().map(|(name, part)| ((*name).to_owned(), figure(part))).collect()
-}
-
-/// Takes the operating point and the decisions that led to it.
-pub(crate) fn show(to: &mut PowerStats, seen: Seen) {
-    let Seen { point, platform, knobs, decisions } = seen;
-    let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);
-    to.cores = platform.cores;
-    to.cores_active = point.active.len();
-    to.frequency_hertz = point.frequencies(&platform).map(hertz).collect();
-    to.reason = decisions.last().map(|last| last.reason.clone());
-    to.last_changes = decisions;
-    to.knobs = knobs.to_vec();
-}
-
-/// Clears the figures of the present, as nobody governs now; those of the past stay.
-pub(crate) fn end_of_governor(to: &mut PowerStats) {
-    to.power_watts = None;
-    to.power_by_component_watts.clear();
-    to.power_rest_watts = None;
-    to.latency = Latency::default();
-    to.frequency_hertz.clear();
-    // The router sends to all of them.
-    to.cores_active = to.cores;
-    to.reason = None;
-    to.details = Details::default();
-}
 
 /// Counts that removed ports leave in the sums of the router.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -275,7 +275,10 @@ fn foreign_and_vanished_settings_are_reported_and_governing_goes_on() {
     until("CPU 1 is slow again", || machine.speed(1) == "1600000");
     machine.busy_until("CPU 1 is fast", || machine.speed(1) == "3300000");
     assert_eq!(machine.stats()["govern"]["restarts"], 0);
-    // An interface comes and goes.
+    // An interface comes and goes; counts of the governor before go on.
+    let decisions = |machine: &Machine| machine.stats()["power"]["decisions"].as_u64();
+    let before = decisions(&machine);
+    assert!(before > Some(1), "{before:?}");
     machine.write("sys/class/net/eth8/queues/rx-0/rps_cpus", "0");
     machine.write("sys/class/net/eth8/device/vendor", "");
     let ports = |machine: &Machine| {
@@ -284,6 +287,7 @@ fn foreign_and_vanished_settings_are_reported_and_governing_goes_on() {
     };
     until("the new interface is counted", || ports(&machine) == (Some(2), Some(1)));
     machine.logs("eth8 has come");
+    assert!(decisions(&machine) >= before, "{before:?}");
     fs::remove_dir_all(machine.path("sys/class/net/eth8")).unwrap();
     until("it is counted no more", || ports(&machine) == (Some(1), Some(2)));
     machine.signal("-TERM");

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use wattline_governor::conformance::{Circumstances, Follows, probe};
 use wattline_policies::POLICIES;
-use wattline_policy::{AskAgain, Observation};
+use wattline_policy::{AskAgain, Observation, OperatingPoint};
 use wattline_units::Time;
 
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
@@ -41,16 +41,9 @@ fn a_governor_that_panics_ends_the_stretch_and_leaves_nothing_set() {
         |config: &Config| Session::begin_with(config, &tree, |_, _, _| Ok(Box::new(Panics(false))));
     let config = Config::parse("[govern]\nmay_raise = true\n", "test", POLICIES).unwrap();
     let config = Config { policy: "ondemand".to_owned(), ..config };
-    let mut session = begin(&config).unwrap();
+    let session = begin(&config).unwrap();
     assert_ne!(tree.text(GOVERNOR).unwrap(), before, "it governs");
-    let end = Instant::now() + Duration::from_secs(60);
-    let error = loop {
-        if let Err(error) = session.tick() {
-            break error;
-        }
-        assert!(Instant::now() < end, "nobody notices");
-        std::thread::sleep(Duration::from_millis(5));
-    };
+    let error = wattline_needs::until("the panic is noticed", || session.check_governor().err());
     assert!(matches!(error, GovernError::Panicked), "{error}");
     session.end(Ending::Final).unwrap();
     assert_eq!(tree.text(GOVERNOR).unwrap(), before);

@@ -1,16 +1,16 @@
-//! Sums over several governors of one router: each begins at 0 while the workers count on, and the
+//! Sums over several governors of one machine: each begins at 0 while cores may count on, and the
 //! sums must never fall. Energy drawn between two of them is not metered.
 
+use super::account::Totals;
+use super::energy::Energy;
+use super::ledger::{Entry, sums_of};
 use std::time::Instant;
-use wattline_governor::account::Totals;
-use wattline_governor::energy::Energy;
-use wattline_governor::ledger::{Entry, sums_of};
 use wattline_status::{Details, HostStatus};
 use wattline_units::Span;
 
 /// Sums over all governors.
 #[derive(Debug, Default)]
-pub(super) struct Stretches {
+pub(super) struct GovernorSessions {
     /// Totals of those that have ended.
     before: Option<Totals>,
     /// Totals that the present one found when it began.
@@ -19,7 +19,7 @@ pub(super) struct Stretches {
     last: Option<Totals>,
     /// When the last one ended; `None` while one governs.
     ended: Option<Instant>,
-    /// The last figure of energy in the present stretch.
+    /// The last figure of energy in the present session.
     known: Option<Known>,
     knobs: Counted<Vec<Entry>>,
     /// `None` where the platform has no such counter.
@@ -33,18 +33,18 @@ struct Counted<T> {
     sum: T,
 }
 
-/// A figure of energy, summed over the stretches.
+/// A figure of energy, summed over the sessions.
 #[derive(Debug)]
 struct Known {
     energy: Energy,
-    /// Unmetered time before the present stretch's first figure.
+    /// Unmetered time before the present session's first figure.
     lead: Span,
     /// Time since the last reading of its meters, when this was asked for.
     unread: Span,
     asked: Instant,
 }
 
-impl Stretches {
+impl GovernorSessions {
     /// Everything, from what the present governor has counted by `at`.
     pub fn sum(&mut self, now: Totals, at: Instant) -> Totals {
         if self.begun.is_none() {
@@ -138,9 +138,9 @@ impl Stretches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::{LoopTotals, MachineTotals};
+    use crate::ledger::Knob;
     use std::time::Duration;
-    use wattline_governor::account::{LoopTotals, MachineTotals};
-    use wattline_governor::ledger::Knob;
     use wattline_units::{Joules, Provenance, Time};
 
     fn totals(seconds: u64, offered: u64, joules: Option<f64>) -> Totals {
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn sums_go_on_where_a_governor_begins_at_nothing_and_workers_do_not() {
-        let (mut stretches, at) = (Stretches::default(), Instant::now());
-        let sum = |stretches: &mut Stretches, now| stretches.sum(now, at);
-        let them = &mut stretches;
+        let (mut sessions, at) = (GovernorSessions::default(), Instant::now());
+        let sum = |sessions: &mut GovernorSessions, now| sessions.sum(now, at);
+        let them = &mut sessions;
         assert_eq!(sum(them, totals(0, 100, Some(0.0))), totals(0, 100, Some(0.0)));
         assert_eq!(sum(them, totals(5, 300, Some(50.0))), totals(5, 300, Some(50.0)));
         them.end(at);
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(sum(them, totals(2, 211, Some(1.0))).machine.energy.whole, Some(Joules(71.0)));
     }
 
-    /// Drawn so much in so many seconds of metering, the first `lead` seconds of the stretch left out.
+    /// Drawn so much in so many seconds of metering, the first `lead` seconds of the session left out.
     fn metered(seconds: f64, metered: f64, unmetered: f64) -> Totals {
         let mut totals = totals(0, 0, Some(100.0 * metered));
         totals.at = Time::ZERO + Span::from_seconds(seconds);
@@ -187,40 +187,40 @@ mod tests {
 
     #[test]
     fn unmetered_time_between_two_governors_is_reported() {
-        let (mut stretches, start) = (Stretches::default(), Instant::now());
+        let (mut sessions, start) = (GovernorSessions::default(), Instant::now());
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
-        stretches.sum(totals(0, 0, None), at(0.0));
+        sessions.sum(totals(0, 0, None), at(0.0));
         // Before the first figure nothing is missing. A meter did not answer for a second.
-        has(&stretches.sum(metered(5.0, 3.0, 1.0), at(5.0)), 300.0, 1.0);
-        has(&stretches.sum(metered(6.0, 4.75, 1.0), at(6.0)), 475.0, 1.0);
+        has(&sessions.sum(metered(5.0, 3.0, 1.0), at(5.0)), 300.0, 1.0);
+        has(&sessions.sum(metered(6.0, 4.75, 1.0), at(6.0)), 475.0, 1.0);
         // What was drawn in the last quarter of a second, and in another that nobody asked about,
         // is not in the sum.
-        let known = stretches.sum(metered(7.0, 5.5, 1.0), at(7.0));
+        let known = sessions.sum(metered(7.0, 5.5, 1.0), at(7.0));
         has(&known, 550.0, 1.0);
-        stretches.end(at(7.25));
-        has(&stretches.last(at(7.25)).unwrap(), 550.0, 1.5);
-        has(&stretches.last(at(10.25)).unwrap(), 550.0, 4.5);
+        sessions.end(at(7.25));
+        has(&sessions.last(at(7.25)).unwrap(), 550.0, 1.5);
+        has(&sessions.last(at(10.25)).unwrap(), 550.0, 4.5);
         // The next begins ten seconds later, and its meters give the first figure after another.
-        has(&stretches.sum(totals(0, 0, None), at(17.25)), 550.0, 11.5);
-        has(&stretches.sum(totals(1, 0, None), at(18.25)), 550.0, 12.5);
-        has(&stretches.sum(metered(2.25, 1.0, 0.0), at(19.5)), 650.0, 12.75);
-        has(&stretches.sum(metered(3.0, 2.0, 0.0), at(20.25)), 750.0, 12.5);
+        has(&sessions.sum(totals(0, 0, None), at(17.25)), 550.0, 11.5);
+        has(&sessions.sum(totals(1, 0, None), at(18.25)), 550.0, 12.5);
+        has(&sessions.sum(metered(2.25, 1.0, 0.0), at(19.5)), 650.0, 12.75);
+        has(&sessions.sum(metered(3.0, 2.0, 0.0), at(20.25)), 750.0, 12.5);
         // Meters that have failed are no reason to tell of less than before.
-        assert_eq!(stretches.sum(totals(8, 0, None), at(25.25)).machine.energy.whole, None);
-        stretches.end(at(25.25));
-        has(&stretches.last(at(25.25)).unwrap(), 750.0, 17.5);
-        has(&stretches.sum(metered(0.0, 0.0, 0.0), at(25.25)), 750.0, 17.5);
+        assert_eq!(sessions.sum(totals(8, 0, None), at(25.25)).machine.energy.whole, None);
+        sessions.end(at(25.25));
+        has(&sessions.last(at(25.25)).unwrap(), 750.0, 17.5);
+        has(&sessions.sum(metered(0.0, 0.0, 0.0), at(25.25)), 750.0, 17.5);
     }
 
     /// Nothing is missing of what never was known.
     #[test]
     fn without_meters_no_time_is_unmetered() {
-        let (mut stretches, start) = (Stretches::default(), Instant::now());
-        stretches.sum(totals(5, 1, None), start);
-        stretches.end(start);
+        let (mut sessions, start) = (GovernorSessions::default(), Instant::now());
+        sessions.sum(totals(5, 1, None), start);
+        sessions.end(start);
         let later = start + Duration::from_secs(9);
-        assert_eq!(stretches.last(later).unwrap().machine.energy, Energy::default());
-        assert_eq!(stretches.sum(totals(2, 1, None), later).machine.energy, Energy::default());
+        assert_eq!(sessions.last(later).unwrap().machine.energy, Energy::default());
+        assert_eq!(sessions.sum(totals(2, 1, None), later).machine.energy, Energy::default());
     }
 
     #[test]
@@ -240,18 +240,18 @@ mod tests {
                 HostStatus { waited_at_moves_packets: packets, missing, ..HostStatus::default() };
             Details { host: Some(status), ..Details::default() }
         };
-        let (mut stretches, at) = (Stretches::default(), Instant::now());
-        stretches.sum(totals(1, 1, None), at);
-        assert_eq!(stretches.sum_knobs(&[entry(3)]), [entry(3)]);
-        assert_eq!(stretches.sum_details(host(7)), host(7));
-        stretches.end(at);
+        let (mut sessions, at) = (GovernorSessions::default(), Instant::now());
+        sessions.sum(totals(1, 1, None), at);
+        assert_eq!(sessions.sum_knobs(&[entry(3)]), [entry(3)]);
+        assert_eq!(sessions.sum_details(host(7)), host(7));
+        sessions.end(at);
         let left = HostStatus { waited_at_moves_packets: 7, ..HostStatus::default() };
-        assert_eq!(stretches.details_without_governor().host, Some(left));
-        stretches.sum(totals(0, 1, None), at);
-        assert_eq!(stretches.sum_knobs(&[]), [entry(3)], "it has done nothing yet");
-        assert_eq!(stretches.sum_knobs(&[entry(2)]), [entry(5)]);
-        assert_eq!(stretches.sum_details(host(1)), host(8));
+        assert_eq!(sessions.details_without_governor().host, Some(left));
+        sessions.sum(totals(0, 1, None), at);
+        assert_eq!(sessions.sum_knobs(&[]), [entry(3)], "it has done nothing yet");
+        assert_eq!(sessions.sum_knobs(&[entry(2)]), [entry(5)]);
+        assert_eq!(sessions.sum_details(host(1)), host(8));
         // A platform that has no such counter is told of none.
-        assert_eq!(stretches.sum_details(Details::default()), Details::default());
+        assert_eq!(sessions.sum_details(Details::default()), Details::default());
     }
 }

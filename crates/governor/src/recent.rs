@@ -1,11 +1,11 @@
 //! Means of a governor's power and latency over the last five seconds, the same for all readers. A
 //! tick a second moves the stretch on; asking changes nothing.
 
-use crate::stats::LatencyHistogram;
+use super::account::{Interval, LatencySummary, Totals};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use wattline_governor::account::{Interval, LatencySummary, Totals};
 use wattline_policy::Latency;
+use wattline_status::LatencyHistogram;
 
 /// From one tick to the next.
 const TICK: Duration = Duration::from_secs(1);
@@ -124,8 +124,8 @@ fn summary(latency: &Latency) -> Option<LatencySummary> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_governor::account::{LoopTotals, MachineTotals};
-    use wattline_governor::energy::Energy;
+    use crate::account::{LoopTotals, MachineTotals};
+    use crate::energy::Energy;
     use wattline_units::{Joules, Provenance, Span, Time};
 
     fn totals(seconds: f64, joules: f64) -> Totals {
