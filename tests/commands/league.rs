@@ -1,12 +1,8 @@
 //! `envelope` and `league` as a user runs them: the promised keys, and messages.
 
-use crate::program::{json, wattline};
+use crate::program::{json, number, wattline};
 use serde_json::Value;
 use std::process::Command;
-
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number: {}", value[key]))
-}
 
 #[test]
 fn envelope_brackets_the_optimum() {

@@ -4,20 +4,10 @@ use crate::metrics_page::{Role, agrees_with};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
-use wattline_needs::until;
+use wattline_needs::{KillOnDrop, until};
 use wattline_traffic::capture::{LinkType, Resolution, Writer};
-
-/// Killed when dropped.
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A TCP port of this machine that nobody listens on.
 pub fn free_port() -> u16 {
@@ -87,12 +77,12 @@ fn a_governor_s_power_frequency_and_settings_are_metrics() {
 }
 
 /// A router between captures: seven packets at once, and one long after, so that it goes on.
-pub fn router(folder: &Path, metrics: u16, more: &str) -> Running {
+pub fn router(folder: &Path, metrics: u16, more: &str) -> KillOnDrop {
     router_with(folder, metrics, more, &[])
 }
 
 /// The same, with further arguments of `wattline run`.
-pub fn router_with(folder: &Path, metrics: u16, more: &str, arguments: &[&str]) -> Running {
+pub fn router_with(folder: &Path, metrics: u16, more: &str, arguments: &[&str]) -> KillOnDrop {
     let builder = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1])
         .ipv4([192, 0, 2, 9], [203, 0, 113, 5], 64)
         .udp(1000, 2000);
@@ -118,5 +108,5 @@ pub fn router_with(folder: &Path, metrics: u16, more: &str, arguments: &[&str]) 
     std::fs::write(folder.join("router.toml"), config).unwrap();
     let mut command = Command::new(wattline_needs::program());
     command.arg("run").arg(folder.join("router.toml")).args(arguments);
-    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    KillOnDrop(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }

@@ -151,37 +151,12 @@ fn claims_can_be_read_and_filtered_on_any_screen() {
     assert_eq!(browser.value(shown), true);
 }
 
-/// Answers every request with the same page until the test ends.
-fn answering() -> std::net::SocketAddr {
-    use std::io::{Read, Write};
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            std::thread::spawn(move || {
-                let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
-                while let Ok(length @ 1..) = stream.read(&mut buffer) {
-                    seen.extend_from_slice(&buffer[..length]);
-                    while let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") {
-                        seen.drain(..end + 4);
-                        let page = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-                        if stream.write_all(page).is_err() {
-                            return;
-                        }
-                    }
-                }
-            });
-        }
-    });
-    address
-}
-
 #[test]
 fn a_load_is_seen_by_its_distribution_and_over_time() {
     let Some(mut browser) = Browser::start("the page of load") else { return };
     let folder = tempfile::tempdir().unwrap();
     // A name that would be a script if it were not shown as text.
-    let url = format!("http://{}/<script>alert(1)</script>", answering());
+    let url = format!("http://{}/<script>alert(1)</script>", crate::program::answering());
     let load =
         "--rate 200 --connections 4 --warmup 200ms --duration 2s --interval 500ms --page l.html";
     let load: Vec<&str> =

@@ -1,6 +1,8 @@
 //! Runs of the program that a test only starts and reads.
 
 use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output};
 
 /// Runs the program to its end.
@@ -17,6 +19,11 @@ pub fn json(args: &[&str]) -> Value {
 pub fn document(output: &Output) -> Value {
     assert!(output.status.success(), "{}", errors(output));
     serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+}
+
+/// Returns the number of a key.
+pub fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number: {value:#}"))
 }
 
 /// Returns exit code and standard error.
@@ -39,4 +46,29 @@ pub fn refused(args: &[&str], code: i32, parts: &[&str]) {
 /// Returns the text on standard error.
 pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Answers every request with the same page, for as long as the test runs.
+pub fn answering() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = |mut stream: TcpStream| {
+        let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            seen.extend_from_slice(&buffer[..length]);
+            while let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") {
+                seen.drain(..end + 4);
+                let page = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                if stream.write_all(page).is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    address
 }

@@ -2,7 +2,7 @@
 //! find something in it.
 
 use crate::govern::running::Machine;
-use crate::metrics::{Running, free_port, get, router};
+use crate::metrics::{free_port, get, router};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use wattline_needs::until;
+use wattline_needs::{KillOnDrop, until};
 use wattline_testbed::command::program;
 
 const BOARD: &str = include_str!("../../packaging/grafana/wattline.json");
@@ -29,7 +29,12 @@ fn is_without_complaint(text: &str) {
 }
 
 /// Prometheus in a folder, which reads these ports so often; and its own port.
-pub fn start(mut server: Command, folder: &Path, ports: &[u16], interval: &str) -> (Running, u16) {
+pub fn start(
+    mut server: Command,
+    folder: &Path,
+    ports: &[u16],
+    interval: &str,
+) -> (KillOnDrop, u16) {
     let targets: Vec<String> = ports.iter().map(|port| format!("'127.0.0.1:{port}'")).collect();
     let rules =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus/wattline.rules.yml");
@@ -45,7 +50,7 @@ pub fn start(mut server: Command, folder: &Path, ports: &[u16], interval: &str) 
     server.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
     server.arg(format!("--web.listen-address=127.0.0.1:{port}"));
     let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    (Running(server), port)
+    (KillOnDrop(server), port)
 }
 
 /// A text as part of an address.

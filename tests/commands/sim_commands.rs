@@ -1,6 +1,6 @@
 //! `sim`, `sweep` and `policies` as a user runs them: output, exit codes, messages.
 
-use crate::program::{document, json, refused, wattline};
+use crate::program::{document, json, number, refused, wattline};
 use serde_json::Value;
 use std::process::Command;
 
@@ -9,10 +9,6 @@ const SHORT: [&str; 4] = ["--duration", "10ms", "--warmup", "1ms"];
 fn simulate(policy: &str, traffic: &str) -> Value {
     let args = ["sim", "--json", "--policy", policy, "--traffic", traffic];
     json(&[&args[..], &SHORT].concat())
-}
-
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number: {}", value[key]))
 }
 
 #[test]

@@ -1,17 +1,18 @@
 //! `wattline trial` on a copy of a recorded machine, which draws by a rule that only the test knows.
 
 use crate::govern::running::{CPUS, Machine};
-use crate::metrics::{Running, free_port, get, serve};
+use crate::metrics::{free_port, get, serve};
+use crate::program::number;
 use crate::prometheus::start;
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use wattline_needs::until;
+use wattline_needs::{KillOnDrop, until};
 
 /// Watts that the server saves while its card collects packets for 100 us.
 const SAVING: f64 = 3.0;
@@ -30,7 +31,7 @@ struct Server {
     times: Arc<AtomicU32>,
     /// Tasks wait for a CPU all the time.
     crowded: Arc<AtomicBool>,
-    child: Option<Child>,
+    child: Option<KillOnDrop>,
 }
 
 /// Replaces a file in one step: a reader must not find half of it.
@@ -104,7 +105,7 @@ impl Server {
     fn start(&mut self, arguments: &[&str]) {
         let log = fs::File::create(self.machine.path("log")).unwrap();
         let child = self.command(arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        self.child = Some(child);
+        self.child = Some(KillOnDrop(child));
         until("a setting is changed", || !self.is_as_before());
     }
 
@@ -142,24 +143,11 @@ fn child_of(process: u32) -> u32 {
     until("the child runs", || fs::read_to_string(&children).ok()?.trim().parse().ok())
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 fn json(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr))
     })
-}
-
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or_else(|| panic!("{key}: {value:#}"))
 }
 
 /// The interval of a result holds the truth, give or take a tenth of the saving: one of twenty exact
@@ -290,7 +278,7 @@ fn next_trial_restores_what_a_killed_one_left() {
     server.ended();
     assert!(!server.is_as_before());
     let child = server.command(&["none", "none", "--block", "3s"]).stdout(Stdio::null()).spawn();
-    server.child = Some(child.unwrap());
+    server.child = Some(KillOnDrop(child.unwrap()));
     until("the next start restores", || server.is_as_before());
 }
 
@@ -487,7 +475,7 @@ fn same_saving_is_found_through_a_redfish_service() {
         .arg("-k")
         .arg(tls.join("key.pem"));
     let service = service.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let _running = Running(service);
+    let _running = KillOnDrop(service);
     until("the service listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     let pin = fs::read_to_string(tls.join("own.pem")).unwrap();
     server.machine.write("etc/wattline/own.pem", &pin);
@@ -670,7 +658,7 @@ impl Server {
     fn start_first_hour(&mut self) {
         let log = fs::File::create(self.machine.path("log")).unwrap();
         let child = self.first_hour().stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        self.child = Some(child);
+        self.child = Some(KillOnDrop(child));
         until("the trial sets something", || !self.is_fast());
     }
 }

@@ -7,15 +7,16 @@ use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 use wattline_daemon::socket::{Request, ask};
+use wattline_needs::KillOnDrop;
 
 /// A governor of a copied machine.
 struct Governor {
     folder: TempDir,
-    child: Child,
+    child: KillOnDrop,
 }
 
 impl Governor {
@@ -30,7 +31,7 @@ impl Governor {
         command.args(before).args(["govern", "--root"]).arg(folder.path());
         command.arg(folder.path().join("govern.toml"));
         let child = command.stdout(stdout).stderr(stderr).spawn().unwrap();
-        let mut governor = Self { folder, child };
+        let mut governor = Self { folder, child: KillOnDrop(child) };
         governor.until("it answers", |it| ask(&it.socket(), Request::Stats).is_ok());
         governor
     }
@@ -69,13 +70,6 @@ impl Governor {
     fn end(&mut self) -> Option<i32> {
         self.signal(Signal::TERM);
         wattline_needs::until("its end", || self.child.try_wait().unwrap()).code()
-    }
-}
-
-impl Drop for Governor {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

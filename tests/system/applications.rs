@@ -10,10 +10,11 @@ use crate::throughput::Server;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wattline_linux::namespace::interface_index;
+use wattline_needs::KillOnDrop;
 use wattline_packet::FromBytes;
 use wattline_packet::ipv4::{Ipv4Header, Ipv4Packet};
 use wattline_testbed::command;
@@ -251,7 +252,7 @@ fn busy(chain: &Chain, work: impl FnOnce()) -> u32 {
     let mut client = source.command("iperf3");
     client.args(["-J", "-c", HOST4, "-t", "60", "-P", "4", "-b", "2M"]);
     client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut client = Client(command::spawn(&mut client).unwrap());
+    let mut client = Client(KillOnDrop(command::spawn(&mut client).unwrap()));
 
     let done = AtomicBool::new(false);
     let rounds = std::thread::scope(|scope| {
@@ -289,7 +290,7 @@ fn busy(chain: &Chain, work: impl FnOnce()) -> u32 {
 }
 
 /// iperf3; killed with the value.
-struct Client(Child);
+struct Client(KillOnDrop);
 
 impl Client {
     /// Ends it before its time; what it reports of the time it had.
@@ -298,12 +299,5 @@ impl Client {
         let mut text = String::new();
         std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut text).unwrap();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -10,9 +10,10 @@
 use crate::harness::{Bench, has};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use wattline_needs::KillOnDrop;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::Forwarder;
 use wattline_testbed::namespace::Namespace;
@@ -133,7 +134,7 @@ fn wait_for_routes(topology: &Topology, v4: usize, v6: usize) {
 
 /// A BIRD daemon; stopped when dropped.
 struct Bird {
-    child: Child,
+    child: KillOnDrop,
     socket: String,
 }
 
@@ -147,7 +148,7 @@ impl Bird {
         let mut bird = namespace.command("bird");
         bird.args(["-f", "-s", &socket, "-c"]).arg(&file).stdin(Stdio::null());
         bird.stdout(Stdio::null()).stderr(log);
-        let mut bird = Self { child: command::spawn(&mut bird).unwrap(), socket };
+        let mut bird = Self { child: KillOnDrop(command::spawn(&mut bird).unwrap()), socket };
         while bird.control("show status").is_err() {
             let ended = command::wait(&mut bird.child, Duration::from_millis(50)).unwrap();
             let words = std::fs::read_to_string(&words).unwrap_or_default();
@@ -159,13 +160,6 @@ impl Bird {
     fn control(&self, order: &str) -> Result<String, wattline_testbed::Error> {
         let mut birdc = std::process::Command::new("birdc");
         command::run(birdc.args(["-s", &self.socket]).args(order.split(' ')), LIMIT)
-    }
-}
-
-impl Drop for Bird {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

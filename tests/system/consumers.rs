@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
+use wattline_needs::KillOnDrop;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::Forwarder;
 use wattline_testbed::namespace::Namespace;
@@ -403,44 +404,23 @@ fn transferred(topology: &Topology, address: &str) -> usize {
     })
 }
 
-/// A DHCP server in the sink's namespace, for one network.
-struct Server(Child);
-
-impl Server {
-    fn start(topology: &Topology, network: &str) -> Self {
-        let sink = &topology.sink;
-        let _ = sink.ip("address flush dev uplink");
-        sink.ip(&format!("address add {network}.1/24 dev uplink")).unwrap();
-        let range = format!("--dhcp-range={network}.100,{network}.150,120");
-        let mut server = sink.command("dnsmasq");
-        server.args([
-            "--no-daemon",
-            "--conf-file=/dev/null",
-            "--port=0",
-            "--no-ping",
-            "--leasefile-ro",
-        ]);
-        server.args(["--interface=uplink", "--dhcp-authoritative", "--user=root", &range]);
-        server.stdout(Stdio::null()).stderr(Stdio::null());
-        Self(command::spawn(&mut server).unwrap())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A client that keeps its lease.
-struct Client(Child);
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts a DHCP server in the sink's namespace, for one network.
+fn dhcp_server(topology: &Topology, network: &str) -> KillOnDrop {
+    let sink = &topology.sink;
+    let _ = sink.ip("address flush dev uplink");
+    sink.ip(&format!("address add {network}.1/24 dev uplink")).unwrap();
+    let range = format!("--dhcp-range={network}.100,{network}.150,120");
+    let mut server = sink.command("dnsmasq");
+    server.args([
+        "--no-daemon",
+        "--conf-file=/dev/null",
+        "--port=0",
+        "--no-ping",
+        "--leasefile-ro",
+    ]);
+    server.args(["--interface=uplink", "--dhcp-authoritative", "--user=root", &range]);
+    server.stdout(Stdio::null()).stderr(Stdio::null());
+    KillOnDrop(command::spawn(&mut server).unwrap())
 }
 
 /// Takes the IPv4 addresses of the router's uplink away.
@@ -470,12 +450,12 @@ fn dhcp_client_of_a_port_gets_and_renews_its_address() {
             flush(&topology);
             let bench = Bench::start_in(topology, forwarder, more);
             let topology = &bench.topology;
-            let server = Server::start(topology, "10.77.1");
+            let server = dhcp_server(topology, "10.77.1");
             let _ = std::fs::remove_file(&log);
             let mut client = topology.router.command("udhcpc");
             client.args(["-f", "-i", "right", "-t", "20", "-T", "1", "-A", "1", "-s"]).arg(&script);
             client.stdout(Stdio::null()).stderr(Stdio::null());
-            let client = Client(command::spawn(&mut client).unwrap());
+            let client = KillOnDrop(command::spawn(&mut client).unwrap());
             let until = |event: &str| {
                 let events = || std::fs::read_to_string(&log).unwrap_or_default();
                 let reason = || format!("{event}, {forwarder:?} {more}: {}", events());
@@ -487,7 +467,7 @@ fn dhcp_client_of_a_port_gets_and_renews_its_address() {
             signal(rustix::process::Signal::USR1);
             until("renew 10.77.1.");
             drop(server);
-            let server = Server::start(topology, "10.77.2");
+            let server = dhcp_server(topology, "10.77.2");
             signal(rustix::process::Signal::USR2);
             signal(rustix::process::Signal::USR1);
             until("bound 10.77.2.");
@@ -502,7 +482,7 @@ fn dhcp_client_of_a_port_gets_and_renews_its_address() {
                 .arg("-pf")
                 .arg(folder.path().join("pid"));
             other.arg("right").stdout(Stdio::null()).stderr(Stdio::null());
-            let other = Client(command::spawn(&mut other).unwrap());
+            let other = KillOnDrop(command::spawn(&mut other).unwrap());
             until("BOUND 10.77.2.");
             drop((other, server));
             let _ = std::fs::remove_file(folder.path().join("leases"));

@@ -3,10 +3,10 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::Namespace;
-use wattline_needs::until;
+use wattline_needs::{KillOnDrop, until};
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -70,7 +70,7 @@ impl Row {
 
     fn start(&self) -> Running {
         let child = self.command(&self.path("router.toml")).stdout(Stdio::piped()).spawn().unwrap();
-        let running = Running { child, socket: self.path("socket") };
+        let running = Running { child: KillOnDrop(child), socket: self.path("socket") };
         until("the router is up", || running.ask(&["stats"]).is_some());
         running
     }
@@ -82,7 +82,7 @@ impl Row {
 }
 
 struct Running {
-    child: Child,
+    child: KillOnDrop,
     socket: PathBuf,
 }
 
@@ -112,13 +112,6 @@ impl Running {
         let stdout = self.child.stdout.take().unwrap();
         assert!(self.child.wait().unwrap().success());
         serde_json::from_reader(stdout).unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -5,8 +5,9 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
+use wattline_needs::KillOnDrop;
 use wattline_testbed::command;
 use wattline_testbed::namespace::Namespace;
 
@@ -52,7 +53,7 @@ pub fn flows(frames: &[Vec<u8>]) -> Flows {
 
 /// nfcapd beside a router; killed with the value.
 pub struct Collector {
-    child: Child,
+    child: KillOnDrop,
     folder: tempfile::TempDir,
 }
 
@@ -63,7 +64,7 @@ impl Collector {
         nfcapd.args(["-b", "127.0.0.1", "-p", &PORT.to_string(), "-B", "4000000", "-w"]);
         nfcapd.arg(folder.path());
         nfcapd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let collector = Self { child: command::spawn(&mut nfcapd).unwrap(), folder };
+        let collector = Self { child: KillOnDrop(command::spawn(&mut nfcapd).unwrap()), folder };
         let listening = (0..500).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             namespace.run("ss", &["-Hlun"], LIMIT).unwrap().contains(&format!(":{PORT}"))
@@ -100,12 +101,5 @@ impl Collector {
             counts[1] += bytes.parse::<u64>().unwrap();
         }
         flows
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

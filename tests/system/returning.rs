@@ -4,9 +4,10 @@
 use crate::faults::reaches;
 use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, quiet, quiet_with};
 use serde_json::Value;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::interface_index;
+use wattline_needs::KillOnDrop;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
 use wattline_testbed::namespace::Namespace;
@@ -25,22 +26,11 @@ quietly_with_every_forwarder!(
     an_interface_that_comes_back_from_another_namespace_is_served_again,
 );
 
-/// Pings fifty times a second; ended when dropped.
-pub struct Pings(Child);
-
-impl Pings {
-    pub fn start(topology: &Topology) -> Self {
-        let mut ping = topology.source.command("ping");
-        ping.args(["-n", "-q", "-i", "0.02", &SINK.v4.to_string()]).stdout(Stdio::null());
-        Self(command::spawn(&mut ping).unwrap())
-    }
-}
-
-impl Drop for Pings {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Pings fifty times a second until the value is dropped.
+pub fn pings(topology: &Topology) -> KillOnDrop {
+    let mut ping = topology.source.command("ping");
+    ping.args(["-n", "-q", "-i", "0.02", &SINK.v4.to_string()]).stdout(Stdio::null());
+    KillOnDrop(command::spawn(&mut ping).unwrap())
 }
 
 /// Makes `right` and the sink's end of it again, as the topology has them.
@@ -126,7 +116,7 @@ fn an_interface_that_is_made_again_is_served_again(forwarder: Forwarder) {
     let bench = Bench::start(Options::default(), forwarder);
     let topology = &bench.topology;
     assert!(reaches(topology, &SINK.v4.to_string()));
-    let pings = Pings::start(topology);
+    let pings = pings(topology);
     let mut ends = Vec::new();
     // More than once: what the first time leaves behind shows the second time.
     for round in 1..=3 {
@@ -160,7 +150,7 @@ fn an_interface_that_comes_back_from_another_namespace_is_served_again(forwarder
     let bench = Bench::start(Options::default(), forwarder);
     let topology = &bench.topology;
     assert!(reaches(topology, &SINK.v4.to_string()));
-    let pings = Pings::start(topology);
+    let pings = pings(topology);
     let elsewhere = Namespace::create("elsewhere").unwrap();
     let number = || topology.router.enter(|| interface_index("right").unwrap()).unwrap();
     let before = number();

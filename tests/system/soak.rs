@@ -10,8 +10,9 @@ use crate::returning::{
     both_pass_by_the_port, make_again, routes_again, take_xdp_frames, until_right_is,
 };
 use crate::throughput::{PORT, Server};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
+use wattline_needs::KillOnDrop;
 use wattline_testbed::command;
 use wattline_testbed::namespace::Namespace;
 use wattline_testbed::topology::{Options, RIGHT, SINK, Topology};
@@ -25,7 +26,8 @@ fn from_environment(name: &str, otherwise: u64) -> u64 {
 /// TCP from source to sink, again and again: connections do not outlive every change.
 struct Tcp {
     _server: Server,
-    client: Child,
+    /// The one that still runs ends by its limit, or with its namespace.
+    _client: KillOnDrop,
 }
 
 impl Tcp {
@@ -35,15 +37,7 @@ impl Tcp {
         let mut client = topology.source.command("sh");
         client.args(["-c", &format!("while :; do {once}; sleep 0.1; done")]);
         client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { _server: server, client: command::spawn(&mut client).unwrap() }
-    }
-}
-
-impl Drop for Tcp {
-    fn drop(&mut self) {
-        // The one that still runs ends by its limit, or with its namespace.
-        let _ = self.client.kill();
-        let _ = self.client.wait();
+        Self { _server: server, _client: KillOnDrop(command::spawn(&mut client).unwrap()) }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::harness::{Bench, has, load_time};
 use serde_json::Value;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
+use wattline_needs::KillOnDrop;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::Forwarder;
 use wattline_testbed::namespace::Namespace;
@@ -79,7 +80,7 @@ fn iperf3(topology: &Topology, address: &str, port: u16, time: Duration, more: &
 }
 
 /// An iperf3 server in the sink, for one test; stopped when dropped.
-pub struct Server(Child);
+pub struct Server(KillOnDrop);
 
 impl Server {
     /// Starts it at the sink and waits until it listens.
@@ -97,7 +98,7 @@ impl Server {
         let mut command = namespace.command("iperf3");
         command.args(["-s", "-p", &port.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = Self(command::spawn(&mut command).unwrap());
+        let server = Self(KillOnDrop(command::spawn(&mut command).unwrap()));
         wattline_needs::until("iperf3 does not listen", || {
             namespace.run("ss", &["-Hltn"], PATIENCE).unwrap().contains(&format!(":{port} "))
         });
@@ -107,12 +108,5 @@ impl Server {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.0.id()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -352,6 +352,7 @@ fn rank(accuracy: Accuracy) -> u8 {
 mod tests {
     use super::*;
     use std::path::Path;
+    use wattline_needs::until;
 
     fn fixture(name: &str) -> Tree {
         Tree::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../meters/tests/fixtures").join(name))
@@ -489,23 +490,16 @@ mod tests {
         let id = description.id.clone();
         let meter = EnergyMeter::of(|| vec![Box::new(Blocking(description, blocked))]);
         assert_eq!(meter.energy(), Energy::default(), "unavailable, at once");
-        let becomes = |what: &str, so: &dyn Fn() -> bool| {
-            let end = Instant::now() + Duration::from_secs(60);
-            while !so() {
-                assert!(Instant::now() < end, "{what}");
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        };
         release.send(()).unwrap();
-        becomes("it answered", &|| meter.energy().whole == Some(Joules(5.0)));
+        until("it answered", || meter.energy().whole == Some(Joules(5.0)));
         // It blocks again, and is named for it.
-        becomes("it is named", &|| !meter.troubles().is_empty());
+        until("it is named", || !meter.troubles().is_empty());
         let troubles = meter.troubles();
         assert!(troubles[0].starts_with(&format!("meter {id}: no answer")), "{troubles:?}");
         assert_eq!(meter.energy(), Energy::default(), "not what was drawn up to then");
         assert_eq!(meter.sensors(), BTreeMap::from([(id, false)]));
         release.send(()).unwrap();
-        becomes("it answers again", &|| meter.energy().whole == Some(Joules(10.0)));
+        until("it answers again", || meter.energy().whole == Some(Joules(10.0)));
         assert!(meter.troubles().is_empty());
     }
 

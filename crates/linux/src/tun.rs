@@ -145,7 +145,6 @@ mod tests {
     use super::*;
     use crate::namespace::Namespace;
     use std::io::Write;
-    use std::time::{Duration, Instant};
 
     /// An IPv4 packet without payload.
     fn packet(source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
@@ -195,11 +194,9 @@ mod tests {
                 let check = |tun: &Tun, what: &str| {
                     let before = sent();
                     (&tun.file).write_all(&packet([192, 0, 2, 9], [198, 51, 100, 2])).unwrap();
-                    let end = Instant::now() + Duration::from_secs(5);
-                    while sent() == before {
-                        assert!(Instant::now() < end, "rp_filter {what}: dropped");
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
+                    wattline_needs::until(&format!("rp_filter {what}: passed"), || {
+                        sent() != before
+                    });
                 };
                 for value in ["0", "1", "2"] {
                     set(value);

@@ -217,11 +217,7 @@ fn session_is_opened_renewed_and_closed() {
         assert_eq!(read(&mut meters).unwrap().power.get(), 344.0);
     }
     drop(meters);
-    let end = Instant::now() + Duration::from_secs(30);
-    while log.lock().unwrap().2 == 0 {
-        assert!(Instant::now() < end, "{:?}", log.lock().unwrap());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wattline_needs::until("the session is ended", || log.lock().unwrap().2 > 0);
     assert_eq!(log.lock().unwrap().0, 2, "one login, and one renewal");
 }
 

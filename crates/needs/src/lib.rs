@@ -11,10 +11,12 @@
 #![forbid(unsafe_code)]
 
 pub mod browser;
+mod kill;
 mod program;
 mod stop;
 mod wait;
 
+pub use kill::KillOnDrop;
 pub use program::program;
 pub use stop::StopOnDrop;
 pub use wait::{Awaited, PATIENCE, until, until_or};

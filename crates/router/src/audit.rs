@@ -457,12 +457,10 @@ mod tests {
 
     /// Settles what the kernel has told.
     fn begin(laboratory: &mut Laboratory) {
-        let end = Instant::now() + Duration::from_secs(20);
-        while laboratory.audit.checked == 0 {
-            assert!(Instant::now() < end, "nothing is audited");
+        wattline_needs::until("something is audited", || {
             laboratory.second();
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            laboratory.audit.checked > 0
+        });
     }
 
     #[test]
@@ -495,12 +493,10 @@ mod tests {
 
             laboratory.feed.request_dump(Instant::now());
             // The kernel answers in real time, on a busy machine after many seconds of the audit's.
-            let end = Instant::now() + Duration::from_secs(20);
-            while laboratory.audit.left().next().is_some() {
-                assert!(Instant::now() < end, "never taken back");
+            wattline_needs::until("it is taken back", || {
                 laboratory.second();
-                std::thread::sleep(Duration::from_millis(5));
-            }
+                laboratory.audit.left().next().is_none()
+            });
             laboratory.second();
             let Laboratory { audit, rib, routes, .. } = laboratory;
             let Treatment::Forward(ways) = rib.treatment(destination, routes).1 else { panic!() };

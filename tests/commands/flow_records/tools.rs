@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use wattline_needs::KillOnDrop;
 
 pub fn is_there(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
@@ -100,7 +101,7 @@ fn read_flows(folder: &Path) -> Flows {
 /// nfcapd with a folder of its own; killed with the value.
 pub struct Nfcapd {
     pub address: String,
-    child: Child,
+    child: KillOnDrop,
     folder: tempfile::TempDir,
 }
 
@@ -115,13 +116,11 @@ impl Nfcapd {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let end = Instant::now() + Duration::from_secs(20);
         let hexadecimal = format!(":{port:04X} ");
-        while !std::fs::read_to_string("/proc/net/udp").unwrap().contains(&hexadecimal) {
-            assert!(Instant::now() < end, "nfcapd does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Self { address: format!("127.0.0.1:{port}"), child, folder }
+        wattline_needs::until("nfcapd listens", || {
+            std::fs::read_to_string("/proc/net/udp").unwrap().contains(&hexadecimal)
+        });
+        Self { address: format!("127.0.0.1:{port}"), child: KillOnDrop(child), folder }
     }
 
     /// Its flows, once it has taken all.
@@ -155,13 +154,6 @@ impl Nfcapd {
             assert!(in_order && line.contains("Bad Packets: 0"), "{log}");
         }
         assert!(log.contains("Sequence Errors"), "{log}");
-    }
-}
-
-impl Drop for Nfcapd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -12,10 +12,10 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use wattline_daemon::socket::{Request, ask};
-use wattline_needs::until;
+use wattline_needs::{KillOnDrop, until};
 
 #[test]
 fn power_follows_the_load_and_an_orderly_end_leaves_no_trace() {
@@ -397,16 +397,6 @@ fn profiles_are_printed_to_be_copied_and_mistakes_are_usage_errors() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("\"max-save\""));
 }
 
-/// Ended however the test ends: it keeps others from governing this machine.
-struct Governor(Child);
-
-impl Drop for Governor {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// The machine that the test runs on, where it has no knob: it is told so, and measured.
 #[test]
 fn a_machine_without_knobs_is_told_so_and_measured() {
@@ -428,7 +418,8 @@ fn a_machine_without_knobs_is_told_so_and_measured() {
         .stdout(std::process::Stdio::null())
         .stderr(fs::File::create(&log).unwrap())
         .spawn();
-    let mut child = Governor(child.unwrap());
+    // However the test ends: a governor keeps others from governing this machine.
+    let mut child = KillOnDrop(child.unwrap());
     let stats = until("CPUs are seen to work", || {
         let stats = ask(&socket, Request::Stats).ok()?;
         let busy: f64 = (stats["workers"].as_array()?.iter())
@@ -448,7 +439,7 @@ fn a_machine_without_knobs_is_told_so_and_measured() {
     assert!(share < 1.0, "{share} % of a core");
     assert!(own("resident_bytes").is_some_and(|bytes| bytes < 30e6), "{:?}", own("resident_bytes"));
     ask(&socket, Request::Stop).unwrap();
-    assert!(child.0.wait().unwrap().success());
+    assert!(child.wait().unwrap().success());
     let log = fs::read_to_string(log).unwrap();
     // A virtual card may have interrupt moderation, which this configuration leaves alone.
     let nothing_to_turn = [

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use wattline_daemon::socket::{Request, ask};
 mod scene;
 
 use scene::Scene;
-use wattline_needs::until;
+use wattline_needs::{KillOnDrop, until};
 
 const MASK: &str = "/sys/class/net/r0/queues/rx-0/rps_cpus";
 /// A sample at each poll, so that a test does not depend on the processor's speed.
@@ -25,7 +25,7 @@ const POLICY: &str = "queue-length:c_down=40,silence=0us";
 struct Router {
     scene: Arc<Scene>,
     folder: tempfile::TempDir,
-    child: Option<Child>,
+    child: Option<KillOnDrop>,
 }
 
 impl Router {
@@ -83,7 +83,7 @@ impl Router {
         );
         let mut command = self.scene.router.command("sh");
         command.args(["-c", &script]).stdout(Stdio::null()).stderr(log);
-        self.child = Some(command.spawn().unwrap());
+        self.child = Some(KillOnDrop(command.spawn().unwrap()));
         until("it governs", || {
             let ended = self.child.as_mut().unwrap().try_wait().unwrap();
             assert!(ended.is_none(), "{}", self.log());
@@ -128,15 +128,6 @@ impl Router {
         });
         over.store(true, Ordering::Relaxed);
         load.join().unwrap();
-    }
-}
-
-impl Drop for Router {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
 

@@ -8,13 +8,13 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wattline_daemon::socket::{Request, ask};
-use wattline_needs::until;
+use wattline_needs::{KillOnDrop, until};
 
 pub const CPUS: &str = "sys/devices/system/cpu";
 /// A policy that sets the frequency itself, and follows the load within a tenth of a second.
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Machine {
     pub root: TempDir,
     before: BTreeMap<PathBuf, Vec<u8>>,
-    child: Option<Child>,
+    child: Option<KillOnDrop>,
     manager: UnixDatagram,
     pub metrics: u16,
     busy: Arc<AtomicBool>,
@@ -176,7 +176,7 @@ impl Machine {
             .stderr(log)
             .spawn()
             .unwrap();
-        self.child = Some(child);
+        self.child = Some(KillOnDrop(child));
         assert_eq!(self.told(), "READY=1", "{}", self.log());
     }
 
@@ -236,14 +236,5 @@ impl Machine {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }

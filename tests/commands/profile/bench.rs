@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::{Namespace, enter_thread};
 use wattline_linux::napi::{self, Napi};
-use wattline_needs::until;
+use wattline_needs::{KillOnDrop, until};
 use wattline_testbed::command::{installed, program};
 use wattline_testbed::leftovers::can_build_namespaces;
 
@@ -52,19 +52,9 @@ impl Server {
     }
 }
 
-/// A program that ends with the value.
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 pub struct Bench {
     serves: Server,
-    _server: Running,
+    _server: KillOnDrop,
     pub server: Namespace,
     pub client: Namespace,
     pub folder: tempfile::TempDir,
@@ -122,7 +112,7 @@ impl Bench {
             }
         }
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let running = Running(child.spawn().unwrap());
+        let running = KillOnDrop(child.spawn().unwrap());
         // It listens a moment after it was started.
         let port = format!("sport = :{}", serves.port());
         until(&format!("{} listens", serves.program()), || {

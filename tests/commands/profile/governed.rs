@@ -1,12 +1,12 @@
 //! `wattline govern` with policy copi on tables of a real server without watts: the 95th percentile
 //! stays within the target, and the card is left to wait as long as the target allows.
 
-use super::bench::{Bench, INTERFACE, Running, within};
+use super::bench::{Bench, INTERFACE, within};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use wattline_needs::until;
+use wattline_needs::{KillOnDrop, until};
 use wattline_server::tables::ProfileTables;
 use wattline_units::Span;
 
@@ -76,7 +76,7 @@ fn govern(bench: &Bench, tables: &ProfileTables, rate: f64, target_us: f64) -> O
         .stdout(Stdio::null())
         .stderr(log)
         .spawn();
-    let mut governor = Running(child.unwrap());
+    let mut governor = KillOnDrop(child.unwrap());
     let log = || std::fs::read_to_string(bench.path("copi.log")).unwrap();
     until("the governor answers", || {
         assert_eq!(governor.0.try_wait().unwrap(), None, "{}", log());

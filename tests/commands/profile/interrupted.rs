@@ -1,10 +1,10 @@
 //! `wattline profile` of a recorded machine, killed by SIGKILL at scattered moments.
 
 use crate::govern::running::Machine;
+use crate::program::answering;
 use serde_json::Value;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -20,31 +20,6 @@ const MOST_ATTEMPTS: usize = 10;
 /// Two loads by three states and the driver's own moderation.
 const POINTS: usize = 2 * 3 + 2;
 const JOURNAL: &str = "var/lib/wattline/knobs.journal";
-
-/// Answers every request with the same page, for as long as the test runs.
-fn serve() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let answer = |mut stream: TcpStream| {
-        let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
-        while let Ok(length @ 1..) = stream.read(&mut buffer) {
-            seen.extend_from_slice(&buffer[..length]);
-            while let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") {
-                seen.drain(..end + 4);
-                let page = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-                if stream.write_all(page).is_err() {
-                    return;
-                }
-            }
-        }
-    };
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || answer(stream));
-        }
-    });
-    address
-}
 
 fn profile(machine: &Machine, server: SocketAddr) -> Child {
     profile_by(machine, server, "--connections 2 --duration 100ms")
@@ -96,7 +71,7 @@ fn runs(process: u32) -> bool {
 #[test]
 fn a_profile_that_is_killed_restores_the_machine_and_goes_on() {
     let machine = Machine::new();
-    let server = serve();
+    let server = answering();
     let mut known: Vec<Value> = Vec::new();
     let (mut restored, mut left) = (0, 0);
     for kill in 0..MOST_KILLS {

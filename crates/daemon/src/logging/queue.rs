@@ -226,17 +226,10 @@ mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Read};
     use std::os::unix::net::UnixStream;
+    use wattline_needs::until;
 
     fn note(count: u64) -> Vec<u8> {
         format!("{count} lost\n").into_bytes()
-    }
-
-    fn until(what: &str, is_so: impl Fn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !is_so() {
-            assert!(Instant::now() < deadline, "{what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
     }
 
     #[test]

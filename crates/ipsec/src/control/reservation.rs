@@ -167,17 +167,6 @@ pub(super) mod tests {
         (Disk { value: 0, lets }, sender)
     }
 
-    fn until<T>(mut done: impl FnMut() -> Option<T>) -> T {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            if let Some(value) = done() {
-                return value;
-            }
-            assert!(Instant::now() < deadline);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
     #[test]
     fn a_disk_that_hangs_holds_nobody_up() {
         let (disk, lets) = disk();
@@ -187,7 +176,7 @@ pub(super) mod tests {
         reservation.begin(8).unwrap();
         assert_eq!((reservation.poll(), reservation.value()), (Ok(None), 0));
         lets.send(true).unwrap();
-        let written = until(|| reservation.poll().unwrap());
+        let written = wattline_needs::until("it is written", || reservation.poll().unwrap());
         assert_eq!((written, reservation.value()), (7, 7));
         // At the end it is waited for, but not for ever.
         let began = Instant::now();

@@ -3,24 +3,17 @@
 use std::io::{Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_requests::Report;
 use wattline_requests::engine::{self, LoadOptions};
 use wattline_requests::protocol::Protocol;
 use wattline_requests::schedule::Arrivals;
-pub use wattline_testbed::command::program;
 
 /// A program that ends with the test.
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+pub use wattline_needs::KillOnDrop as Running;
+pub use wattline_testbed::command::program;
 
 /// An address of the loopback that nobody listens on.
 pub fn free_address() -> SocketAddr {
@@ -31,14 +24,12 @@ pub fn free_address() -> SocketAddr {
 pub fn start(command: &mut Command, address: SocketAddr) -> Running {
     let mut running =
         Running(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts"));
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while TcpStream::connect(address).is_err() {
+    wattline_needs::until(&format!("the server listens on {address}"), || {
         if let Some(status) = running.0.try_wait().unwrap() {
             panic!("the server ended with {status}");
         }
-        assert!(Instant::now() < deadline, "the server does not listen on {address}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        TcpStream::connect(address).is_ok()
+    });
     running
 }
 

@@ -10,9 +10,10 @@ use std::io::ErrorKind;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use wattline_needs::KillOnDrop;
 
 /// Time for a boot. It took 12 s on an idle host and 45 s under four times its capacity; under
 /// twelve times its capacity 120 s were too few.
@@ -153,7 +154,7 @@ impl Machine {
             fs::File::create(at(name)).map_err(|e| Error::io(format!("making {name}"), e))
         };
         qemu.stdin(Stdio::null()).stdout(log("output")?).stderr(log("errors")?);
-        let mut emulator = Emulator(command::spawn(&mut qemu)?);
+        let mut emulator = Emulator(KillOnDrop(command::spawn(&mut qemu)?));
         let told = |error| told(folder.path(), &error);
         let guest = connect(&commands, &mut emulator).map_err(told)?;
         let monitor = connect(&at("monitor"), &mut emulator).map_err(told)?;
@@ -279,20 +280,13 @@ impl Machine {
 
 /// An emulator that ends with its owner.
 #[derive(Debug)]
-struct Emulator(Child);
+struct Emulator(KillOnDrop);
 
 impl Emulator {
     /// True if a signal ended it, as a failed assertion does; a moment is left for its end.
     fn has_crashed(&mut self) -> bool {
         let status = command::wait(&mut self.0, END);
         status.is_ok_and(|status| status.is_some_and(|status| status.signal().is_some()))
-    }
-}
-
-impl Drop for Emulator {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -460,7 +454,7 @@ mod tests {
     fn an_emulator_that_a_signal_ended_has_crashed_and_one_that_gave_up_has_not() {
         for (script, crashed) in [("kill -ABRT $$", true), ("exit 1", false), ("exit 0", false)] {
             let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
-            assert_eq!(Emulator(child).has_crashed(), crashed, "{script}");
+            assert_eq!(Emulator(KillOnDrop(child)).has_crashed(), crashed, "{script}");
         }
     }
 }

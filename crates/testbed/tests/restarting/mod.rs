@@ -9,12 +9,13 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_daemon::socket::{Request, ask};
+use wattline_needs::KillOnDrop;
 use wattline_router::{Extensions, Router};
 use wattline_testbed::namespace::Namespace;
 
@@ -48,7 +49,7 @@ pub struct Manager<'a> {
 
 /// A router that a manager has started.
 pub struct Started {
-    child: Child,
+    child: KillOnDrop,
     folder: PathBuf,
 }
 
@@ -102,7 +103,8 @@ impl<'a> Manager<'a> {
         let log = std::fs::File::options().create(true).append(true).open(folder.join("log"));
         let log = log.unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log).stdin(Stdio::null());
-        let mut started = Started { child: command.spawn().unwrap(), folder: folder.to_owned() };
+        let mut started =
+            Started { child: KillOnDrop(command.spawn().unwrap()), folder: folder.to_owned() };
         drop((store, inherited));
         let deadline = Instant::now() + LIMIT;
         while ask(&started.folder.join("socket"), Request::Stats).is_err() {
@@ -159,13 +161,6 @@ impl Started {
         assert!(self.child.wait().unwrap().success(), "{}", self.log());
         let account = std::fs::read_to_string(self.folder.join("account")).unwrap();
         serde_json::from_str(&account).unwrap()
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
