@@ -5,10 +5,11 @@ use crate::envelope::Envelope;
 use crate::error::LeagueError;
 use crate::pieces::Store;
 use crate::plan::Plan;
+use crate::play::Played;
 use crate::policy_text::policy;
 use crate::rival::{Judged, Rival};
 use crate::rows::{EnvelopeRow, Results, Row, TunedRow};
-use crate::runs::{Kept, Named, Runs};
+use crate::runs::{Named, Runs};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattline_policy::PolicySpec;
@@ -26,7 +27,7 @@ pub(crate) enum Piece<'a> {
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Found {
     Envelope(Box<Envelope>),
-    Played(Box<Kept>),
+    Played(Box<Played>),
     Judged(Vec<Judged>),
 }
 
@@ -92,7 +93,7 @@ fn row(
     budget: Span,
     policy: String,
     contender: Option<&str>,
-    kept: Kept,
+    kept: Played,
 ) -> Row {
     let (server, traffic) = (named.case.server.name.clone(), named.traffic.to_owned());
     let key = (server.clone(), traffic.clone(), nanos(budget), named.case.seed);

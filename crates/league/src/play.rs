@@ -6,7 +6,7 @@ use crate::error::LeagueError;
 use crate::point::FixedPoint;
 use crate::script::Script;
 use crate::wrong::{Metered, Wrong};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wattline_cores::ModelError;
 use wattline_policies::POLICIES;
 use wattline_policy::{BuildContext, PolicySpec, build};
@@ -14,7 +14,7 @@ use wattline_sim::Report;
 use wattline_units::{Span, Time};
 
 /// Result of one run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Played {
     /// Energy of the server.
     pub energy_joules: f64,

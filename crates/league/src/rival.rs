@@ -4,8 +4,9 @@ use crate::case::Case;
 use crate::choice::{Choice, Trial, best};
 use crate::error::LeagueError;
 use crate::plan::Plan;
+use crate::play::Played;
 use crate::policy_text::policy;
-use crate::runs::{Kept, Named, Runs};
+use crate::runs::{Named, Runs};
 use crate::tuning::{Contender, Tuning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ pub(crate) struct Judged {
     /// Whether it kept the budget on all tuning seeds.
     pub kept: bool,
     /// Its runs on the league's seeds, in their order.
-    pub runs: Vec<Kept>,
+    pub runs: Vec<Played>,
 }
 
 impl<'a> Rival<'a> {
@@ -39,8 +40,8 @@ impl<'a> Rival<'a> {
     /// # Errors
     /// The first one of any run.
     pub fn play(&self, plan: &Plan, runs: &Runs<'_>) -> Result<Vec<Judged>, LeagueError> {
-        let mut tried: BTreeMap<(String, u64), Vec<Kept>> = BTreeMap::new();
-        let mut played: BTreeMap<(String, u64), Vec<Kept>> = BTreeMap::new();
+        let mut tried: BTreeMap<(String, u64), Vec<Played>> = BTreeMap::new();
+        let mut played: BTreeMap<(String, u64), Vec<Played>> = BTreeMap::new();
         let mut found = Vec::with_capacity(plan.budgets.len());
         for (within, &budget) in plan.budgets.iter().enumerate() {
             let read = |text: &String| {
@@ -51,7 +52,7 @@ impl<'a> Rival<'a> {
             };
             let settings: Vec<PolicySpec> =
                 self.contender.settings.iter().map(read).collect::<Result<_, _>>()?;
-            let run = |kept: &mut BTreeMap<_, Vec<Kept>>, named: Named<'_>, setting: usize| {
+            let run = |kept: &mut BTreeMap<_, Vec<Played>>, named: Named<'_>, setting: usize| {
                 let key = (settings[setting].to_string(), named.case.seed);
                 if !kept.contains_key(&key) {
                     let now = runs.play_within(&named, &settings[setting], &plan.budgets)?;

@@ -7,7 +7,6 @@ use crate::envelope::{Envelope, envelope};
 use crate::error::LeagueError;
 use crate::pieces::Store;
 use crate::play::{Played, play_one, play_within};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,32 +19,6 @@ use wattline_units::Span;
 pub(crate) struct Named<'a> {
     pub case: Case<'a>,
     pub traffic: &'a str,
-}
-
-/// Stored part of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Kept {
-    pub energy_joules: f64,
-    pub late_fraction: f64,
-    pub dropped_packets: u64,
-    pub reordered_packets: u64,
-    pub changes_per_second: f64,
-    pub p99_seconds: Option<f64>,
-    pub feasible: bool,
-}
-
-impl From<Played> for Kept {
-    fn from(played: Played) -> Self {
-        Self {
-            energy_joules: played.energy_joules,
-            late_fraction: played.late_fraction,
-            dropped_packets: played.dropped_packets,
-            reordered_packets: played.reordered_packets,
-            changes_per_second: played.changes_per_second,
-            p99_seconds: played.p99_seconds,
-            feasible: played.feasible,
-        }
-    }
 }
 
 /// Player and store of runs.
@@ -118,11 +91,11 @@ impl<'a> Runs<'a> {
         named: &Named<'_>,
         policy: &PolicySpec,
         budget: Span,
-    ) -> Result<Kept, LeagueError> {
+    ) -> Result<Played, LeagueError> {
         let key = self.play_key(named, policy, budget)?;
         self.store.piece(&key, || {
             let allowed = self.allowed(named, budget)?;
-            play_one(&named.case, policy, allowed).map(Kept::from)
+            play_one(&named.case, policy, allowed)
         })
     }
 
@@ -136,13 +109,12 @@ impl<'a> Runs<'a> {
         named: &Named<'_>,
         policy: &PolicySpec,
         budgets: &[Span],
-    ) -> Result<Vec<Kept>, LeagueError> {
+    ) -> Result<Vec<Played>, LeagueError> {
         let key = format!("{policy} {} {budgets:?}", self.key(named)?);
         self.store.piece(&key, || {
             let allowed = budgets.iter().map(|budget| self.allowed(named, *budget));
             let allowed: Vec<_> = allowed.collect::<Result<_, _>>()?;
-            let played = play_within(&named.case, policy, &allowed)?;
-            Ok(played.into_iter().map(Kept::from).collect())
+            play_within(&named.case, policy, &allowed)
         })
     }
 

@@ -20,7 +20,7 @@ mod step;
 mod table;
 
 pub use page::page;
-pub use report::{Conditions, Day, Report, Simulated};
+pub use report::{Conditions, Day, Report};
 pub use run::run;
 pub use settings::{INTERVALS, Settings, traffic};
 pub use step::Reaction;

@@ -114,7 +114,7 @@ fn charts(report: &Report) -> Vec<Chart> {
     });
     if let Some(day) = changing(report) {
         let name = format!("{}, simulated", day.policy);
-        let simulated = |value: fn(&super::report::SimulatedInterval) -> f64| {
+        let simulated = |value: fn(&wattline_sim::Report) -> f64| {
             let intervals = day.simulated.intervals.iter();
             over_the_day(report, intervals.map(|i| (i.from_seconds, value(i))))
         };

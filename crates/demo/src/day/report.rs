@@ -9,7 +9,6 @@ use serde::Serialize;
 use wattline_policy::PolicySpec;
 use wattline_report::Check;
 use wattline_traffic::Spec;
-use wattline_units::{Accuracy, Source};
 
 /// Largest relative difference of mean power between `scale` and the simulator.
 pub(super) const POWER_TOLERANCE: f64 = 0.03;
@@ -87,82 +86,6 @@ impl Conditions {
     }
 }
 
-/// The simulator's figures of the same day.
-#[derive(Debug, Clone, Serialize)]
-pub struct Simulated {
-    /// Mean power.
-    pub power_watts: f64,
-    /// Energy.
-    pub energy_joules: f64,
-    /// Origin of power and energy.
-    pub source: Source,
-    /// Accuracy of power and energy.
-    pub accuracy: Accuracy,
-    /// Mean number of active cores.
-    pub cores_active_mean: f64,
-    /// Mean frequency of active cores.
-    pub frequency_mean_hertz: f64,
-    /// Packets that arrived.
-    pub offered_packets: u64,
-    /// Packets dropped because their ring was full.
-    pub dropped_packets: u64,
-    /// Packets that left after a later one of their flow.
-    pub reordered_packets: u64,
-    /// Packets that were held back to keep their flow in order.
-    pub held_packets: u64,
-    /// Changes of the operating point.
-    pub transitions: u64,
-    /// Mean latency.
-    pub latency_mean_seconds: Option<f64>,
-    /// Median latency.
-    pub latency_p50_seconds: Option<f64>,
-    /// 99th percentile of latency.
-    pub latency_p99_seconds: Option<f64>,
-    /// Results by interval.
-    pub intervals: Vec<SimulatedInterval>,
-}
-
-/// An interval in the simulator.
-#[derive(Debug, Clone, Serialize)]
-pub struct SimulatedInterval {
-    /// Start of the interval in seconds of model time.
-    pub from_seconds: f64,
-    /// Mean power.
-    pub power_watts: f64,
-    /// Mean number of active cores.
-    pub cores_active_mean: f64,
-    /// Mean frequency of active cores.
-    pub frequency_mean_hertz: f64,
-}
-
-impl From<wattline_sim::Report> for Simulated {
-    fn from(report: wattline_sim::Report) -> Self {
-        let interval = |report: &wattline_sim::Report| SimulatedInterval {
-            from_seconds: report.from_seconds,
-            power_watts: report.power_watts,
-            cores_active_mean: report.cores_active_mean,
-            frequency_mean_hertz: report.frequency_mean_hertz,
-        };
-        Self {
-            power_watts: report.power_watts,
-            energy_joules: report.energy_joules,
-            source: report.source,
-            accuracy: report.accuracy,
-            cores_active_mean: report.cores_active_mean,
-            frequency_mean_hertz: report.frequency_mean_hertz,
-            offered_packets: report.offered_packets,
-            dropped_packets: report.dropped_packets,
-            reordered_packets: report.reordered_packets,
-            held_packets: report.held_packets,
-            transitions: report.transitions,
-            latency_mean_seconds: report.latency_mean_seconds,
-            latency_p50_seconds: report.latency_p50_seconds,
-            latency_p99_seconds: report.latency_p99_seconds,
-            intervals: report.intervals.iter().map(interval).collect(),
-        }
-    }
-}
-
 /// Results of a day under one policy.
 #[derive(Debug, Clone, Serialize)]
 pub struct Day {
@@ -171,7 +94,7 @@ pub struct Day {
     /// Results of the real packets.
     pub outcome: Outcome,
     /// Results of the simulator.
-    pub simulated: Simulated,
+    pub simulated: wattline_sim::Report,
     /// Relative difference of mean power: `scale` divided by the simulator, minus one.
     pub power_difference_ratio: Option<f64>,
     /// Mean active cores of `scale` minus those of the simulator.
@@ -195,17 +118,17 @@ impl Day {
     pub(super) fn new(
         policy: &PolicySpec,
         outcome: Outcome,
-        simulated: Simulated,
+        simulated: wattline_sim::Report,
         step: Option<Reaction>,
     ) -> Self {
         let whole = &outcome.record.whole;
         let power = whole.power_watts.map(|watts| watts / simulated.power_watts - 1.0);
         let cores = whole.cores_active_mean - simulated.cores_active_mean;
         let emulated = outcome.record.intervals.iter();
-        let same = same_cores(
-            &emulated.map(|it| (it.from_seconds, it.cores_active_mean)).collect::<Vec<_>>(),
-            &simulated.intervals,
-        );
+        let emulated: Vec<_> = emulated.map(|it| (it.from_seconds, it.cores_active_mean)).collect();
+        let other = simulated.intervals.iter();
+        let other: Vec<_> = other.map(|it| (it.from_seconds, it.cores_active_mean)).collect();
+        let same = same_cores(&emulated, &other);
         Self {
             policy: policy.to_string(),
             power_difference_ratio: power,
@@ -224,13 +147,13 @@ impl Day {
     }
 }
 
-/// Share of the emulated intervals, each its start and mean active cores, in whose simulated counterpart
-/// at most one core more or less is active.
-fn same_cores(emulated: &[(f64, f64)], simulated: &[SimulatedInterval]) -> f64 {
+/// Returns the share of the emulated intervals, each its start and mean active cores, in whose simulated
+/// counterpart at most one core more or less is active.
+fn same_cores(emulated: &[(f64, f64)], simulated: &[(f64, f64)]) -> f64 {
     let near = |&&(from, cores): &&(f64, f64)| {
-        let distance = |it: &SimulatedInterval| (it.from_seconds - from).abs();
+        let distance = |it: &(f64, f64)| (it.0 - from).abs();
         let same = simulated.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
-        same.is_some_and(|same| (same.cores_active_mean - cores).abs() <= 1.0)
+        same.is_some_and(|same| (same.1 - cores).abs() <= 1.0)
     };
     emulated.iter().filter(near).count() as f64 / emulated.len().max(1) as f64
 }
@@ -325,13 +248,7 @@ mod tests {
 
     #[test]
     fn share_of_intervals_with_the_same_cores_is_counted_in_time() {
-        let interval = |from_seconds, cores_active_mean| SimulatedInterval {
-            from_seconds,
-            power_watts: 0.0,
-            cores_active_mean,
-            frequency_mean_hertz: 0.0,
-        };
-        let simulated = [interval(0.0, 2.0), interval(1.0, 5.0), interval(2.0, 2.0)];
+        let simulated = [(0.0, 2.0), (1.0, 5.0), (2.0, 2.0)];
         // The same mean, at other times: means alone would agree.
         let late = [(0.0, 2.0), (1.0, 2.0), (2.0, 5.0)];
         assert!((same_cores(&late, &simulated) - 1.0 / 3.0).abs() < 1e-12);

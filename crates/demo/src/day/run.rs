@@ -1,7 +1,7 @@
 //! Runs one policy after the other, on `scale` and in the simulator.
 
 use super::live::Live;
-use super::report::{Conditions, Day, Report, Simulated};
+use super::report::{Conditions, Day, Report};
 use super::settings::Settings;
 use super::{checks, figures, modern, step};
 use crate::error::Error;
@@ -71,7 +71,7 @@ fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec, watch: &Watch) -> 
     });
     watch.meanwhile("the same day in the simulator");
     // Runs after the real packets, whose threads need this machine.
-    let simulated = Simulated::from(scenario.run()?);
+    let simulated = scenario.run()?;
     watch.meanwhile("a step of load");
     let step = step::run(settings, &plan)?;
     Ok(Day::new(policy, outcome, simulated, step))
