@@ -124,64 +124,12 @@ fn broken(pages: &BTreeMap<String, String>) -> Vec<String> {
     wrong
 }
 
-/// Texts that users copy from: pages, league files, scripts and what Python offers.
-fn copied() -> BTreeMap<String, String> {
-    let mut found = pages();
-    let folders = ["crates/league/leagues", "scripts", "python/wattline", "python/notebooks"];
-    for folder in folders {
-        for entry in std::fs::read_dir(root().join(folder)).unwrap() {
-            let entry = entry.unwrap();
-            let path = format!("{folder}/{}", entry.file_name().into_string().unwrap());
-            if let Ok(text) = std::fs::read_to_string(entry.path()) {
-                found.insert(path, text);
-            }
-        }
-    }
-    found
-}
-
-/// Lists paragraphs that call a policy by its former name. PowerSave's paper (beside the others, or
-/// with one of its figures) and Linux's governor have that name, too.
-fn former_names(text: &str) -> Vec<&str> {
-    let is_part = |letter: char| letter.is_alphanumeric() || "-_/.".contains(letter);
-    let names = |paragraph: &&str| {
-        let mut words = paragraph.match_indices("powersave");
-        let is_whole = |(at, word): (usize, &str)| {
-            let (before, after) = (&paragraph[..at], &paragraph[at + word.len()..]);
-            !before.ends_with(is_part) && !after.starts_with(|it| it != '.' && is_part(it))
-        };
-        let other = ["bolla", "powersave/", "powersave: Figure", "governor"]
-            .iter()
-            .any(|it| paragraph.contains(it));
-        words.any(is_whole) && !other
-    };
-    text.split("\n\n").flat_map(|block| block.split("\n- ")).filter(names).collect()
-}
-
 /// The blocks of figures are those of the last measurement.
 #[test]
 fn figures_are_those_that_were_measured() {
     let check =
         std::process::Command::new(root().join("scripts/figures")).arg("check").output().unwrap();
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
-}
-
-#[test]
-fn no_page_or_default_calls_a_policy_by_its_former_name() {
-    for (sample, count) in [
-        ("wattline sim --policy powersave --traffic x", 1),
-        ("policies = [\"powersave:q_h=16|32\"]", 1),
-        ("`powersave`, the default.", 1),
-        ("reproduce powersave/fig12, `powersave-governor` or powersave_watts", 0),
-        ("Linux's governor `powersave`", 0),
-    ] {
-        assert_eq!(former_names(sample).len(), count, "{sample}");
-    }
-    let mut wrong = Vec::new();
-    for (path, text) in copied() {
-        wrong.extend(former_names(&text).iter().map(|it| format!("{path}: {it}")));
-    }
-    assert!(wrong.is_empty(), "call it queue-length:\n{}", wrong.join("\n"));
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Dependencies that Cargo features leave out.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// The packages that the program is made of, without those of its tests.
-fn packages(features: &[&str]) -> Vec<String> {
+/// Returns the packages that a program is made of, without those of its tests.
+pub fn packages(program: &str, features: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--package", "wattline", "--edges", "normal"])
+        .args(["tree", "--offline", "--package", program, "--edges", "normal"])
         .args(["--prefix", "none", "--format", "{p}"])
         .args(features)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
@@ -20,12 +21,15 @@ fn packages(features: &[&str]) -> Vec<String> {
 #[test]
 fn a_router_without_ipsec_has_no_library_for_encryption() {
     let encrypts = |name: &String| name.starts_with("aws-lc") || name == "wattline-ipsec";
-    assert!(packages(&[]).iter().any(encrypts), "the features that are on by default have it");
+    assert!(
+        packages("wattline", &[]).iter().any(encrypts),
+        "the features that are on by default have it"
+    );
     for features in [
         &["--no-default-features"][..],
         &["--no-default-features", "--features", "flow-records,redundancy"],
     ] {
-        let packages = packages(features);
+        let packages = packages("wattline", features);
         assert!(packages.iter().any(|name| name == "wattline-router"), "{features:?}");
         let found: Vec<_> = packages.iter().filter(|name| encrypts(name)).collect();
         assert!(found.is_empty(), "{features:?}: {found:?}");

@@ -14,6 +14,22 @@ pub(super) struct Figure {
     pub conditional: bool,
 }
 
+const fn figure(
+    name: &'static str,
+    promised: fn(&Sees) -> bool,
+    shown: fn(&Observation<'_>) -> bool,
+    judge: Judge,
+) -> Figure {
+    Figure { name, promised, shown, judge, conditional: false }
+}
+
+impl Figure {
+    /// Lets the figure stay empty although it is promised.
+    const fn conditional(self) -> Self {
+        Self { conditional: true, ..self }
+    }
+}
+
 /// Returns true if every core has this figure.
 fn all_cores_have<T>(
     seen: &Observation<'_>,
@@ -23,77 +39,50 @@ fn all_cores_have<T>(
 }
 
 pub(super) const FIGURES: [Figure; 10] = [
-    Figure {
-        name: "latency",
-        promised: |sees| sees.latency,
-        shown: |seen| seen.latency.is_some(),
-        judge: effects::unknown,
-        conditional: false,
-    },
+    figure("latency", |sees| sees.latency, |seen| seen.latency.is_some(), effects::unknown),
     // A late one needs a slow server.
-    Figure {
-        name: "late packets",
-        promised: |sees| sees.late,
-        shown: |seen| seen.latency.is_some_and(|seen| seen.late > 0),
-        judge: effects::unknown,
-        conditional: true,
-    },
-    Figure {
-        name: "watts",
-        promised: |sees| sees.power,
-        shown: |seen| seen.power.is_some(),
-        judge: effects::unknown,
-        conditional: false,
-    },
-    Figure {
-        name: "entries",
-        promised: |sees| sees.entries,
-        shown: |seen| !seen.entries.is_empty(),
-        judge: effects::entries,
-        conditional: false,
-    },
+    figure(
+        "late packets",
+        |sees| sees.late,
+        |seen| seen.latency.is_some_and(|seen| seen.late > 0),
+        effects::unknown,
+    )
+    .conditional(),
+    figure("watts", |sees| sees.power, |seen| seen.power.is_some(), effects::unknown),
+    figure("entries", |sees| sees.entries, |seen| !seen.entries.is_empty(), effects::entries),
     // For clairvoyant policies, which the probe is not.
-    Figure {
-        name: "offered rate",
-        promised: |sees| sees.offered,
-        shown: |seen| seen.offered.is_some(),
-        judge: effects::offered,
-        conditional: true,
-    },
-    Figure {
-        name: "frequency shown",
-        promised: |sees| sees.frequency,
-        shown: |seen| all_cores_have(seen, |core| core.frequency),
-        judge: effects::frequency_shown,
-        conditional: false,
-    },
-    Figure {
-        name: "residency",
-        promised: |sees| sees.residency,
-        shown: |seen| all_cores_have(seen, |core| core.residency),
-        judge: effects::residency,
-        conditional: false,
-    },
-    Figure {
-        name: "softirq",
-        promised: |sees| sees.softirq,
-        shown: |seen| all_cores_have(seen, |core| core.softirq),
-        judge: effects::softirq,
-        conditional: false,
-    },
-    Figure {
-        name: "bytes",
-        promised: |sees| sees.bytes,
-        shown: |seen| seen.queues.iter().all(|queue| queue.bytes.is_some()),
-        judge: effects::bytes,
-        conditional: false,
-    },
+    figure("offered rate", |sees| sees.offered, |seen| seen.offered.is_some(), effects::offered)
+        .conditional(),
+    figure(
+        "frequency shown",
+        |sees| sees.frequency,
+        |seen| all_cores_have(seen, |core| core.frequency),
+        effects::frequency_shown,
+    ),
+    figure(
+        "residency",
+        |sees| sees.residency,
+        |seen| all_cores_have(seen, |core| core.residency),
+        effects::residency,
+    ),
+    figure(
+        "softirq",
+        |sees| sees.softirq,
+        |seen| all_cores_have(seen, |core| core.softirq),
+        effects::softirq,
+    ),
+    figure(
+        "bytes",
+        |sees| sees.bytes,
+        |seen| seen.queues.iter().all(|queue| queue.bytes.is_some()),
+        effects::bytes,
+    ),
     // An old packet needs a queue that holds one.
-    Figure {
-        name: "oldest",
-        promised: |sees| sees.oldest,
-        shown: |seen| seen.queues.iter().any(|queue| queue.oldest.is_some()),
-        judge: effects::oldest,
-        conditional: true,
-    },
+    figure(
+        "oldest",
+        |sees| sees.oldest,
+        |seen| seen.queues.iter().any(|queue| queue.oldest.is_some()),
+        effects::oldest,
+    )
+    .conditional(),
 ];

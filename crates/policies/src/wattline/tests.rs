@@ -4,6 +4,14 @@ use wattline_policy::testing::westmere;
 use wattline_policy::{Asks, FillLevel, LatencyView, Timing, Waits};
 use wattline_server::Application;
 
+/// Returns a bench on which this policy has begun, with the shipped model of PowerSave's machine.
+fn started(text: &str) -> (Bench, Box<dyn wattline_policy::Policy>) {
+    let mut bench = Bench::new();
+    let mut policy = bench.make(text, Some(&server())).unwrap();
+    bench.start(&mut *policy);
+    (bench, policy)
+}
+
 fn step(bench: &mut Bench, policy: &mut dyn wattline_policy::Policy, micros: u64, mpps: f64) {
     let packets = (mpps * micros as f64) as u64;
     bench.pass(policy, Span::from_micros(micros), &[], packets);
@@ -52,10 +60,7 @@ fn in_time(bench: &mut Bench, samples: u64) {
 
 #[test]
 fn begins_with_everything_and_settles_on_the_cheapest() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=100us");
     assert_eq!(bench.rung(), (12, 13), "nothing is known yet");
     assert!(
         bench.point.cores.iter().all(|core| core.wait == Wait::Poll),
@@ -119,11 +124,8 @@ fn full_polls_of_the_kernel_add_capacity_and_nothing_polls() {
 /// Cores that never park have taken no known time, so a rise may need all that it needs now.
 #[test]
 fn start_times_the_steps_and_reserves_cores_while_they_are_unknown() {
-    let model = server();
     let settled = |parks: bool| {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-        bench.start(&mut *policy);
+        let (mut bench, mut policy) = started("wattline:p99=100us");
         in_time(&mut bench, 2_000_000);
         for look in 1..220u64 {
             let micros = if look <= 20 { 50 } else { 200 };
@@ -146,10 +148,7 @@ fn start_times_the_steps_and_reserves_cores_while_they_are_unknown() {
 
 #[test]
 fn rise_brings_everything_at_once_and_gives_its_reason() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=100us");
     (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
     let before = bench.rung();
     queue_grows(&mut bench, &mut *policy, 30, 300);
@@ -165,11 +164,8 @@ fn rise_brings_everything_at_once_and_gives_its_reason() {
 /// rate needs them, and more cores share it.
 #[test]
 fn what_a_leap_may_cost_has_to_be_saved_up_first() {
-    let model = server();
     let settled = |saves: bool| {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-        bench.start(&mut *policy);
+        let (mut bench, mut policy) = started("wattline:p99=100us");
         if saves {
             in_time(&mut bench, 2_000_000);
         }
@@ -237,9 +233,7 @@ fn a_wrong_model_is_corrected_by_what_packets_take() {
     let settled = |times: f64| {
         let model = server();
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
-        let mut bench = Bench::new();
-        let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-        bench.start(&mut *policy);
+        let (mut bench, mut policy) = started("wattline:p99=100us");
         in_time(&mut bench, 2_000_000);
         for _ in 0..1_000 {
             let (active, frequency) = bench.rung();
@@ -283,10 +277,7 @@ fn rises(
 
 #[test]
 fn rise_of_known_height_is_answered_by_the_cores_for_it() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=100us");
     let mut answers = Vec::new();
     for _ in 0..2 {
         (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
@@ -298,10 +289,7 @@ fn rise_of_known_height_is_answered_by_the_cores_for_it() {
 
 #[test]
 fn rise_that_goes_on_gets_twice_the_capacity() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=100us");
     for _ in 0..2 {
         (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
         rises(&mut bench, &mut *policy, 100);
@@ -503,10 +491,7 @@ fn known_height_of_a_rise_is_divided() {
 
 #[test]
 fn floor_of_cores_is_kept() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=100us,floor=9", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=100us,floor=9");
     in_time(&mut bench, 2_000_000);
     (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 0.5));
     assert_eq!(bench.rung().0, 9);
@@ -579,10 +564,7 @@ fn alarms_are_set_beyond_plan_and_chance() {
 /// Cores that serve all that can come nap for long, and at a lower load a rise has to end their naps.
 #[test]
 fn naps_that_became_too_long_are_cut_short() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=500us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=500us");
     in_time(&mut bench, 2_000_000);
     (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 27.0));
     let Wait::Sleep(long) = bench.point.cores[0].wait else { panic!("it naps") };
@@ -603,10 +585,7 @@ fn naps_that_became_too_long_are_cut_short() {
 
 #[test]
 fn answer_ends_when_the_new_load_is_known() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=100us");
     (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
     rises(&mut bench, &mut *policy, 5);
     assert_eq!((bench.rung(), last_change(&*policy).0), ((12, 13), "Answer"), "0.25 ms later");
@@ -618,10 +597,7 @@ fn answer_ends_when_the_new_load_is_known() {
 /// A millisecond at 10 Mpps, one at 1 Mpps: following costs more than the lows save.
 #[test]
 fn peak_that_returns_is_carried_and_followed_again_when_it_stays_away() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=100us");
     for _ in 0..20 {
         rises(&mut bench, &mut *policy, 20);
         (0..20).for_each(|_| step(&mut bench, &mut *policy, 50, 1.0));
@@ -639,9 +615,7 @@ fn peak_that_returns_is_carried_and_followed_again_when_it_stays_away() {
 #[test]
 fn crowded_queue_adds_capacity_though_the_load_does_not_rise() {
     let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=100us");
     in_time(&mut bench, 1_600);
     (0..500).for_each(|_| step(&mut bench, &mut *policy, 200, 8.0));
     let before = bench.rung();
@@ -668,10 +642,7 @@ fn crowded_queue_adds_capacity_though_the_load_does_not_rise() {
 /// Cores that nap wake by the timers that they set; a rise would overfill their rings.
 #[test]
 fn long_naps_are_cut_short_when_a_rise_comes() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=500us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=500us");
     in_time(&mut bench, 2_000_000);
     (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
     let Wait::Sleep(nap) = bench.point.cores[0].wait else { panic!("it naps") };
@@ -683,10 +654,7 @@ fn long_naps_are_cut_short_when_a_rise_comes() {
 /// The machine refuses every frequency but the highest.
 #[test]
 fn refused_frequency_is_no_longer_asked_for() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
+    let (mut bench, mut policy) = started("wattline:p99=100us");
     in_time(&mut bench, 1_600);
     let mut asked = Vec::new();
     for _ in 0..100 {
@@ -702,9 +670,7 @@ fn refused_frequency_is_no_longer_asked_for() {
 fn an_overload_costs_nothing_once_it_is_over() {
     let model = server();
     let settled = |overload: usize| {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-        bench.start(&mut *policy);
+        let (mut bench, mut policy) = started("wattline:p99=100us");
         in_time(&mut bench, 1_600);
         (0..500).for_each(|_| step(&mut bench, &mut *policy, 200, 8.0));
         bench.latency = Some(LatencyView { samples: 5_700, late: 5_700, ..LatencyView::default() });
