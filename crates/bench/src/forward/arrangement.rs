@@ -2,36 +2,30 @@
 
 use serde::Serialize;
 use std::time::Duration;
+use wattline_units::named;
 
 /// The generator's processor, outside the device under test.
 pub const OUTSIDE: usize = 0;
 /// The candidate's processor.
 pub const INSIDE: usize = 1;
 
-/// Processor of the kernel thread that receives for a candidate with its own threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placement {
-    /// The candidate's processor, shared by all threads that work for the candidate.
-    Shared,
-    /// The generator's processor. The candidate's threads have a processor to themselves, as on a
-    /// machine that routes the interrupts of a card to another processor.
-    Split,
-    /// Like [`Self::Split`], but the candidate's threads run only half of the time. They always
-    /// find frames, so all of their processor time is useful, even if they poll.
-    Rationed,
+named! {
+    /// Processor of the kernel thread that receives for a candidate with its own threads.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Placement {
+        /// The candidate's processor, shared by all threads that work for the candidate.
+        Shared = "shared",
+        /// The generator's processor. The candidate's threads have a processor to themselves, as on a
+        /// machine that routes the interrupts of a card to another processor.
+        Split = "split",
+        /// Like [`Self::Split`], but the candidate's threads run only half of the time. They always
+        /// find frames, so all of their processor time is useful, even if they poll.
+        Rationed = "rationed",
+    }
 }
 
 impl Placement {
-    /// Name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shared => "shared",
-            Self::Split => "split",
-            Self::Rationed => "rationed",
-        }
-    }
-
     /// Processor of the kernel thread that receives for the candidate.
     pub fn receiver(self) -> usize {
         match self {
@@ -41,28 +35,22 @@ impl Placement {
     }
 }
 
-/// Processor that frees the transmitted frames. It affects the cost of sending: memory freed by
-/// another processor returns to its allocator on a slow path, and both processors write the same
-/// cache lines for each frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sink {
-    /// The generator's processor, in the role of the machine at the other end of the cable.
-    Remote,
-    /// The candidate's processor. With a real card this is usual: transmit completions are mostly
-    /// handled by the processor that sent.
-    Local,
+named! {
+    /// Processor that frees the transmitted frames. It affects the cost of sending: memory freed by
+    /// another processor returns to its allocator on a slow path, and both processors write the same
+    /// cache lines for each frame.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Sink {
+        /// The generator's processor, in the role of the machine at the other end of the cable.
+        Remote = "remote",
+        /// The candidate's processor. With a real card this is usual: transmit completions are mostly
+        /// handled by the processor that sent.
+        Local = "local",
+    }
 }
 
 impl Sink {
-    /// Name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Remote => "remote",
-            Self::Local => "local",
-        }
-    }
-
     /// Processor of the kernel thread that counts and frees the frames.
     pub fn processor(self) -> usize {
         match self {
@@ -72,19 +60,21 @@ impl Sink {
     }
 }
 
-/// Load that the generator offers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Load {
-    /// As many frames as the generator's processor can produce: more than any candidate forwards.
-    Full,
-    /// 1.5 million frames per second, each sent when it is due: more than any candidate forwards
-    /// with a local sink. Every frame that the generator produces is sent. At full load most are
-    /// not, and the sink takes a lock to free the pages that the candidate did not copy.
-    Ample,
-    /// [`PACED_PPS`], which every candidate can forward. This is the usual state of a router, and
-    /// no time is spent on frames that are later dropped.
-    Paced,
+named! {
+    /// Load that the generator offers.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Load {
+        /// As many frames as the generator's processor can produce: more than any candidate forwards.
+        Full = "full",
+        /// 1.5 million frames per second, each sent when it is due: more than any candidate forwards
+        /// with a local sink. Every frame that the generator produces is sent. At full load most are
+        /// not, and the sink takes a lock to free the pages that the candidate did not copy.
+        Ample = "ample",
+        /// [`PACED_PPS`], which every candidate can forward. This is the usual state of a router, and
+        /// no time is spent on frames that are later dropped.
+        Paced = "paced",
+    }
 }
 
 /// Frames per second at [`Load::Paced`] while the generator sends. It pauses for about 20 ms
@@ -95,15 +85,6 @@ const PACED_PPS: u32 = 250_000;
 const AMPLE_PPS: u32 = 1_500_000;
 
 impl Load {
-    /// Name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Ample => "ample",
-            Self::Paced => "paced",
-        }
-    }
-
     /// Time between two frames; `None` if the generator sends as fast as it can.
     pub fn gap(self) -> Option<Duration> {
         match self {

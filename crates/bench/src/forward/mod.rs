@@ -74,20 +74,9 @@ pub struct Standing {
     /// Placement of the threads, and offered load.
     #[serde(flatten)]
     pub arrangement: Arrangement,
-    /// Frames per second that the generator sent.
-    pub offered_rate_pps: f64,
-    /// Frames per second at the sink.
-    pub rate_pps: f64,
-    /// Processor seconds per packet of all threads that work for the candidate.
-    pub cpu_seconds_per_packet: f64,
-    /// Part of `cpu_seconds_per_packet` in the kernel thread that receives for the candidate.
-    pub receive_thread_seconds_per_packet: f64,
-    /// Part of `cpu_seconds_per_packet` in the candidate's own threads.
-    pub own_threads_seconds_per_packet: f64,
-    /// Processor seconds of the generator per frame at the sink.
-    pub generator_seconds_per_packet: f64,
-    /// Processor seconds of the sink's kernel thread per frame at the sink.
-    pub sink_thread_seconds_per_packet: f64,
+    /// Median of each figure of a round.
+    #[serde(flatten)]
+    pub median: Round,
     /// Processor seconds per packet of the candidate and of the sink, which frees what the
     /// candidate allocated. On a router with a card, this work is the candidate's as well.
     pub cpu_and_sink_seconds_per_packet: f64,
@@ -151,25 +140,26 @@ pub fn run(options: &Options, done: impl Fn()) -> Result<Report, Error> {
     }
     let results = entries.iter().zip(rounds).map(|((candidate, arrangement), rounds)| {
         let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure));
-        let cpu_seconds_per_packet = of(|round| round.cpu_seconds_per_packet);
-        let own_threads_seconds_per_packet = of(|round| round.own_threads_seconds_per_packet);
+        let median = Round {
+            offered_rate_pps: of(|round| round.offered_rate_pps),
+            rate_pps: of(|round| round.rate_pps),
+            cpu_seconds_per_packet: of(|round| round.cpu_seconds_per_packet),
+            receive_thread_seconds_per_packet: of(|it| it.receive_thread_seconds_per_packet),
+            own_threads_seconds_per_packet: of(|round| round.own_threads_seconds_per_packet),
+            generator_seconds_per_packet: of(|round| round.generator_seconds_per_packet),
+            sink_thread_seconds_per_packet: of(|round| round.sink_thread_seconds_per_packet),
+        };
         Standing {
             name: candidate.name(),
             arrangement: *arrangement,
-            offered_rate_pps: of(|round| round.offered_rate_pps),
-            rate_pps: of(|round| round.rate_pps),
-            cpu_seconds_per_packet,
-            receive_thread_seconds_per_packet: of(|it| it.receive_thread_seconds_per_packet),
-            own_threads_seconds_per_packet,
-            generator_seconds_per_packet: of(|round| round.generator_seconds_per_packet),
-            sink_thread_seconds_per_packet: of(|round| round.sink_thread_seconds_per_packet),
+            median,
             cpu_and_sink_seconds_per_packet: of(|round| {
                 round.cpu_seconds_per_packet + round.sink_thread_seconds_per_packet
             }),
-            rate_per_cpu_second_pps: cpu_seconds_per_packet.recip(),
+            rate_per_cpu_second_pps: median.cpu_seconds_per_packet.recip(),
             rate_per_own_cpu_second_pps: candidate
                 .has_threads()
-                .then(|| own_threads_seconds_per_packet.recip()),
+                .then(|| median.own_threads_seconds_per_packet.recip()),
             rounds,
         }
     });
@@ -257,13 +247,14 @@ mod tests {
         assert!(page.contains("wattline_xdp_forward (shared)"), "{page}");
         crate::looked_at("forward", &page);
         for standing in &report.results {
-            assert!(standing.rate_pps > 0.0, "{standing:?}");
-            assert!(standing.cpu_seconds_per_packet > 0.0, "{standing:?}");
-            assert!(standing.sink_thread_seconds_per_packet > 0.0, "{standing:?}");
+            assert!(standing.median.rate_pps > 0.0, "{standing:?}");
+            assert!(standing.median.cpu_seconds_per_packet > 0.0, "{standing:?}");
+            assert!(standing.median.sink_thread_seconds_per_packet > 0.0, "{standing:?}");
             // A worker that is not needed sleeps and wakes rarely.
             let works = !["kernel", "wattline_xdp_forward"].contains(&standing.name);
             assert_eq!(standing.rate_per_own_cpu_second_pps.is_some(), works, "{standing:?}");
-            let share = standing.own_threads_seconds_per_packet / standing.cpu_seconds_per_packet;
+            let share = standing.median.own_threads_seconds_per_packet
+                / standing.median.cpu_seconds_per_packet;
             assert_eq!(share > 0.1, works, "{standing:?}");
         }
     }

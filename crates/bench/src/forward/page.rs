@@ -49,10 +49,11 @@ fn condition(standing: &Standing) -> (&'static str, &'static str) {
 }
 
 fn verdict(report: &Report) -> String {
-    let fastest = report.results.iter().max_by(|a, b| a.rate_pps.total_cmp(&b.rate_pps));
+    let fastest =
+        report.results.iter().max_by(|a, b| a.median.rate_pps.total_cmp(&b.median.rate_pps));
     fastest.map_or_else(
         || "Nothing was measured.".to_owned(),
-        |of| format!("Most forwarded: {:.3} Mpps, {}.", of.rate_pps / 1e6, name(of)),
+        |of| format!("Most forwarded: {:.3} Mpps, {}.", of.median.rate_pps / 1e6, name(of)),
     )
 }
 
@@ -75,16 +76,18 @@ fn bars(title: &str, unit: &str, of: &[&Standing], series: &[Series]) -> Bars {
 }
 
 fn rates(of: &[&Standing]) -> String {
-    let shown: [Series; 2] =
-        [("offered", |it| it.offered_rate_pps / 1e6), ("forwarded", |it| it.rate_pps / 1e6)];
+    let shown: [Series; 2] = [
+        ("offered", |it| it.median.offered_rate_pps / 1e6),
+        ("forwarded", |it| it.median.rate_pps / 1e6),
+    ];
     bars("Frames a second", "Mpps", of, &shown).svg()
 }
 
 fn times(of: &[&Standing]) -> String {
     let shown: [Series; 3] = [
-        ("own threads", |it| it.own_threads_seconds_per_packet * 1e9),
-        ("receiving thread", |it| it.receive_thread_seconds_per_packet * 1e9),
-        ("sink, which frees", |it| it.sink_thread_seconds_per_packet * 1e9),
+        ("own threads", |it| it.median.own_threads_seconds_per_packet * 1e9),
+        ("receiving thread", |it| it.median.receive_thread_seconds_per_packet * 1e9),
+        ("sink, which frees", |it| it.median.sink_thread_seconds_per_packet * 1e9),
     ];
     bars("Processor time of a frame", "ns", of, &shown).stacked([]).svg()
 }
@@ -112,18 +115,18 @@ fn figures(page: &mut FigurePage, of: &[&Standing]) {
             let rates = standing.rounds.iter().map(|round| round.rate_pps);
             [
                 name(standing),
-                mpps(standing.offered_rate_pps),
-                mpps(standing.rate_pps),
+                mpps(standing.median.offered_rate_pps),
+                mpps(standing.median.rate_pps),
                 mpps(rates.clone().fold(f64::INFINITY, f64::min)),
                 mpps(rates.fold(0.0, f64::max)),
-                nanos(standing.receive_thread_seconds_per_packet),
-                nanos(standing.own_threads_seconds_per_packet),
-                nanos(standing.cpu_seconds_per_packet),
+                nanos(standing.median.receive_thread_seconds_per_packet),
+                nanos(standing.median.own_threads_seconds_per_packet),
+                nanos(standing.median.cpu_seconds_per_packet),
                 mpps(standing.rate_per_cpu_second_pps),
                 standing.rate_per_own_cpu_second_pps.map_or_else(|| "-".to_owned(), mpps),
-                nanos(standing.sink_thread_seconds_per_packet),
+                nanos(standing.median.sink_thread_seconds_per_packet),
                 nanos(standing.cpu_and_sink_seconds_per_packet),
-                nanos(standing.generator_seconds_per_packet),
+                nanos(standing.median.generator_seconds_per_packet),
             ]
         }),
     );
