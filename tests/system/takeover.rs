@@ -14,6 +14,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 quietly_with_every_kind_of_forwarder!(
     rules_that_come_and_go_are_heeded,
     filter_of_the_page_takes_its_own_packets_alone,
+    set_of_prefixes_behind_a_policy_to_drop_is_followed,
     features_that_appear_are_noticed_and_decide,
     nothing_is_forwarded_from_local_routes,
     forwarding_that_is_switched_off_stops_and_is_reported
@@ -186,17 +187,9 @@ fn filter_of_the_page_takes_its_own_packets_alone(forwarder: Forwarder) {
     let file = folder.path().join("edge.nft");
     std::fs::write(&file, lines.join("\n").replace("eth2", "left")).unwrap();
 
-    let bench = Bench::start(Options::default(), forwarder);
+    let bench = with_another_source(forwarder);
     let topology = &bench.topology;
-    topology.source.run("ip", &["addr", "add", "10.7.0.1/32", "dev", "lo"], LIMIT).unwrap();
-    let back = ["route", "add", "10.7.0.0/16", "via", &SOURCE.v4.to_string()];
-    topology.router.run("ip", &back, LIMIT).unwrap();
-    let pings_from = |address: &str| {
-        let mut ping = topology.source.command("ping");
-        ping.args(["-n", "-c", "1", "-W", "1", "-I", address, &SINK.v4.to_string()]);
-        command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success()
-    };
-    until(&bench, "pings", || passes(topology) && pings_from("10.7.0.1"));
+    let pings_from = |address: &str| pings_from(topology, address);
     assert!(in_router(topology, "nft", &format!("-f {}", file.display())));
     until(&bench, "the filter holds", || !pings_from("10.7.0.1"));
     let reason = |port: usize| {
@@ -211,6 +204,69 @@ fn filter_of_the_page_takes_its_own_packets_alone(forwarder: Forwarder) {
         passes(topology) && (before.is_none() || sent() > before)
     });
     assert!(!pings_from("10.7.0.1"), "it holds");
+    bench.finish();
+}
+
+/// Starts a bench whose source has 10.7.0.1 as well.
+fn with_another_source(forwarder: Forwarder) -> Bench {
+    let bench = Bench::start(Options::default(), forwarder);
+    let topology = &bench.topology;
+    topology.source.run("ip", &["addr", "add", "10.7.0.1/32", "dev", "lo"], LIMIT).unwrap();
+    let back = ["route", "add", "10.7.0.0/16", "via", &SOURCE.v4.to_string()];
+    topology.router.run("ip", &back, LIMIT).unwrap();
+    until(&bench, "pings", || passes(topology) && pings_from(topology, "10.7.0.1"));
+    bench
+}
+
+fn pings_from(topology: &Topology, address: &str) -> bool {
+    let mut ping = topology.source.command("ping");
+    ping.args(["-n", "-c", "1", "-W", "1", "-I", address, &SINK.v4.to_string()]);
+    command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success()
+}
+
+/// The set has 500 prefixes, and changes while packets flow.
+fn set_of_prefixes_behind_a_policy_to_drop_is_followed(forwarder: Forwarder) {
+    let test = "set_of_prefixes_behind_a_policy_to_drop_is_followed";
+    if !has("ping", test) || !has("nft", test) {
+        return;
+    }
+    let prefix = |number: u32| format!("100.{}.{}.0/24", number / 125, number % 125 * 2);
+    let prefixes: Vec<String> = (0..500).map(prefix).collect();
+    let rules = format!(
+        "table inet t {{
+            set banned {{ type ipv4_addr; flags interval; elements = {{ {} }}; }}
+            chain forward {{
+                type filter hook forward priority filter; policy drop;
+                ip saddr @banned drop
+                iifname \"wan*\" counter
+                iifname {{ \"left\", \"right\" }} accept
+            }}
+        }}",
+        prefixes.join(", ")
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("banned.nft");
+    std::fs::write(&file, rules).unwrap();
+
+    let bench = with_another_source(forwarder);
+    let topology = &bench.topology;
+    assert!(in_router(topology, "nft", &format!("-f {}", file.display())));
+    let left = |stats: &Value| stats["ports"][0]["reason"].as_str().unwrap_or("").to_owned();
+    let rest = "and 495 more prefixes: nftables";
+    until(&bench, "the set is read", || stats(&bench).is_none_or(|it| left(&it).contains(rest)));
+    let sent = || stats(&bench).map(|it| it["ports"][1]["transmitted_packets"].as_u64());
+    for _ in 0..3 {
+        let before = sent();
+        until(&bench, "a ping by Wattline", || {
+            pings_from(topology, "10.7.0.1") && (before.is_none() || sent() > before)
+        });
+        assert!(are(&bench, "up"), "{:?}", stats(&bench));
+        assert!(in_router(topology, "nft", "add element inet t banned { 10.7.0.0/16 }"));
+        until(&bench, "the ban holds", || !pings_from(topology, "10.7.0.1"));
+        assert!(passes(topology), "{:?}", stats(&bench));
+        assert!(!pings_from(topology, "10.7.0.1"), "it holds");
+        assert!(in_router(topology, "nft", "delete element inet t banned { 10.7.0.0/16 }"));
+    }
     bench.finish();
 }
 

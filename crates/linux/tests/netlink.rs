@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use wattline_linux::netlink::forward_path::{
-    self, Concern, InterfaceMatch, MasterKind, QueueingKind, Watch,
+    self, Chain, Concern, InterfaceMatch, MasterKind, QueueingKind, Watch,
 };
 use wattline_linux::netlink::{ChangeFeed, Event, Hop, Link, Requester, Route, RouteKind};
 
@@ -466,50 +466,100 @@ fn a_long_dump_is_told_in_pieces() {
 
 /// Chain c of table inet t, with one rule at a time.
 fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> bool) {
-    let name = |name: &str| Some(InterfaceMatch::Name(name.to_owned()));
-    let net = |text: &str| text.parse::<IpNet>().ok();
+    let name = |name: &str| Some(vec![InterfaceMatch::Name(name.to_owned())]);
+    let net = |text: &str| Some(text.split(' ').map(|it| it.parse::<IpNet>().unwrap()).collect());
     let any = Concern::default;
     let from = |text: &str| Concern { source: net(text), ..any() };
     let to = |text: &str| Concern { destination: net(text), ..any() };
-    let loopback = InterfaceMatch::Index(1);
-    run("nft", "add set inet t s { type ipv4_addr ; }");
-    run("nft", "add set inet t ports { type inet_service ; }");
-    run("nft", "add chain inet t stateless");
-    run("nft", "add rule inet t stateless ip daddr 198.51.100.0/24 drop");
-    run("nft", "add chain inet t stateful");
-    run("nft", "add rule inet t stateful ct state new drop");
+    let input = |of: InterfaceMatch| Concern { input: Some(vec![of]), ..any() };
+    let up = || Some(vec![Concern { input: name("up"), ..any() }]);
+    for line in [
+        "set inet t s { type ipv4_addr ; elements = { 10.0.0.1, 10.0.0.2 } ; }",
+        "set inet t none { type ipv4_addr ; }",
+        "set inet t nets { type ipv4_addr ; flags interval ; elements = { 10.0.0.0/8, 224.0.0.0/3 } ; }",
+        "set inet t nets6 { type ipv6_addr ; flags interval ; elements = { ::/1, fc00::/7 } ; }",
+        "set inet t aging { type ipv4_addr ; flags timeout ; elements = { 10.0.0.1 } ; }",
+        "set inet t limited { type ipv4_addr ; flags dynamic ; }",
+        "set inet t filled { type ipv4_addr ; }",
+        "set inet t counting { type ipv4_addr ; counter ; elements = { 10.0.0.1 } ; }",
+        "set inet t ports { type inet_service ; }",
+        "map inet t verdicts { type ipv4_addr : verdict ; elements = { 10.0.0.1 : drop } ; }",
+        "chain inet t stateless",
+        "rule inet t stateless ip daddr 198.51.100.0/24 drop",
+        "chain inet t stateful",
+        "rule inet t stateful ct state new drop",
+        // Packets add to this set.
+        "chain inet t fills",
+        "rule inet t fills add @filled { ip saddr }",
+    ] {
+        run("nft", &format!("add {line}"));
+    }
     let mut judged = 0;
     for (rule, concerns) in [
-        ("iifname \"up\" drop", Some(vec![Concern { input: name("up"), ..any() }])),
-        ("iifname \"u*\" drop", Some(vec![any()])),
-        ("iif lo counter", Some(vec![Concern { input: Some(loopback), ..any() }])),
+        ("iifname \"up\" drop", up()),
+        ("iifname \"u*\" drop", Some(vec![input(InterfaceMatch::Beginning("u".to_owned()))])),
+        ("iif lo counter", Some(vec![input(InterfaceMatch::Index(1))])),
+        ("iif { lo } drop", Some(vec![input(InterfaceMatch::Index(1))])),
+        ("iifname { \"up\" } drop", up()),
+        ("iifname != { \"up\", \"down\" } drop", Some(vec![any()])),
         ("oifname \"up\" reject", Some(vec![Concern { output: name("up"), ..any() }])),
         ("ip saddr 10.0.0.0/8 drop", Some(vec![from("10.0.0.0/8")])),
         ("ip saddr 172.16.0.0/12 log", Some(vec![from("172.16.0.0/12")])),
         ("ip daddr 192.0.2.1 drop", Some(vec![to("192.0.2.1/32")])),
+        (
+            "ip saddr 192.0.2.1 ip daddr 192.0.2.2 drop",
+            Some(vec![Concern { source: net("192.0.2.1/32"), ..to("192.0.2.2/32") }]),
+        ),
         ("ip6 saddr 2001:db8::/33 drop", Some(vec![from("2001:db8::/33")])),
         ("ip6 daddr 2001:db8::7 drop", Some(vec![to("2001:db8::7/128")])),
         ("ip saddr != 10.0.0.0/8 drop", Some(vec![any()])),
-        ("ip saddr 10.0.0.1-10.0.0.9 drop", Some(vec![any()])),
-        ("ip saddr @s drop", Some(vec![any()])),
+        ("ip saddr 10.0.0.1-10.0.0.3 drop", Some(vec![from("10.0.0.1/32 10.0.0.2/31")])),
+        ("ip saddr != 10.0.0.1-10.0.0.9 drop", Some(vec![any()])),
+        ("ip saddr @none drop", Some(vec![])),
+        ("ip saddr != @none drop", Some(vec![any()])),
+        ("ip saddr @nets drop", Some(vec![from("10.0.0.0/8 224.0.0.0/3")])),
+        ("ip6 daddr @nets6 counter", Some(vec![to("::/1 fc00::/7")])),
+        (
+            "ip daddr { 10.9.0.0/16, 10.8.0.0-10.8.1.255 } drop",
+            Some(vec![to("10.8.0.0/23 10.9.0.0/16")]),
+        ),
+        ("ip saddr != @nets drop", Some(vec![any()])),
+        ("ip saddr & 255.255.0.0 @s drop", Some(vec![any()])),
+        ("ip saddr . ip daddr { 10.0.0.1 . 10.0.0.2 } drop", Some(vec![any()])),
+        ("ip saddr @filled drop", Some(vec![any()])),
+        ("ip saddr @aging drop", Some(vec![any()])),
+        ("ip saddr @limited drop", Some(vec![any()])),
+        ("ip saddr @counting drop", Some(vec![any()])),
         ("ip saddr & 255.0.255.0 == 10.0.1.0 drop", Some(vec![any()])),
         ("tcp dport 23 drop", Some(vec![any()])),
         ("tcp dport 22 accept", Some(vec![])),
-        ("tcp dport { 22, 80 } accept", Some(vec![any()])),
+        ("tcp dport { 22, 80 } accept", Some(vec![])),
         ("meta mark set 7", Some(vec![any()])),
+        ("meta mark set ip saddr map { 10.0.0.1 : 7 }", Some(vec![from("10.0.0.1/32")])),
         ("ip saddr 10.0.0.0/8 jump stateless", Some(vec![from("10.0.0.0/8")])),
+        ("ip saddr 10.0.0.0/8 goto stateless", Some(vec![from("10.0.0.0/8")])),
         // What stands before a comparison is done to the packets that it then leaves out.
         ("log ip saddr 10.0.0.0/8 drop", Some(vec![any()])),
         ("counter iifname \"up\" drop", Some(vec![any()])),
+        ("counter ip saddr @nets drop", Some(vec![any()])),
         ("limit rate over 9/second ip saddr 10.0.0.0/8 drop", Some(vec![any()])),
         ("meta mark set 7 ip daddr 10.0.0.0/8 drop", Some(vec![any()])),
-        // Its elements may count, or limit.
-        ("tcp dport @ports accept", Some(vec![any()])),
-        ("tcp dport @ports iifname \"up\" drop", Some(vec![any()])),
+        ("tcp dport @ports accept", Some(vec![])),
+        ("tcp dport @ports iifname \"up\" drop", up()),
+        ("iifname vmap { \"up\" : drop, \"a\" : accept }", up()),
+        ("ip saddr vmap @verdicts", Some(vec![from("10.0.0.1/32")])),
+        (
+            "ip saddr vmap { 10.0.0.0/8 : jump stateless, 11.0.0.0/8 : return }",
+            Some(vec![from("10.0.0.0/8")]),
+        ),
+        ("tcp dport vmap { 22 : accept, 23 : drop }", Some(vec![any()])),
+        ("tcp dport vmap { 22 : accept, 23 : continue }", Some(vec![])),
+        ("ip saddr . tcp dport vmap { 10.0.0.1 . 22 : drop }", Some(vec![any()])),
         // One direction of a connection is none to the kernel.
         ("ip saddr 10.0.0.0/8 jump stateful", None),
+        ("ip saddr vmap { 10.0.0.0/8 : goto stateful }", None),
         ("iifname \"up\" ct state established accept", None),
-        ("iifname vmap { \"up\" : drop }", None),
+        ("ct state vmap { established : accept }", None),
         ("ip saddr 10.0.0.0/8 notrack", None),
         ("ip saddr 10.0.0.0/8 queue", None),
         ("tcp flags syn tcp option maxseg size set 1300", Some(vec![any()])),
@@ -521,21 +571,58 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
             continue;
         }
         judged += 1;
-        let chains = forward_path::read().chains;
-        assert_eq!(chains[0].concerns, concerns, "{rule}");
-        assert_eq!(chains[0].sets_mss, rule.contains("size set"), "{rule}");
+        let chain = forward_path::read().chains.remove(0);
+        assert_eq!(concerns_of(&chain), concerns, "{rule}");
+        assert_eq!(chain.sets_mss, rule.contains("size set"), "{rule}");
         run("nft", "flush chain inet t c");
     }
-    assert!(judged > 12, "{judged}");
+    assert!(judged > 30, "{judged}");
     run("nft", "add rule inet t c ip saddr 10.0.0.0/8 drop");
     run("nft", "add rule inet t c iifname up tcp dport 23 drop");
-    let both = vec![Concern { input: name("up"), ..any() }, from("10.0.0.0/8")];
-    let mut found = forward_path::read().chains.remove(0).concerns.unwrap();
-    found.sort_by_key(|it| it.input.is_none());
-    assert_eq!(found, both);
-    run("nft", "chain inet t c { policy drop ; }");
-    assert_eq!(forward_path::read().chains[0].concerns, None, "it drops what no rule accepts");
+    let both = vec![from("10.0.0.0/8"), Concern { input: name("up"), ..any() }];
+    assert_eq!(concerns_of(&forward_path::read().chains[0]), Some(both));
     run("nft", "flush chain inet t c");
+    run("nft", "chain inet t c { policy drop ; }");
+    for (rule, accepted) in [
+        ("accept", vec![any()]),
+        ("iifname \"up\" accept", up().unwrap()),
+        ("iifname vmap { \"up\" : accept, \"a\" : drop }", up().unwrap()),
+        ("meta nfproto ipv6 accept", vec![from("::/0")]),
+        ("ip daddr 10.0.0.0/8 accept", vec![to("10.0.0.0/8")]),
+        ("ip saddr @nets accept", vec![from("10.0.0.0/8 224.0.0.0/3")]),
+        ("ip saddr 0.0.0.0-255.255.255.255 accept", vec![from("0.0.0.0/0")]),
+        ("ip6 saddr ::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff accept", vec![from("::/0")]),
+        // Others meet such a condition, too, or may lack what is compared.
+        ("ip saddr 10.0.0.0/8 ip saddr 11.0.0.0/8 accept", vec![]),
+        ("iifname != \"up\" accept", vec![]),
+        ("ip saddr != @nets accept", vec![]),
+        ("ip saddr @none accept", vec![]),
+        ("ip saddr @aging accept", vec![]),
+        ("ip saddr @filled accept", vec![]),
+        ("meta l4proto tcp accept", vec![]),
+        ("tcp dport 22 accept", vec![]),
+        ("iifname \"up\" iifname \"a\" accept", vec![]),
+        ("ip daddr 10.0.0.0/8 counter accept", vec![]),
+        ("ip daddr 10.0.0.0/8 jump stateless", vec![]),
+        ("fib daddr type local accept", vec![]),
+        ("ip saddr . ip daddr { 10.0.0.1 . 10.0.0.2 } accept", vec![]),
+    ] {
+        if run("nft", &format!("add rule inet t c {rule}")) {
+            assert_eq!(forward_path::read().chains[0].accepted, accepted, "{rule}");
+            run("nft", "flush chain inet t c");
+        }
+    }
+    // The policy decides about what returns.
+    run("nft", "add rule inet t c ip saddr 10.0.0.0/8 return");
+    run("nft", "add rule inet t c accept");
+    assert_eq!(forward_path::read().chains[0].accepted, []);
+    run("nft", "flush chain inet t c");
+}
+
+/// The packets of the effects of a chain, if it is understood.
+fn concerns_of(chain: &Chain) -> Option<Vec<Concern>> {
+    let effects = chain.effects.as_ref().ok()?;
+    Some(effects.iter().map(|effect| effect.concern.clone()).collect())
 }
 
 /// Finds what forwarders in the kernel's place bypass.

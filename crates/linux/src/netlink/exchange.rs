@@ -41,9 +41,25 @@ impl Exchange {
     /// The kernel's, and those of the socket; `TimedOut` for an answer without an end.
     pub fn ask(
         &mut self,
-        mut request: Request,
+        request: Request,
         buffer: &mut [u8],
         mut each: impl FnMut(&Frame<'_>),
+    ) -> io::Result<()> {
+        self.ask_while(request, buffer, |frame| {
+            each(frame);
+            true
+        })
+    }
+
+    /// Does the same until `each` returns false. The rest of the answer stays in the socket.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn ask_while(
+        &mut self,
+        mut request: Request,
+        buffer: &mut [u8],
+        mut each: impl FnMut(&Frame<'_>) -> bool,
     ) -> io::Result<()> {
         // A dump has an end of its own.
         if request.flags() & NLM_F_DUMP != NLM_F_DUMP {
@@ -61,7 +77,8 @@ impl Exchange {
             for frame in frames(received).filter(|frame| frame.sequence == sequence) {
                 match frame.verdict() {
                     Some(verdict) => return verdict,
-                    None => each(&frame),
+                    None if each(&frame) => {}
+                    None => return Ok(()),
                 }
             }
         }

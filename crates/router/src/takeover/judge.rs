@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Aggregation;
 use wattline_linux::netlink::forward_path::{
-    Aggregate, Chain, Concern, Flowtable, ForwardPath, InterfaceMatch, MasterKind, QueueingKind,
-    Stacked,
+    Aggregate, Chain, Concern, Effect, Flowtable, ForwardPath, InterfaceMatch, MasterKind,
+    QueueingKind, Stacked,
 };
 use wattline_rib::Local;
 use wattline_xdp::LEFT_PREFIXES_MAX;
@@ -17,6 +17,9 @@ use wattline_xdp::LEFT_PREFIXES_MAX;
 /// The routing rule that strongSwan's daemon adds (charon.routing_table). Its table only sends
 /// tunnel packets to their policies, which the IPsec application looks up by itself.
 const RULE_OF_STRONGSWAN: &str = "220: from all lookup 220";
+
+/// Rules of a chain that are named to the user.
+const RULES_NAMED: usize = 3;
 
 /// A port and the interfaces that its packets use.
 #[derive(Debug, Clone)]
@@ -128,44 +131,27 @@ fn judge_filters(
 ) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for chain in &found.chains {
-        let what = match (chain.rules, chain.drops) {
-            (0, _) => "drops what no rule accepts".to_owned(),
-            (1, _) => "has a rule".to_owned(),
-            (rules, _) => format!("has {rules} rules"),
-        };
-        let clamps = if chain.sets_mss {
-            ", one for the segment size of TCP, which `clamp_mss` of a [[port]] can replace"
-        } else {
-            ""
-        };
-        let text = format!(
-            "nftables: chain {} {} {} (hook {}) {what}{clamps}",
-            chain.family, chain.table, chain.name, chain.hook
-        );
-        let any = [Concern::default()];
-        for concern in chain.concerns.as_deref().unwrap_or(&any) {
-            // The router's own packets meet these two alone.
-            let own = match chain.hook {
-                "postrouting" | "egress" => circumstances.own,
-                _ => &[],
-            };
-            let concerned = concerned_packets(concern, by_link, own);
-            let Some((port, only)) = concerned else { continue };
-            if chain.devices.is_empty() {
-                let spares_flows = !matches!(chain.hook, "ingress" | "egress");
-                let reason = Reason::weighty(port, text.clone());
-                reasons.push(Reason { only, spares_flows, ..reason });
-            }
-            for name in &chain.devices {
-                let Some(of) = by_name(by_link, name) else { continue };
-                let text = format!("{text} on {name}");
-                // Packets of a prefix that leave by the device come in by any port.
-                let at = match (chain.hook, only) {
-                    ("egress", Some(_)) => port,
-                    _ if port.is_some_and(|port| port != of.port) => continue,
-                    _ => Some(of.port),
-                };
-                reasons.push(Reason { only, ..Reason::weighty(at, text) });
+        for (port, taken) in judge_chain(chain, by_link, circumstances) {
+            let text = describe(chain, &taken);
+            let only =
+                taken.prefixes.map_or_else(|| vec![None], |it| it.into_iter().map(Some).collect());
+            for only in only {
+                if chain.devices.is_empty() {
+                    let spares_flows = !matches!(chain.hook, "ingress" | "egress");
+                    let reason = Reason::weighty(port, text.clone());
+                    reasons.push(Reason { only, spares_flows, ..reason });
+                }
+                for name in &chain.devices {
+                    let Some(of) = by_name(by_link, name) else { continue };
+                    let text = format!("{text} on {name}");
+                    // Packets of a prefix that leave by the device come in by any port.
+                    let at = match (chain.hook, only) {
+                        ("egress", Some(_)) => port,
+                        _ if port.is_some_and(|port| port != of.port) => continue,
+                        _ => Some(of.port),
+                    };
+                    reasons.push(Reason { only, ..Reason::weighty(at, text) });
+                }
             }
         }
     }
@@ -180,25 +166,201 @@ fn judge_filters(
     reasons
 }
 
-/// The port at which packets of a concern come in (`None`: any), and the prefix that they have; nothing
-/// if none of them come in or leave by ports.
-fn concerned_packets(
-    concern: &Concern,
-    by_link: &ByLink<'_>,
-    own: &[IpAddr],
-) -> Option<(Option<PortId>, Option<IpNet>)> {
-    let port_of = |it: &InterfaceMatch| match it {
-        InterfaceMatch::Index(index) => by_link.get(index).map(|(of, _)| of.port),
-        InterfaceMatch::Name(name) => by_name(by_link, name).map(|of| of.port),
-    };
-    if let Some(output) = &concern.output {
-        port_of(output)?;
+/// Packets that a chain does something with.
+#[derive(Debug, Default, PartialEq)]
+struct Taken<'a> {
+    /// The rules that do, for users.
+    rules: Vec<&'a str>,
+    /// True if the policy does.
+    by_policy: bool,
+    /// Prefixes that the packets have; `None`: any.
+    prefixes: Option<BTreeSet<IpNet>>,
+}
+
+impl Taken<'_> {
+    /// None so far, except by prefixes that will be added.
+    fn by_prefixes() -> Self {
+        Self { prefixes: Some(BTreeSet::new()), ..Self::default() }
     }
-    let port = match &concern.input {
-        Some(input) => Some(port_of(input)?),
-        None => None,
+}
+
+/// Says which rules take packets, and what to change about them.
+fn describe(chain: &Chain, Taken { rules: taking, by_policy, prefixes }: &Taken<'_>) -> String {
+    let Chain { family, table, name, hook, rules: count, drops, sets_mss, .. } = chain;
+    let mut text = format!("nftables: chain {family} {table} {name} (hook {hook})");
+    text += &match (count, drops) {
+        (0, _) => " drops what no rule accepts".to_owned(),
+        (1, _) => " has a rule".to_owned(),
+        (count, _) => format!(" has {count} rules"),
     };
-    Some((port, only([concern.source, concern.destination], own)))
+    if *sets_mss {
+        text += ", one for the segment size of TCP, which `clamp_mss` of a [[port]] can replace";
+    }
+    text += &match (taking.len(), count) {
+        (0, _) => String::new(),
+        (1, 1) => "; it takes".to_owned(),
+        (1, _) => "; 1 of them takes".to_owned(),
+        (taking, _) => format!("; {taking} of them take"),
+    };
+    if !taking.is_empty() {
+        let named = taking.iter().take(RULES_NAMED).copied().collect::<Vec<_>>().join(", ");
+        let more = if taking.len() > RULES_NAMED { " and others" } else { "" };
+        text += &match prefixes.as_ref().map(BTreeSet::len) {
+            None => format!(" all packets: {named}{more}"),
+            Some(1) => " packets of a prefix".to_owned(),
+            Some(prefixes) => format!(" packets of {prefixes} prefixes"),
+        };
+    }
+    if *by_policy && *count > 0 {
+        text += "; the policy drops what they do not accept by interface and address alone";
+    }
+    text
+}
+
+/// Returns the packets that a chain does something with, by the port at which they come in (`None`: any).
+fn judge_chain<'a>(
+    chain: &'a Chain,
+    by_link: &ByLink<'_>,
+    circumstances: &Circumstances<'_>,
+) -> BTreeMap<Option<PortId>, Taken<'a>> {
+    let effects = match &chain.effects {
+        Ok(effects) => effects,
+        Err(unknown) => {
+            let rules = unknown.iter().map(String::as_str).collect();
+            return BTreeMap::from([(None, Taken { rules, ..Taken::default() })]);
+        }
+    };
+    // The router's own packets meet these two alone.
+    let own = match chain.hook {
+        "postrouting" | "egress" => circumstances.own,
+        _ => &[],
+    };
+    let mut taken: BTreeMap<Option<PortId>, Taken<'a>> = BTreeMap::new();
+    for Effect { concern, rule } in effects {
+        for port in concerned_ports(concern, by_link) {
+            let prefixes = [&concern.source, &concern.destination];
+            let only = only(prefixes.map(|it| it.as_deref().unwrap_or_default()), own);
+            let Taken { rules, prefixes, .. } =
+                taken.entry(port).or_insert_with(Taken::by_prefixes);
+            match prefixes {
+                Some(prefixes) if !only.is_empty() => prefixes.extend(only),
+                Some(_) => (*rules, *prefixes) = (Vec::new(), None),
+                None if !only.is_empty() => continue,
+                None => {}
+            }
+            rules.push(rule);
+        }
+    }
+    if chain.drops {
+        drop_the_rest(chain, by_link, &mut taken);
+    }
+    taken
+}
+
+/// Adds what the policy of a chain drops: everything that no rule accepts for sure.
+fn drop_the_rest(
+    chain: &Chain,
+    by_link: &ByLink<'_>,
+    taken: &mut BTreeMap<Option<PortId>, Taken<'_>>,
+) {
+    let ports: BTreeMap<PortId, &Interfaces> =
+        by_link.values().map(|(of, _)| (of.port, *of)).collect();
+    let is_judged = matches!(chain.hook, "prerouting" | "forward") && chain.devices.is_empty();
+    let dropped = |of| if is_judged { dropped_by_policy(chain, of, by_link) } else { None };
+    let dropped: Vec<_> = ports.iter().map(|(port, of)| (*port, dropped(of))).collect();
+    let all = || Taken { by_policy: true, ..Taken::default() };
+    if dropped.iter().all(|(_, prefixes)| prefixes.is_none()) {
+        taken.insert(None, all());
+        return;
+    }
+    for (port, dropped) in
+        dropped.into_iter().filter(|(_, it)| it.as_ref() != Some(&BTreeSet::new()))
+    {
+        let known = taken.entry(Some(port)).or_insert_with(Taken::by_prefixes);
+        match (&mut known.prefixes, dropped) {
+            (Some(prefixes), Some(dropped)) => {
+                prefixes.extend(dropped);
+                known.by_policy = true;
+            }
+            (Some(_), None) => *known = all(),
+            (None, _) => {}
+        }
+    }
+}
+
+/// Returns prefixes of which a packet that comes in at a port has an address if the policy of a chain drops it;
+/// `None`: it may have any.
+fn dropped_by_policy(
+    chain: &Chain,
+    of: &Interfaces,
+    by_link: &ByLink<'_>,
+) -> Option<BTreeSet<IpNet>> {
+    let is_in = |them: &Option<Vec<InterfaceMatch>>, index: u32, name: &str| {
+        them.as_ref().is_none_or(|them| them.iter().any(|it| it.contains(index, name)))
+    };
+    let is_here = |it: &&Concern| {
+        of.links.iter().all(|(index, name)| is_in(&it.input, *index, name))
+            && by_link.iter().all(|(index, (_, name))| is_in(&it.output, *index, name))
+            // No packet has an output there.
+            && (it.output.is_none() || chain.hook == "forward")
+    };
+    let accepted: Vec<&Concern> = chain.accepted.iter().filter(is_here).collect();
+    let both = [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
+    let is_seen = |family: &&IpNet| match chain.family {
+        "ip" => family.addr().is_ipv4(),
+        "ip6" => family.addr().is_ipv6(),
+        _ => true,
+    };
+    let mut dropped = BTreeSet::new();
+    for family in both.iter().filter(is_seen) {
+        // A prefix is left whichever address is in it: rules about one of the addresses can be joined.
+        let any = std::slice::from_ref(family);
+        let outside = [false, true].map(|by_destination| {
+            let inside = accepted.iter().filter_map(|it| {
+                match (by_destination, &it.source, &it.destination) {
+                    (false, known, None) | (true, None, known) => Some(known.as_deref()),
+                    _ => None,
+                }
+            });
+            let inside = inside.flat_map(|known| known.unwrap_or(any)).copied();
+            outside(*family, &inside.collect::<Vec<_>>())
+        });
+        let addresses = |prefixes: &Vec<IpNet>| -> f64 {
+            prefixes.iter().map(|it| 0.5_f64.powi(it.prefix_len().into())).sum()
+        };
+        dropped.extend(outside.into_iter().min_by(|a, b| addresses(a).total_cmp(&addresses(b)))?);
+    }
+    let is_all =
+        both.iter().flat_map(|family| outside(*family, &[])).all(|it| dropped.contains(&it));
+    (!is_all).then_some(dropped)
+}
+
+/// Lists the prefixes within one that contain no address of these; both halves for all of its addresses.
+fn outside(within: IpNet, inside: &[IpNet]) -> Vec<IpNet> {
+    if inside.iter().any(|it| it.contains(&within)) {
+        return Vec::new();
+    }
+    let halves = within.subnets(within.prefix_len() + 1).into_iter().flatten();
+    let rest = halves.flat_map(|half| {
+        let inside: Vec<IpNet> =
+            inside.iter().filter(|it| it.contains(&half) || half.contains(*it)).copied().collect();
+        if inside.is_empty() { vec![half] } else { outside(half, &inside) }
+    });
+    rest.collect()
+}
+
+/// The ports at which packets of a concern come in (`None`: any); none if they do not come in or leave by
+/// ports.
+fn concerned_ports(concern: &Concern, by_link: &ByLink<'_>) -> BTreeSet<Option<PortId>> {
+    let ports_of = |them: &Vec<InterfaceMatch>| -> BTreeSet<Option<PortId>> {
+        let is_one = |index, name| them.iter().any(|it| it.contains(index, name));
+        let links = by_link.iter().filter(|(index, (_, name))| is_one(**index, name));
+        links.map(|(_, (of, _))| Some(of.port)).collect()
+    };
+    if concern.output.as_ref().is_some_and(|them| ports_of(them).is_empty()) {
+        return BTreeSet::new();
+    }
+    concern.input.as_ref().map_or_else(|| BTreeSet::from([None]), ports_of)
 }
 
 /// Rules of policy routing that packets which arrive at ports can match.
@@ -213,7 +375,8 @@ fn judge_rules(
     for rule in found.rules.iter().filter(|rule| counted(&rule.text)) {
         let family = if rule.ipv6 { "-6 " } else { "" };
         let text = format!("policy routing: `ip {family}rule` has `{}`", rule.text);
-        let only = only([rule.source, rule.destination], circumstances.own);
+        let prefixes = [rule.source.as_slice(), rule.destination.as_slice()];
+        let only = only(prefixes, circumstances.own).first().copied();
         let port = match &rule.input {
             None => None,
             Some(input) => match by_name(by_link, input) {
@@ -261,7 +424,7 @@ fn judge_ipsec_policies(found: &ForwardPath, circumstances: &Circumstances<'_>) 
     }
     let count = found.ipsec_policies.len();
     let mut prefixes: Vec<_> = (found.ipsec_policies.iter())
-        .map(|[from, to]| only([Some(*from), Some(*to)], circumstances.own))
+        .map(|of| only(of.each_ref().map(std::slice::from_ref), circumstances.own).first().copied())
         .collect();
     prefixes.sort();
     prefixes.dedup();
@@ -517,13 +680,14 @@ fn judge_aggregate(
     reasons
 }
 
-/// The longest of the prefixes, so that the fewest packets are left to the kernel. `None` if each
-/// holds an address of this machine: the router's own packets, such as ICMP errors, would then be
-/// concerned too, and workers send those.
-fn only(prefixes: [Option<IpNet>; 2], own: &[IpAddr]) -> Option<IpNet> {
+/// The source or the destination prefixes, whichever are longer, so that the fewest packets are left to the
+/// kernel. None if either have an address of this machine: the router's own packets, such as ICMP errors, would
+/// then be concerned too, and workers send those.
+fn only<'a>(prefixes: [&'a [IpNet]; 2], own: &[IpAddr]) -> &'a [IpNet] {
     let is_others = |prefix: &IpNet| !own.iter().any(|own| prefix.contains(own));
-    let narrow = prefixes.into_iter().flatten().filter(|prefix| prefix.prefix_len() > 0);
-    narrow.filter(is_others).max_by_key(IpNet::prefix_len)
+    let is_narrow = |prefix: &IpNet| prefix.prefix_len() > 0 && is_others(prefix);
+    let narrow = prefixes.into_iter().filter(|these| these.iter().all(is_narrow));
+    narrow.max_by_key(|these| these.iter().map(IpNet::prefix_len).min()).unwrap_or_default()
 }
 
 /// The prefixes whose packets are left to the kernel, by port; on a guarded port they are dropped. Of
@@ -694,7 +858,7 @@ mod tests {
     fn chain(devices: &[&str]) -> ForwardPath {
         let devices = devices.iter().map(|it| (*it).to_owned()).collect();
         let (table, name) = ("t".to_owned(), "c".to_owned());
-        let (hook, rules, drops, concerns) = ("forward", 2, false, None);
+        let (hook, rules, drops, effects) = ("forward", 2, false, Err(Vec::new()));
         let chain = Chain {
             family: "ip",
             table,
@@ -704,7 +868,8 @@ mod tests {
             drops,
             devices,
             sets_mss: false,
-            concerns,
+            effects,
+            accepted: Vec::new(),
         };
         ForwardPath { chains: vec![chain], ..ForwardPath::default() }
     }
@@ -968,40 +1133,119 @@ mod tests {
 
     #[test]
     fn filter_is_judged_by_the_packets_that_its_rules_concern() {
-        let named = |name: &str| Some(InterfaceMatch::Name(name.to_owned()));
+        let named = |name: &str| Some(vec![InterfaceMatch::Name(name.to_owned())]);
         let net = |text: &str| text.parse::<IpNet>().ok();
+        let nets = |text: &str| net(text).map(|net| vec![net]);
         let none = Concern::default;
         let own = [IpAddr::from([192, 0, 2, 1])];
         let around = Circumstances { own: &own, ..plain() };
         let judged_on = |devices: &[&str], hook, concern: Concern| {
             let mut found = chain(devices);
             found.chains[0].hook = hook;
-            found.chains[0].concerns = Some(vec![concern]);
+            found.chains[0].effects =
+                Ok(vec![Effect { concern, rule: "handle 4 (`drop`)".to_owned() }]);
             let reasons = judge(&found, &ports(), &around);
             let told = reasons.iter().map(|it| (it.port.map(|port| port.0), it.only));
             told.collect::<Vec<_>>()
         };
         let judged = |hook, concern| judged_on(&[], hook, concern);
         assert_eq!(judged("forward", none()), [(None, None)]);
-        let from = Concern { source: net("192.0.2.0/24"), ..none() };
+        let from = Concern { source: nets("192.0.2.0/24"), ..none() };
         assert_eq!(judged("forward", from.clone()), [(None, net("192.0.2.0/24"))]);
         assert_eq!(judged("postrouting", from.clone()), [(None, None)], "own packets meet it, too");
         let at_vlan = Concern { input: named("eth0.7"), ..from };
         assert_eq!(judged("prerouting", at_vlan), [(Some(0), net("192.0.2.0/24"))]);
-        let at_index = Concern { input: Some(InterfaceMatch::Index(2)), ..none() };
+        let at_index = Concern { input: Some(vec![InterfaceMatch::Index(2)]), ..none() };
         assert_eq!(judged("forward", at_index), [(Some(1), None)]);
         let elsewhere = Concern { input: named("eth9"), ..none() };
         assert_eq!(judged("forward", elsewhere), []);
-        let to = |name| Concern { output: named(name), destination: net("10.0.0.0/8"), ..none() };
+        let to = |name| Concern { output: named(name), destination: nets("10.0.0.0/8"), ..none() };
         assert_eq!(judged("forward", to("eth9")), []);
         assert_eq!(judged("forward", to("eth1")), [(None, net("10.0.0.0/8"))]);
-        let from = Concern { source: net("203.0.113.0/24"), ..none() };
+        let from = Concern { source: nets("203.0.113.0/24"), ..none() };
         let leaving = judged_on(&["eth0"], "egress", from.clone());
         assert_eq!(leaving, [(None, net("203.0.113.0/24"))], "they come in by any port");
         assert_eq!(judged_on(&["eth0"], "ingress", from), [(Some(0), net("203.0.113.0/24"))]);
         assert_eq!(judged_on(&["eth0"], "egress", none()), [(Some(0), None)]);
         let across = Concern { input: named("eth1"), ..none() };
         assert_eq!(judged_on(&["eth0"], "ingress", across), []);
+    }
+
+    #[test]
+    fn reason_of_a_chain_names_the_rules_to_change() {
+        let mut found = chain(&[]);
+        let text = |found: &ForwardPath| judged(found)[0].1.clone();
+        found.chains[0].effects = Err(vec!["handle 4 (`ct`)".to_owned()]);
+        assert!(
+            text(&found).ends_with("has 2 rules; 1 of them takes all packets: handle 4 (`ct`)")
+        );
+        let effect = |concern| Effect { concern, rule: "handle 5 (`log`)".to_owned() };
+        found.chains[0].effects = Ok(vec![effect(Concern::default()); 2]);
+        assert!(text(&found).contains("; 2 of them take all packets: handle 5 (`log`), handle 5"));
+        let source = Some(vec!["10.0.0.0/9".parse().unwrap(), "10.128.0.0/9".parse().unwrap()]);
+        found.chains[0].effects = Ok(vec![effect(Concern { source, ..Concern::default() })]);
+        assert!(text(&found).ends_with("has 2 rules; 1 of them takes packets of 2 prefixes"));
+        found.chains[0].drops = true;
+        found.chains[0].accepted = vec![Concern::default()];
+        assert!(text(&found).ends_with("packets of 2 prefixes"), "the policy drops none");
+        found.chains[0].accepted.clear();
+        let policy = "has 2 rules; the policy drops what they do not accept by interface";
+        assert!(judged(&found).iter().any(|(_, text)| text.contains(policy)));
+    }
+
+    /// Packets that no rule accepts by interface and address alone are left.
+    #[test]
+    fn policy_to_drop_leaves_what_is_not_accepted() {
+        let names = |names: &[&str]| {
+            Some(names.iter().map(|it| InterfaceMatch::Name((*it).to_owned())).collect::<Vec<_>>())
+        };
+        let nets = |texts: &[&str]| {
+            Some(texts.iter().map(|it| it.parse::<IpNet>().unwrap()).collect::<Vec<_>>())
+        };
+        let none = Concern::default;
+        let from = |name: &str| Concern { input: names(&[name]), ..none() };
+        let judged = |family, hook, accepted: &[&Concern]| {
+            let mut found = chain(&[]);
+            let effects = Ok(vec![]);
+            let of = Chain { family, hook, drops: true, effects, ..found.chains.remove(0) };
+            found
+                .chains
+                .push(Chain { accepted: accepted.iter().copied().cloned().collect(), ..of });
+            let reasons = judge(&found, &ports(), &plain());
+            let told = reasons.iter().map(|it| (it.port.map(|it| it.0), it.only));
+            told.collect::<Vec<_>>()
+        };
+        let inet = |accepted: &[&Concern]| judged("inet", "forward", accepted);
+        assert_eq!(inet(&[]), [(None, None)]);
+        assert_eq!(inet(&[&none()]), []);
+        assert_eq!(judged("inet", "postrouting", &[&none()]), [(None, None)], "own packets, too");
+        // The first port has a VLAN as well.
+        assert_eq!(inet(&[&from("eth0"), &from("eth1")]), [(Some(0), None)]);
+        let vlan = Concern { input: names(&["eth0", "eth0.7"]), ..none() };
+        assert_eq!(inet(&[&vlan]), [(Some(1), None)]);
+        assert_eq!(inet(&[&vlan, &from("eth1")]), []);
+        // They could leave by another port.
+        let out = |names| Concern { output: names, ..none() };
+        assert_eq!(inet(&[&out(names(&["eth0", "eth1"]))]), [(None, None)]);
+        let anywhere = out(names(&["eth0", "eth1", "eth0.7"]));
+        assert_eq!(inet(&[&anywhere]), []);
+        assert_eq!(judged("inet", "prerouting", &[&anywhere]), [(None, None)], "none is known yet");
+        // Half of one family.
+        let half = Concern { source: nets(&["0.0.0.0/1"]), ..none() };
+        let all = |prefixes: &[&str]| {
+            let of = |port| prefixes.iter().map(move |it| (Some(port), it.parse().ok()));
+            of(0).chain(of(1)).collect::<Vec<(Option<u16>, Option<IpNet>)>>()
+        };
+        assert_eq!(judged("ip", "forward", &[&half]), all(&["128.0.0.0/1"]));
+        assert_eq!(inet(&[&half]), all(&["128.0.0.0/1", "::/1", "8000::/1"]));
+        // Prefixes are left by source and destination at once.
+        let other = Concern { destination: nets(&["128.0.0.0/1"]), ..none() };
+        assert_eq!(judged("ip", "forward", &[&half, &other]).len(), 2);
+        let both = Concern { destination: other.destination, ..half };
+        assert_eq!(judged("ip", "forward", &[&both]), all(&["0.0.0.0/1", "128.0.0.0/1"]));
+        let inside = nets(&["10.0.0.0/8", "10.1.0.0/16", "192.168.0.0/16"]);
+        let left = judged("ip", "prerouting", &[&Concern { destination: inside, ..none() }]);
+        assert_eq!(left.len(), 2 * 22, "{left:?}");
     }
 
     /// Tagged frames would look untagged, and be forwarded as such.

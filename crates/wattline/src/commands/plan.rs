@@ -17,7 +17,7 @@ use wattline_policies::POLICIES;
 use wattline_status::PortPlan;
 use wattline_status::applications::BlockPlan;
 
-/// Values of a setting that are shown to a person; the JSON has all.
+/// Values of a setting, or prefixes, that are shown to a person; the JSON has all.
 const VALUES_SHOWN: usize = 6;
 /// Longest value that is shown to a person: an indirection table is as long as it likes.
 const LONGEST_VALUE: usize = 40;
@@ -126,11 +126,20 @@ fn print_port(out: &mut impl Write, port: &PortPlan) -> std::io::Result<()> {
         None => writeln!(
             out,
             "port {name}: Wattline forwards, but packets from and to {} are {fate}: {}",
-            left_prefixes.join(", "),
+            prefixes(left_prefixes),
             prefixes_because.join("; ")
         )?,
     }
     Ok(())
+}
+
+/// Lists prefixes, of many only the first and their number.
+fn prefixes(all: &[String]) -> String {
+    let shown = all.iter().take(VALUES_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(VALUES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more prefixes"),
+    }
 }
 
 /// Prints what a governor would do, and why.

@@ -1,15 +1,15 @@
 //! Rules of nftables: which packets they can do something with (include/uapi/linux/netfilter/nf_tables.h).
 //!
-//! Only what a rule compares for equality, before it does anything, narrows it. A chain of which one rule is not
-//! understood, or depends on connections, concerns all packets: a connection of which the kernel sees
+//! Comparisons with values, ranges and sets narrow a rule if it has done nothing before. A chain of which one rule
+//! is not understood, or depends on connections, concerns all packets: a connection of which the kernel sees
 //! one direction alone is none.
 
 use super::super::frame::{attribute, attributes};
 use super::super::value::{number, number_of_wire, text};
-use super::dump::dump;
-use ipnet::IpNet;
-use netlink_sys::protocols::NETLINK_NETFILTER;
-use std::collections::{BTreeSet, HashMap};
+use super::dump::RulesetDumps;
+use super::sets::{Element, Sets, Verdict, key};
+use ipnet::{IpNet, Ipv4Subnets, Ipv6Subnets};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -33,8 +33,10 @@ const META_NFPROTO: u32 = 15;
 const NETWORK_HEADER: u32 = 1;
 /// The option of TCP with the maximum segment size.
 const OPTION_MSS: u8 = 2;
-/// Operator of `cmp`.
+// Operators of `cmp`.
 const EQUAL: u32 = 0;
+const LESS_OR_EQUAL: u32 = 3;
+const GREATER_OR_EQUAL: u32 = 5;
 
 /// An interface as a rule names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,19 +45,76 @@ pub enum InterfaceMatch {
     Index(u32),
     /// By its name.
     Name(String),
+    /// By the beginning of its name.
+    Beginning(String),
 }
 
-/// Packets that a rule can do something with: those that meet all of these.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+impl InterfaceMatch {
+    /// Returns true for an interface of this number and name.
+    pub fn contains(&self, index: u32, name: &str) -> bool {
+        match self {
+            Self::Index(it) => *it == index,
+            Self::Name(it) => it == name,
+            Self::Beginning(it) => name.starts_with(it),
+        }
+    }
+}
+
+/// Packets that a rule matches: those that meet all of these. `None` is met by any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Concern {
-    /// They come in here.
-    pub input: Option<InterfaceMatch>,
-    /// They leave here.
-    pub output: Option<InterfaceMatch>,
-    /// They have a source within it.
-    pub source: Option<IpNet>,
-    /// They have a destination within it.
-    pub destination: Option<IpNet>,
+    /// Interfaces that they come in by.
+    pub input: Option<Vec<InterfaceMatch>>,
+    /// Interfaces that they leave by.
+    pub output: Option<Vec<InterfaceMatch>>,
+    /// Prefixes of their sources.
+    pub source: Option<Vec<IpNet>>,
+    /// Prefixes of their destinations.
+    pub destination: Option<Vec<IpNet>>,
+}
+
+impl Concern {
+    /// Returns true if no packet meets it: a set without elements was compared with.
+    fn is_empty(&self) -> bool {
+        let is_empty = |of: &Option<Vec<IpNet>>| of.as_ref().is_some_and(Vec::is_empty);
+        let no_link = |of: &Option<Vec<InterfaceMatch>>| of.as_ref().is_some_and(Vec::is_empty);
+        is_empty(&self.source)
+            || is_empty(&self.destination)
+            || no_link(&self.input)
+            || no_link(&self.output)
+    }
+
+    /// Adds a condition on a field; false if there is one, which stays.
+    fn meet_interfaces(&mut self, key: u32, interfaces: Vec<InterfaceMatch>) -> bool {
+        match key {
+            META_IIF | META_IIFNAME => put(&mut self.input, interfaces),
+            META_OIF | META_OIFNAME => put(&mut self.output, interfaces),
+            _ => false,
+        }
+    }
+
+    fn meet_prefixes(&mut self, is_ipv6: bool, offset: u32, prefixes: Vec<IpNet>) -> bool {
+        match (is_ipv6, offset) {
+            (false, 12) | (true, 8) => put(&mut self.source, prefixes),
+            (false, 16) | (true, 24) => put(&mut self.destination, prefixes),
+            _ => false,
+        }
+    }
+}
+
+fn put<T>(field: &mut Option<T>, value: T) -> bool {
+    let is_free = field.is_none();
+    field.get_or_insert(value);
+    is_free
+}
+
+/// Something other than to let packets pass, and the packets that a rule does it to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effect {
+    /// The packets.
+    pub concern: Concern,
+    /// The rule, and the part of it that has the effect, for users.
+    pub rule: String,
 }
 
 /// A chain by family of its table, table and name.
@@ -67,12 +126,16 @@ pub(super) struct Rules(HashMap<ChainName, Vec<Rule>>);
 /// One rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Rule {
-    concern: Concern,
-    /// It has done nothing, as far as it was read, but to let packets pass.
-    is_harmless: bool,
-    /// Each of its expressions is understood, and none depends on other packets.
-    is_understood: bool,
-    /// It changes the segment size of TCP connections.
+    handle: u64,
+    /// Packets that it does something to, and the name of that.
+    effects: Vec<(Concern, String)>,
+    /// Packets that it lets pass, all of them.
+    accepted: Vec<Concern>,
+    /// True if it can leave the decision to the policy of the chain.
+    returns: bool,
+    /// An expression that is not understood, or depends on other packets.
+    unknown: Option<String>,
+    /// True if it changes the segment size of TCP connections.
     sets_mss: bool,
     jumps: Vec<String>,
 }
@@ -82,70 +145,110 @@ impl Rules {
     ///
     /// # Errors
     /// Only from the kernel.
-    pub fn read() -> io::Result<Self> {
-        let mut rules: HashMap<ChainName, Vec<Rule>> = HashMap::new();
-        dump(NETLINK_NETFILTER, GET_RULE, &[0; HEADER], |answer| {
-            if let Some((chain, rule)) = read_one(answer) {
-                rules.entry(chain).or_default().push(rule);
-            }
+    pub fn read(dumps: &mut RulesetDumps) -> io::Result<Self> {
+        let mut sets = Sets::read(dumps).unwrap_or_default();
+        let mut bodies = Vec::new();
+        dumps.dump(GET_RULE, 0, &[], |answer| {
+            bodies.push(answer.to_vec());
+            true
         })?;
+        for body in &bodies {
+            let Some(((family, table, _), _, expressions)) = parts(body) else { continue };
+            for (_, expression) in attributes(expressions) {
+                let name = attribute(expression, 1).map(text).unwrap_or_default();
+                if name == "dynset" {
+                    let set = attribute(expression, 2).and_then(|data| attribute(data, 1));
+                    sets.forget(&(family, table.clone(), set.map(text).unwrap_or_default()));
+                }
+            }
+        }
+        let mut rules: HashMap<ChainName, Vec<Rule>> = HashMap::new();
+        for (chain, rule) in bodies.iter().filter_map(|body| read_one(body, &sets)) {
+            rules.entry(chain).or_default().push(rule);
+        }
         Ok(Self(rules))
     }
 
-    /// Packets that a chain of so many rules can do something with; `None`: any.
-    pub fn concerns(&self, chain: &ChainName, count: u32) -> Option<Vec<Concern>> {
-        let rules = self.0.get(chain)?;
+    /// Returns the effects of a chain of so many rules.
+    ///
+    /// # Errors
+    /// The rules that are not understood, if any, for users.
+    pub fn effects(&self, chain: &ChainName, count: u32) -> Result<Vec<Effect>, Vec<String>> {
+        let rules = self.rules_of(chain);
+        let unknown = self.not_understood(chain);
         // One was added or removed while they were read.
-        if rules.len() != count as usize || !self.is_understood(chain) {
-            return None;
+        if rules.len() != count as usize || !unknown.is_empty() {
+            return Err(unknown);
         }
-        let mut concerns: Vec<Concern> =
-            rules.iter().filter(|it| !it.is_harmless).map(|it| it.concern.clone()).collect();
-        concerns.sort();
-        concerns.dedup();
-        Some(concerns)
+        let effects = rules.iter().flat_map(|rule| {
+            rule.effects.iter().map(|(concern, what)| Effect {
+                concern: concern.clone(),
+                rule: format!("handle {} (`{what}`)", rule.handle),
+            })
+        });
+        Ok(effects.collect())
+    }
+
+    /// Returns the packets that a chain accepts for sure, unless an effect of it concerns them.
+    pub fn accepted(&self, chain: &ChainName) -> Vec<Concern> {
+        let rules = self.rules_of(chain);
+        if rules.iter().any(|rule| rule.returns) {
+            return Vec::new();
+        }
+        rules.iter().flat_map(|rule| &rule.accepted).cloned().collect()
     }
 
     /// Whether a rule of a chain changes the segment size of TCP connections.
     pub fn set_mss(&self, chain: &ChainName) -> bool {
-        self.0.get(chain).is_some_and(|rules| rules.iter().any(|rule| rule.sets_mss))
+        self.rules_of(chain).iter().any(|rule| rule.sets_mss)
     }
 
-    /// Whether a chain, and those to which it leads, have no rule that is not understood.
-    fn is_understood(&self, chain: &ChainName) -> bool {
-        let (family, table, name) = chain;
-        let (mut seen, mut left) = (BTreeSet::from([name.as_str()]), vec![name.as_str()]);
+    /// Rules of a chain; one without any is not among them.
+    fn rules_of(&self, chain: &ChainName) -> &[Rule] {
+        self.0.get(chain).map_or(&[], Vec::as_slice)
+    }
+
+    /// Lists the rules of a chain, and of those to which it leads, that are not understood.
+    fn not_understood(&self, (family, table, chain): &ChainName) -> Vec<String> {
+        let (mut seen, mut left) = (BTreeSet::from([chain.as_str()]), vec![chain.as_str()]);
+        let mut unknown = Vec::new();
         while let Some(name) = left.pop() {
-            // A chain without rules is not among them.
-            let of = (*family, table.clone(), name.to_owned());
-            for rule in self.0.get(&of).into_iter().flatten() {
-                if !rule.is_understood {
-                    return false;
-                }
+            for rule in self.rules_of(&(*family, table.clone(), name.to_owned())) {
+                let place = if name == chain { String::new() } else { format!(" of chain {name}") };
+                let text = |what| format!("handle {}{place} (`{what}`)", rule.handle);
+                unknown.extend(rule.unknown.as_ref().map(text));
                 left.extend(rule.jumps.iter().map(String::as_str).filter(|to| seen.insert(to)));
             }
         }
-        true
+        unknown
     }
 }
 
-fn read_one(body: &[u8]) -> Option<(ChainName, Rule)> {
-    let family = *body.first()?;
+/// The chain, handle and expressions of a rule.
+fn parts(body: &[u8]) -> Option<(ChainName, u64, &[u8])> {
     let (mut table, mut chain, mut expressions) = (String::new(), String::new(), &[][..]);
+    let mut handle = 0;
     for (kind, content) in attributes(body.get(HEADER..)?) {
         match kind {
             1 => table = text(content),
             2 => chain = text(content),
+            3 => handle = content.first_chunk().copied().map_or(0, u64::from_be_bytes),
             4 => expressions = content,
             _ => {}
         }
     }
-    let mut reader = Reader::new(family);
+    Some(((*body.first()?, table, chain), handle, expressions))
+}
+
+fn read_one(body: &[u8], sets: &Sets) -> Option<(ChainName, Rule)> {
+    let (chain, handle, expressions) = parts(body)?;
+    let mut reader = Reader::new(&chain, sets);
     for (_, expression) in attributes(expressions) {
         let name = text(attribute(expression, 1)?);
         reader.take(&name, attribute(expression, 2).unwrap_or_default());
     }
-    Some(((family, table, chain), reader.rule))
+    let rule = Rule { handle, ..reader.rule };
+    Some((chain, rule))
 }
 
 /// A field of a packet in a register.
@@ -160,85 +263,141 @@ enum Field {
 }
 
 /// Reads the expressions of one rule in their order.
-struct Reader {
+struct Reader<'a> {
+    sets: &'a Sets,
+    /// Family and name of the table.
+    table: (u8, &'a str),
     rule: Rule,
+    /// Packets with which the rule goes on.
+    concern: Concern,
+    /// True if it goes on with all of them.
+    is_exact: bool,
+    /// True if it has done something to them. It did so to others, too, that it then leaves out.
+    has_acted: bool,
     /// IPv6, where it is known.
     is_ipv6: Option<bool>,
     /// By the register's first place of four bytes.
     registers: HashMap<u32, Field>,
+    /// A field, its least value by the expression before, and whether the rule was exact before that.
+    lower: Option<(Field, u128, bool)>,
 }
 
-impl Reader {
-    fn new(family: u8) -> Self {
-        let is_ipv6 = match family {
+impl<'a> Reader<'a> {
+    fn new((family, table, _): &'a ChainName, sets: &'a Sets) -> Self {
+        let is_ipv6 = match *family {
             IPV4 => Some(false),
             IPV6 => Some(true),
             _ => None,
         };
-        let rule = Rule { is_harmless: true, is_understood: true, ..Rule::default() };
-        Self { rule, is_ipv6, registers: HashMap::new() }
+        Self {
+            sets,
+            table: (*family, table),
+            rule: Rule::default(),
+            concern: Concern::default(),
+            is_exact: true,
+            has_acted: false,
+            is_ipv6,
+            registers: HashMap::new(),
+            lower: None,
+        }
     }
 
     fn take(&mut self, name: &str, data: &[u8]) {
         let of = |kind: u16| attribute(data, kind).and_then(number_of_wire);
+        let value = |kind: u16| attribute(data, kind).and_then(|value| attribute(value, 1));
+        let field = || of(1).and_then(|register| self.registers.get(&place(register)).cloned());
+        let lower = self.lower.take();
         match name {
             "meta" => match (of(1), of(2)) {
                 (Some(register), Some(key)) => self.load(register, Some(Field::Meta(key))),
                 // It sets a mark or the like.
-                _ => self.rule.is_harmless = false,
+                _ => self.act(name),
             },
             "payload" => match (of(1), of(2), of(3), of(4)) {
                 (Some(register), Some(base), Some(offset), Some(length)) => {
-                    let whole = || vec![u8::MAX; (length as usize).min(size_of::<Ipv6Addr>())];
+                    let whole = || vec![u8::MAX; (length as usize).min(2 * size_of::<Ipv6Addr>())];
                     let field =
                         (base == NETWORK_HEADER).then(|| Field::Network { offset, mask: whole() });
                     self.load(register, field);
                 }
-                _ => self.rule.is_harmless = false,
+                _ => self.act(name),
             },
             "bitwise" => self.mask(data),
             "cmp" => {
-                let equal = of(2) == Some(EQUAL);
-                let value = attribute(data, 3).and_then(|value| attribute(value, 1));
-                let field =
-                    of(1).and_then(|register| self.registers.get(&place(register)).cloned());
-                if let (true, Some(value), Some(field)) = (equal, value, field) {
-                    self.narrow(&field, value);
-                }
+                let operands = field().zip(value(3));
+                let is_exact = match of(2) {
+                    Some(EQUAL) => {
+                        operands.is_some_and(|(field, value)| self.narrow(&field, value))
+                    }
+                    Some(GREATER_OR_EQUAL) => {
+                        let is_exact = std::mem::replace(&mut self.is_exact, false);
+                        self.lower = operands.map(|(field, value)| (field, key(value), is_exact));
+                        return;
+                    }
+                    Some(LESS_OR_EQUAL) => operands.is_some_and(|(field, value)| {
+                        let lower = lower.filter(|(known, ..)| *known == field);
+                        lower.is_some_and(|(_, first, was_exact)| {
+                            let range = Element { first, last: key(value), verdict: None };
+                            self.is_exact = was_exact;
+                            self.narrow_to_range(&field, value.len(), &range)
+                        })
+                    }),
+                    _ => false,
+                };
+                self.is_exact &= is_exact;
             }
+            "range" => self.is_exact = false,
             "byteorder" | "exthdr" | "fib" | "rt" => {
                 match of(if name == "byteorder" { 2 } else { 1 }) {
                     Some(register) => self.load(register, None),
                     None => {
-                        self.rule.is_harmless = false;
+                        self.act(name);
                         // NFT_EXTHDR_OP_TCPOPT.
                         self.rule.sets_mss |=
                             of(6) == Some(1) && attribute(data, 2) == Some(&[OPTION_MSS]);
                     }
                 }
             }
-            // A map may lead to any chain.
-            "lookup" if of(3) == Some(0) => self.rule.is_understood = false,
-            "lookup" => {
-                // Elements of a set may count, or limit.
-                self.rule.is_harmless = false;
-                of(3).into_iter().for_each(|register| self.load(register, None));
-            }
-            "range" => {}
-            "counter" | "log" | "limit" | "quota" | "reject" => self.rule.is_harmless = false,
+            "lookup" => self.look_up(data),
+            "counter" | "log" | "limit" | "quota" | "reject" => self.act(name),
             "immediate" => self.immediate(data),
             _ => {
-                self.rule.is_understood = false;
+                self.fail(name);
                 let target = || attribute(data, 1).map(text);
                 self.rule.sets_mss |= name == "target" && target().as_deref() == Some("TCPMSS");
             }
         }
     }
 
-    /// A register has other content, and what it overlaps has none that is known.
+    /// The rule does something to the packets with which it goes on.
+    fn act(&mut self, what: &str) {
+        self.affect(self.concern.clone(), what);
+        self.has_acted = true;
+    }
+
+    fn affect(&mut self, concern: Concern, what: &str) {
+        if !self.has_acted && !concern.is_empty() {
+            self.rule.effects.push((concern, what.to_owned()));
+        }
+    }
+
+    /// The rule has an expression that is not understood.
+    fn fail(&mut self, what: &str) {
+        self.rule.unknown.get_or_insert_with(|| what.to_owned());
+    }
+
+    /// A register has other content, and what it overlaps has none that is known. Packets may lack what is
+    /// loaded, which ends the rule for them.
     fn load(&mut self, register: u32, field: Option<Field>) {
         let at = place(register);
         self.registers.retain(|other, _| other.abs_diff(at) >= 4);
+        self.is_exact &= match &field {
+            Some(Field::Network { offset, mask }) => self.is_ipv6.is_some_and(|is_ipv6| {
+                *offset as usize + mask.len() <= if is_ipv6 { 40 } else { 20 }
+            }),
+            Some(Field::Meta(_)) => true,
+            None => false,
+        };
         self.registers.extend(field.map(|field| (at, field)));
     }
 
@@ -246,7 +405,7 @@ impl Reader {
         let of = |kind: u16| attribute(data, kind).and_then(number_of_wire);
         let value = |kind: u16| attribute(data, kind).and_then(|value| attribute(value, 1));
         let (Some(from), Some(to)) = (of(1), of(2)) else {
-            self.rule.is_understood = false;
+            self.fail("bitwise");
             return;
         };
         let field = match (self.registers.get(&place(from)), value(4), value(5)) {
@@ -264,69 +423,163 @@ impl Reader {
     }
 
     fn immediate(&mut self, data: &[u8]) {
-        let verdict = attribute(data, 2).and_then(|value| attribute(value, 2));
-        let Some(verdict) = verdict else {
+        let Some(verdict) = attribute(data, 2).and_then(|value| attribute(value, 2)) else {
             match attribute(data, 1).and_then(number_of_wire) {
                 Some(register) => self.load(register, None),
-                None => self.rule.is_understood = false,
+                None => self.fail("immediate"),
             }
             return;
         };
-        let code = attribute(verdict, 1).and_then(number_of_wire).map(u32::cast_signed);
-        match code {
-            // NF_ACCEPT, NFT_CONTINUE, NFT_BREAK, NFT_RETURN.
-            Some(1 | -1 | -2 | -5) => {}
-            // NF_DROP.
-            Some(0) => self.rule.is_harmless = false,
-            // NFT_JUMP, NFT_GOTO.
-            Some(-3 | -4) => {
-                self.rule.is_harmless = false;
-                match attribute(verdict, 2) {
-                    Some(chain) => self.rule.jumps.push(text(chain)),
-                    None => self.rule.is_understood = false,
-                }
-            }
-            _ => self.rule.is_understood = false,
+        match Verdict::read(verdict) {
+            Some(verdict) => self.decide(&verdict, self.concern.clone(), self.is_exact),
+            None => self.fail("verdict"),
         }
     }
 
-    /// The rule goes on only with packets whose field has this value. What it has done before, it did
-    /// to others, too.
-    fn narrow(&mut self, field: &Field, value: &[u8]) {
-        if !self.rule.is_harmless {
+    /// The rule gives these packets a verdict, or some of them if they are not `all`.
+    fn decide(&mut self, verdict: &Verdict, mut concern: Concern, all: bool) {
+        match verdict {
+            Verdict::Accept => {
+                if all && !self.has_acted && !concern.is_empty() {
+                    // Otherwise an address says of which family they are.
+                    if concern.destination.is_none() && concern.source.is_none() {
+                        concern.source = self.is_ipv6.map(|is_ipv6| vec![whole(is_ipv6)]);
+                    }
+                    self.rule.accepted.push(concern);
+                }
+            }
+            Verdict::Continue => {}
+            Verdict::Return => self.rule.returns = true,
+            Verdict::Drop => self.affect(concern, "drop"),
+            Verdict::Jump(chain) => {
+                self.affect(concern, &format!("jump {chain}"));
+                self.rule.jumps.push(chain.clone());
+            }
+        }
+    }
+
+    fn look_up(&mut self, data: &[u8]) {
+        let of = |kind: u16| attribute(data, kind).and_then(number_of_wire);
+        let gives_verdict = of(3) == Some(0);
+        let name = attribute(data, 1).map(text).unwrap_or_default();
+        let Some(set) = self.sets.get(&(self.table.0, self.table.1.to_owned(), name)) else {
+            match of(3) {
+                // It may lead to any chain.
+                Some(0) => self.fail("vmap"),
+                register => {
+                    // Elements may count, or limit.
+                    self.act("lookup");
+                    self.is_exact = false;
+                    register.into_iter().for_each(|register| self.load(register, None));
+                }
+            }
+            return;
+        };
+        let field = of(2).and_then(|register| self.registers.get(&place(register)).cloned());
+        // NFT_LOOKUP_F_INV.
+        let field = field.filter(|_| of(5).unwrap_or(0) == 0);
+        let narrowed = |reader: &Self, elements: &[&Element]| {
+            let mut concern = reader.concern.clone();
+            let is_exact = field.as_ref().is_some_and(|field| {
+                reader.narrow_to(&mut concern, field, set.key_length, elements)
+            });
+            (concern, is_exact && reader.is_exact)
+        };
+        if !gives_verdict {
+            let (concern, is_exact) = narrowed(self, &set.elements.iter().collect::<Vec<_>>());
+            self.go_on_with(concern);
+            self.is_exact = is_exact;
+            of(3).into_iter().for_each(|register| self.load(register, None));
             return;
         }
-        let concern = &mut self.rule.concern;
-        match field {
-            Field::Meta(META_IIF) => concern.input = number(value).map(InterfaceMatch::Index),
-            Field::Meta(META_OIF) => concern.output = number(value).map(InterfaceMatch::Index),
-            Field::Meta(META_IIFNAME) => concern.input = name(value),
-            Field::Meta(META_OIFNAME) => concern.output = name(value),
-            Field::Meta(META_NFPROTO) => {
-                self.is_ipv6 = match value {
-                    [IPV4] => Some(false),
-                    [IPV6] => Some(true),
+        let mut by_verdict: BTreeMap<&Verdict, Vec<&Element>> = BTreeMap::new();
+        for element in &set.elements {
+            match &element.verdict {
+                Some(verdict) => by_verdict.entry(verdict).or_default().push(element),
+                None => self.fail("vmap"),
+            }
+        }
+        for (verdict, elements) in by_verdict {
+            let (concern, is_exact) = narrowed(self, &elements);
+            self.decide(verdict, concern, is_exact);
+        }
+        self.is_exact = false;
+    }
+
+    fn narrow_to_range(&mut self, field: &Field, length: usize, range: &Element) -> bool {
+        let mut concern = self.concern.clone();
+        let is_exact = self.narrow_to(&mut concern, field, length, &[range]);
+        self.go_on_with(concern);
+        is_exact
+    }
+
+    fn go_on_with(&mut self, concern: Concern) {
+        if !self.has_acted {
+            self.concern = concern;
+        }
+    }
+
+    /// Narrows a concern to packets whose field, of this length, is in one of these ranges. Returns false if
+    /// it has others as well.
+    fn narrow_to(
+        &self,
+        concern: &mut Concern,
+        field: &Field,
+        length: usize,
+        ranges: &[&Element],
+    ) -> bool {
+        match (field, self.is_ipv6) {
+            // Several fields, or none that is known.
+            _ if length == 0 => false,
+            (Field::Meta(field), _) => {
+                let one = |it: &&Element| {
+                    let bytes = it.first.to_be_bytes();
+                    let value = bytes.get(bytes.len().checked_sub(length)?..)?;
+                    (it.first == it.last).then(|| interface(*field, value)).flatten()
+                };
+                let interfaces: Option<Vec<_>> = ranges.iter().map(one).collect();
+                interfaces.is_some_and(|them| concern.meet_interfaces(*field, them))
+            }
+            (Field::Network { offset, mask }, Some(is_ipv6)) => {
+                let is_whole = mask.len() == length && mask.iter().all(|byte| *byte == u8::MAX);
+                let prefixes = || ranges.iter().flat_map(|it| prefixes(is_ipv6, it)).collect();
+                is_whole
+                    && length == width(is_ipv6)
+                    && concern.meet_prefixes(is_ipv6, *offset, prefixes())
+            }
+            _ => false,
+        }
+    }
+
+    /// The rule goes on only with packets whose field begins with this value. Returns false if the concern
+    /// has others as well.
+    fn narrow(&mut self, field: &Field, value: &[u8]) -> bool {
+        if self.has_acted {
+            return false;
+        }
+        match (field, self.is_ipv6) {
+            (Field::Meta(META_NFPROTO | META_PROTOCOL), known) => {
+                let is_ipv6 = match value {
+                    [IPV4] | [0x08, 0x00] => Some(false),
+                    [IPV6] | [0x86, 0xdd] => Some(true),
                     _ => None,
                 };
+                self.is_ipv6 = is_ipv6;
+                is_ipv6.is_some() && known.is_none_or(|known| Some(known) == is_ipv6)
             }
-            Field::Meta(META_PROTOCOL) => {
-                self.is_ipv6 = match value {
-                    [0x08, 0x00] => Some(false),
-                    [0x86, 0xdd] => Some(true),
-                    _ => None,
-                };
+            (Field::Meta(key), _) => interface(*key, value)
+                .is_some_and(|it| self.concern.meet_interfaces(*key, vec![it])),
+            (Field::Network { offset, mask }, Some(is_ipv6)) if mask.len() == value.len() => {
+                // Source and destination are also compared as one.
+                let width = width(is_ipv6);
+                let parts = (*offset..).step_by(width).zip(mask.chunks(width));
+                parts.zip(value.chunks(width)).fold(true, |is_exact, ((offset, mask), value)| {
+                    let prefix = prefix(is_ipv6, mask, value);
+                    let meets = |it| self.concern.meet_prefixes(is_ipv6, offset, vec![it]);
+                    prefix.is_some_and(meets) && is_exact
+                })
             }
-            Field::Meta(_) => {}
-            Field::Network { offset, mask } => match (self.is_ipv6, offset) {
-                (Some(false), 12) | (Some(true), 8) => {
-                    concern.source = self.is_ipv6.and_then(|is_ipv6| prefix(is_ipv6, mask, value));
-                }
-                (Some(false), 16) | (Some(true), 24) => {
-                    concern.destination =
-                        self.is_ipv6.and_then(|is_ipv6| prefix(is_ipv6, mask, value));
-                }
-                _ => {}
-            },
+            _ => false,
         }
     }
 }
@@ -340,9 +593,41 @@ fn place(register: u32) -> u32 {
     }
 }
 
-/// The name of one interface; none where others can begin alike.
-fn name(value: &[u8]) -> Option<InterfaceMatch> {
-    value.contains(&0).then(|| InterfaceMatch::Name(text(value)))
+/// The interfaces of which a field of this key has, or begins with, this value.
+fn interface(key: u32, value: &[u8]) -> Option<InterfaceMatch> {
+    match key {
+        META_IIF | META_OIF if value.len() == 4 => number(value).map(InterfaceMatch::Index),
+        META_IIFNAME | META_OIFNAME if value.contains(&0) => {
+            Some(InterfaceMatch::Name(text(value)))
+        }
+        META_IIFNAME | META_OIFNAME => {
+            str::from_utf8(value).ok().map(|it| InterfaceMatch::Beginning(it.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of an address.
+fn width(is_ipv6: bool) -> usize {
+    if is_ipv6 { size_of::<Ipv6Addr>() } else { size_of::<Ipv4Addr>() }
+}
+
+/// All addresses of a family.
+fn whole(is_ipv6: bool) -> IpNet {
+    if is_ipv6 { ipnet::Ipv6Net::default().into() } else { ipnet::Ipv4Net::default().into() }
+}
+
+/// Makes prefixes of a range of addresses.
+fn prefixes(is_ipv6: bool, range: &Element) -> Vec<IpNet> {
+    if range.first > range.last {
+        return Vec::new();
+    }
+    if is_ipv6 {
+        let [first, last] = [range.first, range.last].map(Ipv6Addr::from);
+        return Ipv6Subnets::new(first, last, 0).map(IpNet::from).collect();
+    }
+    let [first, last] = [range.first, range.last].map(|it| Ipv4Addr::from(it as u32));
+    Ipv4Subnets::new(first, last, 0).map(IpNet::from).collect()
 }
 
 /// The prefix of addresses that begin so.
@@ -411,16 +696,17 @@ mod tests {
             expressions in prop::collection::vec(expression(), 0..8),
         ) {
             let parts = [attribute(1, b"t"), attribute(2, b"c"), attribute(4, &expressions.concat())];
-            let (chain, rule) = read_one(&[&[family, 0, 0, 0][..], &parts.concat()].concat()).unwrap();
+            let body = [&[family, 0, 0, 0][..], &parts.concat()].concat();
+            let (chain, rule) = read_one(&body, &Sets::default()).unwrap();
             let rules = Rules(HashMap::from([(chain.clone(), vec![rule.clone(), rule])]));
-            prop_assert!(rules.concerns(&chain, 1).is_none(), "another number of rules");
-            let concerns = rules.concerns(&chain, 2);
-            prop_assert!(concerns.is_none_or(|concerns| concerns.len() <= 1));
+            prop_assert!(rules.effects(&chain, 1).is_err(), "another number of rules");
+            let effects = rules.effects(&chain, 2);
+            prop_assert!(effects.is_err() || rules.accepted(&chain).len() <= 16);
         }
 
         #[test]
         fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
-            let _ = read_one(&bytes);
+            let _ = read_one(&bytes, &Sets::default());
         }
     }
 }

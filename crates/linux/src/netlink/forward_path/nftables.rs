@@ -3,15 +3,16 @@
 
 use super::super::frame::attributes;
 use super::super::value::{number_of_wire, text};
-use super::dump::dump;
-use super::matches::{Concern, IPV4, IPV6, Rules};
-use netlink_sys::protocols::NETLINK_NETFILTER;
+use super::dump::RulesetDumps;
+use super::matches::{Concern, Effect, IPV4, IPV6, Rules};
 use std::io;
 
 /// NFNL_SUBSYS_NFTABLES and NFT_MSG_GETCHAIN.
 const GET_CHAIN: u16 = 10 << 8 | 4;
 /// Length of `struct nfgenmsg`.
 const HEADER: usize = 4;
+/// Times that a ruleset is read if it changes meanwhile. It is read again after a change anyway.
+const READINGS: usize = 3;
 
 // Families (include/uapi/linux/netfilter.h).
 const INET: u8 = 1;
@@ -40,8 +41,10 @@ pub struct Chain {
     pub devices: Vec<String>,
     /// Whether one of its rules changes the segment size of TCP connections.
     pub sets_mss: bool,
-    /// Packets that its rules can do something with; `None`: any.
-    pub concerns: Option<Vec<Concern>>,
+    /// Effects of its rules; without, the rules that are not understood, for users.
+    pub effects: Result<Vec<Effect>, Vec<String>>,
+    /// Packets that it accepts for sure, unless an effect concerns them.
+    pub accepted: Vec<Concern>,
 }
 
 /// All of them.
@@ -50,12 +53,20 @@ pub struct Chain {
 /// Only from the kernel.
 pub(super) fn read() -> io::Result<Vec<Chain>> {
     let mut chains = Vec::new();
-    // Without its rules a chain concerns all packets.
-    let rules = Rules::read().ok();
-    let rules = rules.as_ref();
-    dump(NETLINK_NETFILTER, GET_CHAIN, &[0; HEADER], |answer| {
-        chains.extend(read_one(answer, rules));
-    })?;
+    for _ in 0..READINGS {
+        chains.clear();
+        let mut dumps = RulesetDumps::default();
+        // Without its rules a chain concerns all packets.
+        let rules = Rules::read(&mut dumps).ok();
+        dumps.dump(GET_CHAIN, 0, &[], |answer| {
+            chains.extend(read_one(answer, rules.as_ref()));
+            true
+        })?;
+        if !dumps.is_torn {
+            return Ok(chains);
+        }
+    }
+    chains.iter_mut().for_each(|chain| chain.effects = Err(Vec::new()));
     Ok(chains)
 }
 
@@ -110,10 +121,12 @@ fn read_one(body: &[u8], known: Option<&Rules>) -> Option<Chain> {
         devices.clear();
     }
     let of = (number_of_family, table, name);
-    let concerns = known.filter(|_| !drops).and_then(|known| known.concerns(&of, rules));
+    let effects = known.map_or(Err(Vec::new()), |known| known.effects(&of, rules));
+    let accepted = known.map_or_else(Vec::new, |known| known.accepted(&of));
     let sets_mss = known.is_some_and(|known| known.set_mss(&of));
     let (_, table, name) = of;
-    let chain = Chain { family, table, name, hook, rules, drops, devices, sets_mss, concerns };
+    let chain =
+        Chain { family, table, name, hook, rules, drops, devices, sets_mss, effects, accepted };
     (rules > 0 || drops).then_some(chain)
 }
 
