@@ -24,11 +24,20 @@ impl Program {
         Self::from_file(tempfile::tempdir().unwrap(), binary(), "")
     }
 
-    /// On a machine of these cpufreq policies, which are files that nothing obeys.
-    pub fn with_frequencies(policies: &Path) -> Self {
+    /// On a machine of these cpufreq policies, which are files that nothing obeys. With `governs` it is
+    /// `wattline govern` in place of a router, and no pressure of other programs disturbs it.
+    pub fn with_frequencies(policies: &Path, governs: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mount = format!("mount --bind {} {CPUFREQ} || exit 1; ", policies.display());
-        Self::from_file(folder, binary(), &mount)
+        let mut before = format!("mount --bind {} {CPUFREQ} || exit 1; ", policies.display());
+        if governs {
+            let (folder, program) = (folder.path().display(), binary().display());
+            before += &format!(
+                "for file in pressure/cpu schedstat; do still={folder}/${{file##*/}}; \
+                 cat /proc/$file >$still && mount --bind $still /proc/$file; done; \
+                 exec {program} govern \"$2\"; "
+            );
+        }
+        Self::from_file(folder, binary(), &before)
     }
 
     /// From a file of its own, which a newer version may replace.

@@ -6,18 +6,24 @@ mod living;
 
 use common::Fixture;
 use living::Living;
-use std::sync::atomic::Ordering;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wattline_governor::Governor;
 use wattline_governor::conformance::{Circumstances, Findings, Follows, page, probe};
 use wattline_governor::latency::{LatencySource, LatencySummary, Origin, Quantile, Refused};
 use wattline_governor::machine::Machine as _;
 use wattline_governor::runner::Runner;
-use wattline_host::{Host, HostOptions, NoWorkers};
+use wattline_host::{
+    BesideXdp, Forwarded, Host, HostOptions, KernelStack, NoWorkers, Scope, Workers,
+};
 use wattline_knobs::{Machine as Settings, Session};
+use wattline_linux::namespace::{Namespace, interface_index};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{Can, Trigger};
 use wattline_units::{Span, Time};
+use wattline_xdp::LiveGenerator;
 
 const PAGE: &str = include_str!("../../../docs/explanation/policy-contract.md");
 
@@ -182,23 +188,133 @@ fn findings_of_a_living_machine(obeys: bool, period: Span) -> Findings {
     findings
 }
 
-/// A thread reads the kernel's counters. On a machine that is busy with other things it is late, which
-/// is no broken word, and less so in a longer period.
-#[test]
-fn writes_of_the_platform_take_effect_on_a_live_machine() {
+/// Judges a platform by the page's column, in longer periods while it breaks its word.
+fn keeps_its_word(column: &str, periods: &[u64], findings: impl Fn(Span) -> Findings) {
     let mut found = Vec::new();
-    for millis in [60, 250, 1_000] {
-        let findings = findings_of_a_living_machine(true, Span::from_millis(millis));
+    for millis in periods {
+        let findings = findings(Span::from_millis(*millis));
         findings.verdicts().iter().for_each(|verdict| println!("{verdict}"));
         found = findings.complaints();
         if found.is_empty() {
-            let wrong = page::differences(PAGE, "host", &findings.verdicts());
+            let wrong = page::differences(PAGE, column, &findings.verdicts());
             assert_eq!(wrong, Vec::<String>::new());
             return;
         }
         println!("{millis} ms: {found:?}");
     }
     panic!("{found:?}");
+}
+
+/// A thread reads the kernel's counters. On a machine that is busy with other things it is late, which
+/// is no broken word, and less so in a longer period.
+#[test]
+fn writes_of_the_platform_take_effect_on_a_live_machine() {
+    keeps_its_word("host", &[60, 250, 1_000], |period| findings_of_a_living_machine(true, period));
+}
+
+/// A veth pair under the name of the recorded card, which is polled on both CPUs until dropped.
+struct Polled {
+    namespace: Namespace,
+    stop: Arc<AtomicBool>,
+}
+
+impl Polled {
+    /// `None` without privileges or two CPUs, with a word about it.
+    fn start() -> Option<Self> {
+        if std::thread::available_parallelism().unwrap().get() < 2 {
+            wattline_needs::machine("two CPUs");
+            return None;
+        }
+        let observer = wattline_napi::Observer::begin(Time::ZERO);
+        observer.inspect_err(|why| wattline_needs::rights(why)).ok()?;
+        let namespace = Namespace::create(format!("wlc-{}", std::process::id()));
+        let namespace = namespace.inspect_err(|why| wattline_needs::rights(why)).ok()?;
+        namespace.ip("link add eth9 type veth peer name far").unwrap();
+        for interface in ["eth9", "far"] {
+            namespace.ip(&format!("link set {interface} up")).unwrap();
+        }
+        namespace.run("ethtool", &["-K", "eth9", "gro", "on"]).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        for cpu in 0..2 {
+            let (name, stop) = (namespace.name().to_owned(), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                wattline_linux::namespace::enter_thread(&name).unwrap();
+                let mut own = CpuSet::new();
+                own.set(cpu);
+                sched_setaffinity(None, &own).unwrap();
+                let out = interface_index("far").unwrap();
+                let generator = LiveGenerator::new(out, &[7; 60], None).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    generator.send(8).unwrap();
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
+        }
+        Some(Self { namespace, stop })
+    }
+}
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Returns the findings of a probe where the kernel or XDP programs take the packets. The card and the
+/// CPUs are files that live; polls, soft interrupts and the ends of streaks are the kernel's own.
+fn findings_without_workers(polled: &Polled, scope: Scope, period: Span) -> Findings {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let living = Arc::new(Mutex::new(Living::new(&fixture.tree, true)));
+    let options = HostOptions { scope, ..fixture.options(&[0, 1]) };
+    let (tree, layout) = (fixture.tree.clone(), options.layout.clone());
+    let workers: Box<dyn Workers> = if scope.workers {
+        let living = Arc::clone(&living);
+        let forwarded: Forwarded = Box::new(move |frames| {
+            *frames = [0, 1].map(|cpu| living.lock().unwrap().packets(cpu)).into();
+            true
+        });
+        let workers = BesideXdp::new(&tree, &layout, Box::new(NoWorkers), vec![Some(forwarded)]);
+        Box::new(workers.observing())
+    } else {
+        Box::new(KernelStack::new(&tree, &layout).0.observing())
+    };
+    let host = Host::new(options, fixture.session(), workers).unwrap();
+    // Beside XDP programs the busy time is the larger of two that are counted in ticks: by looks
+    // shorter than a tick it is too long.
+    let follows = Follows { latency: false, power: false, work: !scope.workers, ..Follows::ALL };
+    let circumstances = Circumstances { period, traffic: true, follows };
+    let (policy, findings) = probe(&host.platform().clone(), circumstances);
+    let govern = || {
+        let runner = Runner::start(Governor::new(host, policy), Duration::from_millis(10)).unwrap();
+        let began = Instant::now();
+        while !findings.are_complete() && began.elapsed() < Duration::from_secs(120) {
+            living.lock().unwrap().look(Time::ZERO + Span::from(began.elapsed()));
+            if let Some(turn) = findings.turn().filter(|turn| turn.promise == "moderation") {
+                let longer = fixture.value("/ethtool/eth9/rx-usecs") != "0";
+                findings.bear_witness(turn.promise, turn.turned && longer);
+            }
+            // The kernel's counters are read at one look and shown at the next.
+            runner.look(Duration::ZERO, |governor| {
+                let now = governor.machine().now();
+                governor.look(now);
+            });
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        drop(runner);
+    };
+    // The governor looks for the queues of its own namespace.
+    polled.namespace.enter(govern).unwrap();
+    findings
+}
+
+#[test]
+fn kernel_and_xdp_programs_keep_the_word_of_their_platform() {
+    let Some(polled) = Polled::start() else { return };
+    for (column, scope) in [("kernel", Scope::KERNEL), ("XDP programs", Scope::XDP_ROUTER)] {
+        keeps_its_word(column, &[250, 1_000], |period| {
+            findings_without_workers(&polled, scope, period)
+        });
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ use wattline_units::{Span, Time};
 
 /// Tick of `/proc/stat`: `USER_HZ` is 100 on every architecture that Wattline runs on.
 const TICK: Span = Span::from_millis(10);
+/// Longest time that ticks may be late: no counter that jumps makes a CPU idle for longer.
+const LATE: Span = Span::from_millis(100);
 /// The column of `softnet_stat` with the CPU's number, since Linux 5.10; lines of older kernels
 /// stand in the order of the CPUs that are on line.
 const CPU_COLUMN: usize = 12;
@@ -24,11 +26,31 @@ pub(crate) struct Cpus {
 #[derive(Default)]
 struct Core {
     cpu: u32,
-    idle_ticks: Option<u64>,
-    softirq_ticks: Option<u64>,
+    idle: Ticks,
+    softirq_ticks: Ticks,
     softirq: Span,
     packets: Option<u32>,
     work: Work,
+}
+
+/// A counter of ticks. A tick is longer than the time between two looks may be, so that the rest of it
+/// counts at the next ones.
+#[derive(Default)]
+struct Ticks {
+    last: Option<u64>,
+    rest: Span,
+}
+
+impl Ticks {
+    /// Returns the part of `passed` that new ticks cover. The counter may go back.
+    fn covered(&mut self, now: u64, passed: Span) -> Span {
+        let new = self.last.map_or(0, |last| now.saturating_sub(last));
+        self.last = Some(now);
+        let span = self.rest + TICK * new;
+        let covered = span.min(passed);
+        self.rest = (span - covered).min(LATE);
+        covered
+    }
 }
 
 impl Cpus {
@@ -80,15 +102,11 @@ impl Cpus {
             let mut ticks = words.skip(3).map(|word| word.parse::<u64>().unwrap_or(0));
             let idle = ticks.next().unwrap_or(0).saturating_add(ticks.next().unwrap_or(0));
             if let Some(softirq) = ticks.nth(1) {
-                let new = core.softirq_ticks.map_or(0, |last| softirq.saturating_sub(last));
-                core.softirq_ticks = Some(softirq);
-                core.softirq += (TICK * new).min(passed);
+                core.softirq += core.softirq_ticks.covered(softirq, passed);
             }
             // Both counters may go back: iowait a little (proc.rst says so), idle to zero where a CPU
             // comes back on line (Linux before 6.9).
-            let ticks = core.idle_ticks.map_or(0, |last| idle.saturating_sub(last));
-            core.idle_ticks = Some(idle);
-            core.work.useful += passed - (TICK * ticks).min(passed);
+            core.work.useful += passed - core.idle.covered(idle, passed);
         }
         if !told {
             // Nothing is known: not a reason to slow down.

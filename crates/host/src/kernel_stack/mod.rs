@@ -207,6 +207,21 @@ mod tests {
         assert_eq!(shares(&mut kernel), [(31, 2), (30, 1)]);
     }
 
+    /// Streaks of polls call the governor far more often than ticks come.
+    #[test]
+    fn busy_time_is_the_same_however_often_it_is_looked_at() {
+        for millis in [1, 3, 7, 100] {
+            let machine = Machine::new();
+            let (mut kernel, _) = KernelStack::new(&machine.tree, &machine.layout());
+            for now in (0..=2_100).step_by(millis) {
+                machine.stat(now / 40, now * 3 / 40);
+                kernel.look(at(now));
+            }
+            let busy = kernel.work(1).useful.as_seconds();
+            assert!((busy / 2.1 - 0.25).abs() < 0.01, "every {millis} ms: {busy} s of 2.1 s");
+        }
+    }
+
     #[test]
     fn cards_are_not_asked_too_often_and_nothing_goes_back() {
         let machine = Machine::new();

@@ -75,6 +75,11 @@ impl Living {
         Arc::clone(&self.batch)
     }
 
+    /// Packets that a CPU took so far, as its XDP programs count them.
+    pub fn packets(&self, cpu: usize) -> u64 {
+        self.workers[cpu].work.packets
+    }
+
     fn number(&self, path: &str) -> f64 {
         self.tree.text(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0.0)
     }
@@ -152,6 +157,7 @@ impl Living {
     /// Writes the files that change by themselves.
     fn show(&mut self) {
         let mut stat = "cpu 0 0 0 0 0 0 0\n".to_owned();
+        let (mut queues, mut taken) = (String::new(), String::new());
         for (cpu, worker) in self.workers.iter().enumerate() {
             let folder = format!("{CPUS}/cpu{cpu}");
             let kilohertz = format!("{:.0}", self.kilohertz(cpu));
@@ -160,9 +166,16 @@ impl Living {
                 let micros = format!("{:.0}", 1e6 + seconds * 1e6);
                 self.write(&format!("{folder}/cpuidle/state{state}/time"), &micros);
             }
-            stat += &format!("cpu{cpu} 0 0 0 0 0 0 {:.0} 0 0 0\n", 50.0 + worker.softirq * 100.0);
+            let idle: f64 = worker.idle.iter().sum();
+            let [idle, softirq] = [idle, worker.softirq].map(|seconds| 50.0 + seconds * 100.0);
+            stat += &format!("cpu{cpu} 0 0 0 {idle:.0} 0 0 {softirq:.0} 0 0 0\n");
+            let packets = worker.work.packets;
+            queues += &format!("rx_queue_{cpu}_packets {packets}\n");
+            taken += &format!("{packets:08x}{}{cpu:08x} 0 0\n", " 0".repeat(11) + " ");
         }
         self.write("/proc/stat", stat.trim_end());
+        self.write("/ethtool/eth9/statistics", queues.trim_end());
+        self.write("/proc/net/softnet_stat", taken.trim_end());
     }
 }
 
