@@ -26,6 +26,12 @@ impl Affinity {
                 let own = affinity::interrupts(tree, interface, queue);
                 unknown += usize::from(own.is_empty());
                 for interrupt in own {
+                    if affinity::is_managed(tree, interrupt) {
+                        notes.push(format!(
+                            "interrupts: the kernel manages {interrupt} of {interface}, which stays"
+                        ));
+                        continue;
+                    }
                     match knobs.read(&affinity::setting(interrupt)) {
                         Ok(_) => {
                             let why = format!(

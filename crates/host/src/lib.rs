@@ -158,7 +158,7 @@ impl<K: Knobs> Host<K> {
             power: meters && meter.is_there(),
             residency: senses.residency(),
             frequency: senses.frequency(),
-            softirq: senses.softirq() || workers.softirq(0).is_some(),
+            softirq: senses.softirq(),
             bytes: workers.count_bytes(),
             ..Sees::NOTHING
         };
@@ -439,9 +439,6 @@ impl<K: Knobs> Machine for Host<K> {
         let looks = view.looks;
         if looks.counters {
             self.senses.show(now, &mut view.cores);
-            for (number, core) in view.cores.iter_mut().enumerate() {
-                core.softirq = self.workers.softirq(number).or(core.softirq);
-            }
         }
         view.latency = self.latency.as_mut().and_then(|feed| {
             feed.take_in(now);

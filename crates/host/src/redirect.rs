@@ -1,8 +1,9 @@
-//! Indirection tables: to which cores the cards send packets.
+//! Cores that the cards send packets to: by their indirection tables, else as [`super::steered`] says.
 
 use super::layout::{Layout, Port};
-use super::steered::{Steered, unused_masks};
+use super::steered::{Means, Steered, Transmit, unused_masks};
 use super::writes::{Writes, worse};
+use std::time::Duration;
 use wattline_governor::machine::Taken;
 use wattline_knobs::{Knobs, redirect};
 use wattline_linux::privileges::Rights;
@@ -12,6 +13,9 @@ use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES};
 /// Nobody knows which packets a card has steered by the old table, so none could be waited for.
 pub(super) const NO_ORDER: &str = "order of packets: a new indirection table or RPS mask holds at once, and no packet is held back: \
      those that wait at a core that loses entries can be overtaken by later ones of their flow";
+
+/// Longest write of a table that is taken: a card that is busy for longer may lose packets.
+const LONGEST_WRITE: Duration = Duration::from_millis(10);
 
 /// The tables of all cards.
 #[derive(Default)]
@@ -23,8 +27,10 @@ pub(super) struct Tables {
     /// overtaken by what comes after.
     pub gave: Vec<(usize, usize)>,
     tables: Vec<Table>,
-    /// Interfaces whose packets the kernel spreads.
+    /// Interfaces whose packets go to cores by interrupts or RPS.
     steered: Vec<Steered>,
+    /// Transmit queues that follow.
+    transmits: Vec<Transmit>,
 }
 
 struct Table {
@@ -36,6 +42,19 @@ struct Table {
     perhaps: Option<Vec<u32>>,
     /// Whether the last change could not be made.
     failed: bool,
+    /// Judgement on writes of the table, until it was made.
+    trial: Option<Trial>,
+}
+
+/// The first write of a table whose queues the kernel serves. A card that is reset by it, or takes too long,
+/// keeps the table that it was found with.
+struct Trial {
+    tree: Tree,
+    found: Vec<u32>,
+    /// Changes of the carrier before the first write, once that was made.
+    carrier: Option<u64>,
+    /// The other means to lead packets to cores.
+    instead: Option<Steered>,
 }
 
 impl Tables {
@@ -57,7 +76,14 @@ impl Tables {
             match answer.as_deref().map(redirect::from_text) {
                 Ok(Some(queues)) if !queues.is_empty() => {
                     let interface = interface.clone();
-                    tables.push(Table { port, interface, queues, perhaps: None, failed: false });
+                    tables.push(Table {
+                        port,
+                        interface,
+                        queues,
+                        perhaps: None,
+                        failed: false,
+                        trial: None,
+                    });
                 }
                 Ok(_) => {
                     missing = true;
@@ -79,8 +105,8 @@ impl Tables {
         Self { can_set, tables, ..Self::default() }
     }
 
-    /// Finds the tables of cards whose queues the kernel serves, and RPS of other interfaces; `notes`
-    /// gets what is left alone.
+    /// Finds the tables of cards whose queues the kernel serves, the interrupts of those without, and RPS of
+    /// other interfaces; `notes` gets what is left alone.
     pub fn of_kernel(
         tree: &Tree,
         knobs: &impl Knobs,
@@ -92,13 +118,20 @@ impl Tables {
         let before = notes.len();
         for (number, port) in layout.ports.iter().enumerate() {
             let Some(interface) = &port.interface else { continue };
+            let place = (number, interface.as_str());
             let found = unused_masks(tree, knobs, interface).and_then(|masks| {
-                match table(knobs, (number, interface), port) {
-                    Some(table) => table.map(|table| all.tables.push(table)),
-                    None => Steered::new(interface, masks).map(|it| all.steered.push(it)),
+                let means = Means::interrupts(tree, interface, port);
+                let steered = Steered::new(place, means.unwrap_or(Means::Masks(masks)));
+                match table(knobs, place, port) {
+                    Some(table) => all.tables.push(table?.tried(tree, steered.ok())),
+                    None => all.steered.push(steered?),
                 }
+                Transmit::find(tree, knobs, place, port)
             });
-            notes.extend(found.err().map(|why| format!("cores: {why}")));
+            match found {
+                Ok(transmit) => all.transmits.extend(transmit),
+                Err(why) => notes.push(format!("cores: {why}")),
+            }
         }
         if layout.workers < 2 {
             notes.push("cores: there is one CPU, which always serves".into());
@@ -109,7 +142,7 @@ impl Tables {
         }
         // What is left alone goes on as it was found; the others follow.
         all.can_set = !none && layout.workers > 1 && rights.set_cards;
-        if all.can_set {
+        if all.can_set && (!all.tables.is_empty() || !all.steered().is_empty()) {
             notes.push(NO_ORDER.into());
         }
         all
@@ -120,14 +153,20 @@ impl Tables {
         self.can_set && !self.tables.is_empty()
     }
 
-    /// Returns the interfaces whose packets RPS spreads.
-    pub fn steered(&self) -> Vec<String> {
-        self.steered.iter().map(|steered| steered.interface.clone()).collect()
+    /// Returns true if all packets go by tables, whose entries have weights.
+    pub fn have_weights(&self) -> bool {
+        self.can_set && self.steered.is_empty()
     }
 
-    /// Returns the number of tables and of interfaces with RPS.
+    /// Returns the interfaces whose packets RPS spreads.
+    pub fn steered(&self) -> Vec<String> {
+        let by_masks = self.steered.iter().filter(|it| matches!(it.means, Means::Masks(_)));
+        by_masks.map(|steered| steered.interface.clone()).collect()
+    }
+
+    /// Returns the number of tables and of interfaces without, transmit queues included.
     pub fn count(&self) -> u32 {
-        (self.tables.len() + self.steered.len()) as u32
+        (self.tables.len() + self.steered.len() + self.transmits.len()) as u32
     }
 
     /// Sends packets to these cores and no others, with shares by their weights (even ones differ
@@ -146,7 +185,8 @@ impl Tables {
         let mut held = [0; MAX_CORES];
         let mut outcome = Taken::Done;
         self.gave.clear();
-        for table in &mut self.tables {
+        let mut refused = Vec::new();
+        for (number, table) in self.tables.iter_mut().enumerate() {
             let queues = table.spread((active, weights), layout, &mut held);
             let moved = queues.iter().zip(&table.queues).filter(|(new, old)| new != old).count();
             let why = format!(
@@ -157,7 +197,17 @@ impl Tables {
                 queues.len()
             );
             let change = redirect::set(&table.interface, &queues, why);
+            if let Some(why) = table.flaps(moved) {
+                refused.push((number, why));
+                continue;
+            }
             let taken = writes.make(&[change]);
+            if taken == Taken::Done
+                && let Some(why) = table.is_slow(writes.knobs.write_time())
+            {
+                refused.push((number, why));
+                continue;
+            }
             table.failed = matches!(taken, Taken::Foreign { .. } | Taken::Failed { .. });
             table.perhaps = None;
             if taken == Taken::Done {
@@ -177,6 +227,9 @@ impl Tables {
             }
             outcome = worse(outcome, taken);
         }
+        for (number, why) in refused.into_iter().rev() {
+            outcome = worse(outcome, self.replace(number, &why, writes));
+        }
         self.gave.sort_unstable();
         self.gave.dedup();
         let mut foreign = None;
@@ -185,7 +238,7 @@ impl Tables {
             self.moved += moved;
             if let Taken::Foreign { .. } = taken {
                 tracing::warn!(
-                    "{}: another program has set its RPS, which is left alone from now on",
+                    "{}: another program has set its RPS or interrupts, which are left alone from now on",
                     steered.interface
                 );
                 foreign = Some(taken);
@@ -193,6 +246,15 @@ impl Tables {
             }
             outcome = worse(std::mem::replace(&mut outcome, Taken::Done), taken);
             true
+        });
+        self.transmits.retain(|transmit| {
+            let taken = transmit.follow(active, layout, writes);
+            let follows = matches!(taken, Taken::Done | Taken::Altered { .. });
+            if !follows {
+                let interface = &transmit.interface;
+                tracing::warn!("{interface}: its transmit queues follow no longer: {taken:?}");
+            }
+            follows
         });
         match foreign {
             Some(foreign) if self.tables.is_empty() && self.steered.is_empty() => foreign,
@@ -202,6 +264,20 @@ impl Tables {
 }
 
 impl Tables {
+    /// Gives a card back the table that it was found with, and takes the other means instead.
+    fn replace<K: Knobs>(&mut self, number: usize, why: &str, writes: &mut Writes<K>) -> Taken {
+        let Table { interface, trial, .. } = self.tables.remove(number);
+        let Some(Trial { found, instead, .. }) = trial else { return Taken::Done };
+        let next = if instead.is_some() {
+            "its interrupts or RPS are set instead"
+        } else {
+            "it is left alone"
+        };
+        tracing::warn!("{interface}: {why}; its table is as it was found, and {next}");
+        self.steered.extend(instead);
+        writes.make(&[redirect::set(&interface, &found, why)])
+    }
+
     /// The cores that any card may send packets to; `None` without a card.
     pub fn reach(&self, layout: &Layout) -> Option<CoreSet> {
         let entries = self.tables.iter().flat_map(|table| {
@@ -244,7 +320,7 @@ fn table(
         )));
     }
     let interface = interface.to_owned();
-    Some(Ok(Table { port: number, interface, queues, perhaps: None, failed: false }))
+    Some(Ok(Table { port: number, interface, queues, perhaps: None, failed: false, trial: None }))
 }
 
 /// The active cores that have a queue of a port; if none has, the first core with one.
@@ -256,6 +332,38 @@ fn served(active: CoreSet, layout: &Layout, port: usize) -> CoreSet {
 }
 
 impl Table {
+    /// Has the first write judged, with the other means.
+    fn tried(mut self, tree: &Tree, instead: Option<Steered>) -> Self {
+        let (tree, found) = (tree.clone(), self.queues.clone());
+        self.trial = Some(Trial { tree, found, carrier: None, instead });
+        self
+    }
+
+    /// Returns the reason if the first write, before this one of so many entries, has reset the card: a link
+    /// takes seconds to come back.
+    fn flaps(&mut self, moved: usize) -> Option<String> {
+        let trial = self.trial.as_mut()?;
+        let path = format!("/sys/class/net/{}/carrier_changes", self.interface);
+        let present = trial.tree.number(path).unwrap_or(0);
+        match trial.carrier {
+            None if moved > 0 => trial.carrier = Some(present),
+            None => {}
+            Some(before) if before == present => self.trial = None,
+            Some(_) => {
+                return Some("the first write of its indirection table reset its link".to_owned());
+            }
+        }
+        None
+    }
+
+    /// Returns the reason if the first write took too long.
+    fn is_slow(&self, took: Duration) -> Option<String> {
+        let first = self.trial.as_ref().is_some_and(|trial| trial.carrier.is_some());
+        let millis = took.as_millis();
+        (first && took > LONGEST_WRITE)
+            .then(|| format!("the first write of its indirection table took {millis} ms"))
+    }
+
     /// The table for these cores. An entry that stays with its core keeps its queue, too.
     fn spread(
         &self,
@@ -304,7 +412,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
     use std::time::Duration;
-    use wattline_knobs::{AccessError, Change, Outcome, SetError, Setting};
+    use wattline_knobs::{AccessError, Change, Outcome, SetError, Setting, affinity};
 
     fn layout(workers: usize, queues: u32) -> Layout {
         let port = Port { interface: Some("eth0".into()), queues, cores: Vec::new() };
@@ -312,7 +420,14 @@ mod tests {
     }
 
     fn table(queues: Vec<u32>) -> Table {
-        Table { port: 0, interface: "eth0".into(), queues, perhaps: None, failed: false }
+        Table {
+            port: 0,
+            interface: "eth0".into(),
+            queues,
+            perhaps: None,
+            failed: false,
+            trial: None,
+        }
     }
 
     #[test]
@@ -338,6 +453,7 @@ mod tests {
     struct Cards {
         tables: BTreeMap<Setting, String>,
         refuses: Option<(&'static str, bool)>,
+        write_time: Duration,
     }
 
     impl Knobs for Cards {
@@ -368,6 +484,9 @@ mod tests {
         }
         fn stuck(&self) -> Vec<(Setting, Duration)> {
             Vec::new()
+        }
+        fn write_time(&self) -> Duration {
+            self.write_time
         }
     }
 
@@ -443,6 +562,124 @@ mod tests {
             std::fs::write(&flows, count).unwrap();
             let (_, tables, notes) = found("0,1,2,3,0,1,2,3");
             assert!(!tables.can_set && notes[0].contains(says), "{notes:?}");
+        }
+    }
+
+    /// A card with two receive queues and four transmit queues, whose interrupts go to CPUs 0 and 1 of four.
+    struct Card {
+        machine: tempfile::TempDir,
+        layout: Layout,
+    }
+
+    impl Card {
+        fn new() -> Self {
+            let port = Port { interface: Some("eth0".into()), queues: 2, cores: vec![0, 1] };
+            let layout = Layout { workers: 2, cpus: vec![0, 1], ports: vec![port] };
+            let card = Self { machine: tempfile::tempdir().unwrap(), layout };
+            card.write("sys/devices/system/cpu/online", "0-3");
+            card.write("sys/class/net/eth0/carrier_changes", "1");
+            for queue in 0..4 {
+                card.write(&format!("sys/class/net/eth0/queues/tx-{queue}/xps_cpus"), "0");
+            }
+            for queue in 0..2 {
+                let (number, rps) = (24 + queue, format!("queues/rx-{queue}/rps_cpus"));
+                card.write(&format!("sys/class/net/eth0/{rps}"), "0");
+                card.write(&format!("sys/class/net/eth0/device/msi_irqs/{number}"), "msix");
+                card.write(&format!("proc/irq/{number}/eth0-TxRx-{queue}/x"), "");
+                card.write(&format!("proc/irq/{number}/smp_affinity_list"), "0-3");
+            }
+            card
+        }
+        fn write(&self, path: &str, text: &str) {
+            let path = self.machine.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        fn find(&self, table: Option<&str>) -> (Tables, Writes<Cards>, Vec<String>) {
+            let (tree, mut notes) = (Tree::at(self.machine.path()), Vec::new());
+            let mut cards = Cards::default();
+            for file in ["rx-0/rps", "rx-1/rps", "tx-0/xps", "tx-1/xps", "tx-2/xps", "tx-3/xps"] {
+                let path = format!("/sys/class/net/eth0/queues/{file}_cpus");
+                let text = tree.text(&path).unwrap();
+                cards.tables.insert(path.parse().unwrap(), text);
+            }
+            for number in [24, 25] {
+                cards.tables.insert(affinity::setting(number), "0-3".into());
+            }
+            match table {
+                Some(table) => _ = cards.tables.insert(redirect::setting("eth0"), table.into()),
+                None => cards.refuses = Some(("eth0", true)),
+            }
+            let tables = Tables::of_kernel(&tree, &cards, &self.layout, Rights::ALL, &mut notes);
+            (tables, Writes::new(cards, Ceiling::None), notes)
+        }
+        fn send_to(&self, cores: usize, tables: &mut Tables, writes: &mut Writes<Cards>) {
+            let active = CoreSet::first(cores);
+            let taken = tables.send_to((active, &[1, 1]), &self.layout, writes);
+            assert_eq!((taken, tables.reach(&self.layout)), (Taken::Done, Some(active)));
+        }
+    }
+
+    /// Affinities of both interrupts.
+    fn affinities(writes: &Writes<Cards>) -> [&str; 2] {
+        [24, 25].map(|number| writes.knobs.tables[&affinity::setting(number)].as_str())
+    }
+
+    #[test]
+    fn interrupts_follow_cores_where_there_is_no_table_and_transmit_queues_follow_them() {
+        let card = Card::new();
+        let (mut tables, mut writes, notes) = card.find(None);
+        assert!(tables.can_set && !tables.has_cards() && !tables.have_weights(), "{notes:?}");
+        // RPS is left off, and no packet can be overtaken.
+        assert!(tables.steered().is_empty() && notes.is_empty(), "{notes:?}");
+        for (cores, cpus, masks) in
+            [(2, ["0", "1"], ["d", "e", "0", "0"]), (1, ["0", "0"], ["f", "0", "0", "0"])]
+        {
+            card.send_to(cores, &mut tables, &mut writes);
+            assert_eq!(affinities(&writes), cpus);
+            let mask = |queue| {
+                let path = format!("/sys/class/net/eth0/queues/tx-{queue}/xps_cpus");
+                writes.knobs.tables[&path.parse().unwrap()].as_str()
+            };
+            assert_eq!([0, 1, 2, 3].map(mask), masks);
+        }
+        assert_eq!(tables.moved, 0);
+    }
+
+    #[test]
+    fn rules_managed_interrupts_and_masks_that_others_have_set_are_left_alone_and_named() {
+        let card = Card::new();
+        card.write("sys/class/net/eth0/queues/tx-1/xps_cpus", "2");
+        let (tables, _, notes) = card.find(None);
+        assert!(tables.can_set && notes[0].contains("tx-1/xps_cpus is \"2\""), "{notes:?}");
+        // RPS in place of interrupts.
+        let file = card.machine.path().join("proc/irq/25/smp_affinity_list");
+        let read_only = std::os::unix::fs::PermissionsExt::from_mode(0o444);
+        std::fs::set_permissions(file, read_only).unwrap();
+        assert_eq!(card.find(None).0.steered(), ["eth0"]);
+        card.write("ethtool/eth0/flow-rules", "3");
+        let (tables, _, notes) = card.find(Some("0,1,0,1"));
+        assert!(!tables.can_set && notes[0].contains("ethtool -n eth0"), "{notes:?}");
+    }
+
+    #[test]
+    fn card_that_the_first_write_resets_or_holds_up_is_governed_by_its_interrupts() {
+        let card = Card::new();
+        for slow in [true, false] {
+            let (mut tables, mut writes, _) = card.find(Some("0,1,0,1"));
+            assert!(tables.has_cards());
+            writes.knobs.write_time = Duration::from_millis(if slow { 12 } else { 2 });
+            card.send_to(1, &mut tables, &mut writes);
+            if !slow {
+                assert!(tables.has_cards());
+                card.write("sys/class/net/eth0/carrier_changes", "3");
+                card.send_to(1, &mut tables, &mut writes);
+            }
+            assert!(!tables.has_cards());
+            assert_eq!(affinities(&writes), ["0", "0"]);
+            assert_eq!(writes.knobs.tables[&redirect::setting("eth0")], "0,1,0,1");
+            card.send_to(2, &mut tables, &mut writes);
+            assert_eq!(affinities(&writes), ["0", "1"]);
         }
     }
 

@@ -90,7 +90,7 @@ impl Survey {
                 set_frequency: self.frequencies.can_set && scope.frequency,
                 limit_idle: self.idle.can_limit && scope.idle,
                 set_moderation: self.moderation.can_set && scope.moderation,
-                set_weights: self.tables.can_set && scope.cores && self.tables.steered().is_empty(),
+                set_weights: self.tables.have_weights() && scope.cores,
                 set_batch: scope.every_packet,
                 set_uncore: !self.uncores.limits().is_empty() && scope.frequency,
                 driver_rules: false,

@@ -76,12 +76,6 @@ pub trait Workers: Send {
         }
     }
 
-    /// Returns the time of a worker's CPU in soft interrupts for received packets, where it is known
-    /// more exactly than in ticks.
-    fn softirq(&mut self, worker: usize) -> Option<Span> {
-        self.polls()?.observed()?.softirq(worker)
-    }
-
     /// Has a worker count streaks from now on; `None` for none.
     fn watch(&mut self, worker: usize, streaks: Option<Streaks>) {
         if let Some(polls) = self.polls() {

@@ -5,6 +5,7 @@ use crate::change::Change;
 use crate::conflict;
 use crate::registration::Registration;
 use crate::setting::Setting;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use wattline_linux::napi;
 use wattline_linux::sysfs::Tree;
@@ -82,6 +83,13 @@ fn queue_of(name: &str, interface: &str) -> Option<(Way, u32)> {
     } else {
         None
     }
+}
+
+/// Returns true if the kernel manages an interrupt's affinity, which nobody else can set then.
+pub fn is_managed(tree: &Tree, interrupt: u32) -> bool {
+    const WRITABLE: u32 = 0o200;
+    let file = std::fs::metadata(tree.path(setting(interrupt).path()));
+    file.is_ok_and(|file| file.permissions().mode() & WRITABLE == 0)
 }
 
 /// Returns the setting of an interrupt's affinity.

@@ -90,6 +90,11 @@ pub trait Knobs: Send {
 
     /// Settings whose read or write has not returned yet, with the time since it began.
     fn stuck(&self) -> Vec<(Setting, Duration)>;
+
+    /// Returns the time that the last write took, without what comes before and after it.
+    fn write_time(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 impl<K: Knobs + ?Sized> Knobs for &mut K {
@@ -111,5 +116,9 @@ impl<K: Knobs + ?Sized> Knobs for &mut K {
 
     fn stuck(&self) -> Vec<(Setting, Duration)> {
         (**self).stuck()
+    }
+
+    fn write_time(&self) -> Duration {
+        (**self).write_time()
     }
 }

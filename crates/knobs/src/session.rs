@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattline_files::Directory;
 use wattline_linux::sysfs::{ReadError, Tree};
 
@@ -71,6 +71,8 @@ pub struct Session<A: Access> {
     journal: Journal,
     state: State,
     over: bool,
+    /// Time that the last write took.
+    write_time: Duration,
 }
 
 /// Journal and lock of a machine.
@@ -226,7 +228,10 @@ impl<A: Access> Session<A> {
         }
         let journal = Journal::create(&state.directory, &state.boot)?.in_namespace(state.namespace);
         let (tree, on_exit) = (tree.clone(), OnExit::default());
-        Ok((Self { access, tree, on_exit, journal, state, over: false }, report))
+        Ok((
+            Self { access, tree, on_exit, journal, state, over: false, write_time: Duration::ZERO },
+            report,
+        ))
     }
 
     /// Returns the access through which settings are read and written.
@@ -267,7 +272,9 @@ impl<A: Access> Session<A> {
         }
         let followers = self.followers(setting);
         self.journal.intend(setting, &present, value)?;
+        let began = Instant::now();
         let written = self.access.write(setting, value);
+        self.write_time = began.elapsed();
         // Read back also after a failure: some drivers report one and change something.
         let found = self.access.read(setting);
         if let Err(error) = self.note(&followers, setting, found.as_ref().ok()) {
@@ -455,6 +462,10 @@ impl<A: Access + Send> Knobs for Session<A> {
 
     fn stuck(&self) -> Vec<(Setting, Duration)> {
         self.access.stuck()
+    }
+
+    fn write_time(&self) -> Duration {
+        self.write_time
     }
 }
 

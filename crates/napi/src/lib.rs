@@ -1,10 +1,9 @@
 //! The kernel's polls of receive queues (NAPI) as a policy sees them, for machines on which the
-//! kernel forwards or serves: packets and streaks by queue, time in soft interrupts by CPU, drops.
+//! kernel forwards or serves: packets and streaks by queue, drops.
 //!
 //! | figure | from |
 //! |---|---|
 //! | polls, packets, full polls and streaks of an instance, by CPU | the tracepoint `napi:napi_poll` ([`wattline_xdp::polls`]) |
-//! | time of a CPU in soft interrupts for received packets | `irq:softirq_entry` and `_exit` |
 //! | time of a queue that a kernel thread polls | `/proc/PID/schedstat` |
 //! | queue, interrupt and CPUs of an instance | the netlink family `netdev`, else names of interrupts ([`Places`]) |
 //! | drops of a CPU's backlog, polls cut short | `/proc/net/softnet_stat` ([`softnet`]) |
@@ -14,8 +13,8 @@
 //! Nobody knows what waits after a full poll; rules that ask for that are [`Denied`]. Drivers give
 //! `work` different meanings ([`meaning`]): where a queue's own counters disagree, the counters win.
 //!
-//! The BPF programs are in `wattline-xdp`, which has the compiler's script, the loader and the test of
-//! kernels; this crate relates them to the policies, which `wattline-xdp` does not know.
+//! The BPF program is in `wattline-xdp`, which has the compiler's script, the loader and the test of
+//! kernels; this crate relates it to the policies, which `wattline-xdp` does not know.
 #![forbid(unsafe_code)]
 
 mod drivers;

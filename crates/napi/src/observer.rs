@@ -6,7 +6,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{
-    Asks, BeyondPolls, Level, OperatingPoint, QueueView, Sees, StreakReset, Streaks, Timing,
+    Asks, BeyondPolls, Level, OperatingPoint, QueueView, StreakReset, Streaks, Timing,
 };
 use wattline_units::{Span, Time};
 use wattline_xdp::bpf::BpfError;
@@ -55,14 +55,6 @@ pub struct StreakEnd {
 /// A CPU, since the observer began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuSample {
-    /// Time in soft interrupts for received packets that took packets, those in `ksoftirqd` included.
-    pub useful: Span,
-    /// Time in those that found none: spurious ones, and those that clean sent frames alone.
-    pub empty: Span,
-    /// Soft interrupts for received packets.
-    pub runs: u64,
-    /// Packets of all polls.
-    pub packets: u64,
     /// Time of the last sample of a streak; `None` without one. Silence is counted from it.
     pub last: Option<Time>,
     /// Ends of streaks that nobody learned of, since the ring was full.
@@ -106,7 +98,7 @@ impl QueueSample<'_> {
     }
 }
 
-/// The BPF programs at work, until dropped. Its descriptor is readable at the end of a streak, and
+/// The BPF program at work, until dropped. Its descriptor is readable at the end of a streak, and
 /// for no other reason.
 #[derive(Debug)]
 pub struct Observer {
@@ -117,15 +109,13 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Figures that this path shows beyond queues and cores.
-    pub const SEES: Sees = Sees { softirq: true, ..Sees::NOTHING };
     /// Events at which this path can ask. Batches and empty polls would wake the governor at each poll.
     pub const ASKS: Asks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
 
     /// Begins to count; `now` is the time of this call on the clock of the policies.
     ///
     /// # Errors
-    /// Without CAP_BPF or CAP_PERFMON, without type information of the kernel, without the tracepoints.
+    /// Without CAP_BPF or CAP_PERFMON, without type information of the kernel, without the tracepoint.
     pub fn begin(now: Time) -> Result<Self, Unavailable> {
         let mut observer = Self { polls: Polls::observe()?, tree: Tree::live(), origin: 0 };
         observer.set_clock(now);
@@ -173,10 +163,6 @@ impl Observer {
     /// Only from the kernel.
     pub fn cpus(&self) -> Result<Vec<CpuSample>, BpfError> {
         let sample = |core: PollingCore| CpuSample {
-            useful: Span::from_nanos(core.useful),
-            empty: Span::from_nanos(core.empty),
-            runs: core.runs,
-            packets: core.packets,
             last: (core.last != 0).then(|| time(self.origin, core.last)),
             lost: core.lost,
             unlisted: core.unlisted,
@@ -226,7 +212,6 @@ fn sum(cpus: &BTreeMap<u32, PollCounts>) -> PollCounts {
         polls: sum.polls + cpu.polls,
         packets: sum.packets + cpu.packets,
         full: sum.full + cpu.full,
-        outside: sum.outside + cpu.outside,
     })
 }
 
@@ -315,7 +300,7 @@ mod tests {
             thread: None,
             work: meaning(driver),
         };
-        let counts = PollCounts { polls: 20_000, packets: 1_000_000, full: 10_000, outside: 0 };
+        let counts = PollCounts { polls: 20_000, packets: 1_000_000, full: 10_000 };
         let (igb, veth) = (place("igb"), place("veth"));
         let sample = |place| QueueSample { place, counts, cpus: BTreeMap::new(), thread: None };
         assert_eq!(sample(&igb).view(Some((600_000, 5))).arrivals, 600_000);

@@ -20,7 +20,7 @@ const PACKETS: u32 = 12_800;
 
 /// Nanoseconds of processor time for each packet, those for making it included.
 fn cost(scene: &Scene) -> f64 {
-    scene.send(PACKETS, 1) / f64::from(PACKETS)
+    scene.send(PACKETS, 1)[0] / f64::from(PACKETS)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -60,9 +60,7 @@ const LOADS: [Load; 10] = [
         MeasuredReceiver::attach(ifindex, 1).map(drop).map_err(|e| e.to_string())
     }),
     (&["pass"], |ifindex| PassAll::attach(ifindex).map(drop).map_err(|e| e.to_string())),
-    (&["napi_poll", "softirq_entry", "softirq_exit"], |_| {
-        Polls::observe().map(drop).map_err(|e| e.to_string())
-    }),
+    (&["napi_poll"], |_| Polls::observe().map(drop).map_err(|e| e.to_string())),
     (&["steer"], |ifindex| {
         Steering::attach(ifindex, &[0; TABLE_ENTRIES]).map(drop).map_err(|e| e.to_string())
     }),

@@ -6,10 +6,18 @@
  * The estimator is that of `QueueEstimator` in the crate `policy`, from which its rules come; a test of the
  * crate `napi` replays the same samples through both. The end of a streak goes to a ring, which wakes
  * its reader.
+ *
+ * Every poll pays for this program. So the counts of a processor are a value of an array, whose look-up is
+ * three instructions where a hash table or a map by processor is a call, and the kernel's structures are
+ * read directly (`tp_btf`). A processor runs the program once at a time, since polls run with soft
+ * interrupts disabled: counters need no atomic operation.
  */
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <bpf/bpf_helpers.h>
 #include "kernel.h"
 #include "licence.h"
-#include "polls.h"
 
 /* CPUs that a rule can name. */
 #define CPUS_MAX 1024
@@ -50,27 +58,48 @@ struct key {
 };
 
 struct instance {
+    /* 0 for a free place. */
     __u64 polls;
+    struct key key;
     __u64 packets;
     /* Polls that used up the budget. */
     __u64 full;
-    /* Polls outside soft interrupts: by a thread of the instance, or by a process that waits for packets. */
-    __u64 outside;
     /* Samples in a row above and below the levels. */
     __u64 high;
     __u64 low;
-    /* Polls since the last sample, and when the next sample is due. */
-    __u64 batches;
-    __u64 due;
     /* Starts of all counters of this processor that this instance has followed. */
     __u32 silences;
     __u32 events;
-    /* The rule under which `counts` was found: whether its streaks are counted. */
+    /* The rule under which `counts` was found: whether its streaks are counted here. */
     __u32 generation;
     __u32 counts;
-    /* The interface and its network namespace; 0 except on the processor that saw the instance first. */
+    /* Polls since the last sample, and when the next sample is due. */
+    __u64 batches;
+    __u64 due;
+    /* The interface and its network namespace when it was first seen. */
     __u32 ifindex;
     __u32 namespace;
+};
+
+/* Instances that a processor polls, each at the place of its number or within a few places of it. */
+#define PLACES 512
+#define TRIES 8
+struct instances {
+    struct instance at[PLACES];
+};
+
+struct core {
+    /* Time of the last sample. */
+    __u64 last;
+    /* Ends of streaks for which the ring had no room; polls of instances for which there was no room. */
+    __u64 lost;
+    __u64 unlisted;
+    /* The rule that the counters follow, and starts of all counters: after silences, after events. */
+    __u32 generation;
+    __u32 silences;
+    __u32 events;
+    /* Up to a cache line, so that processors do not share one. */
+    __u32 unused[7];
 };
 
 struct event {
@@ -96,11 +125,19 @@ struct {
     __uint(max_entries, 2);
 } wl_rules SEC(".maps");
 
+/* A value for each processor; their number is set when the maps are created. */
 struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-    __type(key, struct key);
-    __type(value, struct instance);
-    __uint(max_entries, 1024);
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __type(key, __u32);
+    __type(value, struct core);
+    __uint(max_entries, 1);
+} wl_cores SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __type(key, __u32);
+    __type(value, struct instances);
+    __uint(max_entries, 1);
 } wl_instances SEC(".maps");
 
 /* Instances whose streaks are counted. */
@@ -116,20 +153,36 @@ struct {
     __uint(max_entries, 65536);
 } wl_streaks SEC(".maps");
 
-/* The counters of an instance on this processor; NULL where there is no room. */
-static __always_inline struct instance *find(const struct key *key, const struct napi_struct *napi)
+/*
+ * The counters of an instance on this processor; NULL where there is no room. Where all its places are
+ * taken, it gets the first one of an instance whose streaks are not counted: those of interfaces that are
+ * gone stay behind.
+ */
+static __always_inline struct instance *find(struct instances *all, const struct key *key,
+                                             const struct napi_struct *napi)
 {
-    struct instance *found = bpf_map_lookup_elem(&wl_instances, key), fresh = {};
+    struct instance *of, *free = NULL;
 
-    if (found)
-        return found;
-    if (!rehearsal) {
-        const struct net_device *dev = BPF_CORE_READ(napi, dev);
-        fresh.ifindex = BPF_CORE_READ(dev, ifindex);
-        fresh.namespace = BPF_CORE_READ(dev, nd_net.net, ns.inum);
+    for (__u32 try = 0; try < TRIES; try++) {
+        of = &all->at[(key->napi + key->ifindex + try) % PLACES];
+        if (of->polls == 0) {
+            free = of;
+            break;
+        }
+        if (of->key.napi == key->napi && of->key.ifindex == key->ifindex)
+            return of;
+        if (!free && (!of->counts || of->generation != state.generation))
+            free = of;
     }
-    bpf_map_update_elem(&wl_instances, key, &fresh, BPF_NOEXIST);
-    return bpf_map_lookup_elem(&wl_instances, key);
+    if (!free)
+        return NULL;
+    __builtin_memset(free, 0, sizeof(*free));
+    free->key = *key;
+    if (!rehearsal) {
+        free->ifindex = napi->dev->ifindex;
+        free->namespace = napi->dev->nd_net.net->ns.inum;
+    }
+    return free;
 }
 
 static __always_inline __u64 least(__u64 one, __u64 other)
@@ -176,12 +229,24 @@ static __always_inline bool sample(struct instance *of, struct core *core, const
     return true;
 }
 
+/* Whether streaks of an instance are counted on a processor under the rule in force. */
+static __always_inline bool counts(const struct key *key, const struct rule *rule, __u32 cpu)
+{
+    __u32 word = cpu / 64;
+
+    if (cpu >= CPUS_MAX)
+        return false;
+    /* The compiler leaves out what the verifier of Linux 6.1 needs to see otherwise. */
+    barrier_var(word);
+    return rule->cpus[word % (CPUS_MAX / 64)] >> cpu % 64 & 1 &&
+           bpf_map_lookup_elem(&wl_counting, key);
+}
+
 /* Counts a poll that found `fill` packets. */
-static __always_inline void estimate(const struct key *key, struct instance *of, struct core *core,
-                                     __u32 fill, __u64 rehearsed)
+static __always_inline void estimate(struct instance *of, struct core *core, __u32 cpu, __u32 fill,
+                                     __u64 rehearsed)
 {
     __u32 generation = state.generation, place = generation & 1;
-    __u32 cpu = bpf_get_smp_processor_id();
     const struct rule *rule;
     struct event event = {};
     __u64 now = 0, batches = 1;
@@ -189,14 +254,14 @@ static __always_inline void estimate(const struct key *key, struct instance *of,
 
     if (generation == 0)
         return;
+    rule = bpf_map_lookup_elem(&wl_rules, &place);
+    if (!rule)
+        return;
     if (of->generation != generation) {
         of->generation = generation;
-        of->counts = bpf_map_lookup_elem(&wl_counting, key) != NULL;
+        of->counts = counts(&of->key, rule, cpu);
     }
     if (!of->counts)
-        return;
-    rule = bpf_map_lookup_elem(&wl_rules, &place);
-    if (!rule || cpu >= CPUS_MAX || !(rule->cpus[cpu / 64 % (CPUS_MAX / 64)] >> cpu % 64 & 1))
         return;
     if (core->generation != generation) {
         core->generation = generation;
@@ -223,7 +288,7 @@ static __always_inline void estimate(const struct key *key, struct instance *of,
     if (above ? !rule->at_above : !rule->at_below)
         return;
     event.time = now ? now : bpf_ktime_get_ns();
-    event.key = *key;
+    event.key = of->key;
     event.cpu = cpu;
     event.above = above;
     event.generation = generation;
@@ -231,36 +296,36 @@ static __always_inline void estimate(const struct key *key, struct instance *of,
         core->lost += 1;
 }
 
-SEC("raw_tp")
-int wl_napi_poll(struct bpf_raw_tracepoint_args *context)
+SEC("tp_btf")
+int wl_napi_poll(__u64 *arguments)
 {
-    const struct napi_struct *napi = (const void *)context->args[NAPI];
-    int work = context->args[WORK], budget = context->args[BUDGET];
-    struct core *core = this_core();
+    const struct napi_struct *napi = (const void *)arguments[NAPI];
+    int work = arguments[WORK], budget = arguments[BUDGET];
+    __u32 cpu = bpf_get_smp_processor_id();
+    struct core *core = bpf_map_lookup_elem(&wl_cores, &cpu);
+    struct instances *all = bpf_map_lookup_elem(&wl_instances, &cpu);
     struct instance *of;
     struct key key = {};
 
-    if (!core)
+    if (!core || !all)
         return 0;
     if (rehearsal) {
-        key.napi = context->args[NAPI];
+        key.napi = arguments[NAPI];
     } else {
-        key.napi = BPF_CORE_READ(napi, napi_id);
+        key.napi = napi->napi_id;
         if (key.napi == 0)
-            key.ifindex = BPF_CORE_READ(napi, dev, ifindex);
+            key.ifindex = napi->dev->ifindex;
     }
-    of = find(&key, napi);
+    of = find(all, &key, napi);
     if (!of) {
         core->unlisted += 1;
         return 0;
     }
     of->polls += 1;
-    of->outside += core->began == 0;
     if (work <= 0)
         return 0;
     of->packets += work;
     of->full += work >= budget;
-    core->packets += work;
-    estimate(&key, of, core, work, rehearsal ? context->args[TIME] : 0);
+    estimate(of, core, cpu, work, rehearsal ? arguments[TIME] : 0);
     return 0;
 }

@@ -1,18 +1,18 @@
 //! Polls of receive queues by the kernel (NAPI), counted by programs on its tracepoints.
 //!
-//! `napi:napi_poll` reports each poll with its instance, the packets that it took, and its budget;
-//! `irq:softirq_entry` and `_exit` give the time in soft interrupts for received packets, those of
-//! `ksoftirqd` included (Documentation/networking/napi.rst). The programs are `bpf/napi_poll.bpf.c`,
-//! `softirq_entry` and `softirq_exit`. They see all network namespaces.
+//! `napi:napi_poll` reports each poll with its instance, the packets that it took, and its budget
+//! (Documentation/networking/napi.rst). The program is `bpf/napi_poll.bpf.c`. It sees all network
+//! namespaces.
 
-use crate::bpf::{BpfError, Link, Map, Object, Program, Ring, object};
+use crate::bpf::{BpfError, Link, Map, Object, Program, Ring, object, possible_cpus};
 use rustix::fd::{AsFd, BorrowedFd};
+use std::collections::BTreeMap;
 
 /// CPUs that a rule can name, from 0 on; as in `bpf/napi_poll.bpf.c`, like all that follows.
 pub const CPUS_MAX: u32 = 1024;
 const RING_BYTES: u32 = 1 << 16;
 /// Numbers of 64 bits in `struct core` and `struct instance`.
-const CORE_WORDS: usize = 11;
+const CORE_WORDS: usize = 8;
 const INSTANCE_WORDS: usize = 11;
 const INDEX: [u8; 4] = [0; 4];
 
@@ -109,22 +109,13 @@ pub struct PollCounts {
     pub packets: u64,
     /// Polls that used up their budget.
     pub full: u64,
-    /// Polls outside soft interrupts: by a thread of the instance, or by a process.
-    pub outside: u64,
 }
 
-/// Counts of a CPU, since the observer began; times in nanoseconds.
+/// A CPU, since the observer began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PollingCore {
-    /// Time in soft interrupts for received packets that took packets.
-    pub useful: u64,
-    /// Time in those that found none.
-    pub empty: u64,
-    /// Soft interrupts for received packets.
-    pub runs: u64,
-    /// Packets of all polls, those outside soft interrupts included.
-    pub packets: u64,
-    /// Time of the last sample under a rule with a silence or a look, of the monotonic clock.
+    /// Time of the last sample under a rule with a silence or a look, in nanoseconds of the monotonic
+    /// clock.
     pub last: u64,
     /// Ends of streaks for which the ring had no room.
     pub lost: u64,
@@ -160,8 +151,8 @@ struct Counters {
 impl Counters {
     fn new(object: &Object) -> Result<Self, BpfError> {
         Ok(Self {
-            instances: object.create("wl_instances")?,
-            cores: object.create("wl_cores")?,
+            instances: object.create_with_entries("wl_instances", cpus())?,
+            cores: object.create_with_entries("wl_cores", cpus())?,
             rules: object.create("wl_rules")?,
             counting: object.create("wl_counting")?,
             state: object.create(".data.polls")?,
@@ -220,27 +211,25 @@ fn parse(record: &[u8], generation: u32) -> Option<StreakEnd> {
     })
 }
 
-/// The programs on their tracepoints, until dropped.
+/// The program on its tracepoint, until dropped.
 #[derive(Debug)]
 pub struct Polls {
     counters: Counters,
-    _links: [Link; 3],
+    _link: Link,
 }
 
 impl Polls {
-    /// Begins to count. Other programs on the same tracepoints are not disturbed.
+    /// Begins to count. Other programs on the same tracepoint are not disturbed.
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_PERFMON; without type information of the kernel
-    /// (CONFIG_DEBUG_INFO_BTF) or one of the tracepoints.
+    /// (CONFIG_DEBUG_INFO_BTF) or the tracepoint.
     pub fn observe() -> Result<Self, BpfError> {
-        let poll = object!("napi_poll")?;
-        let counters = Counters::new(&poll)?;
-        let maps = counters.all();
-        let exit = object!("softirq_exit")?.load(&maps)?.attach_tracepoint(c"softirq_exit")?;
-        let entry = object!("softirq_entry")?.load(&maps)?.attach_tracepoint(c"softirq_entry")?;
-        let poll = poll.load(&maps)?.attach_tracepoint(c"napi_poll")?;
-        Ok(Self { counters, _links: [exit, entry, poll] })
+        let object = object!("napi_poll")?;
+        let counters = Counters::new(&object)?;
+        let program = object.load_at("napi_poll", &counters.all())?;
+        let _link = program.attach_tracepoint(c"napi_poll")?;
+        Ok(Self { counters, _link })
     }
 
     /// Counts streaks by another rule from now on, or none. Unread ends of streaks under the rule
@@ -257,41 +246,42 @@ impl Polls {
         self.counters.ends(with)
     }
 
-    /// Returns the counts of all instances that were polled since the begin.
+    /// Returns the counts of all instances that were polled since the begin, by number.
     ///
     /// # Errors
     /// Only from the kernel.
     pub fn instances(&self) -> Result<Vec<PolledInstance>, BpfError> {
-        let instances = &self.counters.instances;
-        let mut found = Vec::new();
-        for key in instances.keys()? {
-            // It may have been forgotten meanwhile.
-            let Some(values) = instances.get(&key)? else { continue };
-            found.push(instance(&key, &values));
+        let mut found = BTreeMap::new();
+        for cpu in 0..cpus() {
+            let values = self.counters.instances.get(&cpu.to_ne_bytes())?.unwrap_or_default();
+            for value in values.chunks_exact(INSTANCE_WORDS * 8) {
+                let [polls, key, packets, full, .., first] = words::<INSTANCE_WORDS>(value);
+                if polls == 0 {
+                    continue;
+                }
+                let ((napi, of), (ifindex, namespace)) = (halves(key), halves(first));
+                let id = InstanceId { napi, ifindex: of };
+                let cpus = vec![PollCounts::default(); cpus() as usize];
+                let instance = PolledInstance { id, ifindex, namespace, cpus };
+                let instance = found.entry(id).or_insert(instance);
+                if let Some(counts) = instance.cpus.get_mut(cpu as usize) {
+                    *counts = PollCounts { polls, packets, full };
+                }
+            }
         }
-        Ok(found)
+        Ok(found.into_values().collect())
     }
 
-    /// Drops the counts of an instance that is gone.
-    ///
-    /// # Errors
-    /// Only from the kernel.
-    pub fn forget(&self, id: InstanceId) -> Result<(), BpfError> {
-        self.counters.instances.remove(&id.key()).map(|_| ())
-    }
-
-    /// Returns the counts of all CPUs, by number.
+    /// Returns all CPUs, by number.
     ///
     /// # Errors
     /// Only from the kernel.
     pub fn cores(&self) -> Result<Vec<PollingCore>, BpfError> {
-        let values = self.counters.cores.get(&INDEX)?.unwrap_or_default();
         let core = |value: &[u8]| {
-            let [.., useful, empty, runs, packets, last, lost, unlisted] =
-                words::<{ CORE_WORDS - 2 }>(value);
-            PollingCore { useful, empty, runs, packets, last, lost, unlisted }
+            let [last, lost, unlisted] = words(value);
+            PollingCore { last, lost, unlisted }
         };
-        Ok(values.chunks_exact(CORE_WORDS * 8).map(core).collect())
+        Ok(self.counters.cores.get_all()?.chunks_exact(CORE_WORDS * 8).map(core).collect())
     }
 }
 
@@ -310,20 +300,14 @@ fn words<const N: usize>(value: &[u8]) -> [u64; N] {
     words
 }
 
-fn instance(key: &[u8], values: &[u8]) -> PolledInstance {
-    let [key] = words(key);
-    // Two numbers of 32 bits, the first one in the lower half: programs are little-endian.
-    let halves = |word: u64| (word as u32, (word >> 32) as u32);
-    let id = InstanceId { napi: halves(key).0, ifindex: halves(key).1 };
-    let mut found = PolledInstance { id, ifindex: 0, namespace: 0, cpus: Vec::new() };
-    for value in values.chunks_exact(INSTANCE_WORDS * 8) {
-        let [polls, packets, full, outside, .., first] = words::<INSTANCE_WORDS>(value);
-        found.cpus.push(PollCounts { polls, packets, full, outside });
-        if first != 0 {
-            (found.ifindex, found.namespace) = halves(first);
-        }
-    }
-    found
+/// Two numbers of 32 bits, the first one in the lower half: programs are little-endian.
+fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+/// CPUs that this kernel could ever have.
+fn cpus() -> u32 {
+    possible_cpus() as u32
 }
 
 /// The estimator of the program for tests: polls and their times are given, and nothing is attached.

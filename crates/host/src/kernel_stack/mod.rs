@@ -6,7 +6,7 @@
 //! | busy time of a core | `/proc/stat`: the time that is neither idle nor iowait; its resolution is a tick, mostly 10 ms |
 //! | packets that a core took | `/proc/net/softnet_stat`, first column: all that NAPI passed on there |
 //! | arrivals at a queue | the driver's statistics where they name the queue, else the interface's |
-//! | streaks, time in soft interrupts | programs on the kernel's tracepoints ([`KernelStack::observing`]) |
+//! | streaks | a program on the kernel's tracepoint ([`KernelStack::observing`]) |
 //!
 //! Rings show no fill: the kernel does not tell it. A policy can be asked at streaks of polls, and
 //! not at batches ([`super::Scope::workers`]).

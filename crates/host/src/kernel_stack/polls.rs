@@ -1,4 +1,4 @@
-//! Streaks of the kernel's polls, and time in soft interrupts, by BPF programs.
+//! Streaks of the kernel's polls, by a BPF program.
 
 use crate::layout::Layout;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -133,7 +133,6 @@ pub(crate) struct Observed {
     since: Time,
     /// By core: the streak that is not answered yet.
     ends: Vec<Option<Streak>>,
-    softirq: Vec<Span>,
     now: Time,
     waker: Option<Waker>,
 }
@@ -154,7 +153,6 @@ impl Observed {
             streaks: Streaks::NEVER,
             since: Time::ZERO,
             ends: vec![None; cores],
-            softirq: vec![Span::ZERO; cores],
             now,
             waker: None,
         };
@@ -162,7 +160,7 @@ impl Observed {
         Ok(observed)
     }
 
-    /// Brings times and places up to date.
+    /// Brings places up to date.
     fn look(&mut self, now: Time) {
         self.now = now;
         if self.found.is_none() {
@@ -172,15 +170,6 @@ impl Observed {
         if self.found.is_none_or(|found| now.since(found) >= PLACES) {
             self.found = Some(now);
             self.find();
-        }
-        if let Ok(cpus) = self.observer.cpus() {
-            for (at, cpu) in self.layout.cpus.iter().enumerate() {
-                let seen = cpus.get(*cpu as usize).map(|cpu| cpu.useful + cpu.empty);
-                let core = at % self.layout.workers.max(1);
-                if let Some((softirq, seen)) = self.softirq.get_mut(core).zip(seen) {
-                    *softirq = seen.max(*softirq);
-                }
-            }
         }
     }
 
@@ -195,10 +184,6 @@ impl Observed {
             self.places = places;
             self.count(self.streaks);
         }
-    }
-
-    pub(crate) fn softirq(&self, core: usize) -> Option<Span> {
-        self.softirq.get(core).copied()
     }
 
     fn watch(&mut self, core: usize, streaks: Option<Streaks>) {

@@ -12,6 +12,7 @@ const SCOALESCE: u32 = 0x0f;
 const GRINGPARAM: u32 = 0x10;
 const GFLAGS: u32 = 0x25;
 const GGRO: u32 = 0x2b;
+const GRXCLSRLCNT: u32 = 0x2e;
 const GCHANNELS: u32 = 0x3c;
 const SCHANNELS: u32 = 0x3d;
 const GRSSH: u32 = 0x46;
@@ -36,6 +37,9 @@ const MOST_RSS_WORDS: usize = 16_384;
 
 /// Words of `struct ethtool_drvinfo`, command included.
 const DRIVER_WORDS: usize = 49;
+/// Words of `struct ethtool_rxnfc` (the kernel copies it whole), and the place of `rule_cnt`.
+const RXNFC_WORDS: usize = 48;
+const RULE_COUNT: usize = 46;
 /// Bytes of the driver's name there, behind the command.
 const DRIVER_NAME: std::ops::Range<usize> = 4..36;
 
@@ -181,6 +185,13 @@ pub(super) fn merges_packets(interface: &str) -> io::Result<bool> {
     let mut words = [GGRO, 0];
     request(interface, &mut words)?;
     Ok(words[1] != 0)
+}
+
+pub(super) fn flow_rules(interface: &str) -> io::Result<u32> {
+    let mut words = [0; RXNFC_WORDS];
+    words[0] = GRXCLSRLCNT;
+    request(interface, &mut words)?;
+    Ok(words[RULE_COUNT])
 }
 
 /// One request: `words` starts with the command, holds the whole structure that belongs to

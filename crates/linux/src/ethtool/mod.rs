@@ -142,6 +142,15 @@ pub fn merges_packets(interface: &str) -> io::Result<bool> {
     ioctl::merges_packets(interface)
 }
 
+/// Returns the number of rules that lead flows to queues (`ethtool -n`). Further RSS contexts get packets
+/// by such rules alone.
+///
+/// # Errors
+/// EOPNOTSUPP where the driver has none.
+pub fn flow_rules(interface: &str) -> io::Result<u32> {
+    ioctl::flow_rules(interface)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +168,7 @@ mod tests {
         assert_eq!(coalesce("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         assert_eq!(indirection_table("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         assert_eq!(queue_coalesce("lo", 0).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(flow_rules("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
         let none = queue_coalesce("lo", 4096).unwrap_err();
         assert_eq!(none.raw_os_error(), Some(libc::EINVAL));
     }

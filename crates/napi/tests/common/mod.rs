@@ -70,14 +70,17 @@ impl Scene {
     }
 
     /// Sends UDP packets of one flow through the router, so many times `count` as fast as it goes, and
-    /// returns the processor time that it took in nanoseconds: soft interrupts run within it.
-    pub fn send(&self, count: u32, times: u32) -> f64 {
+    /// returns the processor time that each time took in nanoseconds: soft interrupts run within it.
+    pub fn send(&self, count: u32, times: u32) -> Vec<f64> {
         let send = || {
             let out = interface_index("a0").unwrap();
             let generator = LiveGenerator::new(out, &frame(), None).unwrap();
-            let before = thread_nanos();
-            (0..times).for_each(|_| generator.send(count).unwrap());
-            thread_nanos() - before
+            let once = |_| {
+                let before = thread_nanos();
+                generator.send(count).unwrap();
+                thread_nanos() - before
+            };
+            (0..times).map(once).collect()
         };
         self.source.enter(send).unwrap()
     }

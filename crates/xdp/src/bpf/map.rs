@@ -317,7 +317,7 @@ impl AsFd for Map {
 ///
 /// Where the kernel does not tell, the largest number that Linux can be built for, so that
 /// a buffer is never too short.
-fn possible_cpus() -> usize {
+pub(crate) fn possible_cpus() -> usize {
     const LARGEST: usize = 8192;
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {

@@ -18,6 +18,7 @@ mod syscall;
 pub use error::BpfError;
 pub(crate) use kernel_function::KernelFunction;
 pub use link::{Attached, Link};
+pub(crate) use map::possible_cpus;
 pub use map::{Map, MapKind};
 pub use object::Object;
 pub(crate) use object::{Aligned, object};

@@ -10,7 +10,7 @@ use super::error::BpfError;
 use super::kernel_function::KernelFunction;
 use super::map::{Definition, Map, MapKind};
 use super::program::{Code, Program, ProgramKind};
-use aya_obj::btf::Btf;
+use aya_obj::btf::{Btf, BtfKind};
 use aya_obj::generated::bpf_insn;
 use aya_obj::{EbpfSectionKind, ProgramSection};
 use rustix::fd::{AsFd, AsRawFd};
@@ -47,6 +47,8 @@ pub struct Object {
     /// The name of its file, without its end.
     name: &'static str,
     content: aya_obj::Object,
+    /// The tracepoint whose types it knows.
+    tracepoint: Option<&'static str>,
 }
 
 impl Object {
@@ -57,7 +59,7 @@ impl Object {
     pub fn read(name: &'static str, bytes: &[u8]) -> Result<Self, BpfError> {
         let content =
             aya_obj::Object::parse(bytes).map_err(|error| unusable(name, "reading it", error))?;
-        Ok(Self { name, content })
+        Ok(Self { name, content, tracepoint: None })
     }
 
     /// Sets constants of the program: by name, as bytes.
@@ -121,7 +123,16 @@ impl Object {
         self.load_calling(maps, None)
     }
 
-    /// The same for a program that calls a function of the kernel in the place of the helper of this
+    /// The same for a program that knows the types of the arguments of a tracepoint.
+    ///
+    /// # Errors
+    /// As [`Self::load`]; where there is no such tracepoint.
+    pub fn load_at(mut self, tracepoint: &'static str, maps: &[&Map]) -> Result<Program, BpfError> {
+        self.tracepoint = Some(tracepoint);
+        self.load(maps)
+    }
+
+    /// The same as [`Self::load`] for a program that calls a function of the kernel in the place of the helper of this
     /// number, which does not exist.
     ///
     /// # Errors
@@ -133,12 +144,20 @@ impl Object {
     ) -> Result<Program, BpfError> {
         // Whose text is looked for the functions that it calls: none here calls any.
         let texts: HashSet<usize> = self.content.functions.keys().map(|(text, _)| *text).collect();
-        if self.content.has_btf_relocations() {
-            let types = Btf::from_sys_fs().map_err(|_| BpfError::MissingFeature {
+        let mut tracepoint = 0;
+        if self.tracepoint.is_some() || self.content.has_btf_relocations() {
+            let missing = |feature| BpfError::MissingFeature {
                 action: format!("loading the program {}", self.name),
-                feature: "type information (CONFIG_DEBUG_INFO_BTF)",
+                feature,
                 source: Errno::NOENT,
-            })?;
+            };
+            let types = Btf::from_sys_fs()
+                .map_err(|_| missing("type information (CONFIG_DEBUG_INFO_BTF)"))?;
+            if let Some(name) = self.tracepoint {
+                let name = format!("btf_trace_{name}");
+                let number = types.id_by_type_name_kind(&name, BtfKind::Typedef);
+                tracepoint = number.map_err(|_| missing("its tracepoint"))?;
+            }
             let found = self.content.relocate_btf(&types);
             found.map_err(|error| unusable(self.name, "finding the kernel's structures", error))?;
         }
@@ -159,17 +178,24 @@ impl Object {
         }
         let related = self.content.relocate_maps(known.into_iter(), &texts);
         related.map_err(|error| unusable(self.name, "relating it to its maps", error))?;
-        self.program(function)
+        self.program(function, tracepoint)
     }
 
-    fn program(self, called: Option<(i32, &KernelFunction)>) -> Result<Program, BpfError> {
+    fn program(
+        self,
+        called: Option<(i32, &KernelFunction)>,
+        tracepoint: u32,
+    ) -> Result<Program, BpfError> {
         let unusable = |what| unusable(self.name, "loading it", what);
         let mut programs = self.content.programs.iter();
         let (name, program) = programs.next().ok_or_else(|| unusable("there is no program"))?;
         let kind = match program.section {
             ProgramSection::Xdp { frags: true, .. } => ProgramKind::Xdp,
             ProgramSection::SchedClassifier => ProgramKind::TcxEgress,
-            ProgramSection::RawTracePoint => ProgramKind::RawTracepoint,
+            ProgramSection::BtfTracePoint if tracepoint != 0 => ProgramKind::TypedTracepoint,
+            ProgramSection::RawTracePoint | ProgramSection::BtfTracePoint => {
+                ProgramKind::RawTracepoint
+            }
             _ => return Err(unusable("of a kind that is not used here")),
         };
         let function = self.content.functions.get(&program.function_key());
@@ -189,7 +215,8 @@ impl Object {
             function.instructions.iter().map(|instruction| encode(&call(instruction))).collect();
         let modules = called.map_or([0; 2], |(_, called)| [0, called.module.as_raw_fd()]);
         let (instructions, licence) = (&instructions[..], &*program.license);
-        Program::load(&Code { kind, name, instructions, modules: &modules, licence })
+        let modules = &modules;
+        Program::load(&Code { kind, tracepoint, name, instructions, modules, licence })
     }
 }
 

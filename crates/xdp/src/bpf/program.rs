@@ -18,6 +18,9 @@ pub enum ProgramKind {
     TcxEgress,
     /// Runs whenever the kernel passes a tracepoint.
     RawTracepoint,
+    /// The same, by the tracepoint's number among the kernel's types: it reads the structures that its
+    /// arguments point to without a call (Linux 5.5).
+    TypedTracepoint,
 }
 
 impl ProgramKind {
@@ -27,6 +30,7 @@ impl ProgramKind {
             Self::Xdp => 6,
             Self::TcxEgress => 3,
             Self::RawTracepoint => 17,
+            Self::TypedTracepoint => 26,
         }
     }
 
@@ -36,6 +40,7 @@ impl ProgramKind {
             Self::Xdp => 37,
             Self::TcxEgress => 47,
             Self::RawTracepoint => 0,
+            Self::TypedTracepoint => 23,
         }
     }
 
@@ -44,7 +49,7 @@ impl ProgramKind {
     fn load_flags(self) -> u32 {
         match self {
             Self::Xdp => 1 << 5,
-            Self::TcxEgress | Self::RawTracepoint => 0,
+            Self::TcxEgress | Self::RawTracepoint | Self::TypedTracepoint => 0,
         }
     }
 
@@ -52,7 +57,9 @@ impl ProgramKind {
     fn capabilities(self) -> CapabilitySet {
         match self {
             Self::Xdp | Self::TcxEgress => CapabilitySet::BPF | CapabilitySet::NET_ADMIN,
-            Self::RawTracepoint => CapabilitySet::BPF | CapabilitySet::PERFMON,
+            Self::RawTracepoint | Self::TypedTracepoint => {
+                CapabilitySet::BPF | CapabilitySet::PERFMON
+            }
         }
     }
 }
@@ -84,6 +91,8 @@ fn unless_interrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T
 /// A program as the kernel takes it.
 pub(super) struct Code<'a> {
     pub(super) kind: ProgramKind,
+    /// Number of the tracepoint of a [`ProgramKind::TypedTracepoint`] among the kernel's types.
+    pub(super) tracepoint: u32,
     /// Letters, digits and `_`, of which the kernel shows 15.
     pub(super) name: &'a str,
     pub(super) instructions: &'a [u64],
@@ -118,7 +127,7 @@ impl Program {
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN; when the verifier refuses it, with its messages.
     pub(super) fn load(code: &Code<'_>) -> Result<Self, BpfError> {
-        let Code { kind, name, instructions, modules, licence } = *code;
+        let Code { kind, tracepoint, name, instructions, modules, licence } = *code;
         let attributes = || {
             Attributes::new()
                 .word(0, kind.program_type())
@@ -128,6 +137,7 @@ impl Program {
                 .word(44, kind.load_flags())
                 .name(48, name)
                 .word(68, kind.attach_type())
+                .word(108, tracepoint)
                 .input(120, modules)
         };
         let loaded = |descriptor| Self { descriptor, kind, name: name.to_owned() };
@@ -166,14 +176,16 @@ impl Program {
         }
     }
 
-    /// Attaches a [`ProgramKind::RawTracepoint`] to the tracepoint of this name.
+    /// Attaches a program to the tracepoint of this name: to no other than that of its number if it has
+    /// one.
     ///
     /// # Errors
     /// [`BpfError::System`] with ENOENT where the kernel has no such tracepoint.
     pub fn attach_tracepoint(&self, tracepoint: &CStr) -> Result<Link, BpfError> {
-        let mut attributes = Attributes::new()
-            .input(0, tracepoint.to_bytes_with_nul())
-            .word(8, self.descriptor.as_raw_fd() as u32);
+        let mut attributes = Attributes::new().word(8, self.descriptor.as_raw_fd() as u32);
+        if self.kind == ProgramKind::RawTracepoint {
+            attributes = attributes.input(0, tracepoint.to_bytes_with_nul());
+        }
         let opened = attributes.call_for_descriptor(Command::RawTracepointOpen);
         let descriptor = opened.map_err(|errno| {
             let action = format!("attaching {} to {}", self.name, tracepoint.to_string_lossy());
@@ -275,6 +287,7 @@ impl ProgramKind {
             Self::Xdp => "XDP programs with fragments (Linux 5.18)",
             Self::TcxEgress => "TCX (Linux 6.6)",
             Self::RawTracepoint => "raw tracepoints (CONFIG_BPF_EVENTS, Linux 4.17)",
+            Self::TypedTracepoint => "tracepoints with types (CONFIG_BPF_EVENTS, Linux 5.5)",
         }
     }
 }
