@@ -199,7 +199,7 @@ fn record(fresh: bool) -> Result<Flips, ReproduceError> {
 
 impl Flips {
     /// Returns the flips that change a claim; `None` for a claim that is not predicted.
-    fn of(&self, claim: &str) -> Option<Vec<&str>> {
+    fn changing(&self, claim: &str) -> Option<Vec<&str>> {
         let changes = self.changed.iter().filter(|(_, claims)| claims.contains(claim));
         self.claims.contains(claim).then(|| changes.map(|(flip, _)| flip.as_str()).collect())
     }
@@ -207,14 +207,14 @@ impl Flips {
 
 /// Returns whether no flip on record changes a predicted claim.
 pub(crate) fn robust(claim: &str) -> Result<Option<bool>, ReproduceError> {
-    Ok(record(false)?.of(claim).map(|flips| flips.is_empty()))
+    Ok(record(false)?.changing(claim).map(|flips| flips.is_empty()))
 }
 
 /// Adds to each predicted claim whether it is robust.
 pub(crate) fn add(inputs: &Inputs, claims: &mut [ClaimReport]) -> Result<(), ReproduceError> {
     for claim in claims.iter_mut().filter(|claim| claim.basis == Some(Basis::Predicted)) {
         let record = record(inputs.fresh)?;
-        let Some(flips) = record.of(&claim.claim.id) else { continue };
+        let Some(flips) = record.changing(&claim.claim.id) else { continue };
         claim.robust = Some(flips.is_empty());
         let text = match flips.is_empty() {
             true => "robust: no unprinted input, moved by a quarter, changes it".to_owned(),
