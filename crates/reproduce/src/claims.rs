@@ -27,6 +27,9 @@ pub struct ClaimReport {
     /// Range over the accepted sets of unprinted parameters, if the claim depends on them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sets: Option<OverSets>,
+    /// Whether no unprinted input, moved by a quarter, changes it; `None` unless it is predicted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub robust: Option<bool>,
 }
 
 /// Place in `claims.csv` of a row that no paper prints: it follows from the fitted model.
@@ -68,6 +71,7 @@ pub(super) fn report(
                 ours: String::new(),
                 note: context.why.clone(),
                 sets: None,
+                robust: None,
             },
             None => {
                 silent.push(format!("{} has neither a check nor a reason for none", claim.id));
@@ -130,7 +134,7 @@ fn checked(claim: Claim, own: &[&Check]) -> ClaimReport {
         let why = "a figure of the fitted model, which the paper does not print";
         note = if note.is_empty() { why.to_owned() } else { format!("{note}; {why}") };
     }
-    ClaimReport { claim, basis, verdict, ours, note, sets: None }
+    ClaimReport { claim, basis, verdict, ours, note, sets: None, robust: None }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::error::ReproduceError;
 use crate::sets::Choice;
 use toml::Value;
+use wattline_policies::POLICIES;
 use wattline_server::library::{Kind, text_of};
 use wattline_server::{MeasuredCosts, RequestServer, ServerFile};
 use wattline_study::receive::{ReceivePath, Streams};
@@ -15,8 +16,10 @@ const RECEIVE: &str = "receive";
 const REQUESTS: (&str, &str) = ("requests", "burst");
 /// Mean length of bursts as a parameter of a search.
 const BURST: &str = "requests.burst";
-/// Controller whose rules can be switched off in a change.
+/// Controller whose rules can be switched off, and whose counts can be moved, in a change.
 const QUEUE_LENGTH: &str = "queue-length";
+/// Name of PowerSave's day in a change, and of the one figure of it that is not printed.
+const DAY: (&str, &str) = ("day", "bytes");
 /// Prefetcher of the receive path, which can only be switched off.
 const STREAMS: &str = "streams";
 /// Largest factor by which a change may move a constant, either way.
@@ -28,8 +31,10 @@ pub(crate) struct Inputs {
     change: Option<Change>,
     /// Values of unprinted parameters in place of the shipped ones.
     choice: Choice,
-    /// Whether accepted sets are searched anew instead of read from their cache.
+    /// Whether accepted sets and flips are searched anew instead of read from their record.
     pub(crate) fresh: bool,
+    /// Whether runs are as short as a comparison of verdicts allows.
+    pub(crate) brief: bool,
 }
 
 /// One changed figure, written as `FILE: KEY = VALUE` or `FILE: KEY * FACTOR`. `FILE` is a shipped
@@ -78,7 +83,12 @@ impl Inputs {
         Self { choice, ..Self::default() }
     }
 
-    /// Returns the shipped inputs, with accepted sets that are searched anew.
+    /// Shortens the runs for a comparison of verdicts.
+    pub(crate) fn briefly(self) -> Self {
+        Self { brief: true, ..self }
+    }
+
+    /// Returns the shipped inputs, with accepted sets and flips that are searched anew.
     pub(crate) fn searched_anew() -> Self {
         Self { fresh: true, ..Self::default() }
     }
@@ -147,20 +157,42 @@ impl Inputs {
         Ok(RequestSpec { burst: burst.as_float().unwrap_or(f64::NAN), ..shipped })
     }
 
+    /// Returns the length in bytes of the packets of PowerSave's day.
+    pub(crate) fn day_bytes(&self, shipped: u16) -> Result<u16, ReproduceError> {
+        match self.change.as_ref().filter(|change| change.file == DAY.0) {
+            None => Ok(shipped),
+            Some(Change { keys, figure: Changed::By(factor), .. }) if keys == &[DAY.1] => {
+                Ok((f64::from(shipped) * factor).round() as u16)
+            }
+            Some(_) => Err(wrong_file("a day knows bytes * FACTOR alone")),
+        }
+    }
+
     /// Returns the specification of a policy. PowerSave never adds capacity with `climb = 0`: no
-    /// ring holds so many packets.
+    /// ring holds so many packets. A count moves by one at least, but not below 0.
     pub(crate) fn policy(&self, spec: &str) -> Result<String, ReproduceError> {
         let Some(change) = self.change.as_ref().filter(|change| change.file == QUEUE_LENGTH) else {
             return Ok(spec.to_owned());
         };
-        if change.keys != ["climb"] || !matches!(change.figure, Changed::To(0.0)) {
-            return Err(wrong_file("queue-length knows climb = 0 alone"));
-        }
-        let never = "q_h=1000000";
+        let parameters = POLICIES.find(QUEUE_LENGTH).map_or(&[][..], |info| info.parameters);
+        let key = change.keys.join(".");
+        let shipped = parameters.iter().find(|known| known.name == key);
+        let shipped = shipped.and_then(|known| known.default.parse::<f64>().ok());
+        let set = match (change.figure, shipped) {
+            (Changed::To(0.0), None) if key == "climb" => "q_h=1000000".to_owned(),
+            (Changed::By(factor), Some(count)) => {
+                let step = (count * (factor - 1.0)).abs().round().max(1.0);
+                format!("{key}={}", (count + step.copysign(factor - 1.0)).max(0.0))
+            }
+            _ => {
+                let known = "queue-length knows climb = 0, and * FACTOR of its counts";
+                return Err(wrong_file(known));
+            }
+        };
         match spec.split_once(':') {
             _ if !spec.starts_with(QUEUE_LENGTH) => Ok(spec.to_owned()),
-            Some((name, rest)) => Ok(format!("{name}:{never},{rest}")),
-            None => Ok(format!("{spec}:{never}")),
+            Some((name, rest)) => Ok(format!("{name}:{set},{rest}")),
+            None => Ok(format!("{spec}:{set}")),
         }
     }
 
@@ -246,7 +278,8 @@ impl Change {
             Value::Integer(old) if of(*old as f64) == 1.0 => *figure = Value::Integer(1),
             Value::Integer(old) => {
                 let new = moderate(*old as f64)?;
-                // A whole number stays one, as counts must be.
+                // A whole number stays one, as counts must be. The receive path has counts alone.
+                let new = if self.file == RECEIVE { new.round() } else { new };
                 *figure =
                     if new.fract() == 0.0 { Value::Integer(new as i64) } else { Value::Float(new) };
             }
@@ -345,6 +378,10 @@ mod tests {
         assert_eq!(Inputs::default().policy("queue-length").unwrap(), "queue-length");
         let other = Inputs::changed("queue-length: climb = 1").unwrap();
         assert!(other.policy("napi").is_err());
+        let moved = |text: &str| Inputs::changed(text).unwrap().policy("queue-length").unwrap();
+        assert_eq!(moved("queue-length: batch * 0.75"), "queue-length:batch=6");
+        assert_eq!(moved("queue-length: c_up * 1.25"), "queue-length:c_up=1");
+        assert_eq!(moved("queue-length: c_up * 0.75"), "queue-length:c_up=0");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod copi;
 mod curves;
 mod error;
 mod figure;
+mod flips;
 mod inputs;
 mod liao;
 mod made;
@@ -41,7 +42,7 @@ pub use output::{write, write_watts};
 pub use own::OwnTraffic;
 pub use paper::Paper;
 pub use reproduction::{
-    Reproduction, reproduce, reproduce_changed, reproduce_fresh, reproduce_own, steps,
+    Reproduction, recorded, reproduce, reproduce_changed, reproduce_fresh, reproduce_own, steps,
 };
 pub use runner::Progress;
 pub use sets::{OverSets, SetVerdict};

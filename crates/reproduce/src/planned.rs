@@ -14,11 +14,11 @@ use std::sync::LazyLock;
 use wattline_report::table::number;
 use wattline_report::{Basis, Check, Grounds, Verdict};
 
-const POWERSAVE: &str = include_str!("../published/checks/powersave.toml");
+pub(super) const POWERSAVE: &str = include_str!("../published/checks/powersave.toml");
 const BOLLA: &str = include_str!("../published/checks/bolla.toml");
-const LIAO: &str = include_str!("../published/checks/liao.toml");
+pub(super) const LIAO: &str = include_str!("../published/checks/liao.toml");
 const SOHAN: &str = include_str!("../published/checks/sohan.toml");
-const COPI: &str = include_str!("../published/checks/copi.toml");
+pub(super) const COPI: &str = include_str!("../published/checks/copi.toml");
 const READINGS: &str = include_str!("../published/checks/powersave-readings.toml");
 
 /// The checks of a paper.

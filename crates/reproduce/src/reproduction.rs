@@ -4,10 +4,12 @@ use crate::claims::{self, ClaimReport};
 use crate::copi;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::flips;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
 use crate::paper::Paper;
 use crate::runner::{self, Progress};
+use crate::sets::SetVerdict;
 use crate::step::Step;
 use crate::target::{Target, Wanted};
 use serde::Serialize;
@@ -95,6 +97,16 @@ pub fn reproduce_own(
     reproduce_with(targets, &Inputs::default(), Some(own), told)
 }
 
+/// Returns the verdict on a claim over the accepted sets on record, and whether the record of flips
+/// has it as robust.
+///
+/// # Errors
+/// When a record is damaged or belongs to other inputs.
+pub fn recorded(claim: &str) -> Result<(Option<SetVerdict>, Option<bool>), ReproduceError> {
+    let over = copi::range(false, claim)?;
+    Ok((over.map(|over| over.verdict), flips::robust(claim)?))
+}
+
 fn reproduce_with(
     targets: &[Target],
     inputs: &Inputs,
@@ -127,6 +139,7 @@ fn reproduce_with(
         if paper == Paper::Copi {
             copi::add_ranges(inputs, &mut claims)?;
         }
+        flips::add(inputs, &mut claims)?;
         all.push(Reproduction {
             build: Build::default(),
             paper,

@@ -107,8 +107,7 @@ impl SearchPlan {
             }
         }
         // A cached result belongs to one plan, to the letter.
-        let hash = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { hash, ..plan })
+        Ok(Self { hash: hash([text]), ..plan })
     }
 
     /// Returns the names of the checks that constrain the search, in their order.
@@ -176,6 +175,12 @@ impl SearchPlan {
         });
         ranges.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Returns a hash of texts, one after the other.
+pub(crate) fn hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let hash = texts.into_iter().fold(Sha256::new(), Sha256::chain_update);
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Rounds to four decimals, so that a result reads the same from its cache.

@@ -37,9 +37,22 @@ impl<'a> Summary<'a> {
         predicted.filter_map(|claim| claim.sets).filter(|over| over.verdict == verdict).count()
     }
 
+    /// Returns the number of predicted claims that are robust, or fragile.
+    fn robust(&self, robust: bool) -> usize {
+        let predicted = self.0.iter().filter(|claim| claim.basis == Some(Basis::Predicted));
+        predicted.filter(|claim| claim.robust == Some(robust)).count()
+    }
+
     /// Returns the sentence about predicted claims, which alone are evidence.
     pub fn headline(&self) -> String {
         let (meets, of) = self.agreeing(Basis::Predicted);
+        let (robust, fragile) = (self.robust(true), self.robust(false));
+        let dependence = match robust + fragile {
+            0 => String::new(),
+            _ => {
+                format!(" Unprinted inputs moved by a quarter: {robust} robust, {fragile} fragile.")
+            }
+        };
         let over = SetVerdict::ALL.map(|verdict| (verdict, self.over_sets(verdict)));
         let over: Vec<String> = over
             .into_iter()
@@ -50,7 +63,7 @@ impl<'a> Summary<'a> {
             true => String::new(),
             false => format!(" Over accepted sets of unprinted numbers: {}.", over.join(", ")),
         };
-        format!("Predicted: {meets} of {of} agree.{over}")
+        format!("Predicted: {meets} of {of} agree.{dependence}{over}")
     }
 
     /// Returns the sentence about all other claims.

@@ -8,8 +8,8 @@ use std::time::Instant;
 use wattline_needs::browser::{Browser, View, url_of};
 use wattline_report::{Basis, Check, Verdict};
 use wattline_reproduce::{
-    OwnTraffic, Paper, Progress, Reproduction, Summary, Target, published_watts, reproduce,
-    reproduce_changed, reproduce_own, steps, write, write_watts,
+    OwnTraffic, Paper, Progress, Reproduction, SetVerdict, Summary, Target, published_watts,
+    recorded, reproduce, reproduce_changed, reproduce_own, steps, write, write_watts,
 };
 
 /// The other papers take minutes without optimisation; this one takes none.
@@ -264,49 +264,6 @@ fn all_papers_give_the_verdicts_on_record() {
     assert!(silent.is_empty(), "nothing says why: {silent:#?}");
 }
 
-/// Co-PI's savings by mechanism as its page prints them; `UPDATE_GOLDEN=1` writes them there.
-#[test]
-#[ignore = "minutes, even with optimisation: `make test-long`"]
-fn savings_by_mechanism_are_documented_as_computed() {
-    let figures = everything().iter().flat_map(|paper| &paper.figures);
-    let figure = figures.into_iter().find(|figure| figure.id == "mechanisms").unwrap();
-    let text = savings(&figure.table.rows);
-    let page = std::fs::read_to_string(COPI).unwrap();
-    let (before, rest) = page.split_once(SAVINGS).unwrap();
-    let (now, after) = rest.split_once(END_OF_SAVINGS).unwrap();
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        let whole = format!("{before}{SAVINGS}{text}{END_OF_SAVINGS}{after}");
-        std::fs::write(COPI, whole).unwrap();
-    } else {
-        assert_eq!(now, text, "UPDATE_GOLDEN=1 writes {COPI}");
-    }
-}
-
-/// A row for each mechanism: savings of both workloads over both governors at three loads.
-fn savings(rows: &[Vec<String>]) -> String {
-    let mut text = String::from(
-        "||memcached over performance|over ondemand|nginx over performance|over ondemand|\n\
-         |---|---|---|---|---|\n",
-    );
-    let mut names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
-    let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(*name));
-    for name in names {
-        let cells = ["memcached", "nginx"].iter().flat_map(|workload| {
-            [3, 4].map(|column| {
-                let own = rows.iter().filter(|row| row[0] == name && row[1] == *workload);
-                own.map(|row| row[column].as_str()).collect::<Vec<_>>().join("/")
-            })
-        });
-        let cells = cells.collect::<Vec<_>>().join("|");
-        text.push_str(&format!("|{name}|{cells}|\n"));
-    }
-    text
-}
-
-const COPI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/copi.md");
-const SAVINGS: &str = "<!-- savings: written by make test-long -->\n";
-const END_OF_SAVINGS: &str = "<!-- end of savings -->";
 const CLAIMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/published/claims.csv");
 const VERDICTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/published/verdicts.csv");
 const STATUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/status.md");
@@ -315,8 +272,8 @@ const BEGIN: &str =
     "<!-- verdicts: written by UPDATE_GOLDEN=1 cargo test -p wattline-reproduce -->\n";
 const END: &str = "<!-- end of verdicts -->";
 
-/// Claims of the record, as paper, basis and verdict.
-fn record() -> Vec<[String; 3]> {
+/// Claims of the record, as id, paper, basis and verdict.
+fn record() -> Vec<[String; 4]> {
     let papers: BTreeMap<String, String> = csv::Reader::from_path(CLAIMS)
         .unwrap()
         .records()
@@ -328,7 +285,7 @@ fn record() -> Vec<[String; 3]> {
         let row = row.unwrap();
         assert!(seen.insert(row[0].to_owned()), "{} twice", &row[0]);
         let paper = papers.get(&row[0]).unwrap_or_else(|| panic!("{} is no claim", &row[0]));
-        all.push([paper.clone(), row[1].to_owned(), row[2].to_owned()]);
+        all.push([&row[0], paper, &row[1], &row[2]].map(str::to_owned));
     }
     let without: Vec<_> = papers.keys().filter(|id| !seen.contains(*id)).collect();
     assert!(without.is_empty(), "claims without a verdict: {without:?}");
@@ -344,8 +301,8 @@ fn counts() -> [String; 2] {
     let count = |paper: Option<&str>, basis: Option<Basis>, of: Option<Verdict>| -> usize {
         record
             .iter()
-            .filter(|[own, ..]| paper.is_none_or(|paper| own == paper))
-            .filter(|[_, own, _]| basis.is_none_or(|basis| own == basis.text()))
+            .filter(|[_, own, ..]| paper.is_none_or(|paper| own == paper))
+            .filter(|[_, _, own, _]| basis.is_none_or(|basis| own == basis.text()))
             .filter(|[.., own]| of.is_none_or(|of| *own == verdict(of)))
             .count()
     };
@@ -355,9 +312,9 @@ fn counts() -> [String; 2] {
     };
     let unanswered = [Verdict::PaperContradictsItself, Verdict::FigureLost, Verdict::NotTestable];
     let repeats = |paper: Option<&str>| {
-        let own = record.iter().filter(|[own, ..]| paper.is_none_or(|paper| own == paper));
+        let own = record.iter().filter(|[_, own, ..]| paper.is_none_or(|paper| own == paper));
         let answered = [Verdict::Meets, Verdict::Differs].map(verdict);
-        own.filter(|[_, basis, of]| basis.is_empty() && answered.contains(of)).count()
+        own.filter(|[_, _, basis, of]| basis.is_empty() && answered.contains(of)).count()
     };
     let mut text = format!(
         "| paper | claims | {} | {} | repeats |\n|---|{}\n",
@@ -374,9 +331,15 @@ fn counts() -> [String; 2] {
     }
     let [predicted, fitted, rule, arithmetic, data] = Basis::ALL.map(|basis| agree(None, basis));
     let [contradict, lost, untestable] = unanswered.map(|of| count(None, None, Some(of)));
+    let (robust, over) = dependence(&record);
+    let [fragile, robust] = [false, true].map(|own| robust.iter().filter(|it| **it == own).count());
+    let [all, some, none, nothing] =
+        SetVerdict::ALL.map(|own| over.iter().filter(|it| **it == own).count());
     let sentence = format!(
         "The papers make {} claims. Where our models predict a printed figure that they were not fitted to, {predicted} \
-         agree: only these test the models. The rest: fitted to the figure ({fitted} agree), a printed rule or equation \
+         agree: only these test the models. {robust} of these verdicts are robust, as no unprinted input, moved by a \
+         quarter, changes them; {fragile} are fragile. Over the judged sets of unprinted numbers that Co-PI's figures allow, \
+         {all} hold for all, {some} for some, {none} for none, {nothing} say nothing. The rest: fitted to the figure ({fitted} agree), a printed rule or equation \
          that we implement ({rule}), arithmetic on printed figures ({arithmetic}), a printed figure read back ({data}); \
          {contradict} contradict their own paper, {lost} lost their figure, {untestable} cannot be tested, {} repeat a \
          figure that is already counted.\n",
@@ -384,6 +347,17 @@ fn counts() -> [String; 2] {
         repeats(None)
     );
     [text, sentence]
+}
+
+/// Returns, for all predicted claims, whether they are robust, and the verdicts over accepted sets.
+fn dependence(record: &[[String; 4]]) -> (Vec<bool>, Vec<SetVerdict>) {
+    let predicted = record.iter().filter(|[_, _, basis, _]| basis == Basis::Predicted.text());
+    let of = predicted.map(|[id, ..]| {
+        let (over, robust) = recorded(id).unwrap();
+        (robust.unwrap_or_else(|| panic!("no flips of {id} are on record")), over)
+    });
+    let (robust, over): (Vec<bool>, Vec<Option<SetVerdict>>) = of.unzip();
+    (robust, over.into_iter().flatten().collect())
 }
 
 #[test]

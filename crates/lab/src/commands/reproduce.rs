@@ -35,8 +35,8 @@ pub struct Args {
     /// Makes figures that have traffic of these rates (columns time_seconds, rate_pps).
     #[arg(long, value_name = "FILE.csv", conflicts_with = "data")]
     rates: Option<PathBuf>,
-    /// Searches the sets of unprinted parameters anew that the printed figures allow, which takes
-    /// up to an hour. Without it those of the plan's recorded search are used.
+    /// Searches anew the sets of unprinted parameters that the printed figures allow, and moves
+    /// unprinted inputs anew, which takes hours. Without it the recorded results are used.
     #[arg(long, conflicts_with_all = ["capture", "rates", "data"])]
     fresh: bool,
     #[command(flatten)]

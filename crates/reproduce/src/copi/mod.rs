@@ -5,9 +5,9 @@
 //! Figures 6 to 11 come from seeds on which nothing was fitted.
 
 mod compare;
+mod cross;
 mod defaults;
 mod idle_states;
-mod mechanisms;
 mod ranges;
 mod runs;
 mod sets;
@@ -18,7 +18,7 @@ mod traces;
 
 use crate::step::Step;
 
-pub(super) use sets::add_ranges;
+pub(super) use sets::{add_ranges, range};
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("copi: settings and rules", &["settings"], settings::figures),
@@ -28,8 +28,8 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("copi: memcached under three policies", &["fig8", "fig9"], shares::memcached),
     Step::new("copi: nginx under three policies", &["fig10", "fig11"], shares::nginx),
     Step::new("copi: latency and energy", &["fig6", "fig7"], compare::figures),
+    Step::new("copi: fitted on one server, judged by the other", &["cross"], cross::figures),
     Step::new("copi: other defaults of the driver", &["defaults"], defaults::figures),
-    Step::new("copi: mechanisms left out", &["mechanisms"], mechanisms::figures),
     Step::new("copi: accepted sets", &["sets"], sets::figures),
     Step::new("copi: idle state as third dimension", &["idle-states"], idle_states::figures),
 ];

@@ -17,6 +17,8 @@ use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
 const SECONDS: f64 = 1.0;
+/// Step of the register, and the state at the medium load, of runs that only compare verdicts.
+const BRIEF: (usize, usize) = (800, 4);
 
 /// One load: P95 (ms) and power (W) by state, fastest first, and by ITR; `None` where the load is
 /// not sustained.
@@ -83,27 +85,33 @@ impl Load {
     }
 }
 
-/// Every hundredth value of the register that users may set.
-fn itrs() -> Vec<u32> {
+/// Every hundredth value of the register that users may set, or fewer.
+fn itrs(brief: bool) -> Vec<u32> {
     let (low, high) = printed_pair("CP-004");
-    (low as u32..=high as u32).step_by(100).collect()
+    (low as u32..=high as u32).step_by(if brief { BRIEF.0 } else { 100 }).collect()
 }
 
 fn loads(inputs: &Inputs, server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
-    let itrs = itrs();
+    let itrs = itrs(inputs.brief);
     let mut states: Vec<f64> = server.processor.frequencies.iter().map(|f| f.gigahertz()).collect();
     states.reverse();
     let mut all = Vec::new();
-    for rate in Workload::Memcached.published_loads() {
+    for (rate, load) in Workload::Memcached.published_loads().into_iter().zip(LOADS) {
+        let counts = |state| !inputs.brief || (load, state) == (LOADS[1], BRIEF.1);
         let mut settings = Vec::new();
-        for ghz in &states {
+        for (_, ghz) in states.iter().enumerate().filter(|(state, _)| counts(*state)) {
             for itr in &itrs {
                 let requests = inputs.requests(Workload::Memcached, rate)?;
                 settings.push(setting(server, requests, *ghz, f64::from(*itr) / 4.0)?);
             }
         }
-        let points: Vec<_> = sweep_requests(&settings)?.iter().map(outcome).collect();
-        all.push(Load { rate, points: points.chunks(itrs.len()).map(<[_]>::to_vec).collect() });
+        let mut made =
+            sweep_requests(&settings)?.iter().map(outcome).collect::<Vec<_>>().into_iter();
+        let points = (0..states.len()).map(|state| match counts(state) {
+            true => made.by_ref().take(itrs.len()).collect(),
+            false => vec![None; itrs.len()],
+        });
+        all.push(Load { rate, points: points.collect() });
     }
     Ok(all)
 }
@@ -138,7 +146,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     figures_for(inputs, &server(inputs)?)
 }
 
-/// Both figures for a server that may have further mechanisms.
+/// Both figures for a server with other watts.
 pub(super) fn figures_for(
     inputs: &Inputs,
     server: &RequestServer,
@@ -257,7 +265,7 @@ fn energy(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError>
         }
         plots.push(chart.svg());
         // Compares, at each ITR, the states with the highest and the lowest power.
-        for setting in 0..itrs().len() {
+        for setting in 0..load.points.first().map_or(0, Vec::len) {
             let column = states.clone().filter_map(|state| load.points[state][setting]);
             let watts: Vec<f64> = column.map(|(_, watts)| watts).collect();
             let most = watts.iter().copied().fold(0.0, f64::max);

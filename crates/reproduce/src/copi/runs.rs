@@ -9,16 +9,18 @@ use wattline_policy::SpecError;
 use wattline_server::RequestServer;
 use wattline_server::tables::ProfileTables;
 use wattline_sim::requests::{
-    Grid, RequestReport, RequestSetting, profile, run_requests, run_requests_with,
+    Grid, RequestReport, RequestSetting, profile, profile_sparse, run_requests, run_requests_with,
 };
 use wattline_traffic::requests::{RequestSpec, Workload};
-use wattline_units::{Span, Watts};
+use wattline_units::Span;
 
 /// Seed of the profiles and of Figures 1 to 4; parameters were fitted on it.
 pub(super) const PROFILE_SEED: u64 = 1;
 /// Seeds of Figures 6 to 11; nothing was fitted on them.
 pub(super) const SEEDS: [u64; 3] = [1_001, 1_002, 1_003];
 const DURATION: Span = Span::from_millis(2_000);
+/// Duration of runs that only compare verdicts, with one seed and sparse tables.
+const BRIEF: Span = Span::from_millis(300);
 /// Duration of three decisions of Co-PI.
 const WARMUP: Span = Span::from_millis(350);
 /// Largest relative difference that counts as "the same latency": 5 %, the convention of
@@ -45,75 +47,47 @@ pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
     Grid { loads: loads.to_vec(), periods, seed: PROFILE_SEED, within: None }
 }
 
-/// Mechanisms of the paper's server that its text does not print. Off in the paper's figures here.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Mechanisms {
-    /// Connections that the card hashes onto the cores; 0 for equal loads.
-    pub connections: u32,
-    /// Whether P95 of the whole server is the target of every core, whatever its own load.
-    pub one_target: bool,
-    /// Relative standard error of P95 until which a point of the tables is repeated.
-    pub within: Option<f64>,
-    /// Turn of ksoftirqd and of the application; zero without ksoftirqd.
-    pub slice: Span,
-    /// Watts of the package while all cores are in C6; `None` without package C-states.
-    pub package_idle: Option<f64>,
-    /// Share of the uncore's power that it draws while no core executes; `None` as in the file.
-    pub uncore_idle: Option<f64>,
-}
-
-/// A server, its requests, and the repeats of its tables: what all results depend on.
+/// A server, its requests, and the length of its runs: what all results depend on.
 #[derive(Debug, Clone, PartialEq)]
 struct Subject {
     server: RequestServer,
     requests: RequestSpec,
-    within: Option<f64>,
-    one_target: bool,
+    brief: bool,
 }
 
 impl Subject {
     /// Leaves out the costs of the other workload, on which the runs do not depend.
-    fn new(
-        inputs: &Inputs,
-        workload: Workload,
-        mechanisms: Mechanisms,
-    ) -> Result<Self, ReproduceError> {
+    fn new(inputs: &Inputs, workload: Workload, connections: u32) -> Result<Self, ReproduceError> {
         let mut server = server(inputs)?;
         let name = workload.to_string();
         server.services.retain(|service, _| *service == name);
-        server.kernel.ksoftirqd_slice = mechanisms.slice;
-        if let Some(watts) = mechanisms.package_idle {
-            server.power.package_idle = Some(Watts(watts));
-        }
-        if let Some(share) = mechanisms.uncore_idle {
-            server.power.uncore_idle_share = share;
-        }
         let requests = inputs.requests(workload, 1.0)?;
-        let requests = RequestSpec { connections: mechanisms.connections, ..requests };
-        let Mechanisms { within, one_target, .. } = mechanisms;
-        Ok(Self { server, requests, within, one_target })
+        let requests = RequestSpec { connections, ..requests };
+        Ok(Self { server, requests, brief: inputs.brief })
     }
 
     /// Full profile. It is by the load of a core, whatever the connections.
     fn profiled(&self) -> Result<Arc<ProfileTables>, ReproduceError> {
         static MADE: Made<Subject, Arc<ProfileTables>> = Made::new();
         let requests = RequestSpec { connections: 0, ..self.requests };
-        let even = Self { requests, one_target: false, ..self.clone() };
+        let even = Self { requests, ..self.clone() };
         MADE.get_or_make(even, || {
             let grid = grid(&self.server, requests.workload);
-            let grid = Grid { within: self.within, ..grid };
-            Ok(Arc::new(
-                profile(&self.server, &requests, &grid, wattline_policies::POLICIES)?.tables,
-            ))
+            let policies = wattline_policies::POLICIES;
+            let profiled = if self.brief {
+                profile_sparse(&self.server, &requests, &grid, None, policies)
+            } else {
+                profile(&self.server, &requests, &grid, policies)
+            };
+            Ok(Arc::new(profiled?.tables))
         })
     }
 
     /// Reports of a policy without tables, by load and seed.
     fn baseline(&self, policy: &str, rates: &[f64]) -> Result<Reports, ReproduceError> {
         static MADE: Made<(Subject, String, Vec<f64>), Reports> = Made::new();
-        let alone = Self { within: None, one_target: false, ..self.clone() };
         let wanted: Vec<_> = rates.iter().map(|rate| (*rate, None)).collect();
-        MADE.get_or_make((alone, policy.to_owned(), rates.to_vec()), || {
+        MADE.get_or_make((self.clone(), policy.to_owned(), rates.to_vec()), || {
             under(self, policy, &wanted)
         })
     }
@@ -127,7 +101,7 @@ pub(super) fn profiled(
     inputs: &Inputs,
     workload: Workload,
 ) -> Result<Arc<ProfileTables>, ReproduceError> {
-    Subject::new(inputs, workload, Mechanisms::default())?.profiled()
+    Subject::new(inputs, workload, 0)?.profiled()
 }
 
 /// Full profiles of a workload by the deepest idle state that is allowed, the shallowest first.
@@ -135,7 +109,7 @@ pub(super) fn limited(
     inputs: &Inputs,
     workload: Workload,
 ) -> Result<Vec<(String, Arc<ProfileTables>)>, ReproduceError> {
-    let subject = Subject::new(inputs, workload, Mechanisms::default())?;
+    let subject = Subject::new(inputs, workload, 0)?;
     let states = subject.server.idle_states.iter().enumerate();
     states
         .map(|(deepest, state)| {
@@ -153,7 +127,7 @@ pub(super) fn under_policy(
     policy: &str,
     rate: f64,
 ) -> Result<Vec<RequestReport>, ReproduceError> {
-    let subject = Subject::new(inputs, workload, Mechanisms::default())?;
+    let subject = Subject::new(inputs, workload, 0)?;
     Ok(subject.baseline(policy, &[rate])?.remove(0))
 }
 
@@ -200,24 +174,25 @@ impl Case {
 /// Cases at the published loads of a workload, then cases at loads that nothing was fitted on. The
 /// latter are only shown, so that changed inputs go without.
 pub(super) fn cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, ReproduceError> {
-    cases_with(inputs, workload, Mechanisms::default())
+    cases_with(inputs, workload, 0)
 }
 
-/// Cases at the published loads with mechanisms switched on.
+/// Cases with equal load (0), or with so many connections that the card hashes onto the cores and P95
+/// of the whole server as every core's target.
 pub(super) fn cases_with(
     inputs: &Inputs,
     workload: Workload,
-    mechanisms: Mechanisms,
+    connections: u32,
 ) -> Result<Vec<Case>, ReproduceError> {
     static MADE: Made<Subject, Vec<Case>> = Made::new();
-    let subject = Subject::new(inputs, workload, mechanisms)?;
+    let subject = Subject::new(inputs, workload, connections)?;
     MADE.get_or_make(subject.clone(), || make_cases(&subject))
 }
 
 fn make_cases(subject: &Subject) -> Result<Vec<Case>, ReproduceError> {
     let workload = subject.requests.workload;
     let published = workload.published_loads().into_iter().zip(LOADS.map(Some));
-    let shipped = Subject::new(&Inputs::default(), workload, Mechanisms::default())?;
+    let shipped = Subject::new(&Inputs::default(), workload, 0)?;
     let own: &[f64] = match workload {
         _ if *subject != shipped => &[],
         Workload::Memcached => &[350e3, 550e3, 800e3],
@@ -231,7 +206,7 @@ fn make_cases(subject: &Subject) -> Result<Vec<Case>, ReproduceError> {
         (subject.baseline(performance, &rates)?, subject.baseline(ondemand, &rates)?);
     // P95 of the whole server with the same connections, as the paper measures its target.
     let target = |reports: &[RequestReport]| {
-        subject.one_target.then(|| {
+        (subject.requests.connections > 0).then(|| {
             let p95 = reports.iter().map(|r| r.latency_p95_seconds.unwrap_or(f64::INFINITY));
             let mean = p95.sum::<f64>() / reports.len() as f64;
             Span::from_seconds(mean * (1.0 + SLACK))
@@ -257,11 +232,23 @@ fn under(
     wanted: &[(f64, Option<Span>)],
 ) -> Result<Reports, ReproduceError> {
     let tables = if policy == "copi" { Some(subject.profiled()?) } else { None };
-    let runs: Vec<(f64, Option<Span>, u64)> =
-        wanted.iter().flat_map(|(rate, target)| SEEDS.map(|seed| (*rate, *target, seed))).collect();
+    let (seeds, duration) =
+        if subject.brief { (&SEEDS[..1], BRIEF) } else { (&SEEDS[..], DURATION) };
+    let runs: Vec<(f64, Option<Span>, u64)> = wanted
+        .iter()
+        .flat_map(|(rate, target)| seeds.iter().map(|seed| (*rate, *target, *seed)))
+        .collect();
     let one = |(rate, target, seed): &(f64, Option<Span>, u64)| -> Result<_, ReproduceError> {
         let requests = RequestSpec { rate: *rate, ..subject.requests };
-        let setting = setting(&subject.server, requests, policy, *seed)?;
+        let setting = RequestSetting {
+            server: &subject.server,
+            requests,
+            policy: wattline_policies::POLICIES.parse(policy)?,
+            duration,
+            warmup: WARMUP,
+            seed: *seed,
+            cores: None,
+        };
         match &tables {
             Some(tables) => under_copi(&setting, tables, *target),
             None => Ok(run_requests(&setting)?),
@@ -270,25 +257,8 @@ fn under(
     let results = wattline_sim::sweep(&runs, 0, one, || ())
         .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
     let mut results = results.into_iter();
-    let of_load = |_| results.by_ref().take(SEEDS.len()).collect();
+    let of_load = |_| results.by_ref().take(seeds.len()).collect();
     wanted.iter().map(of_load).collect()
-}
-
-fn setting<'a>(
-    server: &'a RequestServer,
-    requests: RequestSpec,
-    policy: &str,
-    seed: u64,
-) -> Result<RequestSetting<'a>, ReproduceError> {
-    Ok(RequestSetting {
-        server,
-        requests,
-        policy: wattline_policies::POLICIES.parse(policy)?,
-        duration: DURATION,
-        warmup: WARMUP,
-        seed,
-        cores: None,
-    })
 }
 
 fn under_copi(

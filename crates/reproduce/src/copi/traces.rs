@@ -59,7 +59,7 @@ fn figure(
             server: &server,
             requests: inputs.requests(Workload::Memcached, rate)?,
             policy: POLICIES.parse(&format!("performance+{period}us"))?,
-            duration: DURATION,
+            duration: if inputs.brief { DURATION / 4 } else { DURATION },
             warmup: Span::from_millis(100),
             seed: PROFILE_SEED,
             cores: None,

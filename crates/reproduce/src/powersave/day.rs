@@ -17,6 +17,8 @@ use wattline_units::Span;
 /// Packet length in bytes; the paper gives none for the trace, so this is a backbone's mean.
 pub(super) const BYTES: u16 = 600;
 pub(super) const SECONDS: f64 = 24.0;
+/// Seconds of a day that only compares verdicts.
+const BRIEF: f64 = 1.0;
 pub(super) const INTERVALS: u64 = 60;
 const MEAN: f64 = 0.35;
 /// Height of the spikes as a share of the capacity: the router still carries them without a growing
@@ -99,19 +101,20 @@ pub(super) fn capacities(
 /// A day that lasts `seconds`, scaled to the router's capacity. Where packets come in trains, the
 /// rate of the day is the rate of trains.
 pub(super) fn packets(capacity: f64, seconds: f64, shape: TrainShape) -> Box<dyn Source> {
-    packets_seeded(capacity, seconds, shape, SEED)
+    packets_seeded(capacity, BYTES, seconds, shape, SEED)
 }
 
-/// Such a day of another seed than that of the figures.
+/// Such a day of packets of another length, or of another seed than that of the figures.
 pub(super) fn packets_seeded(
     capacity: f64,
+    bytes: u16,
     seconds: f64,
     shape: TrainShape,
     seed: u64,
 ) -> Box<dyn Source> {
     let trains = capacity / f64::from(shape.mean);
     let profile = DayProfile::new(MEAN * trains, HIGHEST * trains, seconds, 12, seed);
-    let content = content(BYTES, Popularity::Uniform);
+    let content = content(bytes, Popularity::Uniform);
     let heads = Box::new(Modulated::new(profile, content.clone(), seed));
     if shape == TrainShape::NONE {
         return heads;
@@ -141,25 +144,29 @@ pub(super) fn days(
     server: &ServerModel,
     applications: &[Application],
 ) -> Result<Vec<Day>, ReproduceError> {
+    let bytes = inputs.day_bytes(BYTES)?;
+    let seconds = if inputs.brief { BRIEF } else { SECONDS };
     let mut runs = Vec::new();
     for &application in applications {
-        let (capacity, _) = capacities(server, application, BYTES)?;
+        let (capacity, _) = capacities(server, application, bytes)?;
         runs.extend(POLICIES.map(|(policy, _)| (application, capacity, policy)));
     }
     let reports = side_by_side(&runs, |(application, capacity, policy)| {
         // A change of the controller leaves the other policies' days as they were.
-        static MADE: Made<(ServerModel, Application, String), Report> = Made::new();
+        static MADE: Made<(ServerModel, Application, String, (u16, f64)), Report> = Made::new();
         let policy = inputs.policy(policy)?;
-        MADE.get_or_make((server.clone(), *application, policy.clone()), || {
-            let job = job(&policy, *application, SECONDS);
-            simulate(server, &job, packets(*capacity, SECONDS, TrainShape::NONE).as_mut())
+        let key = (server.clone(), *application, policy.clone(), (bytes, seconds));
+        MADE.get_or_make(key, || {
+            let job = Job { bytes, ..job(&policy, *application, seconds) };
+            let mut day = packets_seeded(*capacity, bytes, seconds, TrainShape::NONE, SEED);
+            simulate(server, &job, day.as_mut())
         })
     })?;
     let mut reports = reports.into_iter();
     let mut days = Vec::new();
     for &application in applications {
         let reports = reports.by_ref().take(POLICIES.len()).collect();
-        let (capacity, of_cores) = capacities(server, application, BYTES)?;
+        let (capacity, of_cores) = capacities(server, application, bytes)?;
         days.push(Day { application, capacity, of_cores, reports });
     }
     Ok(days)

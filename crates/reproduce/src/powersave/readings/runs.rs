@@ -138,7 +138,8 @@ impl Runs {
         let seconds = self.look.day_seconds();
         let (capacity, _) = capacities(server, Application::Ipv4, BYTES)?;
         let job = day::job(policy, Application::Ipv4, seconds);
-        let mut source = day::packets_seeded(capacity, seconds, TrainShape::NONE, self.seed);
+        let mut source =
+            day::packets_seeded(capacity, day::BYTES, seconds, TrainShape::NONE, self.seed);
         simulate(server, &job, source.as_mut())
     }
 
