@@ -27,8 +27,8 @@ use wattline_units::{PacketsPerSecond, Time};
 /// Length in bytes of the packets with which the model's `pass_through` was measured.
 const SHORT_BYTES: u16 = 64;
 /// Time in picoseconds by which watched cores advance in turn, so that no core runs further ahead
-/// of one whose queue reaches its fill level.
-const FILL_STRIDE: u64 = 2_000_000;
+/// of one that stops for the policy.
+const STRIDE: u64 = 2_000_000;
 /// Time constant of the smoothed offered rate that clairvoyant policies see.
 const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
 /// Number of decisions that are kept for the report.
@@ -228,13 +228,15 @@ impl<'a> Engine<'a> {
     /// Runs all cores to `until`, or to the time at which one of them stops for the policy.
     fn advance(&mut self, mut until: u64) -> Option<(usize, Stop)> {
         // Watched cores first: where one stops, the others go no further. With several, one may
-        // have run ahead by a batch when another one stops earlier. Fill levels stop cores so
-        // rarely that a core could run far ahead, and the policy would see packets of the future;
-        // so the cores advance by strides.
+        // have run ahead by a batch when another one stops earlier. Fill levels, and long streaks,
+        // stop cores so rarely that a core could run far ahead, and a policy that looks at all of them
+        // would see packets of the future; so the cores advance by strides.
         let mut first = None;
         let ask = *self.control.wishes();
         let watched_cores = ask.watched().intersection(self.platform.all_cores());
-        let stride = if ask.on_fill.cores.len() > 1 { FILL_STRIDE } else { u64::MAX };
+        let looks_ahead =
+            ask.on_fill.cores.len() > 1 || self.looks.whole && ask.on_streak.cores.len() > 1;
+        let stride = if looks_ahead { STRIDE } else { u64::MAX };
         let mut to = self.now;
         while first.is_none() && to < until {
             to = until.min(to.saturating_add(stride));

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use wattline_cores::platform_of;
 use wattline_policies::POLICIES;
 use wattline_policy::{
-    AskAgain, CoreSet, CoreView, LatencyView, Looks, Observation, OperatingPoint, Policy,
-    PowerView, QueueView, Timing, Trigger, Wait,
+    AskAgain, CoreSet, CoreView, LatencyView, Level, Looks, Observation, OperatingPoint, Policy,
+    PowerView, QueueView, StreakRule, Streaks, Timing, Trigger, Wait,
 };
 use wattline_server::{ServerFile, ServerModel, library};
 use wattline_sim::{Report, run_with};
@@ -248,28 +248,39 @@ fn a_fill_level_asks_where_it_is_reached_and_not_below() {
 }
 
 /// When several cores are watched, no core is simulated past the time at which another one reaches
-/// its level: a policy would see the future.
+/// its level or ends its streak: a policy would see the future.
 #[test]
-fn a_fill_level_of_several_cores_shows_no_future() {
+fn events_of_several_cores_show_no_future() {
+    let cores = CoreSet::first(4);
+    let rule = StreakRule { above: Level { packets: 7, samples: 3 }, ..StreakRule::NEVER };
+    let streaks = Streaks { cores, rule, at_above: true, at_below: false, at_silence: false };
     let server = server("westmere-2010");
-    let (seen, _) = witness(&server, 6.0, Looks::WHOLE, move |seen, point| {
-        point.set_active(4, 0, 2);
-        point.set_wait(Wait::Sleep(Span::from_micros(40)));
-        point.batch = 8;
-        AskAgain::at(seen.now + Span::from_micros(200)).and_on_fill(CoreSet::first(4), 24)
-    });
-    let fills = seen.iter().filter(|seen| matches!(seen.trigger, Trigger::Fill { .. }));
-    let mut count = 0;
-    for seen in fills {
-        count += 1;
-        for core in &seen.cores {
-            let spent = core.useful + core.empty + core.asleep;
-            // A wake-up or a batch that is under way counts as a whole.
-            let most = seen.now.since(Time::ZERO) + Span::from_micros(12);
-            assert!(spent <= most, "{spent:?} at {:?}", seen.now);
+    for by_streak in [false, true] {
+        let (seen, _) = witness(&server, 6.0, Looks::WHOLE, move |seen, point| {
+            point.set_active(4, 0, 2);
+            point.set_wait(Wait::Sleep(Span::from_micros(40)));
+            point.batch = 8;
+            let ask = AskAgain::at(seen.now + Span::from_micros(200));
+            match by_streak {
+                true => AskAgain { on_streak: streaks, ..ask },
+                false => ask.and_on_fill(cores, 24),
+            }
+        });
+        let events = seen
+            .iter()
+            .filter(|seen| matches!(seen.trigger, Trigger::Fill { .. } | Trigger::Streak { .. }));
+        let mut count = 0;
+        for seen in events {
+            count += 1;
+            for core in &seen.cores {
+                let spent = core.useful + core.empty + core.asleep;
+                // A wake-up or a batch that is under way counts as a whole.
+                let most = seen.now.since(Time::ZERO) + Span::from_micros(12);
+                assert!(spent <= most, "{:?}: {spent:?} at {:?}", seen.trigger, seen.now);
+            }
         }
+        assert!(count > 20, "{count}");
     }
-    assert!(count > 20, "{count}");
 }
 
 /// A policy that asks about a core which has already polled empty queues is asked now, not in the
