@@ -158,8 +158,9 @@ fn every_page_is_in_the_table_of_contents_once() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Most words of all pages below `docs` that people write. A new page takes the place of as many words.
-const MOST_WORDS: usize = 67_000;
+/// Most words of all pages below `docs` that people write; borders of tables are none. A new page takes the
+/// place of as many words.
+const MOST_WORDS: usize = 60_500;
 
 /// Pages that are made from types, options and keys, for looking up.
 const GENERATED: [&str; 4] =
@@ -177,7 +178,8 @@ fn documentation_is_short_enough_to_be_read() {
         path.starts_with("docs/") && !generated
     };
     let own = pages.iter().filter(|(path, _)| is_own(path));
-    let words: usize = own.map(|(_, text)| text.split_whitespace().count()).sum();
+    let is_word = |word: &&str| word.contains(char::is_alphanumeric);
+    let words: usize = own.map(|(_, text)| text.split_whitespace().filter(is_word).count()).sum();
     println!("{words} words");
     assert!(
         words <= MOST_WORDS,
