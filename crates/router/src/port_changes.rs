@@ -11,7 +11,7 @@ use super::port::Port;
 use super::port::actuator::{Actuator, RELEASE};
 use super::port::guard::Guard;
 use super::port::machine::Event;
-use super::ports::{PATIENCE, await_workers};
+use super::port::ports::{PATIENCE, await_workers};
 use super::queues::{self, Interface};
 use super::statics::port_spec;
 use super::takeover::judged_and_left;

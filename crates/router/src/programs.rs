@@ -1,11 +1,11 @@
 //! The XDP programs of a router's ports.
 
-use super::flows::Flows;
 use super::succession::{self, Inherited};
 use super::xdp_counts::{Counted, XdpCounts};
+use super::xdp_forward::flows::Flows;
 use super::xdp_forward::{BEHIND_BOND, Egress, Forwarding};
 use crate::stats::{Departed, XdpTraffic};
-use crate::watch::copying::Copying;
+use crate::taps::copying::Copying;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;

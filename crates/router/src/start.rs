@@ -18,7 +18,7 @@ use super::platform::Platforms;
 use super::power::{self, Power, check_steered};
 use super::rates::RecentRates;
 use super::takeover::Lookout;
-use super::watch::watchers::Watchers;
+use super::taps::watchers::Watchers;
 use crate::application::Applications;
 use crate::config::{Config, routes_file};
 use crate::drivers;

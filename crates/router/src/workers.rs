@@ -8,7 +8,7 @@ use super::pulse::{Change, Pulse};
 use super::queue_watch::{QueueWatch, WorkerEstimator};
 use super::queues::WorkerQueues;
 use super::stall::Stall;
-use super::watch::watchers::WorkerTaps;
+use super::taps::watchers::WorkerTaps;
 use crate::config::{Mode, RouterSettings};
 use std::any::Any;
 use std::os::fd::{AsFd, OwnedFd};

@@ -4,6 +4,7 @@
 //! all that decides ([`Config::obstacles_to_xdp_forwarding`]). [`trust`] handles interfaces that
 //! refuse frames.
 
+pub(super) mod flows;
 mod trust;
 
 use super::by_workers::ByWorkers;

@@ -7,6 +7,7 @@ pub(crate) mod action;
 pub(crate) mod actuator;
 pub(crate) mod guard;
 pub(crate) mod machine;
+pub(crate) mod ports;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,7 @@ use super::super::error::RouterError;
 use super::super::port::action::Action;
 use super::super::port::actuator::{Actuator, Failure};
 use super::super::port::machine::{Event, State};
-use super::super::ports::Ports;
+use super::super::port::ports::Ports;
 use super::super::queues::{self, WorkerQueues};
 use super::super::succession::Inherited;
 use super::super::tun::Tunnel;

@@ -5,7 +5,7 @@ use super::super::governing;
 use super::super::inbox::InboxSender;
 use super::super::kernel::KernelSide;
 use super::super::kernel_routes::KernelRoutes;
-use super::super::ports::{PATIENCE, Ports, await_workers};
+use super::super::port::ports::{PATIENCE, Ports, await_workers};
 use super::super::power::Power;
 use super::super::tun::Tunnel;
 use super::super::workers::{Equipment, Workers, waiter_of};

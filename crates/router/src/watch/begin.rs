@@ -3,9 +3,9 @@
 use super::form::Form;
 use super::rounds::Rounds;
 use super::session::Session;
-use super::watchers::Kind;
 use super::{capture, trace};
 use crate::Router;
+use crate::taps::watchers::Kind;
 use wattline_daemon::socket::{Answer, Look as Wanted, Reply};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::tap::copies;

@@ -6,9 +6,7 @@
 
 mod begin;
 mod capture;
-pub(super) mod copying;
 mod form;
 mod rounds;
 mod session;
 mod trace;
-pub(super) mod watchers;

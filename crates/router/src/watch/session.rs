@@ -2,8 +2,8 @@
 
 use super::form::Form;
 use super::rounds::Rounds;
-use super::watchers::{Watchers, WorkerTaps};
 use crate::inbox::InboxSender;
+use crate::taps::watchers::{Watchers, WorkerTaps};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

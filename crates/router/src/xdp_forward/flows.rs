@@ -3,7 +3,7 @@
 //! The kernel's own fast path passes by its chains with packets of such a flow, and so may a program that asks
 //! the kernel for the flow. The kernel decides about everything else.
 
-use super::xdp_forward::Forwarding;
+use super::Forwarding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use wattline_xdp::{Copies, FlowLookup, Sent, Verdict, XdpCounters, XdpError, Xdp
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
 /// Ports at which flows are forwarded.
-pub(super) struct Flows {
+pub(in super::super) struct Flows {
     /// The kernel's look-up, or why there is none. It is opened as the router starts, which gives up the
     /// right to do so then.
     lookup: Option<Result<FlowLookup, BpfError>>,
@@ -38,7 +38,7 @@ struct FlowPort {
 }
 
 /// A port at which flows are to be forwarded.
-pub(super) struct FlowTarget<'a> {
+pub(in super::super) struct FlowTarget<'a> {
     pub port: PortId,
     pub name: &'a str,
     /// Description of its flowtable.

@@ -6,16 +6,16 @@
 //! kernel ([`wattline_rib::Rib::serve`]). [`Actuator::poll`] looks for what has changed, and reports
 //! it to the ports.
 
-use super::channels;
-use super::flows::FlowTarget;
-use super::port::actuator::{ASK_WORKERS, Actuator, EMPTYING, Failure};
-use super::port::machine::{Event, State};
-use super::port::{Port, TRY_AGAIN};
-use super::queues::{self, Interface, Why, WorkerInterfaces};
-use super::statics::PortLinks;
-use super::takeover::Lookout;
+use super::actuator::{ASK_WORKERS, Actuator, EMPTYING, Failure};
+use super::machine::{Event, State};
+use super::{Port, TRY_AGAIN};
+use crate::channels;
 use crate::config::{Config, PortSettings, XdpForwarding};
+use crate::queues::{self, Interface, Why, WorkerInterfaces};
+use crate::statics::PortLinks;
 use crate::stats::PortState;
+use crate::takeover::Lookout;
+use crate::xdp_forward::flows::FlowTarget;
 use std::time::{Duration, Instant};
 use wattline_daemon::notify::Notifier;
 use wattline_dataplane::port::PortId;
@@ -27,12 +27,12 @@ use wattline_xdp::XdpProgram;
 /// they change, and drivers may give new queues no program (veth does not).
 const LOOK_AT_INTERFACE: Duration = Duration::from_secs(1);
 /// The log's words for a port that was attached before.
-pub(super) const AGAIN: &str = "attached again to";
+pub(crate) const AGAIN: &str = "attached again to";
 /// Usual time for workers to let go of queues that are about to be opened again.
 const LET_GO: Duration = Duration::from_millis(50);
 /// Longest wait for workers that take or give up queues, beyond the time for emptying them. They
 /// take milliseconds, unless one hangs.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest wait for queues that this router has not used: another program, perhaps an earlier
 /// instance, may be about to end.
 const OTHERS: Duration = Duration::from_secs(2);
@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// The ports by kind: interfaces and captures.
 #[derive(Default)]
-pub(super) struct Ports {
+pub(crate) struct Ports {
     /// All ports with an interface.
     pub list: Vec<Port>,
     pub interfaces: Vec<WorkerInterfaces>,
@@ -196,7 +196,7 @@ impl Ports {
 }
 
 /// Repeats a look at workers until it returns true. Returns false if that takes longer than `most`.
-pub(super) fn await_workers(most: Duration, mut look: impl FnMut() -> bool) -> bool {
+pub(crate) fn await_workers(most: Duration, mut look: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !look() {
         if begun.elapsed() > most {
