@@ -1,7 +1,5 @@
-//! The papers and their reproductions.
+//! The papers.
 
-use crate::step::Step;
-use crate::{bolla, copi, liao, powersave, sohan};
 use serde::Serialize;
 use wattline_units::named;
 
@@ -47,17 +45,6 @@ impl Paper {
                 "Co-PI: co-adjusting V/F state and interrupt rate for latency-critical \
                  applications (IEEE Access 8, 2020)"
             }
-        }
-    }
-
-    /// Steps that make the paper's figures, in the order of the figures.
-    pub(crate) fn steps(self) -> &'static [Step] {
-        match self {
-            Self::Powersave => powersave::STEPS,
-            Self::Bolla => bolla::STEPS,
-            Self::Liao => liao::STEPS,
-            Self::Sohan => sohan::STEPS,
-            Self::Copi => copi::STEPS,
         }
     }
 }

@@ -3,10 +3,22 @@
 use crate::error::ReproduceError;
 use crate::paper::Paper;
 use crate::step::Step;
+use crate::{bolla, copi, liao, powersave, sohan};
 use std::str::FromStr;
 
 /// Name of all papers together.
 const EVERYTHING: &str = "all";
+
+/// Steps that make the figures of a paper, in the order of the figures.
+fn steps_of(paper: Paper) -> &'static [Step] {
+    match paper {
+        Paper::Powersave => powersave::STEPS,
+        Paper::Bolla => bolla::STEPS,
+        Paper::Liao => liao::STEPS,
+        Paper::Sohan => sohan::STEPS,
+        Paper::Copi => copi::STEPS,
+    }
+}
 
 /// A paper, or one figure of it, written as `powersave` or `powersave/fig12`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +33,7 @@ impl Target {
     /// All targets: each paper, followed by its figures.
     pub fn all() -> impl Iterator<Item = Self> {
         Paper::ALL.into_iter().flat_map(|paper| {
-            let ids = paper.steps().iter().flat_map(|step| step.figures);
+            let ids = steps_of(paper).iter().flat_map(|step| step.figures);
             let figures = ids.map(move |id| Self { paper, figure: Some(id) });
             std::iter::once(Self::from(paper)).chain(figures)
         })
@@ -41,7 +53,7 @@ impl Target {
     /// Whether this is a figure whose traffic can be replaced by the reader's own.
     pub fn takes_traffic(&self) -> bool {
         let of = |step: &&Step| self.figure.is_some_and(|id| step.figures.contains(&id));
-        self.paper.steps().iter().filter(of).any(|step| step.own.is_some())
+        steps_of(self.paper).iter().filter(of).any(|step| step.own.is_some())
     }
 
     /// Name of the target on the command line.
@@ -110,7 +122,7 @@ impl Wanted {
 
     /// Steps that make a wanted figure.
     pub(super) fn steps(&self) -> impl Iterator<Item = &'static Step> {
-        self.paper.steps().iter().filter(|step| step.figures.iter().any(|id| self.has(id)))
+        steps_of(self.paper).iter().filter(|step| step.figures.iter().any(|id| self.has(id)))
     }
 }
 
@@ -145,7 +157,7 @@ mod tests {
             .map(|name| name.parse().unwrap());
         let wanted = Wanted::of(&targets);
         assert_eq!(wanted.len(), 2);
-        assert!(wanted[0].whole() && wanted[0].steps().count() == Paper::Powersave.steps().len());
+        assert!(wanted[0].whole() && wanted[0].steps().count() == steps_of(Paper::Powersave).len());
         assert!(!wanted[1].whole() && wanted[1].has("fig3") && !wanted[1].has("fig5"));
         assert_eq!(wanted[1].steps().count(), 2);
     }
