@@ -5,6 +5,7 @@
 //! time, not cycles. The two sides are the sending program with the thread that receives its
 //! acknowledgements, and the receiving program with the thread that receives the data.
 
+mod claims;
 mod forwarding;
 mod groups;
 mod link;
@@ -93,6 +94,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
         frequency_hertz: FREQUENCY_HERTZ,
         connections: options.connections,
         groups_fit_kernel,
+        claims: claims::judge(&results),
         results,
         meters_missing: meters.missing,
         own,
@@ -244,6 +246,7 @@ mod tests {
             frequency_hertz: FREQUENCY_HERTZ,
             connections: 8,
             groups_fit_kernel: false,
+            claims: claims::judge(&[]),
             results: vec![Breakdown {
                 io_bytes: 64,
                 offloads: true,
@@ -279,7 +282,7 @@ mod tests {
             note: NOTE,
         };
         let page = page(&report);
-        for expected in ["no meter on this machine", "no such counter", "ip4-lookup"] {
+        for expected in ["no meter on this machine", "no such counter", "ip4-lookup", "LI-033"] {
             assert!(page.plain().contains(expected), "{expected}: {}", page.plain());
         }
         let page = page.end();

@@ -21,6 +21,8 @@ pub fn page(report: &Report) -> FigurePage {
     for result in &report.results {
         section(&mut page, result);
     }
+    page.heading("Claims of the paper, judged on this machine");
+    page.checks(&report.claims);
     own(&mut page, report);
     forwarding(&mut page, &report.forwarding);
     if let Some(why) = &report.forwarding_missing {

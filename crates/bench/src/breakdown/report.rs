@@ -9,6 +9,7 @@ use super::watts::ComponentPower;
 use crate::machine::Machine;
 use serde::Serialize;
 use std::time::Duration;
+use wattline_report::Check;
 
 /// Options of the breakdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub struct Report {
     pub groups_fit_kernel: bool,
     /// One entry for each size and setting.
     pub results: Vec<Breakdown>,
+    /// Claims of the paper, judged by these.
+    pub claims: Vec<Check>,
     /// Missing meters with the reason; empty if the machine has some.
     pub meters_missing: String,
     /// Kernel, workers and XDP programs forwarding; empty where Wattline's own was left out.

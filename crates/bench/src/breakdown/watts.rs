@@ -6,9 +6,12 @@
 //! says which meters it lacks and why.
 
 use serde::Serialize;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use wattline_linux::sysfs::Tree;
-use wattline_meters::{Meter, Missing, Scope, survey};
+use wattline_meters::external::{External, Options};
+use wattline_meters::{Meter, Missing, Scope, disjoint, survey};
+use wattline_testbed::Error;
 use wattline_units::{Span, Time};
 
 /// Time between readings: the counters of processors wrap within a minute, sensors show new values
@@ -75,6 +78,32 @@ impl Meters {
             }
         };
         Self { meters: found.meters, missing, began: Instant::now() }
+    }
+
+    /// Returns the name of a device's meter: one of this machine's, or the file of an external one,
+    /// which is read too from now on.
+    ///
+    /// # Errors
+    /// When there is neither.
+    pub fn of_device(&mut self, name: &str, shunt_ohms: Option<f64>) -> Result<String, Error> {
+        if self.meters.iter().any(|meter| meter.description().id == name) {
+            return Ok(name.to_owned());
+        }
+        let options = Options { shunt_ohms, scope: Scope::Device, ..Options::default() };
+        let meter = External::open(Path::new(name), options).map_err(|error| Error::Data {
+            path: name.into(),
+            reason: format!("no meter of `wattline meter list`, nor the file of one: {error}"),
+        })?;
+        let id = meter.description().id.clone();
+        self.meters.push(Box::new(meter));
+        self.missing.clear();
+        Ok(id)
+    }
+
+    /// Names the meters whose sum is the server's power, as far as it is metered.
+    pub fn of_server(&self) -> Vec<String> {
+        let all = self.meters.iter().map(|meter| meter.description());
+        disjoint(all).into_iter().map(|meter| meter.id.clone()).collect()
     }
 
     /// Reads them while `work` runs, from its beginning to its end.

@@ -1,11 +1,12 @@
 //! `wattline bench nic`: the network cards of this machine, and what a pair of them carries.
 
-mod measure;
+mod method;
 mod page;
 mod probe;
 mod report;
+mod streams;
 
-pub use measure::{Carried, Measured, Options, measure};
+pub use method::{Figure, Measured, Options, Run, State, Traffic, measure};
 pub use page::page;
 pub use probe::{Card, Pcie, probe};
 pub use report::Report;

@@ -1,6 +1,6 @@
 //! The result as a page.
 
-use super::{Card, Measured, Report};
+use super::{Card, Measured, Report, Run, State, Traffic};
 use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
@@ -8,7 +8,7 @@ use wattline_report::plot::{Axis, Bars};
 /// The page.
 pub fn page(report: &Report) -> FigurePage {
     let verdict = match (report.cards.len(), &report.measured) {
-        (_, Some(measured)) => format!("{} to {}.", measured.from, measured.to),
+        (_, Some(measured)) => format!("{}.", measured.interfaces.join(" to ")),
         (0, None) => {
             "No network card on this machine (--all shows interfaces without hardware).".to_owned()
         }
@@ -42,82 +42,104 @@ fn card(card: &Card) -> [String; 8] {
 
 fn pair(page: &mut FigurePage, measured: &Measured) {
     page.heading("What the pair carries");
-    page.text(if measured.zero_copy { "Without copies." } else { "With copies." });
-    let carried = &measured.carried;
-    let axis = Axis::new("Mpps").from_zero();
-    let lengths = carried.iter().map(|it| &it.frames);
-    let bars = Bars::new("Packets received", "length of frames", axis, lengths)
-        .series("received", carried.iter().map(|it| it.rate_pps / 1e6));
-    page.plots([bars.svg()]);
-    page.table(
-        ["frames", "Mpps", "Gbit/s on the wire", "lost", "processors, % of one", "ns a packet"],
-        carried.iter().map(|it| {
-            [
-                it.frames.clone(),
-                format!("{:.4}", it.rate_pps / 1e6),
-                format!("{:.4}", it.wire_rate_bps / 1e9),
-                it.lost_packets.to_string(),
-                format!("{:.0}", it.cpu_percent),
-                format!("{:.0}", it.cpu_seconds_per_packet * 1e9),
-            ]
-        }),
-    );
-    if !measured.meters_missing.is_empty() {
-        page.text(&format!("Power: unavailable, {}.", measured.meters_missing));
-        return;
+    page.text(&format!(
+        "{}. Both ends are of this machine, and so are host CPU and the server's watts. The metrics \
+         are Gbit/s per watt, of figures that agree.",
+        measured.rule
+    ));
+    let axis = Axis::new("Gbit/s").from_zero();
+    let names = measured.states.iter().map(|it| it.state.name());
+    let mut bars = Bars::new("Throughput of the last run", "streams", axis, names);
+    for (at, direction) in ["forward", "back"].into_iter().enumerate() {
+        let last = |it: &State| it.runs.last().map_or(0.0, |run| run.received_bps[at] / 1e9);
+        bars = bars.series(direction, measured.states.iter().map(last));
     }
+    page.plots([bars.stacked([]).svg()]);
+    let figures = measured.states.iter().flat_map(|state| {
+        state.figures.iter().map(|it| {
+            let (figure, scale) = match it.figure.as_str() {
+                "throughput_bps" => ("throughput, Gbit/s", 1e9),
+                "cpu_percent" => ("host CPU, % of one processor", 1.0),
+                meter => (meter, 1.0),
+            };
+            let agreement = it.disagreement.as_deref().unwrap_or("agree");
+            let mean = format!("{:.4}", it.mean / scale);
+            [state.state.name(), figure, &mean, agreement].map(str::to_owned)
+        })
+    });
+    page.table(["state", "figure (meters: W)", "mean of the last three", "runs"], figures);
+    let metric = |value: Option<f64>| value.map_or("-".to_owned(), |it| format!("{it:.3}"));
     page.table(
-        ["frames", "meter", "source", "accuracy", "idle, W", "link, W", "data, W"],
-        carried.iter().flat_map(|of| {
-            of.components.iter().map(|it| {
-                [
-                    of.frames.clone(),
-                    it.meter.clone(),
-                    it.source.clone(),
-                    it.accuracy.clone(),
-                    format!("{:.2}", it.idle_watts),
-                    format!("{:.2}", it.link_watts),
-                    format!("{:.2}", it.data_watts),
-                ]
-            })
+        ["state", "NIC performance per watt", "server performance per watt"],
+        measured.states.iter().map(|it| {
+            let metrics = [it.nic_performance_per_watt, it.server_performance_per_watt];
+            let [nic, server] = metrics.map(metric);
+            [it.state.name().to_owned(), nic, server]
         }),
     );
+    let runs = measured.states.iter().flat_map(|state| {
+        state.runs.iter().zip(1..).map(|(run, number)| {
+            let watts = run.powers.iter().map(|it| {
+                let watts = it.power_watts.map_or("no reading".to_owned(), |it| format!("{it:.2}"));
+                format!("{} {watts} ({}, {})", it.meter, it.source, it.accuracy)
+            });
+            let [forward, back] = run.received_bps.map(|rate| format!("{:.4}", rate / 1e9));
+            let name = format!("{} {number}", state.state.name());
+            let watts = watts.collect::<Vec<_>>().join("; ");
+            [name, forward, back, format!("{:.1}", run.cpu_percent), watts]
+        })
+    });
+    page.table(["every run", "forward, Gbit/s", "back, Gbit/s", "host CPU, %", "W"], runs);
+    let media = measured.media.iter().map(|it| it.as_deref().unwrap_or("unknown"));
+    let card = measured.card_meter.clone();
+    page.values([
+        ("media", media.collect::<Vec<_>>().join(", ")),
+        ("meter of the card", card.unwrap_or_else(|| "none: name one by --card-meter".to_owned())),
+        ("meters of the server", measured.server_meters.join(" + ")),
+        ("missing meters", measured.meters_missing.clone()),
+    ]);
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Carried;
+    use super::super::Figure;
     use super::*;
-    use crate::breakdown::ComponentPower;
+    use crate::breakdown::MeterPower;
     use wattline_meters::Scope;
 
     #[test]
-    fn cards_and_what_a_pair_carries_are_on_the_page() {
-        let component = ComponentPower {
+    fn cards_and_every_run_of_a_pair_are_on_the_page() {
+        let power = MeterPower {
             meter: "a <meter>".into(),
-            scope: Scope::Package,
+            scope: Scope::Device,
             source: "measured".into(),
             accuracy: "gold".into(),
-            idle_watts: 10.0,
-            link_watts: 1.0,
-            data_watts: 2.0,
-            data_joules_per_packet: 1e-6,
+            power_watts: Some(14.0),
         };
-        let carried = Carried {
-            frames: "64".into(),
-            rate_pps: 1e6,
-            wire_rate_bps: 672e6,
-            lost_packets: 3,
-            cpu_percent: 150.0,
-            cpu_seconds_per_packet: 1.5e-6,
-            components: vec![component],
+        let run = Run { received_bps: [9.3e9, 9.4e9], powers: vec![power], cpu_percent: 265.0 };
+        let figure = |figure: &str, mean, disagreement: Option<&str>| Figure {
+            figure: figure.into(),
+            mean,
+            disagreement: disagreement.map(str::to_owned),
+        };
+        let state = State {
+            state: Traffic::Both,
+            runs: vec![run; 3],
+            figures: vec![
+                figure("throughput_bps", 18.7e9, None),
+                figure("cpu_percent", 265.0, Some("the runs differ by 9.0 %")),
+            ],
+            nic_performance_per_watt: Some(1.336),
+            server_performance_per_watt: None,
         };
         let measured = Measured {
-            from: "<b>".into(),
-            to: "c".into(),
-            zero_copy: false,
-            carried: vec![carried],
-            meters_missing: String::new(),
+            interfaces: ["<b>".into(), "c".into()],
+            media: [Some("FIBRE".into()), None],
+            rule: "three agree".into(),
+            states: vec![state],
+            card_meter: None,
+            server_meters: Vec::new(),
+            meters_missing: "no RAPL".into(),
         };
         let cards = vec![Card {
             interface: "eth<0>".into(),
@@ -133,7 +155,19 @@ mod tests {
             notes: vec!["slow bus".into()],
         }];
         let shown = page(&Report { cards, measured: Some(measured) }).end();
-        for words in ["eth&lt;0&gt;", "slow bus", "&lt;b&gt; to c", "a &lt;meter&gt;", "1.0000"] {
+        for words in [
+            "eth&lt;0&gt;",
+            "slow bus",
+            "&lt;b&gt; to c",
+            "a &lt;meter&gt;",
+            "18.7000",
+            "1.336",
+            "differ by 9.0 %",
+            "both 3",
+            "three agree",
+            "FIBRE, unknown",
+            "no RAPL",
+        ] {
             assert!(shown.contains(words), "{words}");
         }
         crate::looked_at("nic", &shown);

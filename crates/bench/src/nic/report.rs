@@ -1,6 +1,6 @@
 //! The result.
 
-use super::measure::Measured;
+use super::method::Measured;
 use super::probe::Card;
 use serde::Serialize;
 

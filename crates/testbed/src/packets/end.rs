@@ -5,6 +5,8 @@ use super::opened_queue::{InterfaceFacts, OpenedQueue, facts_of, open};
 use super::sink::{Sink, refused_frames};
 use super::way::{ReceiveBy, SendBy, Ways};
 use crate::Error;
+use nix::ifaddrs::getifaddrs;
+use std::net::Ipv4Addr;
 use std::panic::resume_unwind;
 use wattline_linux::namespace::{enter_thread, interface_index};
 
@@ -36,9 +38,32 @@ impl End<'_> {
         self.within(|| Ok(interface_index(self.interface).map(|_| ())?))
     }
 
+    /// Returns the interface's first IPv4 address.
+    ///
+    /// # Errors
+    /// As [`Self::check`], and if it has none.
+    pub fn ipv4(self) -> Result<Ipv4Addr, Error> {
+        self.check()?;
+        let found = self.within(|| {
+            let all = getifaddrs().map_err(|errno| Error::io("listing interfaces", errno))?;
+            let mut own = all.filter(|entry| entry.interface_name == self.interface);
+            Ok(own.find_map(|entry| Some(entry.address?.as_sockaddr_in()?.ip())))
+        })?;
+        found.ok_or_else(|| Error::Data {
+            path: self.interface.into(),
+            reason: "no IPv4 address; give both ends of the cable one, of the same subnet".into(),
+        })
+    }
+
     /// Does something in the namespace, on a thread of its own, which does not come back from
     /// there.
-    fn within<T: Send>(self, work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    ///
+    /// # Errors
+    /// Without CAP_SYS_ADMIN for a namespace, or where there is none of the name.
+    pub fn within<T: Send>(
+        self,
+        work: impl FnOnce() -> Result<T, Error> + Send,
+    ) -> Result<T, Error> {
         let Some(namespace) = self.namespace else { return work() };
         std::thread::scope(|scope| {
             let working = scope.spawn(|| {

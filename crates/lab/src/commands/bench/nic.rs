@@ -7,7 +7,6 @@ use wattline::commands::duration;
 use wattline::exit::ExitError;
 use wattline_bench::nic::{Options, Report, measure, page, probe};
 use wattline_linux::sysfs::Tree;
-use wattline_testbed::packets::Sizes;
 use wattline_units::Span;
 
 /// Interfaces to measure.
@@ -16,21 +15,24 @@ pub struct Args {
     /// Show interfaces without hardware as well.
     #[arg(long)]
     all: bool,
-    /// Send from this interface, [NAMESPACE/]INTERFACE, as fast as it goes. Needs root.
+    /// Measure the cable from this interface, [NAMESPACE/]INTERFACE: five TCP streams. Needs root.
     #[arg(long, value_name = "INTERFACE", requires = "to")]
     from: Option<String>,
-    /// The interface at the other end of the cable.
+    /// The interface at the other end of the cable, in another network namespace.
     #[arg(long, value_name = "INTERFACE", requires = "from")]
     to: Option<String>,
-    /// Queues of each interface.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    queues: u32,
-    /// Lengths of frames, divided by commas.
-    #[arg(long, value_delimiter = ',', default_value = "64,512,1518")]
-    sizes: Vec<Sizes>,
-    /// How long each length is sent, and power is read without data.
-    #[arg(long, default_value = "3s", value_parser = duration::parse)]
+    /// Duration of a run.
+    #[arg(long, default_value = "10s", value_parser = duration::parse)]
     duration: Span,
+    /// Runs of each state at most, until three in a row lie within 3 %.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(3..=100))]
+    runs: u8,
+    /// Meter of the card: a name of `meter list`, or the file of an external meter.
+    #[arg(long, value_name = "METER", requires = "from")]
+    card_meter: Option<String>,
+    /// Resistance of the shunt of that file's meter, in ohms.
+    #[arg(long, value_name = "OHMS", requires = "card_meter")]
+    shunt_ohms: Option<f64>,
     #[command(flatten)]
     page: PageFile,
 }
@@ -42,11 +44,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut measured = None;
     if let (Some(from), Some(to)) = (&args.from, &args.to) {
         let options = Options {
-            from: from.clone(),
-            to: to.clone(),
-            queues: args.queues,
-            sizes: args.sizes.clone(),
+            interfaces: [from.clone(), to.clone()],
             duration: args.duration.into(),
+            most_runs: args.runs.into(),
+            card_meter: args.card_meter.clone(),
+            shunt_ohms: args.shunt_ohms,
         };
         measured = Some(with_progress(|tell| measure(&options, tell)).map_err(testbed_error)?);
     }
