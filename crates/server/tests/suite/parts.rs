@@ -26,24 +26,18 @@ fn watts(server: &ServerModel) -> f64 {
 const FIBRE: &str = "cards = [\"Solarflare(Fibre)\", \"Solarflare(Fibre)\"]\n";
 
 #[test]
-fn named_cores_alone_are_the_server_that_has_them() {
-    let other = ServerModel::load("westmere-2010").unwrap();
-    let same = machine("cores = \"westmere-2010\"");
-    let named = ServerModel { name: other.name.clone(), ..same };
-    assert_eq!(ServerModel { description: other.description.clone(), ..named }, other);
-}
-
-#[test]
 fn cards_draw_what_the_table_says_idle_and_loaded() {
     let parts = format!("cores = \"westmere-2010\"\n{FIBRE}");
     let (with, without) = (machine(&parts), ServerModel::load("westmere-2010").unwrap());
+    let named = ServerModel { name: "mine".into(), ..without.clone() };
+    let named = ServerModel { description: "a machine of parts".into(), ..named };
+    assert_eq!(machine("cores = \"westmere-2010\""), named, "nothing but names changes");
     assert_eq!((with.nic.ports, with.power.base.nic.0), (2, 2.0 * (2.6 + 3.1)));
     // Table IV: 0.2 W for 15.9 Gbit/s of both directions, of which forwarding counts each bit twice.
     assert!((with.power.traffic_per_gigabit.0 - 2.0 * 0.2 / 15.9).abs() < 1e-9);
     let gigabits = 5e6 * 64.0 * 8.0 / 1e9;
     let swapped = (11.4 - 8.0) + gigabits * (2.0 * 0.2 / 15.9 - 0.175);
     assert!((watts(&with) - watts(&without) - swapped).abs() < 1e-9);
-    assert_eq!(with.power.awake_core(with.processor.lowest_frequency()).0, 1.17 + 3.267 * 1.6);
     // A file with sections of its own may name cards too, and leave out what they replace.
     let own = library::text_of("westmere-2010", library::Kind::Servers).unwrap();
     let own = own.lines().filter(|line| !line.starts_with("nic_port_watts"));
@@ -61,13 +55,10 @@ fn links_of_a_card_have_their_own_watts_and_speed() {
     // A short packet stays 0.672 us on a link of 1 Gbit/s instead of 0.067.
     let slower = server.nic.pass_through.as_seconds() * 1e6 - 6.58;
     assert!((slower - 0.6048).abs() < 1e-3, "{slower}");
-    let speed = machine("cores = \"westmere-2010\"\nlink_gbps = 1");
-    assert_eq!((speed.nic.link.0, speed.power), (1e9, machine("cores = \"westmere-2010\"").power));
 }
 
 #[test]
 fn receive_path_replaces_the_kernel_cost() {
-    let own = ServerModel::load("westmere-2010").unwrap().on_path(Path::Kernel).unwrap();
     let cycles = |receive: &str| {
         let parts = format!("cores = \"westmere-2010\"\nreceive = \"{receive}\"");
         let server = machine(&parts).on_path(Path::Kernel).unwrap();
@@ -75,7 +66,6 @@ fn receive_path_replaces_the_kernel_cost() {
     };
     // 1200 for the driver and 1100 for buffers, as printed, and 630 for IPv4.
     assert_eq!(cycles("published"), (2930.0, 2300.0));
-    assert_eq!(own.applications[&Application::Ipv4].cycles_per_packet, 2930.0);
     assert_eq!(cycles("contiguous-buffers"), (424.0 + 880.0 + 630.0, 1304.0));
 }
 
