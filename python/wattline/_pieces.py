@@ -55,7 +55,8 @@ class Piece:
         """
         return {
             "wattline": _wattline.__build__,
-            "server": _digest(self.server.toml.encode()),
+            # With its figures: a server file may name parts of other files.
+            "server": _digest((self.server.toml + self.server.figures_json()).encode()),
             "policy": of(self.policy),
             "traffic": self.traffic.text,
             "traffic_description": self.traffic.description,

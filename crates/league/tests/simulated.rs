@@ -61,6 +61,7 @@ fn a_simulation_shows_its_outcome_its_course_and_its_reasons() {
         seed: 1,
         variations: &[],
         notes: &texts,
+        sources: &report.power_by_source,
         changes: &changes,
         command: "wattline sim --traffic day:8Mpps",
         report: &report,
@@ -74,12 +75,14 @@ fn a_simulation_shows_its_outcome_its_course_and_its_reasons() {
         "Power is modelled (accuracy: static)",
         "nothing here was measured",
         "Over time",
+        "Power by source",
+        "Niccolini",
         "Decisions",
         "wattline sim --traffic day:8Mpps",
     ];
     is_fine(&mut browser, "sim", &html, 9, &words);
     let rows =
-        browser.value("document.querySelectorAll('#section-4 ~ .scroll table')[0].rows.length");
+        browser.value("document.querySelectorAll('#section-5 ~ .scroll table')[0].rows.length");
     assert_eq!(rows.as_u64(), Some(changes.len().min(300) as u64 + 1), "a row for each decision");
 
     // Without packets there is no latency, and without intervals no course.
@@ -92,6 +95,7 @@ fn a_simulation_shows_its_outcome_its_course_and_its_reasons() {
         seed: 1,
         variations: &texts,
         notes: &[],
+        sources: &[],
         changes: &[],
         command: "",
         report: &idle,

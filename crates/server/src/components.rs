@@ -21,6 +21,8 @@ pub struct ComponentFile {
     pub machines: Vec<Machine>,
     /// Power of a machine's parts under a load.
     pub scenarios: Vec<Scenario>,
+    /// Cycles of a received packet.
+    pub receive_paths: Vec<ReceiveCycles>,
     /// Every figure with its origin.
     pub figures: Vec<Figure>,
 }
@@ -116,6 +118,17 @@ pub struct Scenario {
     pub nic: Option<Watts>,
 }
 
+/// Cycles that the kernel's receive path takes of every packet, whoever gets it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReceiveCycles {
+    /// Name of the path.
+    pub name: String,
+    /// Cycles of the driver.
+    pub driver: f64,
+    /// Cycles of returning buffers to the allocator.
+    pub release: f64,
+}
+
 impl ComponentFile {
     /// Loads shipped component data by name, or a file by its path.
     pub fn load(name_or_path: &str) -> Result<Self, LoadError> {
@@ -146,6 +159,7 @@ impl ComponentFile {
             cards: root.sections("card", NicCard::read),
             machines: root.sections("machine", Machine::read),
             scenarios: root.sections("scenario", Scenario::read),
+            receive_paths: root.sections("receive_path", ReceiveCycles::read),
             figures: Vec::new(),
             name: name?,
             description: description?,
@@ -209,6 +223,14 @@ impl NicCard {
             section.contradiction("throughput_gbps", "is more than all links carry".into());
         }
         Some(card)
+    }
+}
+
+impl ReceiveCycles {
+    fn read(section: &Section<'_, '_>) -> Option<Self> {
+        let (name, cycles) = (section.text("name"), |key| section.number(key, 0.0..=1e9));
+        let (driver, release) = (cycles("driver_cycles"), cycles("release_cycles"));
+        Some(Self { name: name?, driver: driver?, release: release? })
     }
 }
 

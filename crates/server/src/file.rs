@@ -7,8 +7,9 @@ use crate::input::{
 use crate::library;
 use crate::model::{
     ApplicationCost, Capacity, IdleState, MAX_CORES, Nic, Path, PathCost, PowerModel, Processor,
-    ServerModel, WakeUpCost,
+    ServerModel, Sources, WakeUpCost,
 };
+use crate::parts::{self, Whole};
 use crate::requests::RequestServer;
 use serde::Serialize;
 use wattline_units::Hertz;
@@ -90,13 +91,37 @@ impl ServerFile {
 
     /// Parses the text of a server file; `file` names it in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, InvalidFile> {
+        Self::parse_with(file, text, Self::whole)
+    }
+
+    /// Loads the complete model of a file without `[parts]`, for one that names it.
+    fn whole(name_or_path: &str) -> Result<Whole, String> {
+        let text = library::read(name_or_path, library::Kind::Servers)
+            .map_err(|error| parts::one_line(&error))?;
+        let nested = |_: &str| Err("names parts itself; name a file without [parts]".to_owned());
+        let file = Self::parse_with(name_or_path, &text, nested);
+        let file = file.map_err(|error| parts::one_line(&error))?;
+        let model = file.model().map_err(|error| parts::one_line(&error))?.clone();
+        Ok((model, file.figures))
+    }
+
+    /// Parses a file; `load` gives the models that its parts name.
+    fn parse_with(
+        file: &str,
+        text: &str,
+        load: impl Fn(&str) -> Result<Whole, String>,
+    ) -> Result<Self, InvalidFile> {
         let document = Document::parse(file, text);
-        let read = document.read(Self::read);
-        let figures = document.finish()?;
-        let Some(read) = read else {
+        let read = document.read(|root| Self::read(root, load));
+        let mut figures = document.finish()?;
+        let Some(mut read) = read else {
             // `read` returns `None` only after it has noted a problem, which `finish` returns.
             return Err(InvalidFile { file: file.to_string(), problems: Vec::new() });
         };
+        if let Some(model) = &mut read.model {
+            parts::name_sources(model, &read.source, &figures);
+        }
+        figures.extend(read.figures);
         Ok(Self { figures, ..read })
     }
 
@@ -152,7 +177,7 @@ impl ServerFile {
             .collect()
     }
 
-    fn read(root: &Section<'_, '_>) -> Option<Self> {
+    fn read(root: &Section<'_, '_>, load: impl Fn(&str) -> Result<Whole, String>) -> Option<Self> {
         let origin = root.choice_or_first("origin", &Origin::NAMES);
         root.document().set_default_origin(origin.unwrap_or(Origin::User));
         let name = root.text("name");
@@ -174,7 +199,8 @@ impl ServerFile {
             check_cores(root, processor, nic);
         }
         let ports = nic.as_ref().map(|nic| nic.ports);
-        let power = root.section("power", |section| PowerModel::read(section, ports));
+        let cards_named = root.has_within("parts", "cards");
+        let power = root.section("power", |section| PowerModel::read(section, ports, cards_named));
         let frequencies = processor.as_ref().map(|processor| processor.frequencies.as_slice());
         let cores = processor.as_ref().map(Processor::cores);
         let bolla_name = name.as_deref().unwrap_or_default();
@@ -200,8 +226,21 @@ impl ServerFile {
                 applications: applications?,
                 path: Path::Workers,
                 paths: paths.unwrap_or_default(),
+                sources: Sources::default(),
             })
         })();
+        let (model, figures) = if root.has("parts") {
+            check_sections(root);
+            let whole = root.section("parts", |section| parts::assemble(section, model, load));
+            let (mut model, figures) = whole.unzip();
+            if let Some(model) = &mut model {
+                (model.name, model.description) = (name.clone(), description.clone());
+                check_cores(root, &model.processor, &model.nic);
+            }
+            (model, figures.unwrap_or_default())
+        } else {
+            (model, Vec::new())
+        };
         if let Some(model) = &model {
             check_together(root, model);
         }
@@ -210,9 +249,9 @@ impl ServerFile {
             description,
             source,
             platform,
-            figures: Vec::new(),
-            processor,
-            nic,
+            figures,
+            processor: processor.or_else(|| Some(model.as_ref()?.processor.clone())),
+            nic: nic.or_else(|| Some(model.as_ref()?.nic.clone())),
             model,
             bolla,
             requests,
@@ -226,6 +265,21 @@ impl ServerModel {
     pub fn load(name_or_path: &str) -> Result<Self, LoadError> {
         Ok(ServerFile::load(name_or_path)?.model()?.clone())
     }
+}
+
+/// Checks that a file with `[parts]` either has all sections of a server or names the cores.
+fn check_sections(root: &Section<'_, '_>) {
+    let named = root.has_within("parts", "cores");
+    let own = SECTIONS.iter().map(|(section, _)| *section).chain(named.then_some("path"));
+    let wrong = own.filter(|section| root.has(section) == named).collect::<Vec<_>>().join(", ");
+    if wrong.is_empty() {
+        return;
+    }
+    let why = match named {
+        true => format!("cores names a whole model; remove {wrong}, or cores"),
+        false => format!("name cores, or give {wrong}"),
+    };
+    root.contradiction("parts", why);
 }
 
 /// Checks that as many cores have a queue as one machine of Wattline can have.

@@ -14,6 +14,7 @@ mod file;
 mod input;
 pub mod library;
 mod model;
+mod parts;
 mod requests;
 pub mod sparse;
 pub mod tables;
@@ -27,8 +28,8 @@ pub use input::{
 };
 pub use model::{
     Application, ApplicationCost, Capacity, Component, DvfsDomain, ETHERNET_OVERHEAD_BYTES,
-    IdleState, Latency, MAX_CORES, Mode, Moderation, Nic, NoPath, PacketCost, Path, PathCost,
-    PowerBreakdown, PowerModel, PowerTerms, Processor, ServerModel, ServiceDistribution,
-    UniformPoint, UnknownApplication, WakeUpCost,
+    IdleState, Latency, MAX_CORES, Mode, Moderation, Nic, NoPath, PacketCost, PartPower, Path,
+    PathCost, PowerBreakdown, PowerModel, PowerPart, PowerTerms, Processor, ServerModel,
+    ServiceDistribution, Sources, UniformPoint, UnknownApplication, WakeUpCost,
 };
 pub use requests::{KernelCosts, RequestIdleState, RequestPower, RequestServer, RequestService};

@@ -9,7 +9,7 @@ use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
 use wattline_policy::Latency;
 use wattline_policy::Platform;
-use wattline_server::{PowerBreakdown, ServerModel};
+use wattline_server::{PartPower, PowerBreakdown, ServerModel};
 use wattline_units::{Accuracy, BitsPerSecond, Provenance, Source, Watts};
 
 /// Time of one core in each state, as fractions of the time; they add up to 1.
@@ -106,6 +106,9 @@ pub struct Report {
     pub energy_joules: f64,
     /// Mean power by component; the parts add up to `power_watts`.
     pub power_by_component_watts: PowerBreakdown,
+    /// Mean power by the source of its figures; the parts add up to `power_watts`.
+    #[serde(skip)]
+    pub power_by_source: Vec<PartPower>,
     /// Energy of the server per forwarded packet.
     pub energy_per_packet_joules: Option<f64>,
     /// Origin of the power and energy figures.
@@ -234,6 +237,8 @@ impl Report {
             power_watts: power,
             energy_joules: power * seconds,
             power_by_component_watts: server.power.breakdown(&terms),
+            power_by_source: server
+                .power_by_source(&terms, received(&spent, forwarded, seconds, server)),
             energy_per_packet_joules: per_packet(power * seconds),
             source,
             accuracy,
@@ -262,6 +267,20 @@ impl Report {
             states: Vec::new(),
         }
     }
+}
+
+/// Mean power of cores in the named receive path, by its share of their clock cycles with packets.
+fn received(spent: &[Spent], packets: u64, seconds: f64, server: &ServerModel) -> Watts {
+    let (mut cycles, mut joules) = (0.0, 0.0);
+    for (frequency, core) in
+        spent.iter().flat_map(|core| server.processor.frequencies.iter().zip(&core.useful))
+    {
+        let seconds = *core as f64 * 1e-12;
+        cycles += frequency.0 * seconds;
+        joules += server.awake_core_power(*frequency).0 * seconds;
+    }
+    let share = server.receive_cycles() * packets as f64 / cycles;
+    if share > 0.0 { Watts(joules * share.min(1.0) / seconds) } else { Watts::ZERO }
 }
 
 fn residency(spent: &[Spent], picos: u64, platform: &Platform) -> Residency {

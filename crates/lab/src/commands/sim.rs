@@ -13,7 +13,7 @@ use wattline::progress;
 use wattline_governor::decisions::Decision;
 use wattline_league::simulated::Simulation;
 use wattline_report::FigurePage;
-use wattline_server::{Application, Path};
+use wattline_server::{Application, PartPower, Path};
 use wattline_sim::{Report, Scenario};
 use wattline_units::Span;
 
@@ -33,6 +33,9 @@ pub struct Output<'a> {
     notes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_changes: Option<Vec<Decision>>,
+    /// Modelled power by the source of its figures; the parts add up to `power_watts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    power_by_source: Option<Vec<PartPower>>,
     #[serde(flatten)]
     report: Report,
 }
@@ -79,6 +82,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut report =
         progress::during("simulating", || scenario.run_on(knobs)).map_err(simulation_error)?;
     let last_changes = args.explain.then(|| std::mem::take(&mut report.last_changes));
+    let power_by_source = args.explain.then(|| std::mem::take(&mut report.power_by_source));
     let result = Output {
         server: &server.name,
         policy: &policy_text,
@@ -95,6 +99,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             .chain(traffic.part_of_day(args.duration))
             .collect(),
         last_changes,
+        power_by_source,
         report,
     };
     let page = page(args, &result);
@@ -121,6 +126,7 @@ fn page(args: &Args, output: &Output<'_>) -> FigurePage {
         variations: &variations,
         notes: &output.notes,
         changes: output.last_changes.as_deref().unwrap_or_default(),
+        sources: output.power_by_source.as_deref().unwrap_or_default(),
         command: &results::command_line(),
         report: &output.report,
     }

@@ -64,7 +64,8 @@ pub struct Args {
     /// all; with --requests frequency, idle-limit, moderation or all.
     #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "profile")]
     pub knob_faults: String,
-    /// Print the last 1,000 changes of the operating point with the policy's reasons.
+    /// Print the last 1,000 changes of the operating point with the policy's reasons, and without
+    /// --requests the paper or file that each part of the power comes from.
     #[arg(long, conflicts_with = "profile")]
     pub explain: bool,
     /// Write a page with plots and all figures too; with --interval, also over time.

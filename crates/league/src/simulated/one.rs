@@ -4,6 +4,7 @@ use super::{MOST, bars, begin, conclude, cores, decisions, latencies, micros, op
 use wattline_governor::decisions::Decision;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_server::PartPower;
 use wattline_sim::Report;
 
 /// Setting and results of a simulation.
@@ -25,6 +26,8 @@ pub struct Simulation<'a> {
     pub notes: &'a [String],
     /// Changes of the operating point, where they were asked for.
     pub changes: &'a [Decision],
+    /// Power by source, where it was asked for.
+    pub sources: &'a [PartPower],
     /// The command that gives the same again.
     pub command: &'a str,
     /// Results.
@@ -70,6 +73,15 @@ impl Simulation<'_> {
         page.plots(plots);
         page.heading("Figures");
         page.table(["figure", "value"], self.figures());
+        if !self.sources.is_empty() {
+            page.heading("Power by source");
+            let row = |part: &str, watts: f64, source: &str| {
+                [part.to_owned(), format!("{watts:.2}"), source.to_owned()]
+            };
+            let rows = self.sources.iter().map(|it| row(it.part.name(), it.watts.0, &it.source));
+            let all = row("all", report.power_watts, "the sum");
+            page.table(["part", "modelled, W", "source"], rows.chain([all]));
+        }
         decisions(&mut page, self.changes);
         let seconds = format!("{} s, from {} s on", report.duration_seconds, report.from_seconds);
         let conditions = [

@@ -317,6 +317,10 @@ fn all(page: &mut FigurePage, points: &[Point<'_>]) {
     }
     let rows = points.iter().take(MOST_ROWS).map(|point| {
         let row = &point.row;
+        let same = |it: &&Point<'_>| {
+            (&it.row.traffic, it.row.application) == (&row.traffic, row.application)
+        };
+        let first = points.iter().find(same).map_or(f64::NAN, |first| first.watts().mean);
         [
             row.policy.clone(),
             row.traffic.clone(),
@@ -329,6 +333,7 @@ fn all(page: &mut FigurePage, points: &[Point<'_>]) {
             cell(point.mean(|it| it.latency_p50_seconds.map(|seconds| seconds * 1e6)), 2),
             cell(point.mean(QUANTITIES[1].of), 2),
             with_interval(point.watts(), 2),
+            cell(first - point.watts().mean, 2),
             cell(point.mean(QUANTITIES[2].of), 4),
             cell(point.mean(|it| Some(it.cores_active_mean)), 2),
         ]
@@ -345,6 +350,7 @@ fn all(page: &mut FigurePage, points: &[Point<'_>]) {
         "50 % within, µs",
         "99 % within, µs",
         "power, W",
+        "saved beside the first, W",
         "per packet, µJ",
         "active cores",
     ];

@@ -93,6 +93,19 @@ impl<'s, 'd> Section<'s, 'd> {
         }
     }
 
+    /// An optional list of texts, one at least.
+    pub(crate) fn texts(&self, key: &'static str) -> Option<Vec<String>> {
+        let value = self.find(key)?;
+        let text = |item: &Spanned<DeValue<'_>>| item.get_ref().as_str().map(str::to_owned);
+        let texts: Option<Vec<String>> =
+            value.get_ref().as_array().and_then(|list| list.iter().map(text).collect());
+        let texts = texts.filter(|texts| !texts.is_empty());
+        if texts.is_none() {
+            self.wrong_type(key, value, "a list of texts, one at least");
+        }
+        texts
+    }
+
     /// A choice between a few words; the first is the default if the key is absent.
     pub(crate) fn choice_or_first<T: Copy>(
         &self,
@@ -192,6 +205,12 @@ impl<'s, 'd> Section<'s, 'd> {
     /// Whether the file has the key.
     pub(crate) fn has(&self, key: &'static str) -> bool {
         self.find(key).is_some()
+    }
+
+    /// Whether the section `key` of this one has the key `inner`.
+    pub(crate) fn has_within(&self, key: &'static str, inner: &str) -> bool {
+        let table = self.find(key).and_then(|value| value.get_ref().as_table());
+        table.is_some_and(|table| table.iter().any(|(name, _)| name.get_ref() == inner))
     }
 
     fn enter<T>(

@@ -4,6 +4,7 @@ mod closed_form;
 mod nic;
 mod power;
 mod processor;
+mod sources;
 mod workload;
 
 pub use closed_form::{Latency, Mode, UniformPoint};
@@ -11,6 +12,7 @@ pub use nic::{ETHERNET_OVERHEAD_BYTES, Moderation, Nic};
 pub use power::{Component, PowerBreakdown, PowerModel, PowerTerms};
 pub(crate) use processor::micros;
 pub use processor::{DvfsDomain, IdleState, MAX_CORES, Processor};
+pub use sources::{PartPower, PowerPart, Sources};
 pub use workload::{
     Application, ApplicationCost, Capacity, PacketCost, Path, PathCost, ServiceDistribution,
     UnknownApplication, WakeUpCost,
@@ -50,6 +52,9 @@ pub struct ServerModel {
     pub path: Path,
     /// Costs of the other paths.
     pub paths: BTreeMap<Path, PathCost>,
+    /// Sources of the watts.
+    #[serde(skip)]
+    pub sources: Sources,
 }
 
 /// A server file without the costs of a path.

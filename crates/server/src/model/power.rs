@@ -154,18 +154,27 @@ impl PowerModel {
         }
     }
 
-    /// Reads `[power]`; the cards' base power is per port, so their number is needed.
-    pub(crate) fn read(section: &Section<'_, '_>, ports: Option<usize>) -> Option<Self> {
+    /// Reads `[power]`; the cards' base power is per port, so their number is needed. Nothing of the
+    /// cards is required where `[parts]` names them.
+    pub(crate) fn read(
+        section: &Section<'_, '_>,
+        ports: Option<usize>,
+        cards_named: bool,
+    ) -> Option<Self> {
+        let of_cards = |section: &Section<'_, '_>, key, most| match cards_named {
+            true => Some(section.optional_number(key, 0.0..=most).unwrap_or_default()),
+            false => section.number(key, 0.0..=most),
+        };
         let watts = 0.0..=100_000.0;
         let core_awake = section.number("core_awake_watts", watts.clone());
         let per_gigahertz = section.number("core_awake_watts_per_ghz", watts.clone());
         let uncore = section.number("uncore_watts_per_ghz", watts.clone());
-        let traffic = section.number("traffic_watts_per_gbps", 0.0..=1000.0);
+        let traffic = of_cards(section, "traffic_watts_per_gbps", 1000.0);
         let memory_share = section.number_or("memory_share_of_awake", 0.0, 0.0..=1.0);
         let base = section.required_section("base", |base| {
             let cpu_packages = base.number("cpu_packages_watts", watts.clone());
             let memory = base.number("memory_watts", watts.clone());
-            let nic_port = base.number("nic_port_watts", watts.clone());
+            let nic_port = of_cards(base, "nic_port_watts", 100_000.0);
             let board = base.number("board_watts", watts.clone());
             let fans = base.number("fans_watts", watts.clone());
             let other = base.number_or("other_watts", 0.0, watts.clone());

@@ -2,6 +2,7 @@
 
 mod bad_files;
 mod modern_server;
+mod parts;
 mod powersave_constraints;
 mod published;
 mod sohan_and_liao;

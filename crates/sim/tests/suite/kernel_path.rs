@@ -3,7 +3,7 @@
 use crate::common::{poisson, server, setting, simulate};
 use wattline_cores::{CoreMake, Sink, Watched, platform_of};
 use wattline_policy::OperatingPoint;
-use wattline_server::{Application, Path, ServerModel};
+use wattline_server::{Application, Path, PowerPart, ServerFile, ServerModel};
 use wattline_sim::{Report, Setting, SimError, run};
 use wattline_traffic::Packet;
 use wattline_units::Span;
@@ -106,4 +106,29 @@ fn policies_get_what_polls_show_and_no_more() {
         let error = run(&setting(&server, policy), &mut poisson(&server, 1e6, 64, 1)).unwrap_err();
         assert!(matches!(error, SimError::Path(_)), "{policy}: {error}");
     }
+}
+
+#[test]
+fn every_source_has_its_part_of_the_power() {
+    let text = "name = \"mine\"\ndescription = \"of parts\"\nsource = \"a test\"\n[parts]\n\
+                cores = \"westmere-2010\"\ncards = [\"Intel Multiport(4x1G)\"]\n\
+                receive = \"published\"";
+    let file = ServerFile::parse("mine.toml", text).unwrap();
+    let server = file.model().unwrap().on_path(Path::Kernel).unwrap();
+    let report = play(&server, "napi:cores=4,idle=C3", 2e6);
+    let parts: Vec<PowerPart> = report.power_by_source.iter().map(|it| it.part).collect();
+    assert_eq!(parts, PowerPart::ALL);
+    let sum: f64 = report.power_by_source.iter().map(|it| it.watts.0).sum();
+    assert!((sum - report.power_watts).abs() < 1e-9, "{sum}, not {}", report.power_watts);
+    // Each counts, so that the sum shows if one is left out.
+    let least = report.power_by_source.iter().map(|it| it.watts.0).fold(f64::INFINITY, f64::min);
+    assert!(least > 0.01, "{:?}", report.power_by_source);
+    let of = |part| report.power_by_source.iter().find(|it| it.part == part).unwrap().watts.0;
+    assert!((of(PowerPart::Links) - 4.4).abs() < 1e-9 && (of(PowerPart::Cards) - 7.9).abs() < 1e-9);
+    let high = server.processor.highest_frequency();
+    let executing = report.forwarded_rate_pps * 2300.0 / high.0;
+    let expected = executing * server.awake_core_power(high).0;
+    assert!((of(PowerPart::Receive) / expected - 1.0).abs() < 1e-6, "not {expected}");
+    let own = play(file.model().unwrap(), "napi:cores=4,idle=C3", 2e6);
+    assert!(own.power_by_source.iter().all(|it| it.part != PowerPart::Receive));
 }

@@ -101,4 +101,23 @@ mod tests {
         let engine = at(&Proposal::Together.apply(ReceivePath::default()), ONE_CORE);
         assert!(engine.busy_cores < 0.7, "{engine:?}");
     }
+
+    #[test]
+    fn shipped_receive_paths_are_those_of_the_proposals() {
+        let host = ComponentFile::load("liao-2011-host").unwrap();
+        let calibration = Calibration::new(&host, PACKETS).unwrap().unwrap();
+        for shipped in &host.receive_paths {
+            let of_name = |proposal: &Proposal| proposal.word() == shipped.name;
+            let proposal = Proposal::ALL.into_iter().find(of_name).unwrap_or(Proposal::None);
+            assert_eq!(proposal == Proposal::None, shipped.name == "published");
+            let path = proposal.apply(ReceivePath::default());
+            let cycles = calibration.estimate(&path, PACKETS, ONE_CORE).unwrap().cycles;
+            // The file has the cycles of ten times as many packets.
+            for (ours, shipped) in
+                [(cycles.driver, shipped.driver), (cycles.release, shipped.release)]
+            {
+                assert!((ours / shipped - 1.0).abs() < 0.03, "{proposal:?}: {ours}, not {shipped}");
+            }
+        }
+    }
 }
