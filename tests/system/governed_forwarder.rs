@@ -24,7 +24,7 @@ const SETTLED: Duration = Duration::from_millis(5);
 
 /// A cpufreq policy of one CPU, by name and content of its files. What replaces a text is as long, since
 /// writes to the kernel's files cut nothing off.
-fn write_policy(folder: &Path) {
+pub fn write_policy(folder: &Path) {
     let [low, _, high] = KILOHERTZ;
     let steps = KILOHERTZ.join(" ");
     let files = [
@@ -167,7 +167,7 @@ impl Scene {
 }
 
 /// UDP from source to sink, without checksum.
-fn frame() -> [u8; 60] {
+pub fn frame() -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&LEFT.mac);
     frame[6..12].copy_from_slice(&SOURCE.mac);

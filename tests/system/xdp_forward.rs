@@ -2,17 +2,20 @@
 //! for the rest, and nothing is lost where it changes.
 
 use crate::faults::reaches;
-use crate::harness::{binary, privileged, privileged_with};
+use crate::governed_forwarder::{frame, write_policy};
+use crate::governed_ports::{CPUFREQ, Program};
+use crate::harness::{XDP, alone, binary, privileged, privileged_with};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::interface_index;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::{Mode, Wattline, configuration};
 use wattline_testbed::probe::{Load, Probe};
-use wattline_testbed::topology::{Options, RIGHT, SINK, Topology};
-use wattline_xdp::PassAll;
+use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Topology};
+use wattline_xdp::{LiveGenerator, PassAll};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -288,5 +291,122 @@ fn a_port_that_refuses_every_frame_is_left_to_workers() {
         let totals = router.stop().unwrap();
         assert!(totals.balance(), "{totals:?}");
         println!("{totals:?}\n{log}");
+    });
+}
+
+/// Processor seconds of a thread so far.
+fn seconds(thread: &Path) -> f64 {
+    let text = std::fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
+    text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).unwrap_or(0.0) * 1e-9
+}
+
+/// The folders of threads below `/proc`.
+fn threads(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.join("schedstat").is_file()).collect()
+}
+
+/// The kernel's thread that receives for an interface with this name.
+fn receiver(interface: &str) -> PathBuf {
+    let name = format!("napi/{interface}-");
+    let receives = |thread: &PathBuf| {
+        std::fs::read_to_string(thread.join("comm")).is_ok_and(|comm| comm.starts_with(&name))
+    };
+    threads("/proc").into_iter().rfind(receives).unwrap()
+}
+
+/// Has a thread run before all ordinary ones, on this CPU alone: packets that wait for it would be lost, and
+/// their making would count for few.
+fn precede(thread: &str, cpu: &str, priority: &str) {
+    for (program, arguments) in [("taskset", ["-pc", cpu]), ("chrt", ["-fp", priority])] {
+        let mut set = Command::new(program);
+        command::run(set.args(arguments).arg(thread), LIMIT).unwrap();
+    }
+}
+
+/// Processor time of a packet at full load, in nanoseconds: of the kernel's thread that receives, and of
+/// the router's own.
+fn nanos_per_packet(topology: &Topology, program: &Path, power: &str) -> [f64; 2] {
+    let running = XDP.start_with(topology, program, power).unwrap();
+    let router = running.wattline.as_ref().unwrap();
+    let own = threads(&format!("/proc/{}/task", router.pid()));
+    let (receiver, sink) = (receiver(LEFT.interface), receiver(SINK.interface));
+    let ended = AtomicBool::new(false);
+    for (thread, cpu, priority) in [(&receiver, "1", "2"), (&sink, "0", "3")] {
+        precede(thread.file_name().unwrap().to_str().unwrap(), cpu, priority);
+    }
+    let send = || {
+        precede(&rustix::thread::gettid().as_raw_nonzero().to_string(), "0", "1");
+        let out = interface_index(SOURCE.interface).unwrap();
+        let generator = LiveGenerator::new(out, &frame(), None).unwrap();
+        while !ended.load(Ordering::Relaxed) {
+            generator.send(1 << 18).unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| topology.source.enter(send).unwrap());
+        let used = || {
+            let own: f64 = own.iter().map(|thread| seconds(thread)).sum();
+            let stats = router.stats().unwrap();
+            let packets = stats["xdp_forwarded"].as_u64().unwrap();
+            (own, seconds(&receiver), packets, stats["power"]["decisions"].as_u64().unwrap_or(0))
+        };
+        std::thread::sleep(Duration::from_millis(300));
+        let before = used();
+        std::thread::sleep(Duration::from_secs(1));
+        let after = used();
+        ended.store(true, Ordering::Relaxed);
+        let packets = (after.2 - before.2) as f64;
+        println!("{packets} packets, {} decisions", after.3 - before.3);
+        [after.1 - before.1, after.0 - before.0].map(|seconds| 1e9 * seconds / packets)
+    })
+}
+
+/// Prints the cost of the default policy. Frequencies are files, so that it has something to decide: some
+/// hundred times a second at full load, which the router's threads pay for. Receiving must not get slower
+/// than by the noise of a busy machine.
+#[test]
+#[ignore = "a minute of two processors; `make test-long` runs it"]
+fn xdp_programs_receive_as_fast_under_the_default_policy() {
+    let test = "xdp_programs_receive_as_fast_under_the_default_policy";
+    if !Path::new(CPUFREQ).is_dir() {
+        return wattline_needs::machine("a folder for frequencies");
+    }
+    alone(test, || {
+        let machine = tempfile::tempdir().unwrap();
+        write_policy(machine.path());
+        let program = Program::with_frequencies(machine.path(), false);
+        let topology = Topology::build(static_neighbours()).unwrap();
+        // Each receiver is a thread: what the sink does is not the router's work.
+        for (namespace, station) in [(&topology.router, LEFT), (&topology.sink, SINK)] {
+            let line = format!(
+                "ethtool -K {0} gro on; echo 1 > /sys/class/net/{0}/threaded",
+                station.interface
+            );
+            namespace.run("sh", &["-c", &line], LIMIT).unwrap();
+        }
+        let mut costs = [const { [Vec::new(), Vec::new()] }; 2];
+        for turn in 0..20 {
+            // Either of a pair is the first one as often as the other.
+            let governed = [false, true, true, false][turn % 4];
+            let power = if governed { "\n[power]\nplatform = \"host\"\n" } else { "" };
+            let nanos = nanos_per_packet(&topology, &program.path(), power);
+            let of = &mut costs[usize::from(governed)];
+            of.iter_mut().zip(nanos).for_each(|(costs, nanos)| costs.push(nanos));
+        }
+        let medians = costs.map(|of| {
+            of.map(|mut costs| {
+                costs.sort_by(f64::total_cmp);
+                println!("{costs:.0?}");
+                costs[costs.len() / 2]
+            })
+        });
+        let more = |part: fn([f64; 2]) -> f64| part(medians[1]) / part(medians[0]) - 1.0;
+        let (receives, all) =
+            (more(|[receiver, _]| receiver), more(|[receiver, own]| receiver + own));
+        println!(
+            "{medians:.1?} ns a packet: {receives:+.3} to receive, {all:+.3} with own threads"
+        );
+        assert!(receives <= 0.1, "{receives}");
     });
 }

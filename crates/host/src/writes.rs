@@ -54,26 +54,27 @@ impl<K: Knobs> Writes<K> {
     /// A value that cannot be read is left to fail.
     fn bounded(&mut self, change: &Change) -> Change {
         let Change { setting, value, why } = change;
-        let Ok(present) = self.knobs.read(setting) else { return change.clone() };
         // Nothing of ours holds before the first write, so others may have moved it until then.
-        let found = self.found.get(setting).unwrap_or(&present);
+        let known = self.found.get(setting).cloned();
+        let Some(found) = known.clone().or_else(|| self.knobs.read(setting).ok()) else {
+            return change.clone();
+        };
         let read = |one: &Setting| self.knobs.read(one).ok();
         let bounded = match self.ceiling {
             Ceiling::None => value.clone(),
-            Ceiling::Found => not_above(setting, (found, value), read),
+            Ceiling::Found => not_above(setting, (&found, value), read),
         };
         if bounded == *value {
-            if bounded != present && !self.found.contains_key(setting) {
-                self.found.insert(setting.clone(), present);
+            if known.is_none() && bounded != found {
+                self.found.insert(setting.clone(), found);
             }
             return change.clone();
         }
-        let (from, value_of) = (found.clone(), bounded.clone());
-        if Direction::of(setting, (&from, value), read) == Direction::More {
-            self.keep(setting, from, value);
+        if Direction::of(setting, (&found, value), read) == Direction::More {
+            self.keep(setting, found, value);
         }
         let why = format!("{why}; back to what was found");
-        Change { setting: setting.clone(), value: value_of, why }
+        Change { setting: setting.clone(), value: bounded, why }
     }
 
     /// Notes that a value stays although another was wanted.

@@ -52,6 +52,15 @@ pub trait Access {
     /// # Errors
     /// [`AccessError`].
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError>;
+    /// Writes a value and reads the setting back, also after a failure: some drivers report one and change
+    /// something.
+    fn set(
+        &mut self,
+        setting: &Setting,
+        value: &str,
+    ) -> (Result<(), AccessError>, Result<String, AccessError>) {
+        (self.write(setting, value), self.read(setting))
+    }
     /// Removes what a killed process left of a write.
     fn tidy(&self, _: &Setting) {}
     /// Settings that have not answered yet, with the time since they were asked.

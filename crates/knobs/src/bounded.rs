@@ -63,9 +63,12 @@ struct Caller {
 enum Call {
     Read(Setting),
     Write(Setting, String),
+    /// One call, since the change from thread to thread costs more than a read.
+    Set(Setting, String),
 }
 
-type Answer = Result<String, AccessError>;
+/// Results of a write and of a read.
+type Answer = (Result<(), AccessError>, Result<String, AccessError>);
 
 impl<A: Access + Clone + Send + 'static> Bounded<A> {
     /// Nobody waits longer than 20 s for `access`, and than 1 s in a hurry.
@@ -79,7 +82,7 @@ impl<A: Access + Clone + Send + 'static> Bounded<A> {
         Self { access, patience, in_a_loop: patience, hurries, calls }
     }
 
-    fn call(&self, setting: &Setting, call: Call) -> Answer {
+    fn call(&self, setting: &Setting, call: Call) -> Result<Answer, AccessError> {
         let refused = |reason: String| AccessError::Refused { setting: setting.clone(), reason };
         let patience = self.patience();
         let mut calls = self.calls();
@@ -111,7 +114,7 @@ impl<A: Access + Clone + Send + 'static> Bounded<A> {
         match caller.answers.recv_timeout(patience) {
             Ok(answer) => {
                 calls.idle = Some(caller);
-                answer
+                Ok(answer)
             }
             Err(RecvTimeoutError::Timeout) => {
                 let stuck = Stuck { caller, since, waited: patience };
@@ -146,11 +149,16 @@ impl<A> Bounded<A> {
 
 impl<A: Access + Clone + Send + 'static> Access for Bounded<A> {
     fn read(&self, setting: &Setting) -> Result<String, AccessError> {
-        self.call(setting, Call::Read(setting.clone()))
+        self.call(setting, Call::Read(setting.clone()))?.1
     }
 
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
-        self.call(setting, Call::Write(setting.clone(), value.to_owned())).map(|_| ())
+        self.call(setting, Call::Write(setting.clone(), value.to_owned()))?.0
+    }
+
+    fn set(&mut self, setting: &Setting, value: &str) -> Answer {
+        let answer = self.call(setting, Call::Set(setting.clone(), value.to_owned()));
+        answer.unwrap_or_else(|error| (Err(error.clone()), Err(error)))
     }
 
     fn tidy(&self, setting: &Setting) {
@@ -170,10 +178,11 @@ impl Caller {
         let work = move || {
             while let Ok(call) = asked.recv() {
                 let answer = match call {
-                    Call::Read(setting) => access.read(&setting),
+                    Call::Read(setting) => (Ok(()), access.read(&setting)),
                     Call::Write(setting, value) => {
-                        access.write(&setting, &value).map(|()| String::new())
+                        (access.write(&setting, &value), Ok(String::new()))
                     }
+                    Call::Set(setting, value) => access.set(&setting, &value),
                 };
                 if told.send(answer).is_err() {
                     return;

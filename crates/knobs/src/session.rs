@@ -71,7 +71,7 @@ pub struct Session<A: Access> {
     journal: Journal,
     state: State,
     over: bool,
-    /// Time that the last write took.
+    /// Time that the last write took, reading back included.
     write_time: Duration,
 }
 
@@ -273,10 +273,8 @@ impl<A: Access> Session<A> {
         let followers = self.followers(setting);
         self.journal.intend(setting, &present, value)?;
         let began = Instant::now();
-        let written = self.access.write(setting, value);
+        let (written, found) = self.access.set(setting, value);
         self.write_time = began.elapsed();
-        // Read back also after a failure: some drivers report one and change something.
-        let found = self.access.read(setting);
         if let Err(error) = self.note(&followers, setting, found.as_ref().ok()) {
             let _ = self.access.write(setting, &present);
             let back = self.access.read(setting).ok();
@@ -310,12 +308,16 @@ impl<A: Access> Session<A> {
     /// is our doing too, not somebody else's. Where the governor itself was put back, that has
     /// moved them already.
     fn followers(&self, setting: &Setting) -> Vec<Setting> {
+        let mut moved = self.moved_by(setting).peekable();
+        if moved.peek().is_none() {
+            return Vec::new();
+        }
         let put_back = self.journal.entry(setting).is_some_and(|entry| self.is_put_back(entry));
         let still_ours = |entry: &&Entry| {
             let present = self.access.read(&entry.setting);
             present.is_ok_and(|now| now == entry.old || entry.ours.contains(&now))
         };
-        let moved = self.moved_by(setting).filter(|entry| put_back || still_ours(entry));
+        let moved = moved.filter(|entry| put_back || still_ours(entry));
         moved.map(|entry| entry.setting.clone()).collect()
     }
 

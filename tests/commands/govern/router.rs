@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattline_daemon::socket::{Request, ask};
 
 #[path = "../../../crates/napi/tests/common/mod.rs"]
@@ -21,6 +21,9 @@ use wattline_needs::{KillOnDrop, until};
 const MASK: &str = "/sys/class/net/r0/queues/rx-0/rps_cpus";
 /// A sample at each poll, so that a test does not depend on the processor's speed.
 const POLICY: &str = "queue-length:c_down=40,silence=0us";
+/// Most of a core at ten decisions a second. The aim is 0.002; 0.003 was measured beside programs that
+/// kept all processors busy, as caches are cold after each sleep.
+const MOST_SHARE: f64 = 0.005;
 
 struct Router {
     scene: Arc<Scene>,
@@ -235,6 +238,34 @@ fn wattline_and_the_profile_for_routers_choose_cores_of_the_kernel() {
         let failed = &stats["power"]["host"]["writes"]["steering"]["failed"];
         assert!(failed.is_null(), "{text}: {stats}");
     }
+}
+
+/// Processor seconds of all threads of a process so far.
+fn processor_seconds(process: u32) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());
+    texts.map(|text| text.split(' ').next().unwrap().parse::<f64>().unwrap() * 1e-9).sum()
+}
+
+#[test]
+#[ignore = "a minute on a quiet machine; `make test-long` runs it"]
+fn profile_for_routers_takes_little_of_a_core_at_ten_decisions_a_second() {
+    let Some(mut router) = Router::build() else { return };
+    let policy = "queue-length:c_up=0,c_down=0,silence=0us";
+    router.govern_by(&format!("profile = \"router\"\npolicy = \"{policy}\""));
+    until("one core", || router.mask() == "1");
+    let decisions = || router.stats().unwrap()["power"]["decisions"].as_u64().unwrap();
+    let process = router.child.as_ref().unwrap().id();
+    let (before, seconds, began) = (decisions(), processor_seconds(process), Instant::now());
+    for turn in 0..200 {
+        // A few decisions for each rise and fall.
+        router.scene.send(if turn % 2 == 0 { 200 } else { 1 }, 1);
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    let (seconds, passed) = (processor_seconds(process) - seconds, began.elapsed().as_secs_f64());
+    let (share, rate) = (seconds / passed, (decisions() - before) as f64 / passed);
+    println!("{:.3} % of a core, {rate:.1} decisions a second for {passed:.0} s", 100.0 * share);
+    assert!((7.0..15.0).contains(&rate) && share <= MOST_SHARE, "{share} at {rate}");
 }
 
 /// Shows 3 W less while one CPU gets the packets.
