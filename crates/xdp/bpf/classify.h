@@ -179,10 +179,7 @@ static __always_inline bool is_unfinished(const struct frame *frame, __u8 protoc
     }
     pseudo += bpf_htons(protocol);
     pseudo += bpf_htons(length);
-    pseudo = (pseudo & 0xffff) + ((pseudo >> 16) & 0xffff) + (pseudo >> 32);
-    pseudo = (pseudo & 0xffff) + (pseudo >> 16);
-    pseudo = (pseudo & 0xffff) + (pseudo >> 16);
-    return field == pseudo;
+    return field == folded(pseudo);
 }
 
 /* Whether a packet may begin a TCP connection; behind headers of IPv6 a worker looks for that. */

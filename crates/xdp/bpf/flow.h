@@ -144,16 +144,6 @@ static __always_inline bool is_by(const struct way *way, struct rtable *route, _
     return false;
 }
 
-/* A sum of 16-bit words in one's complement, in 16 bits. */
-static __always_inline __u16 folded(__u64 sum)
-{
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return sum;
-}
-
 /* The checksum after the words of its packet have grown by `change` (RFC 1624). */
 static __always_inline __be16 updated(__be16 checksum, __u64 change)
 {

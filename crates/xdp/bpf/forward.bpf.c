@@ -4,17 +4,19 @@
  * by the kernel's own table and without a socket; the rest goes to the socket of its queue, or to the
  * kernel where it is too long for that.
  */
-#include "classify.h"
-#include "forward.h"
 #include "licence.h"
+#include "plain.h"
 
 SEC("xdp.frags")
 int wattline(struct xdp_md *context)
 {
     struct frame frame = { .context = context, .forwards = true };
     enum verdict verdict;
-    enum owner owner = classify(&frame, &verdict);
+    enum owner owner;
 
+    if (forward_plain_v4(context))
+        return XDP_REDIRECT;
+    owner = classify(&frame, &verdict);
     /* The kernel's lookup wants to know the VLAN's own interface, which the program does not. */
     if (owner == OWNER_TRANSIT_V4 && !frame.tagged)
         owner = forward_v4(&frame, &verdict);

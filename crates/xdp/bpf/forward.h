@@ -50,13 +50,19 @@ struct way {
 static __always_inline bool is_checksum_right(const struct ipv4 *ip)
 {
     const __u32 *words = (const __u32 *)ip;
-    /* In words of four bytes, which gives the same as in words of two. */
-    __u64 sum = (__u64)words[0] + words[1] + words[2] + words[3] + words[4];
 
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return sum == 0xffff;
+    return folded((__u64)words[0] + words[1] + words[2] + words[3] + words[4]) == 0xffff;
+}
+
+/* Notes what decides the way of a packet of so many bytes. */
+static __always_inline void note_v4(struct bpf_fib_lookup *route, const struct ipv4 *ip, __u32 length)
+{
+    route->family = AF_INET;
+    route->tot_len = length;
+    route->tos = ip->service;
+    route->ipv4_src = ip->from;
+    route->ipv4_dst = ip->to;
+    route->l4_protocol = ip->protocol;
 }
 
 /* Notes length and padding of the packet at `ip`; false where it is cut short. */
@@ -212,29 +218,49 @@ static __always_inline bool prepare(struct frame *frame, struct way *way, int by
     return false;
 }
 
+/* Lowers the TTL. */
+static __always_inline void pass_on_v4(struct ipv4 *ip)
+{
+    /* As the kernel's ip_decrease_ttl (RFC 1624): the checksum grows by what the TTL lost. */
+    __u32 sum = bpf_ntohs(ip->checksum) + 0x100;
+
+    ip->time_to_live -= 1;
+    ip->checksum = bpf_htons(sum + (sum >= 0xffff));
+}
+
+/* Addresses a frame to the next hop, in the largest pieces that are aligned within the kernel's answer. */
+static __always_inline void address(struct ethernet *ethernet, const struct bpf_fib_lookup *route)
+{
+    *(__u16 *)&ethernet->to[0] = half_at(&route->dmac[0]);
+    *(__u32 *)&ethernet->to[2] = word_at(&route->dmac[2]);
+    *(__u32 *)&ethernet->from[0] = word_at(&route->smac[0]);
+    *(__u16 *)&ethernet->from[4] = half_at(&route->smac[4]);
+}
+
+/* Counts a frame that is sent by the interface at this slot. */
+static __always_inline void count_sent(__u32 slot, __u64 bytes)
+{
+    struct sent *sent = bpf_map_lookup_elem(&wl_forwarded, &slot);
+
+    if (sent) {
+        sent->packets += 1;
+        sent->bytes += bytes;
+    }
+}
+
 /* Addresses the frame to the next hop and sends it. */
 static __always_inline enum owner send(const struct frame *frame, const struct way *way,
                                        enum verdict *verdict)
 {
     const struct bpf_fib_lookup *route = &way->route;
-    struct ethernet *ethernet = frame->header - sizeof(*ethernet);
-    struct sent *sent;
 
-    /* In the largest pieces that begin where their size asks for within the kernel's answer. */
-    *(__u16 *)&ethernet->to[0] = half_at(&route->dmac[0]);
-    *(__u32 *)&ethernet->to[2] = word_at(&route->dmac[2]);
-    *(__u32 *)&ethernet->from[0] = word_at(&route->smac[0]);
-    *(__u16 *)&ethernet->from[4] = half_at(&route->smac[4]);
+    address(frame->header - sizeof(struct ethernet), route);
     if (bpf_redirect_map(&wl_devices, route->ifindex, XDP_DROP) != XDP_REDIRECT) {
         end_copy(way->copy, frame->context, route, way->slot, VERDICT_NO_EGRESS_PORT);
         VERDICT(NO_EGRESS_PORT);
     }
     end_copy(way->copy, frame->context, route, way->slot, VERDICT_FORWARDED);
-    sent = bpf_map_lookup_elem(&wl_forwarded, &way->slot);
-    if (sent) {
-        sent->packets += 1;
-        sent->bytes += way->length + sizeof(*ethernet);
-    }
+    count_sent(way->slot, way->length + sizeof(struct ethernet));
     VERDICT(FORWARDED);
 }
 
@@ -243,7 +269,7 @@ static __always_inline enum owner forward_v4(struct frame *frame, enum verdict *
 {
     struct ipv4 *ip = frame->header;
     struct way way = {};
-    __u32 length, sum;
+    __u32 length;
 
     /* What claims to be from us is dropped where it is counted. */
     if (local_v4(&ip->from) != NOT_LOCAL || !is_checksum_right(ip))
@@ -251,11 +277,7 @@ static __always_inline enum owner forward_v4(struct frame *frame, enum verdict *
     length = bpf_ntohs(ip->length);
     if (length < sizeof(*ip) || !is_complete(frame, ip, length, &way))
         return OWNER_WORKER;
-    way.route.family = AF_INET;
-    way.route.tos = ip->service;
-    way.route.ipv4_src = ip->from;
-    way.route.ipv4_dst = ip->to;
-    way.route.l4_protocol = ip->protocol;
+    note_v4(&way.route, ip, length);
     if (!(bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT)) {
         if (ip->protocol == PROTOCOL_ICMP)
             note_quoted_v4(frame, (const void *)(ip + 1), &way);
@@ -265,11 +287,7 @@ static __always_inline enum owner forward_v4(struct frame *frame, enum verdict *
     if (!find_way(frame, &way) || !prepare(frame, &way, sizeof(*ip)))
         return OWNER_WORKER;
 
-    ip = frame->header;
-    ip->time_to_live -= 1;
-    /* As the kernel's ip_decrease_ttl (RFC 1624): the checksum grows by what the TTL lost. */
-    sum = bpf_ntohs(ip->checksum) + 0x100;
-    ip->checksum = bpf_htons(sum + (sum >= 0xffff));
+    pass_on_v4(frame->header);
     return send(frame, &way, verdict);
 }
 

@@ -187,3 +187,11 @@ static __always_inline __u16 half_at(const void *start)
 {
     return *(const __u16 *)start;
 }
+
+/* A one's complement sum (RFC 1071) of a few words of four bytes, in words of two, which gives the same. */
+static __always_inline __u32 folded(__u64 sum)
+{
+    sum = (__u32)sum + (sum >> 32);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return sum > 0xffff ? sum - 0xffff : sum;
+}
