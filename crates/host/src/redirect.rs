@@ -312,8 +312,7 @@ fn table(
     }
     let text = knobs.read(&redirect::setting(interface)).ok()?;
     let queues = redirect::from_text(&text).filter(|queues| !queues.is_empty())?;
-    // As the kernel makes it (`ethtool_rxfh_indir_default`).
-    if queues.iter().zip(0..).any(|(queue, entry): (_, u32)| *queue != entry % port.queues) {
+    if !is_default(&queues, port.queues) {
         return Some(Err(format!(
             "the indirection table of {interface} is not the default, so an administrator has set it; \
              it is left alone (to have it governed: ethtool -X {interface} default)"
@@ -321,6 +320,17 @@ fn table(
     }
     let interface = interface.to_owned();
     Some(Ok(Table { port: number, interface, queues, perhaps: None, failed: false, trial: None }))
+}
+
+/// Returns true if a table is as the kernel makes it (`ethtool_rxfh_indir_default`), or in blocks, as igb and
+/// igc do (`igb_setup_mrqc`).
+fn is_default(table: &[u32], queues: u32) -> bool {
+    let entries = table.len() as u64;
+    let block = |entry: u64| entry * u64::from(queues) / entries;
+    let all = |default: &dyn Fn(u64) -> u64| {
+        table.iter().zip(0..).all(|(queue, entry)| u64::from(*queue) == default(entry))
+    };
+    all(&|entry| entry % u64::from(queues)) || all(&block)
 }
 
 /// The active cores that have a queue of a port; if none has, the first core with one.
@@ -413,6 +423,14 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
     use wattline_knobs::{AccessError, Change, Outcome, SetError, Setting, affinity};
+
+    #[test]
+    fn tables_of_all_drivers_are_known_as_defaults() {
+        assert!(is_default(&[0, 1, 2, 0, 1, 2, 0, 1], 3));
+        assert!(is_default(&[0, 0, 0, 1, 1, 1, 2, 2], 3), "igb");
+        assert!(!is_default(&[0, 0, 1, 1, 1, 1, 2, 2], 3));
+        assert!(!is_default(&[0; 8], 3));
+    }
 
     fn layout(workers: usize, queues: u32) -> Layout {
         let port = Port { interface: Some("eth0".into()), queues, cores: Vec::new() };
