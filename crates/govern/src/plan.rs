@@ -10,7 +10,7 @@ use crate::pressure;
 use crate::session::{kernel, options};
 use crate::tell;
 use serde::Serialize;
-use wattline_host::{Course, PlanError, PowerPlan, Workers, plan_with};
+use wattline_host::{Course, PlanError, PowerPlan, Workers, is_given_back, plan_with};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{OperatingPoint, Platform, Policy};
 
@@ -60,6 +60,8 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
     let unobserved = kernel.missing();
     let make = |platform: &wattline_policy::Platform| {
         intent.extend(blind.then(|| tell::BLIND.to_owned()));
+        let changed = !blind && !is_given_back(tree);
+        intent.extend(changed.then(|| tell::CHANGED.to_owned()));
         intent.extend(tell::lines(config, &inventory, platform, &alone));
         intent.extend(inventory.in_vain.iter().cloned());
         if !blind {
@@ -312,6 +314,20 @@ mod tests {
         let root = machine();
         let (intent, _) = told(root.path(), "[govern]\npolicy = \"copi\"\n");
         assert!(intent.contains("copi has no tables"), "{intent}");
+    }
+
+    #[test]
+    fn settings_that_a_killed_governor_left_are_not_taken_for_an_administrators() {
+        let root = machine();
+        let tree = Tree::at(root.path());
+        assert!(!told(root.path(), "").0.contains("wattline restore"));
+        let state = tree.path(wattline_knobs::STATE_DIRECTORY);
+        let machine = wattline_knobs::Machine::new(&tree);
+        let (mut session, _) = wattline_knobs::Session::begin(machine, &tree, &state).unwrap();
+        let wait = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
+        session.set(&wait.parse().unwrap(), "1").unwrap();
+        session.keep();
+        assert!(told(root.path(), "").0.contains("wattline restore"));
     }
 
     #[test]

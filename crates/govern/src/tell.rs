@@ -15,6 +15,10 @@ use wattline_units::Span;
 pub(crate) const BLIND: &str = "made without the rights of root, so that knobs which only root may \
     write count as missing: `sudo wattline plan --govern` sees all";
 
+/// Remark on a plan that is made of settings which are not the administrator's.
+pub const CHANGED: &str = "another governor, which runs or was killed, has set some of what is read \
+    here; `wattline restore` undoes what a killed one left";
+
 /// Describes what the governor will do and why, a line each. `alone` are the knobs that the machine
 /// has and the configuration does not use.
 pub(crate) fn lines(

@@ -237,10 +237,13 @@ impl Tables {
             let (taken, moved) = steered.send_to(active, layout, writes);
             self.moved += moved;
             if let Taken::Foreign { .. } = taken {
-                tracing::warn!(
-                    "{}: another program has set its RPS or interrupts, which are left alone from now on",
-                    steered.interface
+                let interface = &steered.interface;
+                let why = format!(
+                    "{interface}: another program has set its RPS or interrupts, which are left alone from now on"
                 );
+                tracing::warn!("{why}");
+                // Its other queues would stay with the cores of this moment.
+                writes.give_back(steered.settings(), &why);
                 foreign = Some(taken);
                 return false;
             }
@@ -252,7 +255,9 @@ impl Tables {
             let follows = matches!(taken, Taken::Done | Taken::Altered { .. });
             if !follows {
                 let interface = &transmit.interface;
-                tracing::warn!("{interface}: its transmit queues follow no longer: {taken:?}");
+                let why = format!("{interface}: its transmit queues follow no longer: {taken:?}");
+                tracing::warn!("{why}");
+                writes.give_back(transmit.settings(), &why);
             }
             follows
         });

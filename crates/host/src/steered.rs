@@ -99,6 +99,16 @@ impl Steered {
         Ok(Self { interface: interface.to_owned(), port, means, active: None, failed: false })
     }
 
+    /// The settings that lead its packets.
+    pub fn settings(&self) -> Vec<Setting> {
+        match &self.means {
+            Means::Masks(masks) => masks.iter().map(|(setting, _)| setting.clone()).collect(),
+            Means::Interrupts(queues) => {
+                queues.iter().flatten().copied().map(affinity::setting).collect()
+            }
+        }
+    }
+
     /// Sends its packets to these cores; returns the number of queues whose flows may be overtaken. A queue
     /// whose interrupt moves is still polled by one CPU at a time.
     pub fn send_to<K: Knobs>(
@@ -217,6 +227,11 @@ impl Transmit {
         let all = masks.len() > 1 && (0..port.queues).all(known) && !online.is_empty();
         let interface = interface.to_owned();
         Ok(all.then_some(Self { interface, port: number, masks, online }))
+    }
+
+    /// The masks.
+    pub fn settings(&self) -> Vec<Setting> {
+        self.masks.iter().map(|(setting, _)| setting.clone()).collect()
     }
 
     /// Has CPUs send by the queues whose completions come to active cores: each of these by its own queue,

@@ -167,8 +167,8 @@ pub fn hand_back(
 
 fn leave<A: Access>(session: Session<A>) -> Result<(), TakeOverError> {
     let report = session.leave()?;
-    let foreign = |line: &&Line| matches!(line.result, Restored::Foreign { .. });
-    for line in report.lines.iter().filter(foreign) {
+    let left = |line: &&Line| matches!(line.result, Restored::Foreign { .. } | Restored::Gone);
+    for line in report.lines.iter().filter(left) {
         tracing::warn!("{line}");
     }
     if let Some(problem) = &report.journal_problem {

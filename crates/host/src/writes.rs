@@ -124,6 +124,15 @@ impl<K: Knobs> Writes<K> {
         }
         altered.unwrap_or(Taken::Done)
     }
+
+    /// Gives settings back the values that they were found with, but those that others have set.
+    pub fn give_back(&mut self, settings: impl IntoIterator<Item = Setting>, why: &str) {
+        for setting in settings {
+            if let Some(value) = self.found.get(&setting).cloned() {
+                self.make(&[Change { setting, value, why: why.to_owned() }]);
+            }
+        }
+    }
 }
 
 impl fmt::Display for Kept {

@@ -53,6 +53,9 @@ enum Line {
         /// The network namespace, by the inode of its file, of an interface's setting.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         namespace: Option<u64>,
+        /// The number of its interface, which keeps it under another name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<u32>,
     },
     Found {
         boot: String,
@@ -74,6 +77,8 @@ pub struct Entry {
     pub unfinished: bool,
     /// The network namespace that the setting is of: names of interfaces are unique in one alone.
     pub namespace: Option<u64>,
+    /// The number of its interface when it was first changed.
+    pub device: Option<u32>,
 }
 
 /// A journal as it was found.
@@ -207,16 +212,19 @@ fn take(
     line: Line,
 ) -> Result<(), String> {
     match line {
-        Line::Intent { setting, old, new, namespace, .. } => {
+        Line::Intent { setting, old, new, namespace, device, .. } => {
             if [&old, &new].iter().any(|value| value.contains(char::is_control)) {
                 return Err(format!("a value of {setting} contains control characters"));
             }
-            if let Some(at) = index.get(&setting) {
-                entries[*at].note(new);
-                entries[*at].unfinished = true;
+            let known = index.get(&setting).map(|at| &mut entries[*at]);
+            if let Some(entry) = known.filter(|entry| entry.device == device) {
+                entry.note(new);
+                entry.unfinished = true;
             } else {
+                // Under the name of one interface there can be another.
                 index.insert(setting.clone(), entries.len());
-                entries.push(Entry { setting, old, ours: vec![new], unfinished: true, namespace });
+                let ours = vec![new];
+                entries.push(Entry { setting, old, ours, unfinished: true, namespace, device });
             }
         }
         Line::Found { setting, found, .. } => {

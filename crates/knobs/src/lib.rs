@@ -20,6 +20,7 @@ pub mod channels;
 pub mod conflict;
 pub mod cpufreq;
 pub mod cpuidle;
+mod devices;
 pub mod journal;
 pub mod latency;
 mod mask;

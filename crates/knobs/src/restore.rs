@@ -196,6 +196,11 @@ impl fmt::Display for Line {
                  it was {old:?}: {}",
                 setting.command(old)
             ),
+            Restored::Gone if setting.interface().is_some() => write!(
+                f,
+                "{setting}: its interface is no longer in this network namespace; where it was moved to                  another, this restores it: {}",
+                setting.command(old)
+            ),
             Restored::Gone => {
                 write!(f, "{setting}: no longer exists, so there is nothing to restore")
             }

@@ -3,6 +3,7 @@
 
 use crate::access::{Access, AccessError};
 use crate::change::{Change, Knobs, Outcome, SetError};
+use crate::devices;
 use crate::journal::{self, Entry, Journal, JournalError};
 use crate::namespace;
 use crate::on_exit::{self, OnExit};
@@ -66,7 +67,6 @@ fn lines(report: &Report) -> String {
 /// Writes settings until it is dropped, which restores them, or what else it was told.
 pub struct Session<A: Access> {
     access: A,
-    tree: Tree,
     on_exit: OnExit,
     journal: Journal,
     state: State,
@@ -78,6 +78,7 @@ pub struct Session<A: Access> {
 /// Journal and lock of a machine.
 struct State {
     directory: Directory,
+    tree: Tree,
     boot: String,
     namespace: Option<u64>,
     // Held as long as this lives.
@@ -109,7 +110,7 @@ impl State {
         // Only for the message above; a full disk is no reason to restore nothing.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
-        Ok(Self { directory, boot, namespace: namespace::present(tree), lock })
+        Ok(Self { directory, tree: tree.clone(), boot, namespace: namespace::present(tree), lock })
     }
 
     /// Returns what becomes of a setting in another network namespace: nothing here. With the namespace, its
@@ -121,12 +122,27 @@ impl State {
         Some(restore::Line { setting: entry.setting, old: entry.old, result })
     }
 
+    /// Undoes changes; those of an interface under its present name.
+    fn undo(&self, access: &mut impl Access, entries: &[Entry]) -> Vec<restore::Line> {
+        let (mut here, mut gone) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let (setting, old) = (entry.setting.clone(), entry.old.clone());
+            match devices::present(&self.tree, entry) {
+                Some(entry) => here.push(entry),
+                None => gone.push(restore::Line { setting, old, result: Restored::Gone }),
+            }
+        }
+        let mut lines = restore::restore(access, &here);
+        lines.extend(gone);
+        lines
+    }
+
     /// Undoes what the journal holds, and puts it away if all of it is undone.
     fn restore(&self, access: &mut impl Access) -> Result<Report, SessionError> {
         let contents = journal::read(&self.directory, &self.boot)?;
         let (here, others): (Vec<_>, Vec<_>) = (contents.entries.into_iter())
             .partition(|entry| entry.namespace.is_none() || entry.namespace == self.namespace);
-        let mut lines = restore::restore(access, &here);
+        let mut lines = self.undo(access, &here);
         lines.extend(others.into_iter().filter_map(|entry| self.elsewhere(entry)));
         let mut report = Report {
             lines,
@@ -201,7 +217,13 @@ pub struct Commands {
 /// [`SessionError::State`], [`SessionError::Journal`], [`SessionError::Boot`].
 pub fn restore_commands(tree: &Tree, state: &Path) -> Result<Commands, SessionError> {
     let contents = recorded(tree, state)?;
-    let commands = restore::commands(&contents.entries, namespace::present(tree));
+    let own = namespace::present(tree);
+    let here = |entry: Entry| match entry.namespace {
+        Some(other) if Some(other) != own => Some(entry),
+        _ => devices::present(tree, &entry),
+    };
+    let entries: Vec<Entry> = contents.entries.into_iter().filter_map(here).collect();
+    let commands = restore::commands(&entries, own);
     Ok(Commands { commands, bad_lines: contents.bad_lines })
 }
 
@@ -226,10 +248,10 @@ impl<A: Access> Session<A> {
         if let Some(problem) = report.journal_problem {
             return Err(SessionError::Left(problem));
         }
-        let journal = Journal::create(&state.directory, &state.boot)?.in_namespace(state.namespace);
-        let (tree, on_exit) = (tree.clone(), OnExit::default());
+        let journal = Journal::create(&state.directory, &state.boot)?.of(tree, state.namespace);
+        let on_exit = OnExit::default();
         Ok((
-            Self { access, tree, on_exit, journal, state, over: false, write_time: Duration::ZERO },
+            Self { access, on_exit, journal, state, over: false, write_time: Duration::ZERO },
             report,
         ))
     }
@@ -332,7 +354,7 @@ impl<A: Access> Session<A> {
                 other != setting && matches!(other, Setting::File(path) if path.starts_with(policy))
             })
         };
-        self.journal.entries().iter().filter(move |entry| of_policy(&entry.setting))
+        self.journal.in_place().filter(move |entry| of_policy(&entry.setting))
     }
 
     fn is_put_back(&self, entry: &Entry) -> bool {
@@ -344,9 +366,8 @@ impl<A: Access> Session<A> {
     /// before the first change, since another program wrote it or the driver began anew. With a
     /// governor go the settings that it moves.
     pub fn put_back(&self) -> Vec<Change> {
-        let entries = self.journal.entries();
         let mut again: Vec<&Entry> = Vec::new();
-        for entry in entries.iter().filter(|entry| self.is_put_back(entry)) {
+        for entry in self.journal.in_place().filter(|entry| self.is_put_back(entry)) {
             for entry in std::iter::once(entry).chain(self.moved_by(&entry.setting)) {
                 if !again.iter().any(|known| known.setting == entry.setting) {
                     again.push(entry);
@@ -364,8 +385,8 @@ impl<A: Access> Session<A> {
     /// Settings of ours that show neither their old value nor one of ours. What cannot be read
     /// now is not among them: its CPU or interface has gone.
     pub fn foreign(&self) -> Vec<(Setting, String)> {
-        let entries = self.journal.entries().iter();
-        entries
+        self.journal
+            .in_place()
             .filter_map(|entry| {
                 let found = self.access.read(&entry.setting).ok()?;
                 let ours = entry.unfinished || entry.ours.contains(&found);
@@ -416,7 +437,7 @@ impl<A: Access> Session<A> {
 
     /// Undoes what memory holds, whatever became of the file, and removes that if all is undone.
     fn restore(&mut self) -> Report {
-        let lines = restore::restore(&mut self.access, self.journal.entries());
+        let lines = self.state.undo(&mut self.access, self.journal.entries());
         let mut report = Report { lines, ..Report::default() };
         let journal = if report.failures().next().is_none() {
             journal::remove(&self.state.directory)
@@ -437,9 +458,9 @@ impl<A: Access> Session<A> {
             // The journal of what could not be restored must not be overwritten.
             return Ok(report);
         }
-        let State { directory, boot, namespace, .. } = &self.state;
-        self.journal = Journal::create(directory, boot)?.in_namespace(*namespace);
-        let changes = on_exit::fastest(&self.tree, &on_exit::policies(&settings));
+        let State { directory, boot, namespace, tree, .. } = &self.state;
+        self.journal = Journal::create(directory, boot)?.of(tree, *namespace);
+        let changes = on_exit::fastest(tree, &on_exit::policies(&settings));
         self.apply(&changes);
         Ok(report)
     }

@@ -115,6 +115,19 @@ impl Setting {
         }
     }
 
+    /// Names its interface anew.
+    pub(crate) fn rename(&mut self, name: String) {
+        match self {
+            Self::File(_) | Self::Affinity { .. } => {}
+            Self::Coalesce { interface, .. }
+            | Self::QueueCoalesce { interface, .. }
+            | Self::IndirectionTable { interface }
+            | Self::Channels { interface }
+            | Self::Napi { interface, .. }
+            | Self::Steering { interface, .. } => *interface = name,
+        }
+    }
+
     /// The shell command that gives it this value, or a comment where there is none.
     pub fn command(&self, value: &str) -> String {
         let switch = |parameter: &Coalesce| match (parameter, value) {

@@ -73,6 +73,47 @@ fn the_end_of_a_session_restores_in_reverse_order() {
 }
 
 #[test]
+fn an_interface_is_restored_under_its_present_name_and_another_of_its_old_name_is_not() {
+    let fixture = Fixture::copy("acpi-cpufreq");
+    let usecs = |name: &str| format!("/ethtool/{name}/rx-usecs");
+    let number = |name: &str, number: &str| {
+        fixture.write(&format!("/sys/class/net/{name}/ifindex"), number);
+    };
+    let rename = |from: &str, to: &str| {
+        for folder in ["/ethtool/", "/sys/class/net/"] {
+            let at = |name: &str| fixture.tree.path(format!("{folder}{name}"));
+            fs::rename(at(from), at(to)).unwrap();
+        }
+    };
+    for killed in [false, true] {
+        number("eth9", "7");
+        fixture.write(&usecs("eth9"), "3");
+        let machine = Machine::new(&fixture.tree);
+        let (mut session, _) = Session::begin(machine, &fixture.tree, &fixture.state()).unwrap();
+        session.set(&setting(7), "100").unwrap();
+        rename("eth9", "wan7");
+        number("eth9", "8");
+        fixture.write(&usecs("eth9"), "100");
+        assert_eq!(session.foreign(), [], "another interface's");
+        assert_eq!(session.set(&setting(7), "200").unwrap(), Outcome::Written);
+        if killed {
+            session.keep();
+            let commands = restore_commands(&fixture.tree, &fixture.state()).unwrap().commands;
+            assert_eq!(commands, ["ethtool -C eth9 rx-usecs 100", "ethtool -C wan7 rx-usecs 3"]);
+            assert!(undo(&fixture).is_clean());
+        } else {
+            drop(session);
+        }
+        for (name, value) in [("wan7", "3"), ("eth9", "100")] {
+            assert_eq!(fixture.tree.text(usecs(name)).unwrap(), value, "{name}, killed: {killed}");
+        }
+        // The first is deleted, and the other has its name.
+        fs::remove_dir_all(fixture.tree.path("/sys/class/net/wan7")).unwrap();
+        fs::remove_dir_all(fixture.tree.path("/ethtool/wan7")).unwrap();
+    }
+}
+
+#[test]
 fn limits_that_depend_on_each_other_come_back() {
     let fixture = Fixture::copy("acpi-cpufreq");
     fixture.write(SETTINGS[1], "2400000");

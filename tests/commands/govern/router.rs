@@ -194,6 +194,25 @@ fn mask_of_another_interface_is_left_alone_and_the_rest_follows() {
     }
 }
 
+/// Under the new name the interface is not governed; the mask stayed on it, and no restore found it.
+#[test]
+fn an_interface_that_is_renamed_gets_its_mask_back() {
+    let Some(mut router) = Router::build() else { return };
+    let interfaces = "interfaces = [\"r0\", \"r1\"]";
+    router.govern_by(&format!("policy = \"{POLICY}\"\nknobs = [\"cores\"]\n{interfaces}"));
+    let mask = |router: &Router, name: &str| {
+        let text = router.scene.router.run("cat", &[&MASK.replace("r0", name)]).unwrap();
+        text.trim().trim_start_matches(['0', ',']).to_owned()
+    };
+    until("one core", || mask(&router, "r1") == "1");
+    for change in ["down", "name wan7", "up"] {
+        let name = if change == "up" { "wan7" } else { "r1" };
+        router.scene.router.ip(&format!("link set {name} {change}")).unwrap();
+    }
+    until("its mask is as it was", || mask(&router, "wan7").is_empty());
+    router.load(200, "3");
+}
+
 #[test]
 fn plan_and_govern_judge_a_policy_of_streaks_alike() {
     let Some(router) = Router::build() else { return };

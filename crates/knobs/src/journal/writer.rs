@@ -9,11 +9,13 @@
 
 use super::disk::{Disk, Named};
 use super::{Entry, JournalError, LONGEST_JOURNAL, Line, NAME, path, remove, take};
+use crate::devices;
 use crate::setting::Setting;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use wattline_files::Directory;
+use wattline_linux::sysfs::Tree;
 
 /// A journal is written anew when it has grown by so much.
 const COMPACT_AFTER: u64 = 1 << 20;
@@ -27,6 +29,8 @@ pub struct Journal {
     disk: Box<dyn Disk>,
     boot: String,
     namespace: Option<u64>,
+    /// Has the numbers of interfaces; without it they go by their names.
+    tree: Option<Tree>,
     entries: Vec<Entry>,
     index: BTreeMap<Setting, usize>,
     /// Bytes of the whole lines in the file.
@@ -55,10 +59,10 @@ impl Journal {
         Ok(Self::on(Box::new(disk), &path, boot))
     }
 
-    /// Names the network namespace whose interfaces are changed, by the inode of its file.
+    /// Names the machine, and the network namespace whose interfaces are changed, by the inode of its file.
     #[must_use]
-    pub(crate) fn in_namespace(self, namespace: Option<u64>) -> Self {
-        Self { namespace, ..self }
+    pub(crate) fn of(self, tree: &Tree, namespace: Option<u64>) -> Self {
+        Self { namespace, tree: Some(tree.clone()), ..self }
     }
 
     /// Begins one on a disk that is empty.
@@ -68,6 +72,7 @@ impl Journal {
             disk,
             boot: boot.to_string(),
             namespace: None,
+            tree: None,
             entries: Vec::new(),
             index: BTreeMap::new(),
             length: 0,
@@ -95,8 +100,9 @@ impl Journal {
             self.settle()?;
             self.compact_at = self.length + COMPACT_AFTER;
         }
+        let device = self.device(setting);
         let known = self.index.get(setting).and_then(|at| self.entries.get_mut(*at));
-        let (old, first) = match known {
+        let (old, first) = match known.filter(|entry| entry.device == device) {
             Some(entry) if entry.ours.iter().any(|value| value == new) => {
                 entry.note(new.to_string());
                 return Ok(());
@@ -106,7 +112,7 @@ impl Journal {
         };
         let namespace = setting.interface().and(self.namespace);
         let (setting, new) = (setting.clone(), new.to_string());
-        let line = Line::Intent { boot: self.boot.clone(), setting, old, new, namespace };
+        let line = Line::Intent { boot: self.boot.clone(), setting, old, new, namespace, device };
         let bytes = self.bytes_of(&line)?;
         self.append(&bytes).map_err(|error| self.failed(error))?;
         if first && let Err(error) = self.disk.sync() {
@@ -172,7 +178,17 @@ impl Journal {
 
     /// Returns the entry of a setting that was changed.
     pub fn entry(&self, setting: &Setting) -> Option<&Entry> {
-        self.index.get(setting).map(|at| &self.entries[*at])
+        let known = self.index.get(setting).map(|at| &self.entries[*at]);
+        known.filter(|entry| entry.device == self.device(setting))
+    }
+
+    fn device(&self, setting: &Setting) -> Option<u32> {
+        devices::number(self.tree.as_ref()?, setting)
+    }
+
+    /// Changed settings whose interface has the name that it had.
+    pub(crate) fn in_place(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.device == self.device(&entry.setting))
     }
 
     /// All settings that were changed, in the order of their first change.
@@ -212,7 +228,7 @@ impl Journal {
     fn rewrite(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
         for entry in &self.entries {
-            let Entry { setting, old, ours, unfinished, namespace } = entry;
+            let Entry { setting, old, ours, unfinished, namespace, device } = entry;
             let (boot, setting) = (&self.boot, setting.clone());
             let mut put = |line: Line| -> io::Result<()> {
                 serde_json::to_writer(&mut bytes, &line)?;
@@ -221,8 +237,8 @@ impl Journal {
             };
             for new in latest(ours) {
                 let (setting, old, new) = (setting.clone(), old.clone(), new.clone());
-                let namespace = *namespace;
-                put(Line::Intent { boot: boot.clone(), setting, old, new, namespace })?;
+                let (namespace, device) = (*namespace, *device);
+                put(Line::Intent { boot: boot.clone(), setting, old, new, namespace, device })?;
             }
             if let (false, Some(found)) = (unfinished, ours.last()) {
                 put(Line::Found { boot: boot.clone(), setting, found: found.clone() })?;

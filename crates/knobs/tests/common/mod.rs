@@ -32,7 +32,9 @@ impl Fixture {
     }
 
     pub fn write(&self, path: &str, value: &str) {
-        fs::write(self.path(path), format!("{value}\n")).unwrap();
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{value}\n")).unwrap();
     }
 
     pub fn value(&self, path: &str) -> String {

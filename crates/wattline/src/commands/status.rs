@@ -97,6 +97,8 @@ impl Status {
                  that, `wattline plan --govern` lists the writes"
             ),
         };
+        let changed = plan.intent.iter().filter(|line| *line == wattline_govern::CHANGED);
+        self.problems.extend(changed.cloned());
         if settings > 0 {
             self.problems.push("the power of this machine does not follow its load".to_owned());
         }
