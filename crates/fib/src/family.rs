@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::multibit::{Prefix, Tables};
-use crate::{NextHopId, SimdLevel};
+use crate::{Choice, NextHopId, SimdLevel};
 
 /// Addresses whose loads overlap; at least as many as a core keeps outstanding.
 pub(crate) const CHUNK: usize = 32;
@@ -17,9 +17,10 @@ pub trait Family {
     type Cell: Cell;
     /// Type of an address for readers, in host byte order.
     type Bits: Copy + Send + Sync;
-    /// Implementations of its batch lookup, slower ones first: as measured on AMD's Zen 4, where the
-    /// wider gathers of AVX-512 gain 4 to 10 % for IPv4, and lost 7 to 18 % for IPv6.
+    /// Implementations of its batch lookup, narrower ones first.
     const LEVELS: &[SimdLevel];
+    /// Lengths of prefixes to which many packets go.
+    const FREQUENT_LENGTHS: &[u8];
     /// Default limit on the number of groups in a table.
     const DEFAULT_GROUPS: usize;
     /// Largest number of groups that entries can name.
@@ -30,6 +31,12 @@ pub trait Family {
 
     /// The prefix as the trie of cells uses it.
     fn prefix(net: Self::Net) -> Prefix;
+
+    /// The implementation that this process uses, measured at the first call.
+    fn choice() -> &'static Choice;
+
+    /// The address that begins with these bits.
+    fn address(bits: u128) -> Self::Bits;
 
     /// Looks up the next hop of one address.
     fn lookup(tables: &Tables<Self::Cell>, address: Self::Bits) -> NextHopId;

@@ -31,7 +31,7 @@ impl<F: Family> Fib<F> {
 
     /// A reader of the table; the worker that uses it must hold a slot of the same `grace`.
     pub fn reader(&self) -> Reader<F> {
-        Reader::new(self.table.tables())
+        Reader::at(self.table.tables(), F::choice().level)
     }
 
     /// Adds or replaces a prefix; returns its previous next hop.

@@ -16,6 +16,7 @@ mod fib;
 pub mod grace;
 mod groups;
 mod huge_pages;
+mod measure;
 mod memory;
 mod multibit;
 mod reader;
@@ -32,7 +33,7 @@ pub use fib::Fib;
 pub use huge_pages::HugePages;
 pub use reader::Reader;
 pub use root::ROOT_BITS;
-pub use simd_level::SimdLevel;
+pub use simd_level::{Choice, SimdLevel};
 pub use v4::{Fib4, Fib4Reader, V4};
 pub use v6::{Fib6, Fib6Reader, V6};
 

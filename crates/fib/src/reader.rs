@@ -20,9 +20,9 @@ impl<F: Family> Clone for Reader<F> {
 }
 
 impl<F: Family> Reader<F> {
-    /// A reader of these cells with the best implementation.
-    pub(crate) fn new(tables: Arc<Tables<F::Cell>>) -> Self {
-        Self { tables, simd_level: SimdLevel::best_of(F::LEVELS) }
+    /// A reader of these cells with an implementation that this processor has.
+    pub(crate) fn at(tables: Arc<Tables<F::Cell>>, simd_level: SimdLevel) -> Self {
+        Self { tables, simd_level }
     }
 
     /// Lookup implementation of this reader.

@@ -1,6 +1,6 @@
 //! The result as a page.
 
-use super::{Lookups, PeerLookups, Report};
+use super::{Lookups, PeerLookups, Report, Table};
 use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
@@ -31,7 +31,8 @@ pub fn page(report: &Report) -> FigurePage {
     let peers = report.results.first().map_or(0, |first| first.peers.len());
     for number in 0..peers {
         let of = |it: &Lookups| it.peers.get(number).map_or(0.0, |it| it.lookups_per_second / 1e6);
-        let name = report.results[0].peers.get(number).map_or_else(String::new, peer);
+        let name =
+            report.results[0].peers.get(number).map_or_else(String::new, |it| peer(report, it));
         bars = bars.series(name, report.results.iter().map(of));
     }
     page.plots([bars.svg()]);
@@ -51,7 +52,7 @@ pub fn page(report: &Report) -> FigurePage {
                 rate(it.lookups_per_second_spread.lower_quartile),
                 rate(it.lookups_per_second_spread.upper_quartile),
                 format!("{:.1}", it.cycles_per_lookup),
-                beside(&it.peers),
+                beside(report, &it.peers),
             ]
         }),
     );
@@ -77,29 +78,41 @@ pub fn page(report: &Report) -> FigurePage {
             ]
         }),
     );
-    let kernel = report.results.first().map_or("-", |it| it.kernel).to_owned();
     let how = [
         ("lookups", "in batches of 32, by processor time; the median of the passes".to_owned()),
-        ("kernel of Wattline", kernel),
+        (
+            "kernel of Wattline",
+            report.tables.iter().map(|it| kernel(report, it)).collect::<Vec<_>>().join("; "),
+        ),
         ("cycles", format!("of a counter of {:.2} GHz", report.tsc_hertz / 1e9)),
     ];
     figure_page::end(page, &how, Some(&report.calibration))
+}
+
+/// The lookup variant that was measured, and the rates of all in a small table.
+fn kernel(report: &Report, table: &Table) -> String {
+    let used = report.results.iter().find(|it| it.family == table.family);
+    let rates = table.variants.iter().map(|(name, rate)| format!("{name} {:.0}", rate / 1e6));
+    let rates = rates.collect::<Vec<_>>().join(", ");
+    let (family, used) = (table.family.name(), used.map_or("-", |it| it.kernel));
+    format!("{family} {used}; million lookups/s in caches: {rates}")
 }
 
 fn name(of: &Lookups) -> String {
     format!("{} {}", of.family.name(), of.addresses.name())
 }
 
-fn peer(of: &PeerLookups) -> String {
-    format!("DPDK, {}", of.variant.words())
+fn peer(report: &Report, of: &PeerLookups) -> String {
+    let name = report.peer.as_ref().map_or("-", |peer| &peer.name);
+    format!("{name}, {}", of.variant.words())
 }
 
-fn beside(peers: &[PeerLookups]) -> String {
+fn beside(report: &Report, peers: &[PeerLookups]) -> String {
     let one = |of: &PeerLookups| {
         let doubt = if of.agrees { "" } else { " (disagrees)" };
         format!(
             "{}: {:.1} million/s, ratio {:.2}{doubt}",
-            peer(of),
+            peer(report, of),
             of.lookups_per_second / 1e6,
             of.ratio
         )

@@ -1,4 +1,4 @@
-//! DPDK's rte_fib and rte_fib6 in the same run, through the harness in `bench/peers`.
+//! A peer in the same run, through a harness in `bench/peers`: DPDK's rte_fib and rte_fib6, or PlanB.
 
 use super::error::Error;
 use crate::harness::Harness;
@@ -44,10 +44,17 @@ pub struct Load {
 /// Reports on both tables of the peer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Loads {
+    /// Name of the peer, as its harness gives it.
+    #[serde(default = "dpdk")]
+    pub name: String,
     /// Report on the IPv4 table.
     pub ipv4: Load,
     /// Report on the IPv6 table.
     pub ipv6: Load,
+}
+
+fn dpdk() -> String {
+    "DPDK".to_owned()
 }
 
 /// Result of one pass over one file of addresses.

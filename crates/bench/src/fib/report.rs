@@ -5,6 +5,7 @@ use super::peer::{Loads, Variant};
 use crate::calibration::Calibration;
 use crate::sample::Sample;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 use wattline_packet::Family;
 
 /// Result of one run of the benchmark.
@@ -42,7 +43,7 @@ pub struct Lookups {
     pub family: Family,
     /// Kind of addresses.
     pub addresses: Kind,
-    /// Lookup variant of Wattline: `scalar` or `avx2`.
+    /// Lookup variant of Wattline: `scalar`, `avx2` or `avx512`.
     pub kernel: &'static str,
     /// Median lookups per second of CPU time, over the repeats.
     pub lookups_per_second: f64,
@@ -77,6 +78,8 @@ pub struct Table {
     pub family: Family,
     /// Number of prefixes.
     pub prefixes: usize,
+    /// Lookups per second in a small table by lookup variant, measured at the start: the fastest is used.
+    pub variants: BTreeMap<&'static str, f64>,
     /// CPU time in seconds of filling the table, prefix by prefix.
     pub build_seconds: f64,
     /// Bytes of the lookup structure and of the writer's bookkeeping.

@@ -83,6 +83,7 @@ impl<F: wattline_fib::Family> Filled<F> {
         Ok(Table {
             family,
             prefixes: self.table.len(),
+            variants: F::choice().rates.iter().map(|(level, rate)| (level.name(), *rate)).collect(),
             build_seconds: self.build_seconds,
             memory_bytes: self.table.memory_bytes(),
             resident_bytes: huge_pages.map(|pages| pages.resident_bytes),

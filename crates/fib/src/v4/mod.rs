@@ -13,12 +13,14 @@ mod scalar;
 
 use crate::family::{CHUNK, Family};
 use crate::fib::Fib;
+use crate::measure::measure;
 use crate::multibit::{Prefix, Tables};
 use crate::reader::Reader;
 use crate::root::WHOLE;
-use crate::{NextHopId, SimdLevel};
+use crate::{Choice, NextHopId, SimdLevel};
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 use wattline_memory::prefetch;
 
@@ -42,6 +44,7 @@ impl Family for V4 {
     type Cell = AtomicU16;
     type Bits = u32;
     const LEVELS: &[SimdLevel] = &[SimdLevel::Scalar, SimdLevel::Avx2, SimdLevel::Avx512];
+    const FREQUENT_LENGTHS: &[u8] = &[20, 22, 24];
     const DEFAULT_GROUPS: usize = MAX_GROUPS;
     const MAX_GROUPS: usize = MAX_GROUPS;
 
@@ -51,6 +54,15 @@ impl Family for V4 {
 
     fn prefix(net: Ipv4Net) -> Prefix {
         Prefix { bits: u128::from(u32::from(net.addr())) << 96, length: net.prefix_len() }
+    }
+
+    fn choice() -> &'static Choice {
+        static CHOICE: LazyLock<Choice> = LazyLock::new(measure::<V4>);
+        &CHOICE
+    }
+
+    fn address(bits: u128) -> u32 {
+        (bits >> 96) as u32
     }
 
     #[inline]

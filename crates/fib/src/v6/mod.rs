@@ -10,11 +10,13 @@ mod scalar;
 
 use crate::family::{CHUNK, Family};
 use crate::fib::Fib;
+use crate::measure::measure;
 use crate::multibit::{Prefix, Tables};
 use crate::reader::Reader;
-use crate::{NextHopId, SimdLevel};
+use crate::{Choice, NextHopId, SimdLevel};
 use ipnet::Ipv6Net;
 use std::net::Ipv6Addr;
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicU32;
 
 /// Default number of groups: 256 MiB, twice what the full Internet table of 2024 needs.
@@ -40,6 +42,7 @@ impl Family for V6 {
     type Cell = AtomicU32;
     type Bits = u128;
     const LEVELS: &[SimdLevel] = &[SimdLevel::Scalar, SimdLevel::Avx2];
+    const FREQUENT_LENGTHS: &[u8] = &[32, 40, 44, 48];
     const DEFAULT_GROUPS: usize = DEFAULT_GROUPS;
     const MAX_GROUPS: usize = MAX_GROUPS;
 
@@ -49,6 +52,15 @@ impl Family for V6 {
 
     fn prefix(net: Ipv6Net) -> Prefix {
         Prefix { bits: net.addr().into(), length: net.prefix_len() }
+    }
+
+    fn choice() -> &'static Choice {
+        static CHOICE: LazyLock<Choice> = LazyLock::new(measure::<V6>);
+        &CHOICE
+    }
+
+    fn address(bits: u128) -> u128 {
+        bits
     }
 
     #[inline]
