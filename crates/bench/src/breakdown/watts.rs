@@ -85,7 +85,7 @@ impl Meters {
     ///
     /// # Errors
     /// When there is neither.
-    pub fn of_device(&mut self, name: &str, shunt_ohms: Option<f64>) -> Result<String, Error> {
+    pub fn device_meter(&mut self, name: &str, shunt_ohms: Option<f64>) -> Result<String, Error> {
         if self.meters.iter().any(|meter| meter.description().id == name) {
             return Ok(name.to_owned());
         }
@@ -101,7 +101,7 @@ impl Meters {
     }
 
     /// Names the meters whose sum is the server's power, as far as it is metered.
-    pub fn of_server(&self) -> Vec<String> {
+    pub fn server_meters(&self) -> Vec<String> {
         let all = self.meters.iter().map(|meter| meter.description());
         disjoint(all).into_iter().map(|meter| meter.id.clone()).collect()
     }

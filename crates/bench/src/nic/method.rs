@@ -147,9 +147,9 @@ pub fn measure(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Measured
     let ends = [0, 1].map(|at| End::from(options.interfaces[at].as_str()));
     check(ends)?;
     let mut meters = Meters::of(&Tree::live());
-    let server_meters = meters.of_server();
+    let server_meters = meters.server_meters();
     let card = options.card_meter.as_deref();
-    let card_meter = card.map(|name| meters.of_device(name, options.shunt_ohms)).transpose()?;
+    let card_meter = card.map(|name| meters.device_meter(name, options.shunt_ohms)).transpose()?;
     let mut states = Vec::new();
     for state in Traffic::ALL {
         let (runs, figures) = until_agreed(options.most_runs, |number| {
