@@ -101,7 +101,8 @@ impl KernelTypes {
         Some(self.by_number(number)?.size)
     }
 
-    /// Returns the offset in bits of a member of a structure; members of members without a name count.
+    /// Returns the offset in bits of a member of a structure, or of a member's with a dot between them; members
+    /// of members without a name count.
     pub fn member(&self, structure: &str, member: &str) -> Option<u32> {
         let (_, number) = self.find(STRUCT, structure)?;
         self.member_of(number, member, DEEPEST)
@@ -109,6 +110,7 @@ impl KernelTypes {
 
     fn member_of(&self, number: u32, wanted: &str, deepest: usize) -> Option<u32> {
         let Type { kind, has_sizes, members, .. } = self.by_number(number)?;
+        let (first, within) = wanted.split_once('.').unwrap_or((wanted, ""));
         if kind != STRUCT && kind != UNION || deepest == 0 {
             return None;
         }
@@ -117,7 +119,9 @@ impl KernelTypes {
             let offset = if has_sizes { offset & 0xff_ffff } else { offset };
             match name {
                 0 => Some(offset + self.member_of(of, wanted, deepest - 1)?),
-                _ => (self.text(name)? == wanted.as_bytes()).then_some(offset),
+                _ if self.text(name)? != first.as_bytes() => None,
+                _ if within.is_empty() => Some(offset),
+                _ => Some(offset + self.member_of(of, within, deepest - 1)?),
             }
         })
     }
@@ -207,16 +211,17 @@ mod tests {
     fn types_of_module_follow_those_of_kernel() {
         // An integer, and a union without a name of a member `to`, whose text is at 3.
         let kernel = file(&[1, info(1, 0), 4, 32, 0, info(UNION, 1), 4, 3, 1, 0], "\0i\0to\0");
-        // A structure `s` (7) of a bit field at bit 3 and of that union at bit 32; a function `f` (9).
-        let fields = info(STRUCT, 2) | 1 << 31;
-        let module =
-            file(&[6, fields, 8, 1, 1, 2 << 24 | 3, 0, 2, 32, 8, info(FUNCTION, 1), 0], "s\0f\0");
+        // A structure `s` (7) of a bit field at bit 3, of that union at bit 32 and of it as `f` at bit 64; a
+        // function `f` (9).
+        let fields = info(STRUCT, 3) | 1 << 31;
+        let module = [6, fields, 8, 1, 1, 2 << 24 | 3, 0, 2, 32, 8, 2, 64, 8, info(FUNCTION, 1), 0];
+        let module = file(&module, "s\0f\0");
         let mut types = KernelTypes::default();
         types.add(&kernel).unwrap();
         types.add(&module).unwrap();
         assert_eq!(types.size("s"), Some(8));
         assert_eq!((types.member("s", "i"), types.member("s", "to")), (Some(3), Some(32)));
-        assert_eq!(types.member("s", "from"), None);
+        assert_eq!((types.member("s", "from"), types.member("s", "f.to")), (None, Some(64)));
         assert_eq!(types.function("f"), Some(4));
         assert_eq!(types.function("s"), None);
     }

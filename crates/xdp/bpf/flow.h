@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "classify.h"
 #include "forward.h"
 #include "kernel.h"
 
@@ -23,15 +24,17 @@ const volatile __u32 source_at = 0, target_at = 0, source_port_at = 0, target_po
 const volatile __u32 rest_at = 0;
 /* Bits within the rest: how the flow leaves, its direction and the number of its tags. */
 const volatile __u32 transmit_bit = 0, direction_bit = 0, tags_bit = 0;
-/* Bytes within the rest. */
-const volatile __u32 mtu_at = 0, route_at = 0;
+/* Bytes within the rest; the last three where the flow leaves by a port of a bridge. */
+const volatile __u32 mtu_at = 0, route_at = 0, port_at = 0, port_from_at = 0, port_to_at = 0;
 
-/* Bytes of the keys, and of the rest, that are read. */
-#define KEYS_BYTES 40
-#define REST_BYTES 24
+/* Bytes from the keys on that are read of the other direction's tuple, and of the rest of the packet's. */
+#define KEYS_BYTES 56
+#define REST_BYTES 32
 
 /* FLOW_OFFLOAD_XMIT_NEIGH: by a route, to a neighbour. */
 #define BY_NEIGHBOUR 1
+/* FLOW_OFFLOAD_XMIT_DIRECT: by a port of a bridge, with Ethernet addresses. */
+#define BY_BRIDGE 3
 
 /* Bits of a TCP header's byte of flags: FIN, SYN, RST. */
 #define TCP_FLAGS_OF_STATE 0x07
@@ -66,27 +69,13 @@ struct flow_options {
 static void *(*flow_lookup)(struct xdp_md *context, struct bpf_fib_lookup *tuple,
                             struct flow_options *options, __u32 size) = (void *)FLOW_LOOKUP;
 
-/* What a packet becomes. */
+/* What a packet becomes. An IPv4 address is the first word. */
 struct translation {
-    __be32 from;
-    __be32 to;
+    __be32 from[4];
+    __be32 to[4];
     __be16 from_port;
     __be16 to_port;
 };
-
-/* Notes where the IP header is; false unless the frame is for this machine and carries whole IPv4. */
-static __always_inline bool is_untagged_ipv4(struct frame *frame)
-{
-    const struct ethernet *ethernet = frame->header;
-
-    if (!has(frame, ethernet, sizeof(*ethernet)))
-        return false;
-    if (word_at(ethernet->to) != word_at(station.mac) ||
-        half_at(ethernet->to + 4) != half_at(station.mac + 4))
-        return false;
-    frame->header += sizeof(*ethernet);
-    return ethernet->type == bpf_htons(ETHERTYPE_IPV4);
-}
 
 /* So many bits of what was read, from a bit of its first word on. */
 static __always_inline __u32 bits_at(__u64 rest, __u32 bit, __u32 mask)
@@ -94,47 +83,45 @@ static __always_inline __u32 bits_at(__u64 rest, __u32 bit, __u32 mask)
     return rest >> (bit & 63) & mask;
 }
 
-/* Reads what the packet becomes, and the route that the flow has; false where it is the kernel's. */
+/* Reads what the packet becomes, and the rest of its tuple; false where it is the kernel's. */
 static __always_inline bool read_flow(void *found, __u32 length, struct translation *becomes,
-                                      struct rtable **route)
+                                      __u64 *rest_words)
 {
     /* As aligned as the tuple itself. */
-    __u64 rest_words[REST_BYTES / 8], keys_words[KEYS_BYTES / 8];
+    __u64 keys_words[KEYS_BYTES / 8];
     const __u8 *rest = (const __u8 *)rest_words, *keys = (const __u8 *)keys_words;
     void *other;
 
     if (bpf_probe_read_kernel(rest_words, REST_BYTES, found + keys_at + rest_at))
         return false;
-    if (bits_at(rest_words[0], transmit_bit, 7) != BY_NEIGHBOUR || bits_at(rest_words[0], tags_bit, 3) != 0)
+    if (mtu_at > REST_BYTES - 2 || length > *(__u16 *)&rest[mtu_at])
         return false;
-    if (mtu_at > REST_BYTES - 2 || route_at > REST_BYTES - 8)
-        return false;
-    if (length > *(__u16 *)&rest[mtu_at])
-        return false;
-    *route = *(struct rtable **)&rest[route_at];
 
     if (bits_at(rest_words[0], direction_bit, 3) == 0)
         other = found + tuple_step;
     else
         other = found + tuple_back;
-    if (bpf_probe_read_kernel(keys_words, KEYS_BYTES, other + keys_at))
+    if (bpf_probe_read_kernel(keys_words, KEYS_BYTES, other + keys_at) || rest_at > KEYS_BYTES - 8)
         return false;
-    if (source_at > KEYS_BYTES - 4 || target_at > KEYS_BYTES - 4 ||
+    /* Tags that it came with, and those that the kernel would add. */
+    if (bits_at(rest_words[0], tags_bit, 3) != 0 ||
+        bits_at(*(__u64 *)&keys[rest_at], tags_bit, 3) != 0)
+        return false;
+    if (source_at > KEYS_BYTES - 16 || target_at > KEYS_BYTES - 16 ||
         source_port_at > KEYS_BYTES - 2 || target_port_at > KEYS_BYTES - 2)
         return false;
-    becomes->from = *(__be32 *)&keys[target_at];
-    becomes->to = *(__be32 *)&keys[source_at];
+    for (int word = 0; word < 4; word++) {
+        becomes->from[word] = *(__be32 *)&keys[target_at + 4 * word];
+        becomes->to[word] = *(__be32 *)&keys[source_at + 4 * word];
+    }
     becomes->from_port = *(__be16 *)&keys[target_port_at];
     becomes->to_port = *(__be16 *)&keys[source_port_at];
     return true;
 }
 
-/* Whether the way that was found is by the interface and the gateway of the flow's route. */
-static __always_inline bool is_by(const struct way *way, struct rtable *route, __be32 to)
+/* Whether the next hop is the gateway of a route, or `to` where it has none. */
+static __always_inline bool is_by_gateway_v4(const struct way *way, struct rtable *route, __be32 to)
 {
-    if (BPF_CORE_READ(route, dst.dev, ifindex) != (int)way->route.ifindex ||
-        way->route.family != AF_INET)
-        return false;
     switch (BPF_CORE_READ(route, rt_gw_family)) {
     case 0:
         return way->route.ipv4_dst == to;
@@ -142,6 +129,89 @@ static __always_inline bool is_by(const struct way *way, struct rtable *route, _
         return way->route.ipv4_dst == BPF_CORE_READ(route, rt_gw4);
     }
     return false;
+}
+
+static __always_inline bool is_by_gateway_v6(const struct way *way, struct rt6_info *route,
+                                             const __be32 *to)
+{
+    __be32 gateway[4], difference = 0;
+    bool is_there;
+
+    if (bpf_core_read(gateway, sizeof(gateway), &route->rt6i_gateway))
+        return false;
+    is_there = gateway[0] | gateway[1] | gateway[2] | gateway[3];
+    for (int word = 0; word < 4; word++)
+        difference |= way->route.ipv6_dst[word] ^ (is_there ? gateway[word] : to[word]);
+    return difference == 0;
+}
+
+/*
+ * Whether the way that was found is that of the flow: by the interface and the gateway of its route, or with
+ * its Ethernet addresses, where the kernel has looked for the port of a bridge. That becomes the egress.
+ */
+static __always_inline bool is_by(struct way *way, __u8 family, const __u64 *rest_words,
+                                  const __be32 *to)
+{
+    const __u8 *rest = (const __u8 *)rest_words;
+    void *route;
+
+    if (way->route.family != family)
+        return false;
+    switch (bits_at(rest_words[0], transmit_bit, 7)) {
+    case BY_NEIGHBOUR:
+        if (route_at > REST_BYTES - 8)
+            return false;
+        route = *(void **)&rest[route_at];
+        if (BPF_CORE_READ((struct dst_entry *)route, dev, ifindex) != (int)way->route.ifindex)
+            return false;
+        if (family == AF_INET)
+            return is_by_gateway_v4(way, route, to[0]);
+        return is_by_gateway_v6(way, route, to);
+    case BY_BRIDGE:
+        if (port_at > REST_BYTES - 4 || port_from_at > REST_BYTES - 6 || port_to_at > REST_BYTES - 6)
+            return false;
+        for (int byte = 0; byte < 6; byte++)
+            if (way->route.smac[byte] != rest[port_from_at + byte] ||
+                way->route.dmac[byte] != rest[port_to_at + byte])
+                return false;
+        way->route.ifindex = *(__u32 *)&rest[port_at];
+        return true;
+    }
+    return false;
+}
+
+/*
+ * Finds what the packet that `way` describes becomes, and its way, if that is its flow's and by an interface
+ * that takes frames. The kernel's flowtable sends no redirects either.
+ */
+static __always_inline bool find_flow(struct frame *frame, struct way *way,
+                                      struct translation *becomes)
+{
+    struct bpf_fib_lookup *route = &way->route;
+    __u8 family = route->family;
+    struct flow_options options = {};
+    __u64 rest_words[REST_BYTES / 8];
+    struct out out;
+    void *found;
+
+    route->ifindex = frame->context->ingress_ifindex;
+    found = flow_lookup(frame->context, route, &options, sizeof(options));
+    if (!found || !read_flow(found, way->length, becomes, rest_words))
+        return false;
+    /* The kernel translates the destination before it looks for a route, and the source behind that. */
+    if (family == AF_INET)
+        route->ipv4_dst = becomes->to[0];
+    else
+        for (int word = 0; word < 4; word++)
+            route->ipv6_dst[word] = becomes->to[word];
+    route->dport = becomes->to_port;
+    if (bpf_fib_lookup(frame->context, route, sizeof(*route), 0) != BPF_FIB_LKUP_RET_SUCCESS)
+        return false;
+    if (!is_by(way, family, rest_words, becomes->to) || !find_out(route->ifindex, &out) ||
+        (way->in_fragments && !out.takes_fragments))
+        return false;
+    way->slot = out.slot;
+    return true;
 }
 
 /* The checksum after the words of its packet have grown by `change` (RFC 1624). */
@@ -161,103 +231,166 @@ static __always_inline __u64 grown_by_half(__u16 before, __u16 after)
     return (__u64)(__u16)~before + after;
 }
 
-/* Writes what the packet becomes into its headers, the last of which is complete. */
-static __always_inline void translate(struct ipv4 *ip, bool is_tcp,
-                                      const struct translation *becomes)
+/*
+ * Whether a packet of `length` bytes, of which `header` are the IP header's, has a whole header of TCP or UDP
+ * that neither begins nor ends a connection, which is the kernel's.
+ */
+static __always_inline bool is_of_flow(const struct frame *frame, __u8 protocol, const void *payload,
+                                       __u32 length, __u32 header)
 {
-    struct ports *ports = (void *)(ip + 1);
-    __be16 *checksum = is_tcp ? &((struct tcp *)ports)->checksum : &((struct udp *)ports)->checksum;
-    __u16 life = half_at(&ip->time_to_live);
-    __u64 change = grown_by(ip->from, becomes->from) + grown_by(ip->to, becomes->to);
+    const struct tcp *tcp = payload;
 
-    ip->time_to_live -= 1;
-    ip->checksum =
-        updated(ip->checksum, change + grown_by_half(life, half_at(&ip->time_to_live)));
+    if (protocol == PROTOCOL_UDP)
+        return length >= header + sizeof(struct udp) && has(frame, payload, sizeof(struct udp));
+    return protocol == PROTOCOL_TCP && length >= header + sizeof(*tcp) && has(frame, tcp, sizeof(*tcp)) &&
+           !(tcp->flags & TCP_FLAGS_OF_STATE);
+}
+
+/*
+ * Writes ports and checksum, which the addresses change by `change`; false where the header is not in the
+ * first piece of the frame.
+ */
+static __always_inline bool translate(const struct frame *frame, void *payload, bool is_tcp,
+                                      const struct translation *becomes, __u64 change)
+{
+    struct ports *ports = payload;
+    __u32 checksum_at = is_tcp ? CHECKSUM_OF_TCP : CHECKSUM_OF_UDP;
+    __be16 *checksum, before;
+
+    /* Keeps one pointer for both: the verifier does not know that a later test of `is_tcp` gives the same. */
+    asm volatile("" : "+r"(checksum_at));
+    checksum = payload + checksum_at;
+    if (!has(frame, ports, sizeof(*ports)) || !has(frame, checksum, sizeof(*checksum)))
+        return false;
     change += grown_by_half(ports->from, becomes->from_port) +
               grown_by_half(ports->to, becomes->to_port);
-    ip->from = becomes->from;
-    ip->to = becomes->to;
     ports->from = becomes->from_port;
     ports->to = becomes->to_port;
     /* A datagram may go without (RFC 768); one whose checksum is 0 has all ones in its place. */
-    if (is_tcp) {
-        *checksum = updated(*checksum, change);
-    } else if (*checksum) {
-        *checksum = updated(*checksum, change);
-        if (*checksum == 0)
-            *checksum = 0xffff;
+    before = *checksum;
+    if (is_tcp || before) {
+        __be16 after = updated(before, change);
+
+        *checksum = is_tcp || after ? after : 0xffff;
     }
+    return true;
 }
 
 /* Forwards the packet at `header` if it is one of an established flow; else it is nobody's here. */
 static __always_inline enum owner forward_flow_v4(struct frame *frame, enum verdict *verdict)
 {
     struct ipv4 *ip = frame->header;
-    struct bpf_fib_lookup tuple = {};
-    struct flow_options options = {};
     struct translation becomes;
     struct way way = {};
-    struct rtable *route;
-    const struct ports *ports = (const void *)(ip + 1);
+    __u32 length;
+    __u64 change;
+    __u16 life;
     bool is_tcp;
-    __u32 length, bytes;
-    void *found;
 
-    if (!has(frame, ip, sizeof(*ip) + sizeof(struct udp)))
+    if (!has(frame, ip, sizeof(*ip)))
         return OWNER_WORKER;
     if (ip->version_words != IPV4_PLAIN || ip->time_to_live <= 1 ||
         bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT || !is_checksum_right(ip))
         return OWNER_WORKER;
-    if (ip->protocol != PROTOCOL_TCP && ip->protocol != PROTOCOL_UDP)
+    length = bpf_ntohs(ip->length);
+    if (!is_of_flow(frame, ip->protocol, ip + 1, length, sizeof(*ip)) ||
+        !is_complete(frame, ip, length, &way) ||
+        is_unfinished(frame, ip->protocol, (__u64)ip->from + ip->to, length - sizeof(*ip), ip + 1))
         return OWNER_WORKER;
     is_tcp = ip->protocol == PROTOCOL_TCP;
-    bytes = sizeof(*ip) + (is_tcp ? sizeof(struct tcp) : sizeof(struct udp));
-    length = bpf_ntohs(ip->length);
-    if (length < bytes || !is_complete(frame, ip, length, &way))
-        return OWNER_WORKER;
-    if (is_tcp) {
-        const struct tcp *tcp = (const void *)(ip + 1);
-
-        /* Beginnings and ends of connections are the kernel's. */
-        if (!has(frame, tcp, sizeof(*tcp)) || tcp->flags & TCP_FLAGS_OF_STATE)
-            return OWNER_WORKER;
-    }
-
-    tuple.ifindex = frame->context->ingress_ifindex;
-    tuple.family = AF_INET;
-    tuple.l4_protocol = ip->protocol;
-    tuple.sport = ports->from;
-    tuple.dport = ports->to;
-    tuple.ipv4_src = ip->from;
-    tuple.ipv4_dst = ip->to;
-    found = flow_lookup(frame->context, &tuple, &options, sizeof(options));
-    if (!found || !read_flow(found, length, &becomes, &route))
-        return OWNER_WORKER;
-
     way.route.family = AF_INET;
     way.route.tos = ip->service;
-    /* The kernel translates the destination before it looks for a route, and the source behind that. */
     way.route.ipv4_src = ip->from;
-    way.route.ipv4_dst = becomes.to;
+    way.route.ipv4_dst = ip->to;
     way.route.l4_protocol = ip->protocol;
-    way.route.sport = ports->from;
-    way.route.dport = becomes.to_port;
-    if (!find_way(frame, &way) || !is_by(&way, route, becomes.to) || !prepare(frame, &way, sizeof(*ip)))
+    note_ports(frame, ip->protocol, (const void *)(ip + 1), &way);
+    if (!find_flow(frame, &way, &becomes) || !prepare(frame, &way, sizeof(*ip)))
         return OWNER_WORKER;
 
     ip = frame->header;
-    if (is_tcp) {
-        if (!has(frame, ip, sizeof(*ip) + sizeof(struct tcp))) {
-            abandon_copy(way.copy);
-            return OWNER_WORKER;
-        }
-        translate(ip, true, &becomes);
-    } else {
-        if (!has(frame, ip, sizeof(*ip) + sizeof(struct udp))) {
-            abandon_copy(way.copy);
-            return OWNER_WORKER;
-        }
-        translate(ip, false, &becomes);
+    if (!has(frame, ip, sizeof(*ip))) {
+        abandon_copy(way.copy);
+        return OWNER_WORKER;
+    }
+    change = grown_by(ip->from, becomes.from[0]) + grown_by(ip->to, becomes.to[0]);
+    if (!translate(frame, ip + 1, is_tcp, &becomes, change)) {
+        abandon_copy(way.copy);
+        return OWNER_WORKER;
+    }
+    life = half_at(&ip->time_to_live);
+    ip->time_to_live -= 1;
+    ip->checksum = updated(ip->checksum, change + grown_by_half(life, half_at(&ip->time_to_live)));
+    ip->from = becomes.from[0];
+    ip->to = becomes.to[0];
+    return send(frame, &way, verdict);
+}
+
+/* The same for IPv6. Packets with extension headers are the kernel's. */
+static __always_inline enum owner forward_flow_v6(struct frame *frame, enum verdict *verdict)
+{
+    struct ipv6 *ip = frame->header;
+    struct translation becomes;
+    struct way way = {};
+    __u64 change = 0;
+    __u32 length;
+    bool is_tcp;
+
+    if (!has(frame, ip, sizeof(*ip)))
+        return OWNER_WORKER;
+    if (byte_at(ip, 0) >> 4 != 6 || ip->hop_limit <= 1)
+        return OWNER_WORKER;
+    length = sizeof(*ip) + bpf_ntohs(ip->payload);
+    if (!is_of_flow(frame, ip->next_header, ip + 1, length, sizeof(*ip)) ||
+        !is_complete(frame, ip, length, &way) ||
+        is_unfinished(frame, ip->next_header, sum_of_addresses(ip), length - sizeof(*ip), ip + 1))
+        return OWNER_WORKER;
+    is_tcp = ip->next_header == PROTOCOL_TCP;
+    way.route.family = AF_INET6;
+    way.route.flowinfo = ip->version_class_label & bpf_htonl(IPV6_CLASS_LABEL);
+    for (int word = 0; word < 4; word++) {
+        way.route.ipv6_src[word] = ip->from[word];
+        way.route.ipv6_dst[word] = ip->to[word];
+    }
+    way.route.l4_protocol = ip->next_header;
+    note_ports(frame, ip->next_header, (const void *)(ip + 1), &way);
+    if (!find_flow(frame, &way, &becomes) || !prepare(frame, &way, sizeof(*ip)))
+        return OWNER_WORKER;
+
+    ip = frame->header;
+    if (!has(frame, ip, sizeof(*ip))) {
+        abandon_copy(way.copy);
+        return OWNER_WORKER;
+    }
+    for (int word = 0; word < 4; word++)
+        change += grown_by(ip->from[word], becomes.from[word]) + grown_by(ip->to[word], becomes.to[word]);
+    if (!translate(frame, ip + 1, is_tcp, &becomes, change)) {
+        abandon_copy(way.copy);
+        return OWNER_WORKER;
+    }
+    ip->hop_limit -= 1;
+    for (int word = 0; word < 4; word++) {
+        ip->from[word] = becomes.from[word];
+        ip->to[word] = becomes.to[word];
     }
     return send(frame, &way, verdict);
+}
+
+/* Forwards an untagged packet for this machine's station if it is one of an established flow. */
+static __always_inline enum owner forward_flow(struct frame *frame, enum verdict *verdict)
+{
+    const struct ethernet *ethernet = frame->header;
+
+    if (!has(frame, ethernet, sizeof(*ethernet)))
+        return OWNER_WORKER;
+    if (word_at(ethernet->to) != word_at(station.mac) ||
+        half_at(ethernet->to + 4) != half_at(station.mac + 4))
+        return OWNER_WORKER;
+    frame->header += sizeof(*ethernet);
+    switch (ethernet->type) {
+    case bpf_htons(ETHERTYPE_IPV4):
+        return forward_flow_v4(frame, verdict);
+    case bpf_htons(ETHERTYPE_IPV6):
+        return forward_flow_v6(frame, verdict);
+    }
+    return OWNER_WORKER;
 }

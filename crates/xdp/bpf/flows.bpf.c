@@ -9,11 +9,12 @@
 SEC("xdp.frags")
 int wattline(struct xdp_md *context)
 {
-    struct frame frame = { .context = context };
+    /* A virtual interface's sender, also behind a bridge, may leave checksums unfinished. */
+    struct frame frame = { .context = context, .leaves = LEAVES_UNFINISHED };
     enum verdict verdict = VERDICT_LEFT;
 
     measure(&frame);
-    if (is_untagged_ipv4(&frame) && forward_flow_v4(&frame, &verdict) != OWNER_KNOWN)
+    if (forward_flow(&frame, &verdict) != OWNER_KNOWN)
         verdict = VERDICT_LEFT;
     count_verdict(verdict);
     return action_of(verdict);

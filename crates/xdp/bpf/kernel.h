@@ -48,4 +48,14 @@ struct rtable {
     __be32 rt_gw4;
 };
 
+struct in6_addr {
+    __be32 words[4];
+};
+
+/* The same of IPv6. */
+struct rt6_info {
+    struct dst_entry dst;
+    struct in6_addr rt6i_gateway;
+};
+
 #pragma clang attribute pop

@@ -12,8 +12,8 @@ const FUNCTION: &str = "bpf_xdp_flow_lookup";
 const MODULE: &str = "nf_flow_table";
 const FEATURE: &str = "the module nf_flow_table with type information (Linux 6.10)";
 /// Bytes of a tuple that the program reads at a time, as in `bpf/flow.h`.
-const KEYS_BYTES: u32 = 40;
-const REST_BYTES: u32 = 24;
+const KEYS_BYTES: u32 = 56;
+const REST_BYTES: u32 = 32;
 
 /// The kernel's look-up of flows, and the places of the members of its structures.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct FlowLookup {
     function: KernelFunction,
     /// Bytes from the first tuple of a flow to the second.
     step: u32,
-    places: [(&'static str, u32); 11],
+    places: [(&'static str, u32); 14],
 }
 
 impl FlowLookup {
@@ -59,12 +59,16 @@ impl FlowLookup {
 
 /// The size of a tuple with its header, and places within it, by the program's names; `None` where the
 /// structures are not as the program takes them to be.
-fn places(types: &KernelTypes) -> Option<(u32, [(&'static str, u32); 11])> {
+fn places(types: &KernelTypes) -> Option<(u32, [(&'static str, u32); 14])> {
     let bits = |member: &str| types.member("flow_offload_tuple", member);
     let bytes = |member: &str| bits(member).map(|bit| bit / 8);
     let keys_at = types.member("flow_offload_tuple_rhash", "tuple")? / 8;
-    // Both tuples of a flow, the first at its begin.
-    if types.member("flow_offload", "tuplehash")? != 0 {
+    let is_shared = |v4: &str, v6: &str| bits(v4) == bits(v6);
+    // Both tuples of a flow, the first at its begin; addresses of both families in the same place.
+    if types.member("flow_offload", "tuplehash")? != 0
+        || !is_shared("src_v4", "src_v6")
+        || !is_shared("dst_v4", "dst_v6")
+    {
         return None;
     }
     let keys = ["src_v4", "dst_v4", "src_port", "dst_port"].map(bytes);
@@ -77,11 +81,17 @@ fn places(types: &KernelTypes) -> Option<(u32, [(&'static str, u32); 11])> {
         (bit < 64).then_some(bit)
     });
     let [transmit, direction, tags] = rest_bits;
-    let mtu = bytes("mtu")?.checked_sub(rest_at)?;
-    let route = bytes("dst_cache")?.checked_sub(rest_at)?;
-    let fits = keys.iter().all(|at| at + 4 <= KEYS_BYTES)
+    let in_rest = |member: &str| bytes(member)?.checked_sub(rest_at);
+    let (mtu, route) = (in_rest("mtu")?, in_rest("dst_cache")?);
+    let port = ["out.ifidx", "out.h_source", "out.h_dest"].map(in_rest);
+    let port = [port[0]?, port[1]?, port[2]?];
+    let fits = keys[..2].iter().all(|at| at + 16 <= KEYS_BYTES)
+        && keys[2..].iter().all(|at| at + 2 <= KEYS_BYTES)
+        && rest_at + 8 <= KEYS_BYTES
         && mtu + 2 <= REST_BYTES
         && route + 8 <= REST_BYTES
+        && port.iter().all(|at| at + 6 <= REST_BYTES)
+        && port[0] % 4 == 0
         && keys_at % 8 == 0
         && route % 8 == 0;
     let size = types.size("flow_offload_tuple_rhash")?;
@@ -97,6 +107,9 @@ fn places(types: &KernelTypes) -> Option<(u32, [(&'static str, u32); 11])> {
         ("tags_bit", tags?),
         ("mtu_at", mtu),
         ("route_at", route),
+        ("port_at", port[0]),
+        ("port_from_at", port[1]),
+        ("port_to_at", port[2]),
     ];
     fits.then_some((size, found))
 }

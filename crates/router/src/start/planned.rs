@@ -47,9 +47,10 @@ pub fn plan_ports(config: &Config) -> Result<Vec<PortPlan>, RouterError> {
             .collect(),
         prefixes_because: lookout.prefixes_because(port),
         flowtable: lookout.flows(port).map(|flows| match flows {
-            Ok(flowtable) => {
-                format!("XDP programs can forward the established flows of {flowtable}")
-            }
+            Ok(flowtable) => format!(
+                "XDP programs can forward the established flows of {flowtable}, but for those with \
+                 VLAN tags or over PPPoE: the kernel's bpf_xdp_flow_lookup() does not find them"
+            ),
             Err(why) => why.clone(),
         }),
         is_guarded: lookout.is_guarded(port),

@@ -56,6 +56,21 @@ impl Reason {
     }
 }
 
+/// A flowtable whose flows XDP programs may forward at a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UsableFlowtable {
+    /// Its family, table and name.
+    name: String,
+    /// The address of the bridge to which the port belongs.
+    pub bridge: Option<[u8; 6]>,
+}
+
+impl std::fmt::Display for UsableFlowtable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "flowtable {}", self.name)
+    }
+}
+
 /// Other facts that the decision depends on.
 pub(super) struct Circumstances<'a> {
     /// Whether the router uses the kernel's routes, so that its routing rules count.
@@ -489,12 +504,13 @@ fn judge_links(
     for master in &found.masters {
         let Some((of, name)) = by_link.get(&master.link) else { continue };
         let (what, consequence) = match &master.kind {
-            MasterKind::Bridge => ("bridge", "what is bridged is not for a router"),
+            MasterKind::Bridge(_) => ("bridge", "what is bridged is not for a router"),
             MasterKind::Vrf => ("VRF", "whose table of routes is not followed"),
             MasterKind::Other(kind) => (kind.as_str(), "and packets are that one's"),
         };
         let text = format!("{name} belongs to the {what} {}, {consequence}", master.name);
-        reasons.push(Reason::weighty(Some(of.port), text));
+        let spares_flows = matches!(master.kind, MasterKind::Bridge(_));
+        reasons.push(Reason { spares_flows, ..Reason::weighty(Some(of.port), text) });
     }
     for aggregate in &found.aggregates {
         if let Some((of, name)) = by_link.get(&aggregate.link) {
@@ -744,7 +760,7 @@ pub(super) fn flows(
     reasons: &[Reason],
     ports: &[Interfaces],
     prefixes: &BTreeMap<PortId, BTreeSet<IpNet>>,
-) -> BTreeMap<PortId, Result<String, String>> {
+) -> BTreeMap<PortId, Result<UsableFlowtable, String>> {
     let spares = |of: &&Interfaces| {
         let mut reasons = whole_port(reasons, of.port, prefixes).peekable();
         reasons.peek().is_some() && reasons.all(|reason| reason.spares_flows)
@@ -753,14 +769,21 @@ pub(super) fn flows(
     let names: Vec<&str> =
         sparing.iter().filter_map(|of| Some(of.links.first()?.1.as_str())).collect();
     let of_port = |of: &&Interfaces| {
-        let (_, name) = of.links.first()?;
+        let (link, name) = of.links.first()?;
+        let bridge = found.masters.iter().find_map(|it| match it.kind {
+            MasterKind::Bridge(address) if it.link == *link => Some(address),
+            _ => None,
+        });
         let tables = || found.flowtables.iter().filter(|it| it.devices.contains(name));
-        let called = |it: &Flowtable| format!("flowtable {} {} {}", it.family, it.table, it.name);
+        let usable = |it: &Flowtable| UsableFlowtable {
+            name: format!("{} {} {}", it.family, it.table, it.name),
+            bridge,
+        };
         let used = match tables().next() {
             None => Err(lines_for_flowtable(found, &names)?),
             Some(first) => match tables().find_map(unusable_for) {
-                None => Ok(called(first)),
-                Some(why) => Err(format!("{} is not used by XDP programs: {why}", called(first))),
+                None => Ok(usable(first)),
+                Some(why) => Err(format!("{} is not used by XDP programs: {why}", usable(first))),
             },
         };
         Some((of.port, used))
@@ -771,7 +794,10 @@ pub(super) fn flows(
 /// Says why flows of a flowtable stay with the kernel, if so.
 fn unusable_for(table: &Flowtable) -> Option<&'static str> {
     if table.counts {
-        return Some("its `counter` would miss what they forward");
+        return Some(
+            "its `counter` would miss what they forward, since the kernel lets no BPF program count packets \
+             of a connection",
+        );
     }
     if table.offloads {
         return Some("with `flags offload` the kernel hides its flows from them");
@@ -1333,7 +1359,8 @@ mod tests {
         let reasons = judge(found, &ports(), &plain());
         let prefixes = left_prefixes(&reasons, &ports(), &BTreeSet::new());
         let flows = flows(found, &reasons, &ports(), &prefixes);
-        flows.into_iter().map(|(port, flows)| (port.0, flows)).collect()
+        let text = |it: UsableFlowtable| format!("{it}{:?}", it.bridge.unwrap_or_default());
+        flows.into_iter().map(|(port, flows)| (port.0, flows.map(text))).collect()
     }
 
     #[test]
@@ -1350,7 +1377,7 @@ mod tests {
         let with = |tables: Vec<Flowtable>| ForwardPath { flowtables: tables, ..chain(&[]) };
         let plain = table(&["eth0", "eth1"]);
         let both = flows_of(&with(vec![plain.clone()]));
-        assert_eq!(both[&0], Ok("flowtable ip t f".to_owned()));
+        assert_eq!(both[&0], Ok("flowtable ip t f[0, 0, 0, 0, 0, 0]".to_owned()));
         assert_eq!(both[&1], both[&0]);
         // Without a reason to leave a port, flows are nothing special.
         let flowtables = vec![plain.clone()];
@@ -1372,6 +1399,12 @@ mod tests {
         let queueing = vec![Queueing { link: 1, kind: QueueingKind::Filters }];
         let shaped = ForwardPath { queueing, ..with(vec![plain.clone()]) };
         assert_eq!(flows_of(&shaped).into_keys().collect::<Vec<_>>(), [1]);
+        // A port of a bridge gets frames for the bridge's address.
+        let kind = MasterKind::Bridge([2; 6]);
+        let masters = vec![Master { link: 1, kind, name: "br0".to_owned() }];
+        let bridged = flows_of(&ForwardPath { masters, ..with(vec![plain.clone()]) });
+        assert_eq!(bridged[&0], Ok("flowtable ip t f[2, 2, 2, 2, 2, 2]".to_owned()));
+        assert_eq!(bridged[&1], both[&1]);
         let ingress = Chain { hook: "ingress", ..chain(&[]).chains.remove(0) };
         assert!(flows_of(&ForwardPath { chains: vec![ingress], ..with(vec![plain]) }).is_empty());
 

@@ -12,6 +12,7 @@ mod judge;
 use crate::application::SourceCheck;
 use crate::config::{Config, Takeover};
 use ipnet::IpNet;
+pub(super) use judge::UsableFlowtable;
 use judge::{Circumstances, Interfaces, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -42,7 +43,7 @@ pub(super) struct Lookout {
     /// By port, the prefixes whose packets alone are left.
     prefixes: BTreeMap<PortId, BTreeSet<IpNet>>,
     /// The flowtable of each port that is left, whose flows XDP programs may forward, or the obstacle.
-    flows: BTreeMap<PortId, Result<String, String>>,
+    flows: BTreeMap<PortId, Result<UsableFlowtable, String>>,
     /// Ports that leave nothing to the kernel that it would forward.
     guarded: BTreeSet<PortId>,
     /// Whether a user has added a local route or a routing rule, which the kernel does not forget.
@@ -272,7 +273,7 @@ impl Lookout {
 
     /// Returns the flowtable whose flows XDP programs may forward at a port that is left to the kernel, or
     /// what stands against that.
-    pub fn flows(&self, port: PortId) -> Option<&Result<String, String>> {
+    pub fn flows(&self, port: PortId) -> Option<&Result<UsableFlowtable, String>> {
         self.flows.get(&port)
     }
 

@@ -4,6 +4,7 @@
 //! the kernel for the flow. The kernel decides about everything else.
 
 use super::Forwarding;
+use crate::takeover::UsableFlowtable;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,8 +42,7 @@ struct FlowPort {
 pub(in super::super) struct FlowTarget<'a> {
     pub port: PortId,
     pub name: &'a str,
-    /// Description of its flowtable.
-    pub flowtable: &'a str,
+    pub flowtable: &'a UsableFlowtable,
 }
 
 impl Flows {
@@ -76,7 +76,7 @@ impl Flows {
 
     fn serve(&mut self, target: &FlowTarget<'_>, link: &Link, now: Instant) {
         let FlowTarget { port, name, flowtable } = *target;
-        let mac = link.mac.unwrap_or_default();
+        let mac = flowtable.bridge.or(link.mac).unwrap_or_default();
         let known = self.ports.get(&port);
         let attached = known.and_then(|it| it.program.as_ref()?.interface());
         if attached == Some(link.index) && known.is_some_and(|it| it.mac == mac) {
@@ -86,7 +86,7 @@ impl Flows {
             return;
         }
         let before = known.and_then(|it| it.error.clone());
-        match self.attach(port, name, link) {
+        match self.attach(port, name, link, mac) {
             Ok(()) => {
                 tracing::info!(
                     "port {name}: XDP programs forward the established flows of {flowtable}"
@@ -105,9 +105,14 @@ impl Flows {
         }
     }
 
-    fn attach(&mut self, port: PortId, name: &str, link: &Link) -> Result<(), String> {
+    fn attach(
+        &mut self,
+        port: PortId,
+        name: &str,
+        link: &Link,
+        mac: [u8; 6],
+    ) -> Result<(), String> {
         let failed = |error: XdpError| error.to_string();
-        let mac = link.mac.unwrap_or_default();
         let lookup = self.lookup.take().filter(Result::is_ok);
         let lookup = self.lookup.insert(lookup.unwrap_or_else(FlowLookup::open));
         let lookup = lookup.as_ref().map_err(|error| match error {

@@ -41,9 +41,9 @@ const CABLES: &str = "veth";
 /// Bonds, and VLANs on them.
 const BOND_MODULES: [&str; 2] = ["bonding", "8021q"];
 
-/// Address translation and flowtables of nftables. The first is the checksum without which the others
-/// cannot be loaded.
-const NAT_MODULES: [&str; 7] = [
+/// Address translation and flowtables of nftables, and bridges. The first is the checksum without which the
+/// others cannot be loaded.
+const NAT_MODULES: [&str; 8] = [
     "crc32c_generic",
     "nft_ct",
     "nft_nat",
@@ -51,6 +51,7 @@ const NAT_MODULES: [&str; 7] = [
     "nft_chain_nat",
     "nft_flow_offload",
     "nf_flow_table_inet",
+    "bridge",
 ];
 
 /// Modules that the kernel's ESP needs.

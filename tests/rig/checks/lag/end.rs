@@ -53,8 +53,7 @@ fn receive(at: &str, count: u32) {
 }
 
 fn send(to: &str, count: u32, rate: f64) {
-    let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
-    let socket = UdpSocket::bind(any).unwrap();
+    let socket = sender(to);
     let mut datagram = [0; LENGTH];
     for number in 0..count {
         datagram[..4].copy_from_slice(&number.to_be_bytes());
@@ -63,6 +62,12 @@ fn send(to: &str, count: u32, rate: f64) {
         // Never faster: a busy host stops the guest now and then, and a crowd would be lost.
         std::thread::sleep(Duration::from_secs_f64(1.0 / rate));
     }
+}
+
+/// A socket that can send to an address.
+fn sender(to: &str) -> UdpSocket {
+    let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+    UdpSocket::bind(any).unwrap()
 }
 
 /// Answers each datagram with what it holds and the address that it came from, until none comes for a while.
@@ -85,7 +90,7 @@ fn reflect(at: &str) {
 /// which the far end is to see this one.
 fn exchange(to: &str, flows: u32, rounds: u32, pause: Duration, seen_as: &str) {
     let socket = |_| {
-        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let socket = sender(to);
         socket.connect(to).unwrap();
         socket.set_read_timeout(Some(NEXT)).unwrap();
         socket

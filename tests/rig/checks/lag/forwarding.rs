@@ -38,7 +38,7 @@ pub fn by_workers(
             checks.equal(what, Witness::Inside, &u64::from(count), &received);
         }
     }
-    let said = site::stream(machine)?;
+    let said = site::stream(machine, site::FAR[0])?;
     let whole = "received 1000000 whole";
     checks.equal(format!("{kind}: a stream"), Witness::Inside, &whole, &said.as_str());
     let after = (router.stats(machine)?["forwarded"].as_u64(), by_kernel(machine)?);

@@ -267,9 +267,9 @@ impl Flow {
     }
 }
 
-/// Has a megabyte go from `near` to `far` by TCP; what the far end says of it.
-pub fn stream(machine: &mut Machine) -> Result<String, Error> {
-    let address = format!("{}:7001", FAR[0]);
+/// Has a megabyte go from `near` to an address of `far` by TCP; what the far end says of it.
+pub fn stream(machine: &mut Machine, address: &str) -> Result<String, Error> {
+    let address = format!("{address}:7001");
     begin(machine, "far", &format!("take {address}"))?;
     machine.run(&end("near", &format!("give {address} 1000000")), INSIDE)?;
     finish(machine)

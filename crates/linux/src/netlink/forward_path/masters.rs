@@ -12,6 +12,7 @@ use std::io;
 const RTM_GETLINK: u16 = 18;
 /// Length of `struct ifinfomsg`.
 const HEADER: usize = 16;
+const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
@@ -33,8 +34,8 @@ pub struct Master {
 /// Kind of device that an interface can belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MasterKind {
-    /// Its frames are bridged.
-    Bridge,
+    /// Its frames are bridged, but for those to this address, which are for this machine.
+    Bridge([u8; 6]),
     /// Another routing table decides.
     Vrf,
     /// Something else, such as a bond, by its kind.
@@ -106,6 +107,7 @@ pub(super) fn read() -> io::Result<Found> {
 struct Links {
     /// Names and kinds.
     names: BTreeMap<u32, (String, String)>,
+    addresses: BTreeMap<u32, [u8; 6]>,
     /// Links and their masters.
     owned: Vec<(u32, u32)>,
     /// Links and those below them, in this namespace.
@@ -116,7 +118,7 @@ struct Links {
 impl Links {
     /// Notes the body of one message.
     fn note(&mut self, answer: &[u8]) {
-        let Self { names, owned, lower, strange } = self;
+        let Self { names, addresses, owned, lower, strange } = self;
         let Some(index) = answer.get(4..).and_then(number) else { return };
         let mut has = |text: String| strange.push(Strange { link: index, text });
         let flags = answer.get(8..).and_then(number).unwrap_or(0).cast_signed();
@@ -127,6 +129,7 @@ impl Links {
         let (mut below, mut is_elsewhere) = (None, false);
         for (attribute, content) in attributes(answer.get(HEADER..).unwrap_or_default()) {
             match attribute {
+                IFLA_ADDRESS => addresses.extend(content.try_into().map(|it| (index, it))),
                 IFLA_IFNAME => name = text(content),
                 IFLA_LINK => below = number(content),
                 IFLA_LINK_NETNSID => is_elsewhere = true,
@@ -151,11 +154,11 @@ impl Links {
     }
 
     fn found(self) -> Found {
-        let Self { names, owned, lower, strange } = self;
+        let Self { names, addresses, owned, lower, strange } = self;
         let master = |(link, master): (u32, u32)| {
             let (name, kind) = names.get(&master).cloned().unwrap_or_default();
             let kind = match kind.as_str() {
-                "bridge" => MasterKind::Bridge,
+                "bridge" => MasterKind::Bridge(addresses.get(&master).copied().unwrap_or_default()),
                 "vrf" => MasterKind::Vrf,
                 _ => MasterKind::Other(kind),
             };
