@@ -47,9 +47,9 @@ pub(crate) fn assemble(
     };
     if let Some((platform, more)) = platform {
         put_platform(&mut model, &platform);
-        let of_cores = |figure: &Figure| of_cores(&figure.field);
-        figures.retain(of_cores);
-        figures.extend(more.into_iter().filter(|figure| !of_cores(figure)));
+        let keeps = |figure: &Figure| is_of_cores(&figure.field);
+        figures.retain(keeps);
+        figures.extend(more.into_iter().filter(|figure| !keeps(figure)));
     }
     if let Some(link) = link {
         figures.retain(|figure| figure.field != "nic.link_gbps");
@@ -68,7 +68,7 @@ pub(crate) fn assemble(
     Some((model, figures))
 }
 
-fn of_cores(field: &str) -> bool {
+fn is_of_cores(field: &str) -> bool {
     let sections =
         ["processor.", "idle_state[", "capacity.", "application.", "wake_up.", "path.", "bolla."];
     let power = ["power.core_", "power.uncore_", "power.base.cpu_packages_"];

@@ -1,6 +1,5 @@
-//! Parts of a server's power by the source of their figures.
+//! Parts of a server's power by the source of their figures, and names for them.
 
-use super::{Path, PowerTerms, ServerModel};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -50,36 +49,4 @@ pub struct PartPower {
     pub watts: Watts,
     /// Server or component file, origin of the figures, and publication.
     pub source: String,
-}
-
-impl ServerModel {
-    /// Returns the cycles that the named receive path takes of each packet on the model's path.
-    pub fn receive_cycles(&self) -> f64 {
-        if self.path == Path::Kernel { self.sources.receive_cycles } else { 0.0 }
-    }
-
-    /// Divides power by the source of its figures; the parts add up to the total. `receive` is the
-    /// part of the awake cores' power that the named receive path takes.
-    pub fn power_by_source(&self, terms: &PowerTerms, receive: Watts) -> Vec<PartPower> {
-        let cards = self.power.base.nic;
-        let parts = PowerPart::ALL.map(|part| {
-            let watts = match part {
-                PowerPart::Cores => terms.awake_cores - receive,
-                PowerPart::Receive => receive,
-                PowerPart::IdleCores => terms.idle_cores,
-                PowerPart::Uncore => terms.uncore,
-                PowerPart::Platform => terms.base - cards,
-                PowerPart::Cards => cards - self.sources.links,
-                PowerPart::Links => self.sources.links,
-                PowerPart::Traffic => terms.traffic,
-            };
-            let source = self.sources.of.get(&part).cloned().unwrap_or_default();
-            PartPower { part, watts, source }
-        });
-        let named = |it: &PartPower| match it.part {
-            PowerPart::Receive => self.receive_cycles() > 0.0,
-            _ => !it.source.is_empty() || it.watts != Watts::ZERO,
-        };
-        parts.into_iter().filter(named).collect()
-    }
 }
