@@ -22,6 +22,7 @@ pub mod energy;
 pub mod figures;
 pub mod knob;
 pub mod latency;
+pub mod lease;
 pub mod ledger;
 pub mod machine;
 pub mod pace;
