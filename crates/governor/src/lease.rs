@@ -1,9 +1,6 @@
 //! An operating point that a client holds in place of the policy, until its lease ends.
 
-use super::Governor;
-use super::machine::Machine;
-use wattline_policy::{OperatingPoint, Platform, Trigger, Wait};
-use wattline_status::{Contract, HeldPoint};
+use wattline_policy::{OperatingPoint, Platform, Wait};
 use wattline_units::{Hertz, Span, Time};
 
 /// Longest time that a client may stay silent.
@@ -116,41 +113,5 @@ impl Lease {
         point.set_active(self.cores, 0, platform.deepest());
         point.set_frequency(self.frequency);
         point.set_wait(Wait::Interrupt);
-    }
-}
-
-impl<M: Machine> Governor<M> {
-    /// Lets a client hold an operating point in place of the policy, which begins anew when the
-    /// lease has ended. Returns the point that the machine took; nothing after a release.
-    ///
-    /// # Errors
-    /// Fails when another client holds a point, or when the machine has no such point.
-    pub fn lease(&mut self, now: Time, asked: &Asked) -> Result<Option<HeldPoint>, String> {
-        let now = now.max(self.now);
-        let wanted = match asked {
-            Asked::Hold(wanted) => wanted,
-            Asked::Release(owner) => {
-                self.control.release(now, owner)?;
-                self.decide(now, Trigger::Timer);
-                return Ok(None);
-            }
-        };
-        self.control.hold(now, wanted, self.machine.platform())?;
-        self.decide(now, Trigger::Timer);
-        let (point, platform) = (self.control.point(), self.machine.platform());
-        let active =
-            point.frequencies(platform).zip(0..).filter(|(_, core)| point.active.contains(*core));
-        let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |it| it.0);
-        Ok(Some(HeldPoint {
-            contract: Contract::default(),
-            owner: wanted.owner.clone(),
-            cores_active: point.active.len(),
-            frequency_hertz: active.map(|(index, _)| hertz(index)).collect(),
-            lease_seconds: wanted.lease.as_seconds(),
-            under_way: point != self.control.target(),
-            cores: platform.cores,
-            can_set_cores: platform.can.set_cores,
-            frequencies_hertz: platform.frequencies.iter().map(|it| it.0).collect(),
-        }))
     }
 }

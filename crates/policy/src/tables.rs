@@ -31,7 +31,7 @@ pub fn read_tables(path: &str) -> Result<ProfileTables, String> {
     })
 }
 
-/// The model of a server by its name, or of a file.
+/// Returns the model of a server by its name, or of a file.
 ///
 /// # Errors
 /// Says what is wrong with the file, and with which lines.
