@@ -1,7 +1,7 @@
 //! The control socket of a governor: who is answered, with which rights, and what a reload says.
 
 use crate::copy::copy;
-use crate::govern::running::Machine;
+use crate::govern::running::{Machine, SAMPLED};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use wattline_daemon::socket::{Request, ask};
 use wattline_needs::until;
 
 fn run(machine: &Machine, arguments: &[&str]) -> Output {
@@ -59,6 +60,44 @@ fn reload_tells_what_needs_a_restart_and_what_is_refused() {
     assert_eq!(run(&machine, &["reload"]).status.code(), Some(0));
     let stats = String::from_utf8(run(&machine, &["stats"]).stdout).unwrap();
     assert!(!stats.contains("before a restart"), "{stats}");
+}
+
+/// One client at a time holds a point; the policy decides again when the client ends that or is silent.
+#[test]
+fn client_holds_an_operating_point_until_it_ends_or_is_silent() {
+    let mut machine = Machine::new();
+    machine.start(SAMPLED);
+    until("the policy slows an idle machine", || machine.speed(0) == "1600000");
+    let hold = |owner: &str, cores, kilohertz, seconds| {
+        let owner = owner.to_owned();
+        ask(&machine.socket(), Request::Hold { owner, cores, kilohertz, seconds })
+    };
+    let held = hold("a", 2, 0, 60).unwrap();
+    assert_eq!((&held["cores"], &held["under_way"]), (&2.into(), &false.into()), "{held}");
+    let fastest = held["frequencies_hertz"].as_array().unwrap().last().unwrap().as_f64().unwrap();
+    assert_eq!(held["frequency_hertz"], serde_json::json!([fastest, fastest]));
+    let kilohertz = format!("{:.0}", fastest / 1e3);
+    assert_eq!([machine.speed(0), machine.speed(1)], [&kilohertz[..]; 2]);
+    let refused = |answer: Result<serde_json::Value, _>| {
+        let error: wattline_daemon::socket::SocketError = answer.unwrap_err();
+        error.to_string()
+    };
+    let other = refused(hold("b", 2, 1_600_000, 60));
+    assert!(other.contains("\"a\" holds the operating point"), "{other}");
+    let other = refused(hold("a", 3, 0, 60));
+    assert!(other.contains("cores = 3: allowed is 1 to 2"), "{other}");
+    assert_eq!(machine.speed(0), kilohertz, "refusals change nothing");
+    let release =
+        |owner: &str| ask(&machine.socket(), Request::Release { owner: owner.to_owned() });
+    assert!(refused(release("b")).contains("\"a\" holds"));
+    release("a").unwrap();
+    until("the policy decides again", || machine.speed(0) == "1600000");
+    hold("b", 2, 0, 1).unwrap();
+    assert_eq!(machine.speed(1), kilohertz);
+    until("a silent client's lease ends", || machine.speed(1) == "1600000");
+    machine.signal("-TERM");
+    assert_eq!(machine.ended(), Some(0), "{}", machine.log());
+    assert!(machine.is_as_before(), "{:?}", machine.differences());
 }
 
 /// The value of a field in the status of each thread of a process, with the threads' names.

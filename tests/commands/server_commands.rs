@@ -95,6 +95,65 @@ fn fit_then_optimise() {
     assert!(near(&day["energy_joules"], 10.0 * 60.0 + 10.0 * 110.0), "{day}");
 }
 
+/// What rows cannot know is borrowed and marked; then simulator, policy and router take the file.
+#[test]
+fn completed_fit_is_taken_wherever_a_server_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (rows, bare, whole) = (path("rows.csv"), path("bare.toml"), path("whole.toml"));
+    std::fs::write(&rows, measured_rows()).unwrap();
+    json(&["fit", &rows, "--out", &bare, "--json"]);
+    let fit =
+        ["fit", &rows, "--like", "westmere-2010", "--name", "mine", "--out", &whole, "--json"];
+    let completed = &json(&fit)["completed"];
+    assert!(completed["error_largest"].as_f64().unwrap() < 0.05, "{completed}");
+    let borrowed = completed["borrowed"].as_array().unwrap();
+    assert!(borrowed.contains(&"nic.rx_ring_descriptors".into()), "{completed}");
+    assert!(!borrowed.contains(&"power.core_awake_watts_per_ghz".into()), "{completed}");
+    let shown = String::from_utf8(wattline(&["servers", &whole]).stdout).unwrap();
+    let ring = shown.lines().find(|line| line.starts_with("nic.rx_ring_descriptors")).unwrap();
+    assert!(ring.contains("borrowed") && ring.contains("as westmere-2010"), "{ring}");
+
+    let simulated = |server: &str, policy: &str| {
+        let traffic = ["--traffic", "poisson:800kpps", "--duration", "50ms"];
+        wattline(
+            &[&["sim", "--server", server, "--policy", policy, "--json"], &traffic[..]].concat(),
+        )
+    };
+    let refused = simulated(&bare, "napi");
+    let message = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(refused.status.code() == Some(78) && message.contains("--like NAME"), "{message}");
+    let table_of = |server: &str| format!("table:server={server}");
+    let report = simulated(&whole, &table_of(&whole));
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    let wrong = path("wrong.toml");
+    let text = std::fs::read_to_string(&whole).unwrap();
+    let is_it = |line: &str| line.starts_with("fixed_us");
+    let line = text.lines().position(is_it).unwrap() + 1;
+    let broken: Vec<_> =
+        text.lines().map(|it| if is_it(it) { "fixed_us = -1.0" } else { it }).collect();
+    std::fs::write(&wrong, broken.join("\n")).unwrap();
+    let named = format!("wrong.toml:{line}: wake_up.fixed_us = -1: must be 0 to 1000000");
+    for (option, value, code) in [("--server", &wrong, 78), ("--policy", &table_of(&wrong), 2)] {
+        let (found, message) = ended(&["sim", option, value, "--traffic", "poisson:800kpps"]);
+        assert!(found == code && message.contains(&named), "{found}: {message}");
+    }
+    // The router reads the table's file before anything starts.
+    let router = |server: &str| {
+        let config = format!(
+            "[router]\nsocket = \"{}\"\n[power]\nplatform = \"scale\"\nserver = \"{whole}\"\n\
+             policy = \"table:server={server}\"\n[[port]]\nname = \"a\"\ncapture = {{ read = \"in.pcap\" }}\nmac = \"02:00:00:00:00:01\"\n\
+             addresses = [\"192.0.2.1/24\"]\n",
+            path("socket")
+        );
+        std::fs::write(path("router.toml"), config).unwrap();
+        ended(&["config", &path("router.toml")])
+    };
+    assert_eq!(router(&whole), (0, String::new()));
+    let (code, message) = router(&wrong);
+    assert!(code == 78 && message.contains(&named), "{code}: {message}");
+}
+
 #[test]
 fn optimise_on_the_reference_server() {
     let args = ["optimise", "--server", "westmere-2010", "--target", "5Mpps", "--json"];
@@ -194,8 +253,10 @@ fn simulated_router_is_characterised_into_a_server_file() {
     assert_eq!(best["cores"], 2, "{best}");
     let (code, message) = ended(&["characterise", "--server", &own, "--out", &fitted]);
     assert!(code == 74 && message.contains("--overwrite"), "{code}: {message}");
-    let (code, message) = ended(&["characterise", "--on", "host"]);
-    assert!(code == 69 && message.contains("model-your-server.md"), "{code}: {message}");
+    let nobody = path("nobody");
+    let (code, message) =
+        ended(&["characterise", "--on", "host", "--rates", "0pps", "--socket", &nobody]);
+    assert!(code == 66 && message.contains(&nobody), "{code}: {message}");
     assert_eq!(found["power"]["source"], "modelled");
     // The emulated server has the same parameters, unless this machine is too busy to emulate it.
     let args = ["characterise", "--on", "scale", "--server", &own, "--json"];

@@ -54,6 +54,23 @@ pub enum Request {
         /// Number of active workers, from 1.
         workers: u16,
     },
+    /// Hold an operating point in place of the policy until the lease ends; its owner asks again
+    /// before.
+    Hold {
+        /// Name of the client.
+        owner: String,
+        /// Number of active cores.
+        cores: usize,
+        /// Their frequency; 0 for the fastest.
+        kilohertz: u32,
+        /// Seconds until the lease ends.
+        seconds: u32,
+    },
+    /// End a lease.
+    Release {
+        /// Name of the client.
+        owner: String,
+    },
     /// Read the configuration again.
     Reload,
     /// Drain and end.
@@ -106,7 +123,7 @@ impl Request {
             Self::Stats | Self::Graph | Self::Metrics | Self::Show { .. } => true,
             Self::Capture(_) | Self::Trace(_) | Self::Audit { .. } => true,
             Self::Active { .. } | Self::Reload | Self::ClearCounters => false,
-            Self::Stop | Self::StopAndOpen => false,
+            Self::Hold { .. } | Self::Release { .. } | Self::Stop | Self::StopAndOpen => false,
         }
     }
 

@@ -21,6 +21,7 @@ use wattline_daemon::settings::running::Running;
 use wattline_daemon::settings::{Key, LogLevel, read_text};
 use wattline_daemon::socket::{Answer, Pending, Request, Server, Topic, default_path, serve_all};
 use wattline_governor::figures::Figures;
+use wattline_governor::lease::Asked;
 use wattline_host::Ending;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
@@ -283,11 +284,24 @@ impl Daemon {
             Request::Show { .. } => {
                 Answer::Error("a governor has no ports and no routes: a router has".to_owned())
             }
+            Request::Hold { owner, cores, kilohertz, seconds } => {
+                self.lease(&Asked::hold(owner, cores, kilohertz, seconds))
+            }
+            Request::Release { owner } => self.lease(&Asked::Release(owner)),
             Request::Active { .. } => {
                 Answer::Error("a governor has no workers: a router has".to_owned())
             }
         };
         (answer, Ok(()))
+    }
+
+    fn lease(&self, asked: &Asked) -> Answer {
+        let waits = || "nothing is governed now: `stats` says why".to_owned();
+        match self.session.as_ref().ok_or_else(waits).and_then(|it| it.lease(asked)) {
+            Ok(Some(held)) => Answer::document(&held),
+            Ok(None) => Answer::document(&Empty::default()),
+            Err(why) => Answer::Error(why),
+        }
     }
 
     /// Returns a query for statistics, for any thread; nothing is answered while the daemon is not

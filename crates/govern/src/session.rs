@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use wattline_governor::Governor;
 use wattline_governor::account::Totals;
 use wattline_governor::figures::Seen as State;
+use wattline_governor::lease::Asked;
 use wattline_governor::machine::{Machine, View};
 use wattline_governor::runner::Runner;
 use wattline_host::{
@@ -23,6 +24,7 @@ use wattline_knobs::{Bounded, Machine as Settings};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{Policy, SpecError};
+use wattline_status::HeldPoint;
 use wattline_units::Span;
 
 /// The governor's thread answers within this time unless a knob hangs.
@@ -156,6 +158,14 @@ impl Session {
     /// Returns what was counted since the session began; `None` if its governor does not answer.
     pub fn totals(&self) -> Option<Totals> {
         self.runner.totals(PATIENCE)
+    }
+
+    /// Lets a client hold an operating point in place of the policy, or ends that.
+    ///
+    /// # Errors
+    /// Fails when it cannot be held, or when the governor does not answer.
+    pub fn lease(&self, asked: &Asked) -> Result<Option<HeldPoint>, String> {
+        self.runner.lease(asked, PATIENCE)
     }
 
     /// Returns the machine's present state, or the last one known if its governor does not answer.

@@ -22,6 +22,7 @@ pub mod energy;
 pub mod figures;
 pub mod knob;
 pub mod latency;
+pub mod lease;
 pub mod ledger;
 pub mod machine;
 pub mod pace;
@@ -39,11 +40,13 @@ mod tests;
 use account::{Capacity, LoopTotals, MachineTotals, Totals};
 use control_loop::ControlLoop;
 use decisions::Decision;
+use lease::Asked;
 use ledger::Ledger;
 use machine::{Machine, Taken, View};
 use step::Step;
 use transition::Actuator;
 use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, Trigger};
+use wattline_status::{Contract, HeldPoint};
 use wattline_units::Time;
 
 /// Number of decisions that are kept for statistics.
@@ -170,6 +173,40 @@ impl<M: Machine> Governor<M> {
     pub fn look(&mut self, now: Time) -> &View {
         self.machine.observe(now.max(self.now), &mut self.view);
         &self.view
+    }
+
+    /// Lets a client hold an operating point in place of the policy, which begins anew when the
+    /// lease has ended. Returns the point that the machine took; nothing after a release.
+    ///
+    /// # Errors
+    /// Fails when another client holds a point, or when the machine has no such point.
+    pub fn lease(&mut self, now: Time, asked: &Asked) -> Result<Option<HeldPoint>, String> {
+        let now = now.max(self.now);
+        let wanted = match asked {
+            Asked::Hold(wanted) => wanted,
+            Asked::Release(owner) => {
+                self.control.release(now, owner)?;
+                self.decide(now, Trigger::Timer);
+                return Ok(None);
+            }
+        };
+        self.control.hold(now, wanted, self.machine.platform())?;
+        self.decide(now, Trigger::Timer);
+        let (point, platform) = (self.control.point(), self.machine.platform());
+        let active =
+            point.frequencies(platform).zip(0..).filter(|(_, core)| point.active.contains(*core));
+        let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |it| it.0);
+        Ok(Some(HeldPoint {
+            contract: Contract::default(),
+            owner: wanted.owner.clone(),
+            cores_active: point.active.len(),
+            frequency_hertz: active.map(|(index, _)| hertz(index)).collect(),
+            lease_seconds: wanted.lease.as_seconds(),
+            under_way: point != self.control.target(),
+            cores: platform.cores,
+            can_set_cores: platform.can.set_cores,
+            frequencies_hertz: platform.frequencies.iter().map(|it| it.0).collect(),
+        }))
     }
 
     /// When the policy wants to be asked next, or steps that were put off are due.

@@ -8,6 +8,7 @@
 
 use super::Governor;
 use super::account::Totals;
+use super::lease::Asked;
 use super::machine::{Machine, Notice};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_policy::{QueueView, Trigger};
+use wattline_status::HeldPoint;
 use wattline_units::{Span, Time};
 
 /// Pause of a caller between two tries to get the governor's answer.
@@ -77,6 +79,22 @@ impl<M: Machine + 'static> Runner<M> {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(RETRY),
             }
         }
+    }
+
+    /// Lets a client hold an operating point, or ends that.
+    ///
+    /// # Errors
+    /// As [`Governor::lease`], and when the governor is busy for longer than `patience`.
+    pub fn lease(&self, asked: &Asked, patience: Duration) -> Result<Option<HeldPoint>, String> {
+        let held = self.look(patience, |governor| {
+            let now = governor.machine().now();
+            governor.lease(now, asked)
+        });
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+        let busy = || "the governor is busy with a knob that does not answer".to_owned();
+        held.ok_or_else(busy)?
     }
 
     /// Everything that was counted up to now; `None` as for [`Self::look`].

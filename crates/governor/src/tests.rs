@@ -1,5 +1,6 @@
 //! The loop on a machine that may refuse, alter or resist; and every way between two points.
 
+use super::lease::Asked;
 use super::machine::Taken;
 use super::*;
 use proptest::prelude::*;
@@ -236,6 +237,58 @@ fn a_knob_that_failed_rests_and_is_tried_again() {
     assert_eq!(governor.point().cores[0].frequency, 0);
     assert_eq!(governor.ledger().sums(), (8, 0, 4));
     assert_eq!(governor.loop_totals(at(110)).frequency_changes, 1);
+}
+
+/// One owner; a point that the machine has; the policy's own point when the lease has ended.
+#[test]
+fn client_holds_a_point_until_its_lease_ends() {
+    let context = BuildContext { platform: &platform(), server: None, packet: None, seed: 0 };
+    let policy = build(&POLICIES.parse("napi:cores=2,frequency_ghz=2").unwrap(), &context).unwrap();
+    let mut governor = Governor::new(Picky::new([]), policy);
+    let at = |seconds: u64| Time::ZERO + Span::from_millis(1000 * seconds);
+    let hold = |owner: &str, cores, kilohertz, seconds| {
+        Asked::hold(owner.to_owned(), cores, kilohertz, seconds)
+    };
+    let point = |governor: &Governor<Picky>| {
+        (governor.point().active.len(), governor.point().cores[0].frequency)
+    };
+    governor.start(at(0));
+    assert_eq!(point(&governor), (2, 1));
+    let held = governor.lease(at(1), &hold("a", 3, 2_400_000, 5)).unwrap().unwrap();
+    assert_eq!(
+        (held.cores_active, &held.frequency_hertz[..], held.under_way),
+        (3, &[2.4e9; 3][..], false)
+    );
+    assert_eq!(point(&governor), (3, 2));
+    let refused =
+        |governor: &mut Governor<Picky>, asked: &Asked| governor.lease(at(2), asked).unwrap_err();
+    for asked in [hold("b", 1, 1_600_000, 5), Asked::Release("b".to_owned())] {
+        let why = refused(&mut governor, &asked);
+        assert!(why.contains("\"a\" holds") && why.contains("4.0 s"), "{why}");
+    }
+    for (asked, allowed) in [
+        (hold("a", 0, 1_600_000, 5), "cores = 0: allowed is 1 to 4"),
+        (hold("a", 5, 1_600_000, 5), "cores = 5: allowed is 1 to 4"),
+        (
+            hold("a", 1, 1_700_000, 5),
+            "frequency = 1.700 GHz: allowed is one of 1.600, 2.000, 2.400 GHz",
+        ),
+        (hold("a", 1, 1_600_000, 0), "lease = 0 s: allowed is up to 600 s"),
+        (hold("a", 1, 1_600_000, 601), "lease = 601 s"),
+    ] {
+        let why = refused(&mut governor, &asked);
+        assert!(why.contains(allowed), "{why}");
+    }
+    assert_eq!(point(&governor), (3, 2), "refusals change nothing");
+    governor.lease(at(3), &hold("a", 1, 1_600_000, 5)).unwrap();
+    assert!(!governor.trigger(at(7), Trigger::Timer));
+    assert!(governor.trigger(at(8), Trigger::Timer), "the owner was silent");
+    assert_eq!(point(&governor), (2, 1));
+    let why = governor.lease(at(9), &hold("\n", 1, 1_600_000, 5)).unwrap_err();
+    assert!(why.contains("owner = ") && why.contains("without control characters"), "{why}");
+    governor.lease(at(9), &hold("b", 4, 1_600_000, 5)).unwrap();
+    governor.lease(at(10), &Asked::Release("b".to_owned())).unwrap();
+    assert_eq!(point(&governor), (2, 1));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 use wattline_cores::ModelError;
 use wattline_governor::account::Totals;
+use wattline_governor::lease::Asked;
 use wattline_policy::Latency;
 use wattline_ports::waiter::Waker;
 use wattline_router::RouterError;
@@ -12,7 +13,7 @@ use wattline_router::platform::{
 };
 use wattline_scale::steered::{self, Steered};
 use wattline_scale::{Redirect, Scale, ScaleError, Setting};
-use wattline_status::Details;
+use wattline_status::{Details, HeldPoint};
 use wattline_units::Time;
 use wattline_xdp::steer::Steering;
 
@@ -82,6 +83,11 @@ impl PlatformDriver for OfRouter {
 
     fn look(&self, _patience: Duration) -> Option<Seen> {
         Some(self.scale.as_ref()?.look(Seen::read))
+    }
+
+    fn lease(&self, asked: &Asked, _patience: Duration) -> Result<Option<HeldPoint>, String> {
+        let scale = self.scale.as_ref().ok_or("the emulation has not begun")?;
+        scale.lease(asked)
     }
 
     fn has_failed(&self) -> bool {

@@ -4,7 +4,7 @@ use wattline_policy::{
     AskAgain, BuildContext, Envelope, Kind, Looks, Observation, OperatingPoint, Parameter,
     Parameters, Policy, PolicyInfo, Trigger, Wait,
 };
-use wattline_units::{PacketsPerSecond, Span, Time};
+use wattline_units::{Hertz, PacketsPerSecond, Span, Time};
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -42,8 +42,9 @@ pub(super) fn take_step(
 ) {
     let step = envelope.at(rate);
     point.set_active(step.cores, 0, seen.platform.deepest());
-    // The envelope may belong to another server, with more P-states.
-    point.set_frequency(step.frequency.min(seen.platform.fastest()));
+    // The envelope may belong to another server, with other P-states; files round theirs.
+    let rounded = Hertz(step.hertz.0 * (1.0 - 1e-6));
+    point.set_frequency(seen.platform.at_least(rounded));
 }
 
 struct Oracle {

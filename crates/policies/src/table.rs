@@ -1,11 +1,12 @@
 //! A look-up table from measured rate to operating point.
 
 use super::oracle::{LOAD, take_step};
+use wattline_policy::tables::read_server;
 use wattline_policy::{
     AskAgain, BuildContext, Envelope, Kind, Observation, OperatingPoint, Parameter, Parameters,
     Policy, PolicyInfo, Trigger, Wait,
 };
-use wattline_server::{Application, ServerFile, library};
+use wattline_server::Application;
 use wattline_units::{PacketsPerSecond, Span, Time};
 
 /// See the module.
@@ -32,7 +33,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "server",
             kind: Kind::Word,
             default: "same",
-            meaning: "server whose table it is, by name; `same` for the one that runs",
+            meaning: "server whose table it is, by name or file; `same` for the one that runs",
             source: "ours: another server's table shows what a wrong one costs",
         },
         LOAD,
@@ -56,15 +57,12 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         }
         ("same", _, _) => return Err("needs a server model and the cost of a packet".into()),
         (name, _, packet) => {
-            let text = library::text_of(name, library::Kind::Servers)
-                .ok_or_else(|| format!("server = \"{name}\": no model of this name is built in"))?;
-            let file = ServerFile::parse(name, text).map_err(|error| error.to_string())?;
-            let model = file.model().map_err(|error| error.to_string())?;
+            let model = read_server(name)?;
             let bytes = packet.map_or(64, |(_, bytes)| bytes);
             let cost = model
                 .packet_cost(Application::Ipv4, bytes)
                 .ok_or_else(|| format!("server = \"{name}\": has no cost of ipv4"))?;
-            Envelope::of(model, cores.min(model.processor.cores()), cost, bytes, load)
+            Envelope::of(&model, cores.min(model.processor.cores()), cost, bytes, load)
         }
     };
     Ok(Box::new(Table {
@@ -114,10 +112,35 @@ mod tests {
         assert!(cores <= 4 && frequency == 0, "5 Mpps take 3 cores at 1.6 GHz, got {cores}");
     }
 
+    /// A model with three of the machine's fourteen frequencies.
+    #[test]
+    fn frequencies_of_a_file_are_found_on_the_machine() {
+        let text = wattline_server::library::read(
+            "westmere-2010",
+            wattline_server::library::Kind::Servers,
+        )
+        .unwrap();
+        let begin = text.find("{ values = [").unwrap();
+        let end = begin + text[begin..].find("steps of the 133.3 MHz bus clock\" }").unwrap();
+        let end = end + "steps of the 133.3 MHz bus clock\" }".len();
+        let three = format!("{}[1.6, 2.4, 3.3333330001]{}", &text[..begin], &text[end..]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("three.toml");
+        std::fs::write(&path, &three).unwrap();
+        let mut bench = Bench::new();
+        let mut table = bench.make(&format!("table:server={}", path.display()), None).unwrap();
+        bench.start(&mut *table);
+        assert_eq!(bench.rung(), (12, 13));
+        std::fs::write(&path, three.replace("ports = 4", "ports = 0")).unwrap();
+        let error = bench.make(&format!("table:server={}", path.display()), None).err().unwrap();
+        let error = error.to_string();
+        assert!(error.contains("three.toml:") && error.contains("nic.ports = 0"), "{error}");
+    }
+
     #[test]
     fn an_unknown_server_is_named() {
         let bench = Bench::new();
         let error = bench.make("table:server=none", None).err();
-        assert!(error.unwrap().to_string().contains("no model of this name"));
+        assert!(error.unwrap().to_string().contains("server: none: "));
     }
 }

@@ -1,7 +1,7 @@
 //! The lower envelope: the cheapest operating point for every rate, by a server model.
 
 use wattline_server::{PacketCost, ServerModel};
-use wattline_units::{PacketsPerSecond, Watts};
+use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
 /// The operating point that is cheapest up to a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,6 +12,8 @@ pub struct EnvelopeStep {
     pub cores: usize,
     /// Index of their frequency, 0 is the slowest.
     pub frequency: usize,
+    /// That frequency.
+    pub hertz: Hertz,
     /// Power at `up_to`.
     pub power: Watts,
 }
@@ -57,6 +59,7 @@ impl Envelope {
                 up_to: rate,
                 cores,
                 frequency: fastest,
+                hertz: frequencies[fastest],
                 power: Watts(f64::INFINITY),
             };
             for cores in 1..=cores {
@@ -67,7 +70,7 @@ impl Envelope {
                     let point = server.napi_point(cores, hertz);
                     let power = server.power_at(cost, frame_bytes, &point, rate).total();
                     if power < best.power {
-                        best = EnvelopeStep { up_to: rate, cores, frequency, power };
+                        best = EnvelopeStep { up_to: rate, cores, frequency, hertz, power };
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! Tables of a profile, which policies read from files.
 
 use crate::{Platform, PolicySpec};
+use wattline_server::ServerModel;
 use wattline_server::tables::{Fingerprint, ProfileTables};
 use wattline_units::Span;
 
@@ -30,18 +31,31 @@ pub fn read_tables(path: &str) -> Result<ProfileTables, String> {
     })
 }
 
-/// Reads the tables that a policy's parameter `tables` names, as the policy does itself on the
-/// machine. Policies without this parameter read none.
+/// Returns the model of a server by its name, or of a file.
 ///
 /// # Errors
-/// As [`read_tables`].
+/// Says what is wrong with the file, and with which lines.
+pub fn read_server(name_or_path: &str) -> Result<ServerModel, String> {
+    ServerModel::load(name_or_path).map_err(|error| format!("server: {error}"))
+}
+
+/// Reads the files that a policy's parameters `tables` and `server` name, as the policy does itself
+/// on the machine. Policies without these parameters read none.
+///
+/// # Errors
+/// As [`read_tables`] and [`read_server`].
 pub fn check_tables(spec: &PolicySpec) -> Result<(), String> {
-    if !spec.policy.parameters.iter().any(|parameter| parameter.name == "tables") {
-        return Ok(());
+    let word = |name: &str| {
+        let has = spec.policy.parameters.iter().any(|parameter| parameter.name == name);
+        has.then(|| spec.parameters.word(name))
+    };
+    match word("tables") {
+        None | Some("none") => {}
+        Some(path) => drop(read_tables(path)?),
     }
-    match spec.parameters.word("tables") {
-        "none" => Ok(()),
-        path => read_tables(path).map(drop),
+    match word("server") {
+        None | Some("same") => Ok(()),
+        Some(name) => read_server(name).map(drop),
     }
 }
 

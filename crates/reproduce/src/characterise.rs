@@ -179,7 +179,7 @@ impl Point {
 }
 
 /// First, middle and last of a list, each once.
-fn outer_and_middle<T: Copy>(all: &[T]) -> Vec<T> {
+pub fn outer_and_middle<T: Copy>(all: &[T]) -> Vec<T> {
     let mut places = vec![0, all.len() / 2, all.len().saturating_sub(1)];
     places.dedup();
     places.into_iter().filter_map(|place| all.get(place).copied()).collect()
@@ -199,7 +199,7 @@ pub fn to_csv(rows: &[Row]) -> String {
 }
 
 /// Numbers of cores to measure: each up to four, then in steps of a half of what is reached.
-fn numbers(most: usize) -> Vec<usize> {
+pub fn numbers(most: usize) -> Vec<usize> {
     let next = |cores: &usize| Some((cores + (cores / 2).max(1)).min(most)).filter(|it| it > cores);
     std::iter::successors(Some(1), next).collect()
 }
@@ -223,24 +223,29 @@ mod tests {
     use super::*;
     use rand::{RngExt, SeedableRng, rngs::StdRng};
     use wattline_server::ServerFile;
-    use wattline_study::fit::{Estimate, FitOptions, fit};
+    use wattline_study::fit::{Estimate, FitOptions, Lender, fit};
 
-    /// A server with parameters drawn from a seed, no two of which anything was chosen on.
-    fn drawn(seed: u64) -> (String, [f64; 5]) {
+    /// A server with parameters drawn from a seed, no two of which anything was chosen on. Without
+    /// `work`, nothing but packets keeps a core awake, and nothing but cores draws power.
+    fn drawn(seed: u64, work: bool) -> (String, [f64; 5]) {
         let mut random = StdRng::seed_from_u64(seed);
         let mut draw = |low: f64, high: f64| random.random_range(low..high);
         let (halted, awake, per_ghz) = (draw(0.5, 2.0), draw(3.0, 8.0), draw(1.0, 4.0));
         let (board, cycles) = (draw(20.0, 80.0), draw(800.0, 3000.0).round());
+        let mut more = |most: f64| if work { draw(0.0, most) } else { 0.0 };
+        let (stall, contention, uncore, traffic) = (more(150.0), more(20.0), more(2.0), more(0.3));
+        let (delivery, fixed, wake_cycles) = (more(3.0), more(3.0), more(6000.0));
         let text = format!(
             "name = \"drawn\"\ndescription = \"d\"\nsource = \"s\"\norigin = \"assumed\"\n\
              [processor]\nsockets = 1\ncores_per_socket = 4\nfrequencies_ghz = [1.2, 1.8, 2.4]\n\
              dvfs_domain = \"per-core\"\n[[idle_state]]\nname = \"C1\"\npower_watts = {halted}\n\
              exit_latency_us = 1\n[[idle_state]]\nname = \"C6\"\npower_watts = 0\n\
-             exit_latency_us = 40\n[capacity]\nstall_ns_per_packet = 0\n\
-             contention_ns_per_core = 0\nservice_time = \"fixed\"\n[application.ipv4]\n\
-             cycles_per_packet = {cycles}\n[wake_up]\nfixed_us = 0\ncycles = 0\n[power]\n\
+             exit_latency_us = 40\n[capacity]\nstall_ns_per_packet = {stall}\n\
+             contention_ns_per_core = {contention}\nservice_time = \"fixed\"\n[application.ipv4]\n\
+             cycles_per_packet = {cycles}\n[wake_up]\ndelivery_us = {delivery}\n\
+             fixed_us = {fixed}\ncycles = {wake_cycles}\n[power]\n\
              core_awake_watts = {awake}\ncore_awake_watts_per_ghz = {per_ghz}\n\
-             uncore_watts_per_ghz = 0\ntraffic_watts_per_gbps = 0\n[power.base]\n\
+             uncore_watts_per_ghz = {uncore}\ntraffic_watts_per_gbps = {traffic}\n[power.base]\n\
              cpu_packages_watts = 0\nmemory_watts = 0\nnic_port_watts = 0\n\
              board_watts = {board}\nfans_watts = 0\n[nic]\nports = 1\nlink_gbps = 100\n\
              queues_per_port = 4\nredirect_table_entries = 128\nrx_ring_descriptors = 512\n\
@@ -249,11 +254,50 @@ mod tests {
         (text, [halted, awake, per_ghz, board, cycles])
     }
 
+    /// Sweep, fit, file, simulator: loads and numbers of cores that were in no row.
+    #[test]
+    fn completed_file_draws_the_power_of_the_server_it_was_measured_on() {
+        let lender = Lender::load("westmere-2010").unwrap();
+        let mut largest = 0.0_f64;
+        for seed in 911..917 {
+            let truth = ServerFile::parse("drawn", &drawn(seed, true).0).unwrap();
+            let truth = truth.model().unwrap();
+            let router = Router { server: truth, application: Application::Ipv4, bytes: 64, seed };
+            let rows = router.measure(0, || ()).unwrap();
+            let rows: Vec<_> = rows.into_iter().filter(|row| row.cores != 3).collect();
+            let fit = fit(&rows, &FitOptions::default()).unwrap();
+            let packets = (Application::Ipv4, 64);
+            let completed = fit.complete("fitted", "rows", &lender, packets).unwrap();
+            let file = ServerFile::parse("fitted", &completed.toml).unwrap();
+            let again = Router { server: file.model().unwrap(), seed: seed + 1000, ..router };
+            for &frequency in &truth.processor.frequencies {
+                for (cores, load) in
+                    [(1, 0.03), (1, 0.27), (2, 0.57), (3, 0.15), (3, 0.74), (4, 0.9)]
+                {
+                    let cost = truth.packet_cost(Application::Ipv4, 64).unwrap();
+                    let rate = load * truth.core_capacity(cost, cores, frequency).0;
+                    let at = Point { cores, frequency, rate };
+                    let watts = |router: &Router<'_>| router.simulate(&at).unwrap().power_watts;
+                    let (ours, theirs) = (watts(&again), watts(&router));
+                    let error = ours / theirs - 1.0;
+                    println!(
+                        "{seed} {cores} {frequency:?} {load}: {ours:.3} {theirs:.3} {error:+.4}"
+                    );
+                    largest = largest.max(error.abs());
+                }
+            }
+            let (of_rows, of_file) = (completed.error_mean, completed.error_largest);
+            println!("{seed}: rows {of_rows:.4}, {of_file:.4}; {:?}", completed.borrowed);
+        }
+        println!("largest error {largest:.4}");
+        assert!(largest < 0.01, "{largest}");
+    }
+
     #[test]
     fn parameters_of_a_simulated_server_lie_within_the_intervals() {
         let (mut within, mut all) = (0, 0);
         for seed in [901, 902, 903] {
-            let (text, [halted, awake, per_ghz, board, cycles]) = drawn(seed);
+            let (text, [halted, awake, per_ghz, board, cycles]) = drawn(seed, false);
             let file = ServerFile::parse("drawn", &text).unwrap();
             let server = file.model().unwrap();
             let router = Router { server, application: Application::Ipv4, bytes: 64, seed };

@@ -90,6 +90,7 @@ use wattline_daemon::reload::Report;
 use wattline_daemon::socket::{Answer, Reply, Request};
 use wattline_dataplane::port::{PortId, Waiter};
 use wattline_dataplane::routes::Routes;
+use wattline_governor::lease::Asked;
 use wattline_rib::Rib;
 use wattline_status::{ActiveWorkers, Contract, Empty, ReloadReport};
 use workers::Workers;
@@ -442,6 +443,10 @@ impl Router {
                 let contract = Contract::default();
                 Answer::document(&ActiveWorkers { contract, active_workers: workers })
             }
+            Request::Hold { owner, cores, kilohertz, seconds } => {
+                self.lease(&Asked::hold(owner, cores, kilohertz, seconds))
+            }
+            Request::Release { owner } => self.lease(&Asked::Release(owner)),
             Request::ClearCounters => {
                 self.cleared = Some(Cleared::now(self.stats()));
                 Answer::document(&Empty::default())
@@ -459,6 +464,13 @@ impl Router {
                 self.stopping = true;
                 Answer::document(&Empty::default())
             }
+        }
+    }
+
+    fn lease(&self, asked: &Asked) -> Answer {
+        match self.power.as_ref().filter(|power| power.governs()) {
+            Some(power) => power.lease(asked),
+            None => Answer::Error("nothing is governed: [power] platform".to_owned()),
         }
     }
 

@@ -13,10 +13,11 @@ use wattline_dataplane::counters::WorkerCounters;
 use wattline_dataplane::worker::{Control, Worker};
 use wattline_governor::account::Totals;
 pub use wattline_governor::figures::Seen;
+use wattline_governor::lease::Asked;
 use wattline_policy::{Latency, PolicySpec};
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_server::ServerModel;
-use wattline_status::Details;
+use wattline_status::{Details, HeldPoint};
 use wattline_xdp::ForwardedByCpu;
 
 /// Mean length in bytes of a packet that policies reckon with: a backbone's mean, the traffic of a
@@ -94,6 +95,15 @@ pub trait PlatformDriver {
 
     /// Returns the present state; `None` if no answer comes within so long.
     fn look(&self, patience: Duration) -> Option<Seen>;
+
+    /// Lets a client hold an operating point in place of the policy, or ends that.
+    ///
+    /// # Errors
+    /// Fails when it cannot be held, or when the governor does not answer within so long.
+    fn lease(&self, asked: &Asked, patience: Duration) -> Result<Option<HeldPoint>, String> {
+        let _ = (asked, patience);
+        Err("this platform's operating points cannot be held".to_owned())
+    }
 
     /// Whether its governor has panicked: nobody decides any more.
     fn has_failed(&self) -> bool;

@@ -7,11 +7,14 @@ use crate::config::{Config, PowerPlatform};
 use crate::stats::PowerStats;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use wattline_daemon::socket::Answer;
 use wattline_governor::figures::{Figures, Over};
+use wattline_governor::lease::Asked;
 use wattline_policy::tables::check_tables;
 use wattline_policy::{SpecError, SpecProblem, Waits};
 use wattline_ports::waiter::Waker;
 use wattline_server::ServerFile;
+use wattline_status::Empty;
 use wattline_xdp::ForwardedByCpu;
 
 /// Workers, and a governor whose knobs do not hang, answer within so long, or the last figures are given once more.
@@ -216,6 +219,15 @@ impl Power {
         let given_back = self.driver.give_back();
         let unrestored = self.unrestored.take().filter(|_| !self.driver.is_given_back());
         unrestored.map_or(given_back, Err)
+    }
+
+    /// Lets a client hold an operating point in place of the policy, or ends that.
+    pub fn lease(&self, asked: &Asked) -> Answer {
+        match self.driver.lease(asked, IN_THE_LOOP) {
+            Ok(Some(held)) => Answer::document(&held),
+            Ok(None) => Answer::document(&Empty::default()),
+            Err(why) => Answer::Error(why),
+        }
     }
 
     /// Returns why the router cannot continue: its governor has failed, and it would keep the last

@@ -60,10 +60,12 @@ use wattline_cores::{CoreMake, ModelError, Sink, platform_part};
 use wattline_dataplane::port::Waiter;
 use wattline_governor::Governor;
 use wattline_governor::account::{LoopTotals, MachineTotals, Totals};
+use wattline_governor::lease::Asked;
 use wattline_policy::Latency;
 use wattline_policy::{BuildContext, OperatingPoint, Platform, Policy, PolicySpec, Trigger, build};
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_server::{Application, ServerModel};
+use wattline_status::HeldPoint;
 use wattline_units::Time;
 
 /// The thread of timers looks around this often.
@@ -359,6 +361,18 @@ impl Scale {
     /// there.
     pub fn look<R>(&self, look: impl FnOnce(&mut Governor<ScaleMachine>) -> R) -> R {
         look(&mut self.shared.governor())
+    }
+
+    /// Lets a client hold an operating point, or ends that. A lease is in real time.
+    ///
+    /// # Errors
+    /// As [`Governor::lease`].
+    pub fn lease(&self, asked: &Asked) -> Result<Option<HeldPoint>, String> {
+        let (now, dilation) = (self.clock().now(), self.clock().dilation());
+        let mut governor = self.shared.governor();
+        let held = governor.lease(now, &asked.slowed(dilation))?;
+        self.shared.publish_triggers(&governor, None);
+        Ok(held)
     }
 
     /// Returns the counts of the loop so far.

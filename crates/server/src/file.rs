@@ -137,7 +137,14 @@ impl ServerFile {
             let others =
                 |field: &str| field.starts_with("bolla.") || field.starts_with("requests.");
             missing.extend(figures.into_iter().filter(|(field, _)| !others(field)));
-            Incomplete { name: self.name.clone(), purpose: "simulation", missing }
+            Incomplete {
+                name: self.name.clone(),
+                purpose: "simulation",
+                fitted: self.figures.iter().any(|figure| {
+                    figure.field == "bolla.active_watts" && figure.origin == Origin::Fitted
+                }),
+                missing,
+            }
         })
     }
 
@@ -149,7 +156,12 @@ impl ServerFile {
             if missing.is_empty() {
                 missing.push(("[bolla]".to_string(), "the section is absent".to_string()));
             }
-            Incomplete { name: self.name.clone(), purpose: "Bolla's equations", missing }
+            Incomplete {
+                name: self.name.clone(),
+                purpose: "Bolla's equations",
+                fitted: false,
+                missing,
+            }
         })
     }
 
@@ -162,7 +174,12 @@ impl ServerFile {
             if missing.is_empty() {
                 missing.push(("[requests]".to_string(), "the section is absent".to_string()));
             }
-            Incomplete { name: self.name.clone(), purpose: "simulation of requests", missing }
+            Incomplete {
+                name: self.name.clone(),
+                purpose: "simulation of requests",
+                fitted: false,
+                missing,
+            }
         })
     }
 

@@ -63,7 +63,10 @@ pub fn text_of(name: &str, kind: Kind) -> Option<&'static str> {
 }
 
 /// Text of a shipped file by name, or of a file by its path.
-pub(crate) fn read(name_or_path: &str, kind: Kind) -> Result<Cow<'static, str>, LoadError> {
+///
+/// # Errors
+/// Fails when there is no such file, or when it cannot be read.
+pub fn read(name_or_path: &str, kind: Kind) -> Result<Cow<'static, str>, LoadError> {
     if let Some(text) = text_of(name_or_path, kind) {
         return Ok(Cow::Borrowed(text));
     }

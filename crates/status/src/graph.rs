@@ -15,6 +15,9 @@ impl Document for ReloadReport {
 impl Document for ActiveWorkers {
     const NAME: &'static str = "active";
 }
+impl Document for HeldPoint {
+    const NAME: &'static str = "hold";
+}
 impl Document for Empty {
     const NAME: &'static str = "done";
 }
@@ -59,6 +62,29 @@ pub struct ActiveWorkers {
     pub contract: Contract,
     /// Workers that traffic is sent to.
     pub active_workers: u16,
+}
+
+/// Operating point that a client holds in place of the policy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldPoint {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Name of the client.
+    pub owner: String,
+    /// Active cores.
+    pub cores_active: usize,
+    /// Frequencies that the active cores hold.
+    pub frequency_hertz: Vec<f64>,
+    /// Time after which the policy decides again, unless the client asks again.
+    pub lease_seconds: f64,
+    /// Whether steps to the point are still under way.
+    pub under_way: bool,
+    /// Cores that the machine has.
+    pub cores: usize,
+    /// Whether fewer of them can be active.
+    pub can_set_cores: bool,
+    /// Frequencies that can be asked for.
+    pub frequencies_hertz: Vec<f64>,
 }
 
 /// Confirmation without a figure: of `clear` and `stop`.

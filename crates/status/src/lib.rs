@@ -38,7 +38,7 @@ pub use governor::{
     CoreStats, GovernStatus, GovernorStats, InterfaceStats, LeftOut, Origin, ProcessStats, Refused,
     Rival, SourceState,
 };
-pub use graph::{ActiveWorkers, Empty, Graph, ReloadReport};
+pub use graph::{ActiveWorkers, Empty, Graph, HeldPoint, ReloadReport};
 pub use moderation::Moderation;
 pub use plan::PortPlan;
 pub use power::{

@@ -3,8 +3,8 @@
 use crate::applications::{AclTable, SaTable};
 use crate::contract::{CONTRACT, Document};
 use crate::{
-    ActiveWorkers, AuditReport, Empty, Explanation, FibEntry, FlowTable, Graph, NeighbourTable,
-    PortTable, Rates, ReloadReport, RouteTable, Stats, WatchEnd, WatchStart, Way,
+    ActiveWorkers, AuditReport, Empty, Explanation, FibEntry, FlowTable, Graph, HeldPoint,
+    NeighbourTable, PortTable, Rates, ReloadReport, RouteTable, Stats, WatchEnd, WatchStart, Way,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
@@ -35,6 +35,7 @@ pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         part::<Rates>("top", to),
         of::<ReloadReport>(to),
         of::<ActiveWorkers>(to),
+        of::<HeldPoint>(to),
         of::<Empty>(to),
     ]
 }

@@ -39,7 +39,7 @@ pub const COMMANDS: [(&str, &str); 16] = [
     ("fit", "Fit a power and capacity model to measured rows"),
     (
         "characterise",
-        "Sweep a simulated or emulated router over frequencies, cores and loads, and fit its model",
+        "Sweep a simulated, emulated or real router over frequencies, cores and loads, and fit its model",
     ),
     ("optimise", "Find the cheapest frequency and number of cores for a rate or a trace"),
     (

@@ -9,8 +9,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use wattline::exit::ExitError;
 use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_server::Application;
 use wattline_study::fit::spec::{Load, SpecError, SpecResults, two_of_three};
-use wattline_study::fit::{Fit, FitError, FitOptions, fit, rows};
+use wattline_study::fit::{Completed, Fit, FitError, FitOptions, Lender, fit, rows};
 use wattline_units::{Accuracy, Source};
 
 /// What to fit, and to what.
@@ -39,6 +40,13 @@ pub struct Args {
     /// Write the model as a server file.
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Model, by name or file, from which the file borrows what rows cannot know; each such figure
+    /// is marked, and simulator, policies and router take the file.
+    #[arg(long, value_name = "NAME", requires = "out", conflicts_with = "spec")]
+    like: Option<String>,
+    /// Length of the packets of the rows in bytes, for --like.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=9000), requires = "like")]
+    size: u16,
     /// Draw the model's error of each row over the load, as an SVG file.
     #[arg(long)]
     svg: Option<PathBuf>,
@@ -63,16 +71,60 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         base_watts: args.base_watts,
     };
     let fitted = fit(&measured, &options).map_err(|error| failed(file, error))?;
+    let packets = (Application::Ipv4, u32::from(args.size));
+    let file_of = FileOf { name: &args.name, source: file, like: args.like.as_deref(), packets };
+    let completed = file_of.complete(&fitted)?;
     let mut problems = Problems::default();
     if let Some(path) = &args.out {
-        problems.keep(args.overwrite.write(path, &fitted.to_toml(&args.name, file)));
+        problems.keep(args.overwrite.write(path, &file_of.text(&fitted, completed.as_ref())));
     }
     if let Some(path) = &args.svg {
         problems.keep(args.overwrite.write(path, &residuals(&fitted, file).svg()));
     }
     let source = json!({ "source": Source::Modelled, "accuracy": Accuracy::Learned });
-    let document = json!({ "fit": fitted, "power": source });
-    results::print_beside(problems.check(), &document, json, |out, _| print(out, &fitted))
+    let mut document = json!({ "fit": fitted, "power": source });
+    note(&mut document, completed.as_ref());
+    results::print_beside(problems.check(), &document, json, |out, _| {
+        print(out, &fitted, completed.as_ref())
+    })
+}
+
+/// Server file of a fit.
+pub struct FileOf<'a> {
+    /// Name of the model.
+    pub name: &'a str,
+    /// Description of the measurement.
+    pub source: &'a str,
+    /// Model that lends figures.
+    pub like: Option<&'a str>,
+    /// Application and length of the packets of the rows.
+    pub packets: (Application, u32),
+}
+
+impl FileOf<'_> {
+    /// Completes a fit for simulation where a model lends figures.
+    pub fn complete(&self, fit: &Fit) -> Result<Option<Completed>, ExitError> {
+        let Some(like) = self.like else { return Ok(None) };
+        let lender = Lender::load(like).map_err(server_errors::of_model)?;
+        let completed = fit.complete(self.name, self.source, &lender, self.packets);
+        completed.map(Some).map_err(|error| failed(self.source, error))
+    }
+
+    /// Text of the file.
+    pub fn text(&self, fit: &Fit, completed: Option<&Completed>) -> String {
+        completed.map_or_else(|| fit.to_toml(self.name, self.source), |it| it.toml.clone())
+    }
+}
+
+/// Adds a completion to a document.
+pub fn note(document: &mut serde_json::Value, completed: Option<&Completed>) {
+    if let Some(it) = completed {
+        document["completed"] = json!({
+            "borrowed": it.borrowed,
+            "error_mean": it.error_mean,
+            "error_largest": it.error_largest,
+        });
+    }
 }
 
 /// The error of rows that were fitted.
@@ -140,8 +192,12 @@ fn residuals(fit: &Fit, rows: &str) -> Chart {
     chart
 }
 
-/// Prints a fit.
-pub fn print(out: &mut impl Write, fit: &Fit) -> std::io::Result<()> {
+/// Prints a fit, and its completion.
+pub fn print(
+    out: &mut impl Write,
+    fit: &Fit,
+    completed: Option<&Completed>,
+) -> std::io::Result<()> {
     let percent = fit.confidence * 100.0;
     writeln!(out, "{} rows; in brackets the {percent:.0} % interval\n", fit.rows)?;
     writeln!(out, "platform without cores [W]   {:.2}\n", fit.base_watts)?;
@@ -189,6 +245,16 @@ pub fn print(out: &mut impl Write, fit: &Fit) -> std::io::Result<()> {
             error.largest * 100.0
         )?,
         None => writeln!(out, "\ntoo few rows to leave some out")?,
+    }
+    if let Some(it) = completed {
+        writeln!(
+            out,
+            "\npower of the rows by the file that simulations take: mean error {:.2} %, largest {:.2} %;\n\
+             {} figures are borrowed: `wattline servers FILE` lists them",
+            it.error_mean * 100.0,
+            it.error_largest * 100.0,
+            it.borrowed.len()
+        )?;
     }
     for note in &fit.notes {
         writeln!(out, "note: {note}")?;

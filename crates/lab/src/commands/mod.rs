@@ -54,7 +54,7 @@ pub enum Command {
     Nics(nics::Args),
     /// Fit a power and capacity model to measured rows.
     Fit(fit::Args),
-    /// Sweep a simulated or emulated router over frequencies, cores and loads, and fit its model.
+    /// Sweep a simulated, emulated or real router over frequencies, cores and loads, and fit its model.
     #[command(alias = "characterize")]
     Characterise(characterise::Args),
     /// Find the cheapest frequency and number of cores for a rate or a trace.

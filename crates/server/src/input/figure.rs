@@ -16,19 +16,22 @@ pub enum Origin {
     Assumed,
     /// Measured on the machine that the file describes.
     Measured,
+    /// Taken from the model of another machine; the note names it.
+    Borrowed,
     /// Given by the author of the file.
     User,
 }
 
 impl Origin {
     /// All origins with their words in files; the first is the default of a file.
-    pub const NAMES: [(&'static str, Self); 6] = [
+    pub const NAMES: [(&'static str, Self); 7] = [
         ("user", Self::User),
         ("published", Self::Published),
         ("derived", Self::Derived),
         ("fitted", Self::Fitted),
         ("assumed", Self::Assumed),
         ("measured", Self::Measured),
+        ("borrowed", Self::Borrowed),
     ];
 
     /// Word in files.

@@ -116,6 +116,8 @@ pub struct Incomplete {
     pub name: String,
     /// Use for which the figures are needed.
     pub purpose: &'static str,
+    /// Whether the file has a fit, which can be completed from another model.
+    pub fitted: bool,
     /// Each missing field, with the reason that the file gives for its absence.
     pub missing: Vec<(String, String)>,
 }
@@ -130,6 +132,11 @@ impl fmt::Display for Incomplete {
             self.purpose,
             self.missing.len()
         )?;
+        if self.fitted {
+            f.write_str(
+                ", or repeat the fit with --like NAME, which borrows them from a model like it",
+            )?;
+        }
         for (field, reason) in &self.missing {
             write!(f, "\n  {field}: {reason}")?;
         }

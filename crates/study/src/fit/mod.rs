@@ -8,6 +8,7 @@
 //! rows' noise explains. χ rises, as power does. Errors on rows that were left out show how far the
 //! model can be trusted: large ones are reported, larger ones refused.
 
+mod complete;
 mod error;
 mod estimate;
 mod form;
@@ -23,6 +24,7 @@ mod saturation;
 pub mod spec;
 mod spec_file;
 
+pub use complete::{Completed, Lender};
 pub use error::FitError;
 pub use estimate::{CONFIDENCE, Estimate};
 pub use held_out::HeldOutError;

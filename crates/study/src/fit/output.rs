@@ -44,7 +44,7 @@ impl Fit {
     }
 
     /// A server file with this fit; `source` describes the measurement. `optimise` accepts the file
-    /// as it is; for simulations, the missing sections must be added.
+    /// as it is; simulations need what [`Self::complete`] adds.
     pub fn to_toml(&self, name: &str, source: &str) -> String {
         let model = self.model(name);
         let list = |values: Vec<f64>| {

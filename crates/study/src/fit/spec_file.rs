@@ -101,7 +101,7 @@ fn assume(value: &mut Value) {
 }
 
 /// A figure with its origin.
-fn figure(value: Value, origin: &str, note: &str) -> Value {
+pub(super) fn figure(value: Value, origin: &str, note: &str) -> Value {
     let key = if value.is_array() { "values" } else { "value" };
     let words = [("origin", origin), ("note", note)];
     let words = words.map(|(key, word)| (key.to_owned(), Value::String(word.to_owned())));

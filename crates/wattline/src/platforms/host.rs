@@ -6,6 +6,7 @@ use super::worker_control::WorkerControl;
 use std::time::Duration;
 use wattline_governor::Governor;
 use wattline_governor::account::Totals;
+use wattline_governor::lease::Asked;
 use wattline_governor::machine::Machine as _;
 use wattline_governor::runner::Runner;
 use wattline_host::{
@@ -23,7 +24,7 @@ use wattline_ports::afxdp::Options as RingOptions;
 use wattline_router::RouterError;
 use wattline_router::config::Config;
 use wattline_router::platform::{MEAN_BYTES, Plan, PlatformDriver, Running, Seen};
-use wattline_status::Details;
+use wattline_status::{Details, HeldPoint};
 use wattline_xdp::ForwardedByCpu;
 
 struct OfRouter {
@@ -201,6 +202,11 @@ impl PlatformDriver for OfRouter {
 
     fn look(&self, patience: Duration) -> Option<Seen> {
         self.governed.as_ref()?.0.look(patience, Seen::read)
+    }
+
+    fn lease(&self, asked: &Asked, patience: Duration) -> Result<Option<HeldPoint>, String> {
+        let waits = || "nothing is governed now: `stats` says why".to_owned();
+        self.governed.as_ref().ok_or_else(waits)?.0.lease(asked, patience)
     }
 
     fn has_failed(&self) -> bool {

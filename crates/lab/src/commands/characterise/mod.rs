@@ -1,8 +1,9 @@
 //! `wattline characterise`: Bolla's sweep of a router, and the model that follows from it.
 
+mod live;
 mod scale;
 
-use super::fit::{failed, print};
+use super::fit::{FileOf, failed, note, print};
 use super::simulation::{self, Problems};
 use crate::commands::overwrite::Overwrite;
 use crate::commands::results;
@@ -14,11 +15,6 @@ use wattline_reproduce::characterise::{Grid, Router, to_csv};
 use wattline_server::Application;
 use wattline_study::fit::{FitOptions, Row, fit};
 use wattline_units::{Accuracy, Source};
-
-/// Reason for the refusal of a real machine.
-const HOST: &str = "--on host: setting the frequencies of a machine, loading it and reading its meter is \
-     not automated; measure its rows as docs/how-to/model-your-server.md says, and fit them with \
-     `wattline fit rows.csv --out mine.toml`";
 
 /// Router, and where to.
 #[derive(Debug, clap::Args)]
@@ -38,6 +34,9 @@ pub struct Args {
     /// Write the model as a server file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Model, by name or file, from which the written file borrows what rows cannot know.
+    #[arg(long, value_name = "NAME", requires = "out")]
+    like: Option<String>,
     /// Write the simulated or emulated rows, as `wattline fit` reads them.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -51,6 +50,8 @@ pub struct Args {
     #[arg(long, default_value = "0", value_parser = simulation::threads)]
     threads: usize,
     #[command(flatten)]
+    live: live::Options,
+    #[command(flatten)]
     overwrite: Overwrite,
 }
 
@@ -61,7 +62,7 @@ enum On {
     Sim,
     /// The emulated server: three frequencies and numbers of cores, minutes on an idle machine.
     Scale,
-    /// A machine with a meter: refused, its rows are measured by hand.
+    /// A machine with a meter whose running router or governor holds the points.
     Host,
 }
 
@@ -69,22 +70,38 @@ enum On {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let files = [&args.out, &args.csv];
     args.overwrite.check(files.into_iter().flatten().map(PathBuf::as_path))?;
-    let server = simulation::server(&args.server)?;
-    let router =
-        Router { server: &server, application: args.app, bytes: args.size, seed: args.seed };
-    let (rows, power) = measure(args, &router)?;
-    let fitted = fit(&rows, &FitOptions::default()).map_err(|error| failed(&server.name, error))?;
-    let source = format!("the {power} router {}", args.server);
+    let (name, rows, power) = if args.on == On::Host {
+        let (rows, power) = live::measure(&args.live)?;
+        ("this machine".to_owned(), rows, power)
+    } else {
+        let server = simulation::server(&args.server)?;
+        let router =
+            Router { server: &server, application: args.app, bytes: args.size, seed: args.seed };
+        let (rows, power) = measure(args, &router)?;
+        (server.name, rows, power)
+    };
     let mut problems = Problems::default();
-    if let Some(path) = &args.out {
-        problems.keep(args.overwrite.write(path, &fitted.to_toml(&args.name, &source)));
-    }
     if let Some(path) = &args.csv {
+        // Also of rows that cannot be fitted: they took long.
         problems.keep(args.overwrite.write(path, &to_csv(&rows)));
     }
+    let fitted = fit(&rows, &FitOptions::default()).map_err(|error| failed(&name, error))?;
+    let source = match args.on {
+        On::Host => "this machine by characterise --on host".to_owned(),
+        On::Sim | On::Scale => format!("the {power} router {}", args.server),
+    };
+    let packets = (args.app, u32::from(args.size));
+    let file_of = FileOf { name: &args.name, source: &source, like: args.like.as_deref(), packets };
+    let completed = file_of.complete(&fitted)?;
+    if let Some(path) = &args.out {
+        problems.keep(args.overwrite.write(path, &file_of.text(&fitted, completed.as_ref())));
+    }
     let power = json!({ "source": power, "accuracy": Accuracy::Learned });
-    let document = json!({ "server": server.name, "fit": fitted, "power": power });
-    results::print_beside(problems.check(), &document, json, |out, _| print(out, &fitted))
+    let mut document = json!({ "server": name, "fit": fitted, "power": power });
+    note(&mut document, completed.as_ref());
+    results::print_beside(problems.check(), &document, json, |out, _| {
+        print(out, &fitted, completed.as_ref())
+    })
 }
 
 /// Measures a router, and says what its watts are.
@@ -100,13 +117,12 @@ fn measure(args: &Args, router: &Router<'_>) -> Result<(Vec<Row>, Source), ExitE
             let rows = router.measure(args.threads, || bar.step()).map_err(data);
             (bar, rows, Source::Modelled)
         }
-        On::Scale => {
+        On::Scale | On::Host => {
             let bar = begin(Grid::Coarse)?;
             let busy = |error| ExitError::new(ExitError::UNAVAILABLE, error);
             let rows = scale::measure(router, || bar.step()).map_err(busy);
             (bar, rows, Source::Emulated)
         }
-        On::Host => return Err(ExitError::new(ExitError::UNAVAILABLE, HOST)),
     };
     bar.end();
     Ok((rows?, power))
