@@ -248,7 +248,8 @@ impl<A: Access> Session<A> {
         if let Some(problem) = report.journal_problem {
             return Err(SessionError::Left(problem));
         }
-        let journal = Journal::create(&state.directory, &state.boot)?.of(tree, state.namespace);
+        let journal =
+            Journal::create(&state.directory, &state.boot)?.belonging_to(tree, state.namespace);
         let on_exit = OnExit::default();
         Ok((
             Self { access, on_exit, journal, state, over: false, write_time: Duration::ZERO },
@@ -459,7 +460,7 @@ impl<A: Access> Session<A> {
             return Ok(report);
         }
         let State { directory, boot, namespace, tree, .. } = &self.state;
-        self.journal = Journal::create(directory, boot)?.of(tree, *namespace);
+        self.journal = Journal::create(directory, boot)?.belonging_to(tree, *namespace);
         let changes = on_exit::fastest(tree, &on_exit::policies(&settings));
         self.apply(&changes);
         Ok(report)

@@ -61,7 +61,7 @@ impl Journal {
 
     /// Names the machine, and the network namespace whose interfaces are changed, by the inode of its file.
     #[must_use]
-    pub(crate) fn of(self, tree: &Tree, namespace: Option<u64>) -> Self {
+    pub(crate) fn belonging_to(self, tree: &Tree, namespace: Option<u64>) -> Self {
         Self { namespace, tree: Some(tree.clone()), ..self }
     }
 

@@ -227,7 +227,7 @@ fn describe(chain: &Chain, Taken { rules: taking, by_policy, prefixes }: &Taken<
         };
     }
     if *by_policy && *count > 0 {
-        text += "; the policy drops what they do not accept by interface and address alone";
+        text += "; the policy drops what no rule accepts by one interface or address alone";
     }
     text
 }
