@@ -95,7 +95,7 @@ fn fit_then_optimise() {
     assert!(near(&day["energy_joules"], 10.0 * 60.0 + 10.0 * 110.0), "{day}");
 }
 
-/// What rows cannot know is borrowed and marked; then simulator, policy and router take the file.
+/// Figures that rows cannot know are borrowed and marked; then simulator, policy and router take the file.
 #[test]
 fn completed_fit_is_taken_wherever_a_server_is() {
     let folder = tempfile::tempdir().unwrap();

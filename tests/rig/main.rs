@@ -85,6 +85,13 @@ fn a_server_without_a_router_is_governed_and_given_back() {
 }
 
 #[test]
+#[ignore = "takes minutes; `make rig` makes these checks, too"]
+fn cores_follow_the_load_of_the_kernel_by_tables_and_by_interrupts() {
+    let test = "cores_follow_the_load_of_the_kernel_by_tables_and_by_interrupts";
+    hold(test, checks::kernel_cores);
+}
+
+#[test]
 fn xdp_programs_forward_beside_a_governor() {
     hold("xdp_programs_forward_beside_a_governor", checks::xdp_governed);
 }

@@ -10,7 +10,8 @@ use crate::pressure;
 use crate::session::{kernel, options};
 use crate::tell;
 use serde::Serialize;
-use wattline_host::{Course, PlanError, PowerPlan, Workers, is_given_back, plan_with};
+use wattline_host::{Course, PlanError, PowerPlan, Workers, plan_with};
+use wattline_knobs::{STATE_DIRECTORY, restore_commands};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{OperatingPoint, Platform, Policy};
 
@@ -60,7 +61,8 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
     let unobserved = kernel.missing();
     let make = |platform: &wattline_policy::Platform| {
         intent.extend(blind.then(|| tell::BLIND.to_owned()));
-        let changed = !blind && !is_given_back(tree);
+        let left = restore_commands(tree, &tree.path(STATE_DIRECTORY));
+        let changed = left.is_ok_and(|left| !left.commands.is_empty());
         intent.extend(changed.then(|| tell::CHANGED.to_owned()));
         intent.extend(tell::lines(config, &inventory, platform, &alone));
         intent.extend(inventory.in_vain.iter().cloned());
@@ -320,12 +322,15 @@ mod tests {
     fn settings_that_a_killed_governor_left_are_not_taken_for_an_administrators() {
         let root = machine();
         let tree = Tree::at(root.path());
+        let boot = tree.path("/proc/sys/kernel/random/boot_id");
+        std::fs::create_dir_all(boot.parent().unwrap()).unwrap();
+        std::fs::write(boot, "b\n").unwrap();
         assert!(!told(root.path(), "").0.contains("wattline restore"));
-        let state = tree.path(wattline_knobs::STATE_DIRECTORY);
+        let state = tree.path(STATE_DIRECTORY);
         let machine = wattline_knobs::Machine::new(&tree);
         let (mut session, _) = wattline_knobs::Session::begin(machine, &tree, &state).unwrap();
-        let wait = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
-        session.set(&wait.parse().unwrap(), "1").unwrap();
+        let moderation = "ethtool:eth9/rx-usecs";
+        session.set(&moderation.parse().unwrap(), "1").unwrap();
         session.keep();
         assert!(told(root.path(), "").0.contains("wattline restore"));
     }

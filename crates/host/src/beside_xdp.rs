@@ -39,7 +39,6 @@ pub struct BesideXdp {
     forwarded: Vec<Vec<u64>>,
     /// By port: the last counts, by CPU.
     last: Vec<Option<Vec<u64>>>,
-    looked: Option<Time>,
     /// Whether frames were seen on a CPU that no worker is pinned to.
     told: bool,
     polls: Polls,
@@ -47,8 +46,11 @@ pub struct BesideXdp {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Core {
+    /// Packets of its worker at the last look.
+    packets: u64,
+    /// The work of its worker when times were read last.
     worker: Work,
-    /// Time that its CPUs were not idle, and in soft interrupts, at the last look.
+    /// Time that its CPUs were not idle, and in soft interrupts, at that time.
     busy: Span,
     softirq: Span,
     work: Work,
@@ -76,7 +78,6 @@ impl BesideXdp {
             cores: vec![Core::default(); layout.workers],
             forwarded: vec![vec![0; layout.workers]; ports],
             last: vec![None; ports],
-            looked: None,
             told: false,
             programs,
             polls: Polls::new(tree, Layout { cpus, ..layout.clone() }),
@@ -159,13 +160,15 @@ impl BesideXdp {
 impl Workers for BesideXdp {
     fn look(&mut self, now: Time) {
         self.workers.look(now);
-        self.times.look(now);
         self.polls.look(now);
-        let passed = self.looked.map_or(Span::ZERO, |looked| now.since(looked));
-        self.looked = Some(now);
         self.count();
         let workers: Vec<Work> =
             (0..self.cores.len()).map(|core| self.workers.work(core)).collect();
+        for (worker, core) in workers.iter().zip(&mut self.cores) {
+            core.work.packets += worker.packets.saturating_sub(core.packets);
+            core.packets = worker.packets;
+        }
+        let Some(passed) = self.times.look(now) else { return };
         let pinned = !self.layout.cpus.is_empty();
         let empties =
             workers.iter().zip(&self.cores).map(|(now, core)| now.empty - core.worker.empty);
@@ -183,7 +186,6 @@ impl Workers for BesideXdp {
             core.work.useful += new;
             core.work.empty += empty;
             core.work.sleeps = worker.sleeps;
-            core.work.packets += worker.packets.saturating_sub(core.worker.packets);
             (core.worker, core.busy, core.softirq) = (worker, busy, softirq);
         }
     }

@@ -104,6 +104,9 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
     let mut machine = Machine::boot(rig, &options)?;
     checks::conformance(&mut machine, &mut checks)?;
     machine.power_off()?;
+    let mut machine = Machine::boot(rig, &options)?;
+    checks::kernel_cores(&mut machine, &mut checks)?;
+    machine.power_off()?;
     checks::trial(rig, Path::new(wattline), &mut checks)?;
     checks::ipsec(rig, Path::new(wattline), &mut checks)?;
     checks::lag(rig, Path::new(wattline), &agent, &mut checks)?;

@@ -10,7 +10,7 @@ use wattline_testbed::rig::{Machine, agent, traffic};
 pub(super) const SETTINGS: &str = "cd /sys/devices/system/cpu; \
     grep . cpufreq/policy*/scaling_governor cpufreq/policy*/scaling_setspeed \
     cpufreq/policy*/scaling_m??_freq cpu*/cpuidle/state*/disable cpu*/power/pm_qos_resume_latency_us \
-    /proc/irq/*/smp_affinity_list; \
+    /proc/irq/*/smp_affinity_list /sys/class/net/eth?/queues/*/?ps_cpus; \
     for i in eth0 eth1; do ethtool -c $i; ethtool -x $i; done 2>/dev/null; true";
 
 /// Requests to the agent, in its words.

@@ -6,6 +6,7 @@ mod copi;
 mod forwarding;
 mod governing;
 mod ipsec;
+mod kernel_cores;
 mod knobs;
 mod lag;
 mod nat;
@@ -166,6 +167,15 @@ pub fn xdp_governed(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
         xdp_governed::check(machine, checks)?;
     }
     Ok(())
+}
+
+/// Adds the checks of cores that follow the load where the kernel forwards, on such a machine.
+///
+/// # Errors
+/// As [`all`].
+pub fn kernel_cores(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    prepare(machine)?;
+    if machine.card == "igb" { kernel_cores::check(machine, checks) } else { Ok(()) }
 }
 
 /// Adds the checks of a suspend under `wattline govern` on such a machine.

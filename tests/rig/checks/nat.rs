@@ -21,7 +21,7 @@ use wattline_testbed::rig::{Machine, Options, Rig};
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Time for one exchange.
 const EXCHANGE: Duration = Duration::from_secs(400);
-/// Where flows go, and the address as which the far end sees the near one.
+/// Target of flows, and the address as which the far end sees the near one.
 type Ends = (&'static str, &'static str);
 const ENDS: Ends = ("10.2.0.2:7000", "10.2.0.1");
 const ENDS_V6: Ends = ("[fd02::2]:7000", "fd02::1");

@@ -210,7 +210,7 @@ pub(super) const HEAD: &str = "offered (pps)    sent  refused  forwarded  CPU 0 
                                queues  CPU 1   read (W)        table (W)       transitions";
 
 /// Counts the queues that an indirection table leads to, four entries a word.
-fn queues_of(table: &[u32]) -> usize {
+pub(super) fn queues_of(table: &[u32]) -> usize {
     let entries: BTreeSet<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
     entries.len()
 }

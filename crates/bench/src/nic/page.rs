@@ -1,6 +1,6 @@
 //! The result as a page.
 
-use super::{Card, Measured, Report, Run, State, Traffic};
+use super::{Card, Measured, Report, State};
 use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
@@ -103,6 +103,7 @@ fn pair(page: &mut FigurePage, measured: &Measured) {
 #[cfg(test)]
 mod tests {
     use super::super::Figure;
+    use super::super::{Run, Traffic};
     use super::*;
     use crate::breakdown::MeterPower;
     use wattline_meters::Scope;

@@ -74,12 +74,18 @@ impl Cpus {
         self.cores.get(core).map(|core| core.softirq).unwrap_or_default()
     }
 
-    /// Adds what happened since the last look; the first one begins.
-    pub fn look(&mut self, now: Time) {
-        let passed = self.looked.map_or(Span::ZERO, |looked| now.since(looked));
+    /// Adds what happened since the last look; the first one begins. Returns the time since then, or
+    /// nothing within a tick, when nothing new would be found: reading costs more than a decision.
+    pub fn look(&mut self, now: Time) -> Option<Span> {
+        let passed = self.looked.map(|looked| now.since(looked));
+        if passed.is_some_and(|passed| passed < TICK) {
+            return None;
+        }
         self.looked = Some(now);
+        let passed = passed.unwrap_or(Span::ZERO);
         self.busy(passed);
         self.packets();
+        Some(passed)
     }
 
     /// Counts all time as busy that is not known to be idle: idle time is exact, but busy ticks get
