@@ -5,8 +5,7 @@ mod configurations;
 mod pages;
 mod scenes;
 
-use pages::{blocks, page, root};
-use std::os::unix::fs::PermissionsExt as _;
+use pages::{blocks, page};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -42,41 +41,6 @@ fn the_example_with_captures_runs_as_it_is_shipped() {
     assert!(told.contains("ttl-expired"), "{told}");
     let sent = std::fs::metadata(folder.path().join("examples/out.pcap")).unwrap().len();
     assert!(sent > 500, "{sent} bytes");
-}
-
-/// The script of the page that leads from a meter to a server file, on a recorded meter and with a
-/// router that forwards 3000 packets a second.
-#[test]
-fn the_script_that_measures_a_row_appends_it() {
-    if !bash("command -v jq", Path::new("/")).output().unwrap().status.success() {
-        return wattline_needs::tool("jq");
-    }
-    let page = page("docs/how-to/model-your-server.md");
-    let blocks = blocks(&page);
-    let script = blocks.iter().find(|block| block.starts_with("#!/bin/sh")).unwrap();
-    let script = script.replace("30s", "1s").replace("/ 30", "/ 1");
-    let folder = tempfile::tempdir().unwrap();
-    let put = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    };
-    put("row", &script);
-    put("sudo", "#!/bin/sh\nexec \"$@\"\n");
-    let root = root().join("crates/meters/tests/fixtures/acpi-power-meter");
-    let program = format!(
-        "#!/bin/sh\ncase $1 in\nstats) n=$(cat n 2>/dev/null || echo 0); echo $((n + 3000)) > n\n\
-         echo \"{{\\\"forwarded\\\": $n}}\" ;;\n*) exec {} \"$@\" --root {} ;;\nesac\n",
-        wattline_needs::program(),
-        root.display()
-    );
-    put("wattline", &program);
-    run("export PATH=$PWD:$PATH\nsh row 1.6 2 5000", folder.path(), Duration::from_secs(60))
-        .unwrap();
-    let rows = std::fs::read_to_string(folder.path().join("rows.csv")).unwrap();
-    let lines: Vec<&str> = rows.lines().collect();
-    assert_eq!(lines[0], "frequency_hertz,cores,throughput_pps,power_watts,offered_pps");
-    assert_eq!(lines[1], "1600000000,2,3000,118.200,5000");
 }
 
 /// The tutorial from its first to its last block, in a mount namespace of its own with its own

@@ -1215,7 +1215,7 @@ mod tests {
         found.chains[0].accepted = vec![Concern::default()];
         assert!(text(&found).ends_with("packets of 2 prefixes"), "the policy drops none");
         found.chains[0].accepted.clear();
-        let policy = "has 2 rules; the policy drops what they do not accept by interface";
+        let policy = "has 2 rules; the policy drops what no rule accepts by one interface";
         assert!(judged(&found).iter().any(|(_, text)| text.contains(policy)));
     }
 

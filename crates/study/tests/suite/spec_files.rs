@@ -93,7 +93,7 @@ fn shipped_server_is_what_its_row_gives() {
             wattline_needs::data(format_args!("the result of {system}"));
             continue;
         };
-        let text = results.to_toml(row.row, name, "s.csv").unwrap();
+        let text = results.to_toml(row.row, name, "specpower-2026-03.csv").unwrap();
         let file = ServerFile::parse("s.toml", &text).unwrap();
         assert_eq!(file.model().unwrap(), ServerFile::load(name).unwrap().model().unwrap());
     }
