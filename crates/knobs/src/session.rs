@@ -287,6 +287,7 @@ impl<A: Access> Session<A> {
         if let Some(entry) = self.journal.entry(setting)
             && present != entry.old
             && !entry.ours.contains(&present)
+            && self.journal.is_in_place(entry)
         {
             return Ok(Outcome::Foreign { found: present });
         }
@@ -355,7 +356,7 @@ impl<A: Access> Session<A> {
                 other != setting && matches!(other, Setting::File(path) if path.starts_with(policy))
             })
         };
-        self.journal.in_place().filter(move |entry| of_policy(&entry.setting))
+        self.journal.entries().iter().filter(move |entry| of_policy(&entry.setting))
     }
 
     fn is_put_back(&self, entry: &Entry) -> bool {

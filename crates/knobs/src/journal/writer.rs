@@ -178,8 +178,12 @@ impl Journal {
 
     /// Returns the entry of a setting that was changed.
     pub fn entry(&self, setting: &Setting) -> Option<&Entry> {
-        let known = self.index.get(setting).map(|at| &self.entries[*at]);
-        known.filter(|entry| entry.device == self.device(setting))
+        self.index.get(setting).map(|at| &self.entries[*at])
+    }
+
+    /// Whether an entry is of the interface that has the name now.
+    pub(crate) fn is_in_place(&self, entry: &Entry) -> bool {
+        entry.device == self.device(&entry.setting)
     }
 
     fn device(&self, setting: &Setting) -> Option<u32> {
@@ -188,7 +192,7 @@ impl Journal {
 
     /// Changed settings whose interface has the name that it had.
     pub(crate) fn in_place(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(|entry| entry.device == self.device(&entry.setting))
+        self.entries.iter().filter(|entry| self.is_in_place(entry))
     }
 
     /// All settings that were changed, in the order of their first change.
