@@ -25,7 +25,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wattline_linux::privileges;
-use wattline_status::Document;
+use wattline_status::{Document, Empty};
 
 /// Longest request in bytes; a longer one ends the connection.
 const LONGEST_REQUEST: u64 = 64 << 10;
@@ -192,6 +192,15 @@ impl Answer {
             |error| Self::Error(format!("the answer cannot be written as JSON: {error}")),
             Self::Ok,
         )
+    }
+
+    /// Answers with what a request gave: a document, nothing but that it is done, or the reason against it.
+    pub fn from_result(given: Result<Option<impl Document>, String>) -> Self {
+        match given {
+            Ok(Some(document)) => Self::document(&document),
+            Ok(None) => Self::document(&Empty::default()),
+            Err(why) => Self::Error(why),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use wattline_daemon::settings::running::Running;
 use wattline_daemon::settings::{Key, LogLevel, read_text};
 use wattline_daemon::socket::{Answer, Pending, Request, Server, Topic, default_path, serve_all};
 use wattline_governor::figures::Figures;
-use wattline_governor::lease::Asked;
+use wattline_governor::lease::{Asked, NOTHING_GOVERNED};
 use wattline_host::Ending;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
@@ -296,12 +296,8 @@ impl Daemon {
     }
 
     fn lease(&self, asked: &Asked) -> Answer {
-        let waits = || "nothing is governed now: `stats` says why".to_owned();
-        match self.session.as_ref().ok_or_else(waits).and_then(|it| it.lease(asked)) {
-            Ok(Some(held)) => Answer::document(&held),
-            Ok(None) => Answer::document(&Empty::default()),
-            Err(why) => Answer::Error(why),
-        }
+        let session = self.session.as_ref().ok_or_else(|| NOTHING_GOVERNED.to_owned());
+        Answer::from_result(session.and_then(|session| session.lease(asked)))
     }
 
     /// Returns a query for statistics, for any thread; nothing is answered while the daemon is not

@@ -42,4 +42,4 @@ pub use daemon::{Daemon, Options};
 pub use error::GovernError;
 pub use inventory::LeftOut;
 pub use plan::{GovernPlan, GovernPlanError, plan};
-pub use tell::CHANGED;
+pub use tell::SET_BY_ANOTHER_GOVERNOR;

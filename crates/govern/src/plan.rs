@@ -63,7 +63,7 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
         intent.extend(blind.then(|| tell::BLIND.to_owned()));
         let left = restore_commands(tree, &tree.path(STATE_DIRECTORY));
         let changed = left.is_ok_and(|left| !left.commands.is_empty());
-        intent.extend(changed.then(|| tell::CHANGED.to_owned()));
+        intent.extend(changed.then(|| tell::SET_BY_ANOTHER_GOVERNOR.to_owned()));
         intent.extend(tell::lines(config, &inventory, platform, &alone));
         intent.extend(inventory.in_vain.iter().cloned());
         if !blind {

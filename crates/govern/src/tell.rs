@@ -16,7 +16,7 @@ pub(crate) const BLIND: &str = "made without the rights of root, so that knobs w
     write count as missing: `sudo wattline plan --govern` sees all";
 
 /// Remark on a plan that is made of settings which are not the administrator's.
-pub const CHANGED: &str = "another governor, which runs or was killed, has set some of what is read \
+pub const SET_BY_ANOTHER_GOVERNOR: &str = "another governor, which runs or was killed, has set some of what is read \
     here; `wattline restore` undoes what a killed one left";
 
 /// Describes what the governor will do and why, a line each. `alone` are the knobs that the machine

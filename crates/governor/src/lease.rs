@@ -8,7 +8,9 @@ pub const LONGEST: Span = Span::from_millis(600_000);
 /// Longest name of an owner.
 const LONGEST_NAME: usize = 64;
 /// Part by which a frequency may differ from the machine's.
-const BESIDE: f64 = 1e-3;
+pub const BESIDE: f64 = 1e-3;
+/// Reason against a lease while no governor decides.
+pub const NOTHING_GOVERNED: &str = "nothing is governed now: `stats` says why";
 
 /// Cores and frequency that a client asks for.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,7 +12,7 @@ pub struct EnvelopeStep {
     pub cores: usize,
     /// Index of their frequency, 0 is the slowest.
     pub frequency: usize,
-    /// That frequency.
+    /// The frequency itself.
     pub hertz: Hertz,
     /// Power at `up_to`.
     pub power: Watts,

@@ -470,7 +470,7 @@ impl Router {
     fn lease(&self, asked: &Asked) -> Answer {
         match self.power.as_ref().filter(|power| power.governs()) {
             Some(power) => power.lease(asked),
-            None => Answer::Error("nothing is governed: [power] platform".to_owned()),
+            None => Answer::Error("nothing is governed: set platform in [power]".to_owned()),
         }
     }
 

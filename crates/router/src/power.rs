@@ -14,7 +14,6 @@ use wattline_policy::tables::check_tables;
 use wattline_policy::{SpecError, SpecProblem, Waits};
 use wattline_ports::waiter::Waker;
 use wattline_server::ServerFile;
-use wattline_status::Empty;
 use wattline_xdp::ForwardedByCpu;
 
 /// Workers, and a governor whose knobs do not hang, answer within so long, or the last figures are given once more.
@@ -223,11 +222,7 @@ impl Power {
 
     /// Lets a client hold an operating point in place of the policy, or ends that.
     pub fn lease(&self, asked: &Asked) -> Answer {
-        match self.driver.lease(asked, IN_THE_LOOP) {
-            Ok(Some(held)) => Answer::document(&held),
-            Ok(None) => Answer::document(&Empty::default()),
-            Err(why) => Answer::Error(why),
-        }
+        Answer::from_result(self.driver.lease(asked, IN_THE_LOOP))
     }
 
     /// Returns why the router cannot continue: its governor has failed, and it would keep the last

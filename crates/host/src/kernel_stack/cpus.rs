@@ -75,7 +75,7 @@ impl Cpus {
     }
 
     /// Adds what happened since the last look; the first one begins. Returns the time since then, or
-    /// nothing within a tick, when nothing new would be found: reading costs more than a decision.
+    /// nothing within a tick, in which nothing new would be found.
     pub fn look(&mut self, now: Time) -> Option<Span> {
         let passed = self.looked.map(|looked| now.since(looked));
         if passed.is_some_and(|passed| passed < TICK) {

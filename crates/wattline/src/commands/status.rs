@@ -8,8 +8,8 @@ use crate::output;
 use serde::Serialize;
 use std::io::{self, Write};
 use wattline_daemon::socket::{Request, SocketError};
-use wattline_govern::GovernPlan;
 use wattline_govern::config::Config as Governor;
+use wattline_govern::{GovernPlan, SET_BY_ANOTHER_GOVERNOR};
 use wattline_linux::sysfs::Tree;
 use wattline_policies::POLICIES;
 use wattline_status::{GovernorStats, PortState, Power, RouterStats, Stats};
@@ -97,8 +97,8 @@ impl Status {
                  that, `wattline plan --govern` lists the writes"
             ),
         };
-        let changed = plan.intent.iter().filter(|line| *line == wattline_govern::CHANGED);
-        self.problems.extend(changed.cloned());
+        let remark = plan.intent.iter().find(|line| *line == SET_BY_ANOTHER_GOVERNOR);
+        self.problems.extend(remark.cloned());
         if settings > 0 {
             self.problems.push("the power of this machine does not follow its load".to_owned());
         }

@@ -6,7 +6,7 @@ use super::worker_control::WorkerControl;
 use std::time::Duration;
 use wattline_governor::Governor;
 use wattline_governor::account::Totals;
-use wattline_governor::lease::Asked;
+use wattline_governor::lease::{Asked, NOTHING_GOVERNED};
 use wattline_governor::machine::Machine as _;
 use wattline_governor::runner::Runner;
 use wattline_host::{
@@ -205,8 +205,8 @@ impl PlatformDriver for OfRouter {
     }
 
     fn lease(&self, asked: &Asked, patience: Duration) -> Result<Option<HeldPoint>, String> {
-        let waits = || "nothing is governed now: `stats` says why".to_owned();
-        self.governed.as_ref().ok_or_else(waits)?.0.lease(asked, patience)
+        let (runner, _) = self.governed.as_ref().ok_or_else(|| NOTHING_GOVERNED.to_owned())?;
+        runner.lease(asked, patience)
     }
 
     fn has_failed(&self) -> bool {

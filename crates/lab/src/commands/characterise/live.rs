@@ -14,6 +14,7 @@ use wattline::commands::duration;
 use wattline::exit::ExitError;
 use wattline::progress::Counted;
 use wattline_daemon::socket::{self, Request};
+use wattline_governor::lease::BESIDE;
 use wattline_reproduce::characterise::{numbers, outer_and_middle};
 use wattline_status::{Empty, HeldPoint, Power, Stats};
 use wattline_study::fit::Row;
@@ -27,8 +28,6 @@ const RENEW: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
 /// The machine is at a point, and its meter has a figure, within so long.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Part by which a frequency may differ from the one asked for.
-const BESIDE: f64 = 1e-3;
 /// Part of the offered rate that a saturated machine loses.
 const LOST: f64 = 0.01;
 
@@ -62,12 +61,12 @@ pub fn measure(args: &Options) -> Result<(Vec<Row>, Source), ExitError> {
     let path = args.socket.clone().map_or_else(socket::find, Ok)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let lease = Lease { path: &path, owner: format!("characterise {}", std::process::id()), stop };
-    let source = lease.power()?.power.source;
-    let machine = lease.hold(lease.power()?.power.cores, 0.0)?;
+    let power = lease.power()?.power;
+    let machine = lease.hold(power.cores, 0.0)?;
     let cores = match machine.can_set_cores {
         true => outer_and_middle(&numbers(machine.cores)),
         false => vec![machine.cores],
@@ -87,7 +86,7 @@ pub fn measure(args: &Options) -> Result<(Vec<Row>, Source), ExitError> {
         }
     }
     bar.end();
-    Ok((rows, source))
+    Ok((rows, power.source))
 }
 
 /// Figures of one moment.
