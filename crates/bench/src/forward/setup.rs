@@ -201,9 +201,12 @@ impl Setup {
                     Ok(Count { offered, forwarded: sink.frames().map_err(kernel)? })
                 })
             });
-            let restored = observer.follow();
+            // The observer goes back last: as an ordinary thread it might not run again before the
+            // others have ended.
             stop.store(true, Ordering::Relaxed);
-            offering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            let offered = offering.join();
+            let restored = observer.follow();
+            offered.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             restored.and(result)
         })
     }

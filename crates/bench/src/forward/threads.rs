@@ -81,8 +81,12 @@ impl Thread {
 
     /// Runs the thread whenever it has work and no thread of a higher level has (`SCHED_FIFO`).
     /// Other programs then get only the twentieth of the processor that the kernel reserves for
-    /// ordinary threads, whatever their priority and session.
+    /// ordinary threads, whatever their priority and session. Unit tests judge no speed, and leave
+    /// the processors to the tests beside them.
     pub fn precede(self, level: Level) -> Result<(), Error> {
+        if cfg!(test) {
+            return Ok(());
+        }
         let (number, level) = (self.0.to_string(), (level as u8).to_string());
         let mut chrt = Command::new("chrt");
         command::run(chrt.args(["--fifo", "--pid", &level, &number]), LIMIT).map(drop)
