@@ -41,16 +41,29 @@ pub enum TakeOverError {
     Unrestored(Report),
 }
 
+/// Trouble of a machine whose watchdog was killed.
+const UNGUARDED: &str = "the watchdog process was ended by another program: if this process is \
+                         killed, its settings stay until `wattline restore` or the next start; \
+                         restart to be guarded again";
+
 /// The status and the watchdog of a governed machine.
 pub struct Supervision {
     status: Arc<Mutex<Status>>,
-    watchdog: Watchdog,
+    watchdog: Mutex<Watchdog>,
 }
 
 impl Supervision {
     /// The machine's present status.
     pub fn status(&self) -> Status {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if self.watchdog.lock().unwrap_or_else(PoisonError::into_inner).has_ended() {
+            status.troubles.push(UNGUARDED.to_owned());
+        }
+        status
+    }
+
+    fn into_watchdog(self) -> Watchdog {
+        self.watchdog.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,7 +122,7 @@ pub fn take_over_by<P>(
     host.writes.knobs.set_on_exit(on_exit);
     tracing::info!("this machine is governed; watchdog process {}", watchdog.process());
     let status = host.status();
-    Ok((host, policy, Supervision { status, watchdog }))
+    Ok((host, policy, Supervision { status, watchdog: Mutex::new(watchdog) }))
 }
 
 /// Program of this process. [`std::env::current_exe`] gives a name, which no longer exists once a
@@ -159,8 +172,8 @@ pub fn hand_back(
         leave(session)
     });
     match left {
-        Ok(()) => supervision.watchdog.dismiss(),
-        Err(_) => supervision.watchdog.leave_the_rest(),
+        Ok(()) => supervision.into_watchdog().dismiss(),
+        Err(_) => supervision.into_watchdog().leave_the_rest(),
     }
     left
 }

@@ -55,6 +55,11 @@ impl Watchdog {
         self.child.id()
     }
 
+    /// Returns true once it has ended, as after it was killed.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Notes something for it, such as a process that it has to end.
     pub fn note(&mut self, line: &str) {
         if let Some(pipe) = &mut self.child.stdin {

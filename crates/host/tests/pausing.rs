@@ -129,3 +129,19 @@ fn a_knob_that_hangs_holds_up_neither_the_end_nor_the_next_begin_for_long() {
     assert_eq!(speeds(&fixture), before, "the next one restored what was left");
     hand_back(Some(machine), supervision, Ending::Pause).unwrap();
 }
+
+/// This program has no command `guard`, so that its watchdog ends as one that was killed.
+#[test]
+fn a_watchdog_that_has_ended_is_a_trouble() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let (machine, supervision) = slowed(&fixture, OnExit::Restore);
+    let end = Instant::now() + Duration::from_secs(60);
+    let named = |supervision: &Supervision| {
+        supervision.status().troubles.iter().any(|it| it.contains("wattline restore"))
+    };
+    while !named(&supervision) {
+        assert!(Instant::now() < end, "{:?}", supervision.status().troubles);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    hand_back(Some(machine), supervision, Ending::Pause).unwrap();
+}
