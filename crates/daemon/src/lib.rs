@@ -4,7 +4,7 @@
 //! changed configuration, [`http`] the web server, and [`settings`] reads configuration files. Documents that a daemon sends are types of
 //! `wattline_status`.
 #![forbid(unsafe_code)]
-// A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
+// A daemon writes to its log: printing blocks on a stalled reader and panics without one.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod dashboard;

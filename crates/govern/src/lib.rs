@@ -8,7 +8,7 @@
 //!
 //! [`Daemon`] is its life; [`plan`] says beforehand what it would do.
 #![forbid(unsafe_code)]
-// A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
+// A daemon writes to its log: printing blocks on a stalled reader and panics without one.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod block;

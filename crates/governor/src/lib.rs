@@ -11,7 +11,7 @@
 //! such a caller, with a thread of its own. Nothing here knows of routers, workers or a
 //! configuration.
 #![forbid(unsafe_code)]
-// A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
+// A daemon writes to its log: printing blocks on a stalled reader and panics without one.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod account;
@@ -90,8 +90,8 @@ impl<M: Machine> Governor<M> {
     }
 
     /// Takes deferred steps that are due, and asks the policy if it still wants to be asked for
-    /// this trigger: the thread that saw the trigger may know an older answer. True if it did
-    /// either, so that [`Self::ask`] may have changed.
+    /// this trigger: the thread that saw the trigger may know an older answer. Returns true if steps
+    /// were taken or the policy was asked, so that [`Self::ask`] may have changed.
     pub fn trigger(&mut self, now: Time, trigger: Trigger) -> bool {
         let carried_on = self.carry_on(now);
         let (platform, wishes) = (self.machine.platform(), self.control.wishes());

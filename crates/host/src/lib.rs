@@ -10,7 +10,7 @@
 //! makes them from its own configuration. [`take_over`] and [`give_back`] are the begin and the end
 //! of a governed machine, [`plan`] tells what would be written.
 #![forbid(unsafe_code)]
-// A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
+// A daemon writes to its log: printing blocks on a stalled reader and panics without one.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod access;

@@ -8,7 +8,7 @@
 //!
 //! [`KNOBS`] lists the knobs. What others need to know of one is in its [`Registration`].
 #![forbid(unsafe_code)]
-// A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
+// A daemon writes to its log: printing blocks on a stalled reader and panics without one.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod abandoned;

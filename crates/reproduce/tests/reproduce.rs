@@ -337,9 +337,10 @@ fn counts() -> [String; 2] {
         SetVerdict::ALL.map(|own| over.iter().filter(|it| **it == own).count());
     let sentence = format!(
         "The papers make {} claims. Where our models predict a printed figure that they were not fitted to, {predicted} \
-         agree: only these test the models. {robust} of these verdicts are robust, as no unprinted input, moved by a \
-         quarter, changes them; {fragile} are fragile. Over the judged sets of unprinted numbers that Co-PI's figures allow, \
-         {all} hold for all, {some} for some, {none} for none, {nothing} say nothing. The rest: fitted to the figure ({fitted} agree), a printed rule or equation \
+         agree; only these claims test the models. {robust} of their verdicts, whether they agree or differ, are robust: no \
+         unprinted input, moved by a quarter, changes them; {fragile} are fragile. Over the sets of unprinted numbers that \
+         Co-PI's figures allow and that were judged, {all} claims hold for all, {some} for some, {none} for none, and of \
+         {nothing} the range says nothing. The rest: fitted to the figure ({fitted} agree), a printed rule or equation \
          that we implement ({rule}), arithmetic on printed figures ({arithmetic}), a printed figure read back ({data}); \
          {contradict} contradict their own paper, {lost} lost their figure, {untestable} cannot be tested, {} repeat a \
          figure that is already counted.\n",

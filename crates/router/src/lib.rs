@@ -14,7 +14,7 @@
 //! the program (`wattline run`) hands both over ([`Extensions`]).
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
-// A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
+// A daemon writes to its log: printing blocks on a stalled reader and panics without one.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod application;

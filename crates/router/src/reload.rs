@@ -44,7 +44,7 @@ impl Router {
             self.lookout.iter_mut().for_each(Lookout::tell_again);
         }
         self.leave_workers();
-        // Routes name ports by their place: with other ports they would lead astray.
+        // Routes refer to ports by index: with other ports they would point to the wrong one.
         if ports_apply {
             if ports.any() {
                 self.applications.iter_mut().for_each(|it| it.follow_ports(&new));
@@ -75,7 +75,7 @@ impl Router {
             }
         }
         if other_takeover {
-            // So that the answer is of ports as they are now.
+            // The report shows the new state of ports.
             self.look_out();
             self.await_ports();
         }
@@ -149,7 +149,7 @@ fn compare(old: &Config, new: &Config, ports: &PortChanges, file_differs: bool) 
     };
     live("[[port]] addresses", same_ports && !ports.any() && addresses(old) != addresses(new));
     restart("[[port]]", !same_ports);
-    // They name ports by their place, and go with them.
+    // They refer to ports by index, and apply only with them.
     for (name, differs) in [
         ("[[route]]", old.routes != new.routes),
         ("[[neighbour]]", old.neighbours != new.neighbours),

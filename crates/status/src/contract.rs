@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Number of the contract. It rises when a key goes, changes its meaning or becomes required; an
-/// optional key may be added without.
+/// optional key may be added without a new number.
 pub const CONTRACT: u32 = 3;
 
 /// Number of the contract that the document follows. A program reads documents of its own number alone.
@@ -41,7 +41,7 @@ pub enum ContractError {
         /// Its number; absent if it has none.
         number: Option<u32>,
     },
-    /// It follows this contract, and does not keep it.
+    /// The answer claims this contract but breaks it.
     #[error(
         "the daemon's answer {document} does not follow version {CONTRACT}: {message}; use the program that \
          the daemon was started from, or restart the daemon"

@@ -14,7 +14,7 @@ use wattline_testbed::Error;
 use wattline_testbed::command;
 use wattline_testbed::packets::{Load, Sizes};
 
-/// Packets a second, unless the generator holds less: each device forwards so many.
+/// Packets per second offered to each device, unless the generator cannot sustain them.
 const RATE_PPS: f64 = 200e3;
 /// Highest rate, as a share of the generator's limit.
 const OF_THE_LIMIT: f64 = 0.5;
@@ -50,7 +50,7 @@ pub(super) fn measure(
     duration: Duration,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Vec<Forwarding>, Error> {
-    // What Wattline's programs do in the kernel is Wattline's.
+    // Wattline's XDP programs count as Wattline, not as the kernel.
     let groups = groups.clone().with("bpf_prog_", Group::Application);
     let devices = [Device::Kernel, Device::Workers, Device::Xdp];
     let of = |device: &Device| {

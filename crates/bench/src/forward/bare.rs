@@ -19,7 +19,7 @@ use wattline_testbed::Error;
 use wattline_units::{Span, Time};
 use wattline_xdp::{XdpModeChoice, XdpProgram};
 
-/// Longest time of polling, and of blocking, as of a worker.
+/// A worker's longest times of polling and of blocking.
 const POLLING: Span = Span::from_micros(20);
 const BLOCKED: Duration = Duration::from_millis(100);
 

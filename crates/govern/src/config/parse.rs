@@ -26,8 +26,8 @@ const SECTIONS: [&str; 4] = ["govern", "latency", log::NAME, metrics::NAME];
 /// Keys that only a router's configuration has at its top level.
 const OF_ROUTER: &[&str] = &["routes_file", "router", "port", "route", "neighbour", "power"];
 
-/// Reads a text in which the sections of a governor may stand. `what` is what reads it, as messages
-/// name it.
+/// Reads a text in which the sections of a governor may stand. `what` names the reader in
+/// messages.
 pub(super) fn document<T>(
     text_and_name: (&str, &str),
     what: &str,
@@ -186,7 +186,7 @@ fn read_sources(reader: &mut Reader, root: &Table, silence: Span) -> Vec<SourceS
             let seconds = |span: Span| format!("{} s", span.as_seconds());
             let message = format!(
                 "is {}, and after {} without news a source counts as silent ([govern] \
-                 latency_silence): it would be between any two looks; allowed is less than that",
+                 latency_silence): it would turn silent between two reads; allowed is less than that",
                 seconds(*period),
                 seconds(silence)
             );

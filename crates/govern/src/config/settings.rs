@@ -26,13 +26,13 @@ pub struct Config {
     pub cpus: Vec<u32>,
     /// The interfaces; empty: all with hardware behind them.
     pub interfaces: Vec<String>,
-    /// The longest time to wake up in; `None` for any.
+    /// Longest exit latency allowed; `None`: no limit.
     pub idle_latency: Option<Span>,
     /// Treatment of interrupt moderation.
     pub moderation: Moderation,
     /// Whether the uncore follows the cores.
     pub uncore: bool,
-    /// Whether the limits that the administrator has set may be left.
+    /// Whether the limits that the administrator has set may be exceeded.
     pub override_limits: bool,
     /// Whether settings may let the machine draw more power than it was found with.
     pub may_raise: bool,

@@ -102,8 +102,8 @@ impl Course {
         means_after(&self.readings, design.washout_seconds())
     }
 
-    /// Returns the pairs of blocks that this could have been, one beginning every second or so, to see how
-    /// much neighbouring blocks differ under one setting.
+    /// Returns all pairs of neighbouring blocks that fit into the recording, one beginning every second
+    /// or so, to see how much blocks differ under one setting.
     fn pairs(&self, design: &Design) -> Vec<[Means; 2]> {
         let (block, washout) = (design.block_seconds, design.washout_seconds());
         let means = |from: f64| {

@@ -7,7 +7,7 @@
 //!
 //! 1. At a moment at which `k` cores serve packets at frequency `f` the server draws at least
 //!    `k·P(f) + U(f)` above its base, and at most `k / s(f, k)` packets per second are served
-//!    ([`serving`]). Sleeping cores and cores that wake or poll beside them are given free. Mixing
+//!    ([`serving`]). Sleeping cores and cores that wake or poll beside them cost nothing here. Mixing
 //!    such moments at will gives a convex cost of the packets served in a slot.
 //! 2. While no core serves (a *gap*), some core either stays awake or pays for its next wake-up,
 //!    and the budget limits how long a gap lasts, since the first packet in it must not be late
@@ -17,15 +17,15 @@
 //! 4. The share of late packets is priced: late packets vanish for a price, and the allowance is
 //!    given back. By weak duality every price gives a lower bound; the best of some is taken.
 //!
-//! Where even all cores at their fastest make more packets late than may be ([`possible`]), no schedule
+//! Where even all cores at their fastest make more packets late than the budget allows ([`possible`]), no schedule
 //! keeps the budget, and there is no bound: late packets would be worth any price.
 //!
 //! Changes of frequency and of cores are free and instant here.
 //!
 //! Two liberties of the simulator lie outside of the model, and [`per_change_joules`] bounds what
 //! a change of operating point can gain by them: a packet in service ends as it began when the
-//! frequency changes, and a core that was taken out serves what it still holds by the contention
-//! of those that stay.
+//! frequency changes, and a core that was taken out serves its backlog at the contention
+//! of the remaining cores alone.
 
 mod dynamic;
 mod gaps;
@@ -41,7 +41,7 @@ use serde::Serialize;
 use serving::Serving;
 use wattline_units::Span;
 
-/// Slots of a deadline: the finer, the higher and the slower.
+/// Slots of a deadline: more of them give a higher bound and take longer.
 const SLOTS_PER_DEADLINE: f64 = 12.0;
 /// Slots of a run, so that long runs take bounded time.
 const MOST_SLOTS: u64 = 400_000;
@@ -73,7 +73,7 @@ pub fn slot_length(case: &Case<'_>, slack_seconds: f64) -> Span {
     wanted.max(case.duration / MOST_SLOTS).max(Span::from_nanos(1))
 }
 
-/// Packets by which what is reckoned in real numbers may be off.
+/// Tolerance for rounding, in packets.
 const ROUNDING: f64 = 1e-6;
 
 /// No schedule that keeps the budget takes less than this; `None` where no schedule keeps it.
@@ -129,14 +129,14 @@ pub fn per_change_joules(case: &Case<'_>) -> f64 {
     let wake = server.wake_up_seconds(slow);
     let service = case.cost(1_518).map_or(0.0, |cost| server.service_seconds(cost, slow, cores));
     let contention = server.capacity.contention_seconds * (cores - 1) as f64;
-    // A run that keeps its budget holds no more than what it serves within it.
+    // A run that keeps its budget queues no more packets than it serves within the budget.
     let held = server.nic.rx_ring.unwrap_or(0) as f64;
     cores as f64 * step.max(0.0) * (wake + service)
         + held * contention * server.awake_core_power(fast).0
 }
 
-/// Computes the energy of the bits that must have left: without those of the last packets and of
-/// late ones.
+/// Computes the energy of the bits that must have left, excluding packets near the end and late
+/// packets.
 fn traffic_joules(case: &Case<'_>, budget: Budget, arrivals: &Arrivals, slack: f64) -> f64 {
     let recent = arrivals.slots_around(slack) + 1;
     let due = arrivals.bytes.len().saturating_sub(recent);
@@ -146,7 +146,7 @@ fn traffic_joules(case: &Case<'_>, budget: Budget, arrivals: &Arrivals, slack: f
     case.server.power.traffic_per_gigabit.0 * bits * 1e-9
 }
 
-/// Prices of late packets that give a high value, which is concave in them.
+/// Prices of late packets that nearly maximise the bound, a concave function of the prices.
 fn search(value: &impl Fn((f64, f64)) -> f64, scale: f64) -> ((f64, f64), f64) {
     let mut best = ((0.0, 0.0), value((0.0, 0.0)));
     for round in 0..ROUNDS {
@@ -172,8 +172,8 @@ fn search(value: &impl Fn((f64, f64)) -> f64, scale: f64) -> ((f64, f64), f64) {
     best
 }
 
-/// The highest value between two prices, by golden section on a logarithmic axis: there a function
-/// that rises and then falls still does. Each step takes one value and keeps 0.618 of the interval.
+/// The highest value between two prices, by golden section on a logarithmic axis: a unimodal
+/// function stays unimodal there. Each step takes one value and keeps 0.618 of the interval.
 pub(crate) fn along(value: &impl Fn(f64) -> f64, low: f64, high: f64) -> (f64, f64) {
     let golden = 0.5 * (5.0f64.sqrt() - 1.0);
     let (mut low, mut high) = (low.ln(), high.ln());

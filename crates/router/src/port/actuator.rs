@@ -1,5 +1,5 @@
-//! Actions of ports on the system: the only code that attaches programs, opens sockets, hands
-//! queues to workers and leads the tables to a port.
+//! Actions of ports on the system: the only code that attaches programs, opens sockets after the
+//! start, hands queues to workers and leads the tables to a port.
 
 use super::action::Action;
 use super::machine::{Event, State, next};

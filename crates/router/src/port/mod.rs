@@ -1,7 +1,9 @@
 //! One port that an interface serves: its settings, its state, its guard and what it holds open.
 //!
-//! [`machine`] decides which actions an event takes, [`guard`] whether a frame may pass, and the
-//! [`actuator`] alone touches programs, sockets, workers and tables for a port.
+//! [`machine`] decides which actions an event takes, [`guard`] whether frames of the port may pass
+//! (each frame is judged by `classify.h` in the kernel and by the nodes of `filter`), and the
+//! [`actuator`] alone touches programs, sockets, workers and tables for a port. Only the sockets of a
+//! start are opened elsewhere, all at once: `queues::open`.
 
 pub(crate) mod action;
 pub(crate) mod actuator;

@@ -1,9 +1,9 @@
-//! Whether packets may be taken that the kernel would have done more with than to route them.
+//! Decides whether Wattline may take packets to which the kernel would apply more than routing.
 //!
-//! Filters, address translation, rules of policy routing and the like are passed by by whoever
-//! forwards in the kernel's place. They are looked for at the start, when the kernel says that
-//! something has changed, and every few seconds, as it says nothing of some. What becomes of the
-//! ports is the configuration's to say ([`Takeover`]).
+//! A program that forwards in the kernel's place bypasses filters, address translation, rules of
+//! policy routing and the like. They are looked for at the start, when the kernel announces a
+//! change, and every few seconds, as the kernel does not announce all changes. The configuration
+//! says what becomes of the ports ([`Takeover`]).
 
 #[cfg(test)]
 mod hooks;
@@ -22,7 +22,7 @@ use wattline_linux::ethtool;
 use wattline_linux::netlink::forward_path::{self, ForwardPath, Watch};
 use wattline_rib::Rib;
 
-/// Time between two looks: a hundred times what one takes, within these limits.
+/// Time between two looks: a hundred times the duration of a look, within these limits.
 const LOOK_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 /// Changes come in crowds: a look waits for so long.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -30,9 +30,9 @@ const SETTLE: Duration = Duration::from_millis(50);
 const MOST_TOLD: usize = 20;
 /// Reason for which packets of a guarded port are not left to the kernel.
 pub(super) const UNJUDGED: &str =
-    "the kernel would do more than to route them, and no application would judge them there";
+    "the kernel would also filter or translate them, but no application would check them there";
 
-/// The kernel's work beside routing, and the ports left to it for that.
+/// The kernel's work beside routing, and the ports that are left to the kernel for it.
 pub(super) struct Lookout {
     watch: Watch,
     due: Instant,
@@ -50,7 +50,7 @@ pub(super) struct Lookout {
     had_own_lookups: bool,
     /// See [`Rib::local_changes`].
     local_changes: u64,
-    /// Interfaces on top of those, and the ones that were logged.
+    /// Interfaces stacked on guarded ports, and those that were logged.
     cut_off: Vec<String>,
     cut_off_logged: BTreeSet<String>,
 }
@@ -91,8 +91,7 @@ impl Lookout {
         self.due
     }
 
-    /// A port is added: what is left to the kernel of it is known at once, and told with the next
-    /// look, which is due. `check` says how the source addresses of its packets are checked.
+    /// Adds a port, and judges it at once; the next look, which is due, logs the result. `check` says how the source addresses of its packets are checked.
     pub fn add(
         &mut self,
         port: PortId,
@@ -108,19 +107,18 @@ impl Lookout {
         self.hurry();
     }
 
-    /// A port is removed, or not added after all.
+    /// Removes a port, also one that was not added after all.
     pub fn remove(&mut self, port: PortId) {
         self.guarded.remove(&port);
         self.checks.remove(&port);
         self.left.remove(&port);
         self.prefixes.remove(&port);
         self.flows.remove(&port);
-        // What was told of it is of no port any more.
         self.reasons.retain(|reason| reason.port != Some(port));
         self.hurry();
     }
 
-    /// Has it look at once, since the configuration is another.
+    /// Makes the next look due now, as the configuration has changed.
     pub fn hurry(&mut self) {
         self.due = Instant::now();
     }
@@ -167,7 +165,7 @@ impl Lookout {
         before != state(self)
     }
 
-    /// Everything that would be passed by now; what is left to the kernel for it is kept.
+    /// Returns what forwarding would bypass now, and stores what is left to the kernel for it.
     fn judge(&mut self, config: &Config, rib: &Rib, now: Instant) -> Vec<Reason> {
         let ports = interfaces(config, rib);
         let began = Instant::now();
@@ -247,19 +245,16 @@ impl Lookout {
     }
 
     /// Says why the router must not start: everything that it would bypass, if the configuration
-    /// forbids it. A family that the kernel does not forward is not: nobody forwards it.
+    /// forbids it. A family that the kernel does not forward is no reason.
     pub fn refusal(&self, config: &Config) -> Option<String> {
         let passed_by: Vec<&Reason> = self.reasons.iter().filter(|it| !it.is_of_family()).collect();
         let mut lines = sentences(&passed_by, config);
         if config.router.takeover != Takeover::Strict || lines.is_empty() {
             return None;
         }
-        lines.insert(
-            0,
-            "packets that are forwarded here would pass by what the kernel does:".into(),
-        );
+        lines.insert(0, "Wattline would bypass what the kernel does:".into());
         lines.push(
-            "remove that, or say what is wanted: [router] takeover = \"narrow\" leaves such ports to \
+            "remove these features, or choose: [router] takeover = \"narrow\" leaves such ports to \
              the kernel, \"force\" forwards all the same"
                 .into(),
         );
@@ -311,8 +306,8 @@ impl Lookout {
     }
 }
 
-/// Says that a port cannot be served: the kernel would forward its packets, for `why`, without
-/// what `judges` them here.
+/// Says that a port cannot be served: the kernel would forward its packets, for `why`, without the
+/// checks of the sections `judges`.
 pub(super) fn judged_and_left(name: &str, judges: &str, why: &str) -> String {
     format!(
         "[[port]] {name}: {judges} would not hold, as the port would be left to the kernel: {why}; \
