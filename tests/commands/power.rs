@@ -239,6 +239,25 @@ fn power_is_read_with_its_source_and_broken_sensors_by_name() {
     assert_eq!(rejected("rapl:package-0"), "out of range");
 }
 
+/// One of two supplies without a figure: the other is not the machine.
+#[test]
+fn a_part_is_not_shown_as_the_total() {
+    let root = tempfile::tempdir().unwrap();
+    let mut copy = Command::new("cp");
+    copy.args(["-r", &format!("{}/.", fixture("meters", "two-supplies"))]).arg(root.path());
+    assert!(copy.status().unwrap().success());
+    let read = || {
+        let root = root.path().display().to_string();
+        json(&run(&["meter", "read", "--json", "--interval", "10ms", "--root", &root]))
+    };
+    assert_eq!(read()["total"]["power_watts"], 400.0);
+    let supply = root.path().join("sys/class/hwmon/hwmon3/power1_input");
+    fs::write(supply, "-1\n").unwrap();
+    let read = read();
+    assert_eq!(read["total"]["power_watts"], Value::Null, "{read}");
+    assert_eq!(read["total"]["source"], "unavailable");
+}
+
 #[test]
 fn records_are_csv_with_a_line_per_tick() {
     let root = fixture("meters", "acpi-power-meter");

@@ -325,26 +325,14 @@ impl Meters {
             *parts.entry(one.label).or_insert(Joules(0.0)) += one.drawn;
         }
         let provenances = || whole.iter().map(|one| one.meter.description().provenance);
-        let accuracy = provenances().map(|p| p.accuracy).max_by_key(|a| rank(*a));
+        // As accurate as the worst of them.
+        let accuracy = provenances().map(|p| p.accuracy).max();
         let Some(first) = provenances().next() else { return Energy::default() };
         let accuracy = accuracy.unwrap_or(first.accuracy);
         let sum = whole.iter().map(|one| one.drawn).sum();
         let unmetered = whole.iter().map(|one| one.unmetered(now)).max().unwrap_or(Span::ZERO);
         let energy = Energy::new(sum, parts, Provenance { accuracy, ..first });
         Energy { metered: Some(self.metered), unmetered, ..energy }
-    }
-}
-
-/// The worse, the higher: a sum is as accurate as the worst of what it is made of.
-fn rank(accuracy: Accuracy) -> u8 {
-    match accuracy {
-        Accuracy::Gold => 0,
-        Accuracy::Silver => 1,
-        Accuracy::Bronze => 2,
-        Accuracy::Learned => 3,
-        Accuracy::Historic => 4,
-        Accuracy::Static => 5,
-        Accuracy::Unavailable => 6,
     }
 }
 

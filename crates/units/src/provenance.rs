@@ -22,8 +22,21 @@ pub enum Source {
     Unavailable,
 }
 
-/// Accuracy of a figure, after the IETF GREEN identities.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+/// Accuracy of a figure, after the IETF GREEN identities; the greater, the less accurate.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accuracy {
     /// Measured, within 5 %.

@@ -114,8 +114,14 @@ fn print_table(
 /// not the whole. As accurate as the least accurate of them.
 fn total(meters: &[&Description], results: &[Result<Reading, Rejection>]) -> Option<Total> {
     // A meter without a figure must not hide those that it would contain.
-    let valid = meters.iter().zip(results).filter(|(_, result)| result.is_ok());
-    let chosen = disjoint(valid.map(|(meter, _)| *meter));
+    let valid = || meters.iter().zip(results).filter(|(_, it)| it.is_ok()).map(|(meter, _)| *meter);
+    let chosen = disjoint(valid());
+    let rejected =
+        meters.iter().zip(results).filter(|(_, it)| it.is_err()).map(|(meter, _)| *meter);
+    // One that would be added up with those that have a figure is missing from the sum.
+    if rejected.into_iter().any(|one| disjoint(valid().chain([one])).len() > chosen.len()) {
+        return None;
+    }
     let mut sum = Watts::ZERO;
     let mut worst: Option<Provenance> = None;
     for (meter, result) in meters.iter().zip(results) {
@@ -125,9 +131,7 @@ fn total(meters: &[&Description], results: &[Result<Reading, Rejection>]) -> Opt
         let reading = result.as_ref().ok()?;
         sum += reading.power;
         worst = match worst {
-            Some(so_far) if so_far.accuracy as u8 >= reading.provenance.accuracy as u8 => {
-                Some(so_far)
-            }
+            Some(so_far) if so_far.accuracy >= reading.provenance.accuracy => Some(so_far),
             _ => Some(reading.provenance),
         };
     }
