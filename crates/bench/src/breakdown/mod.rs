@@ -10,7 +10,6 @@ mod forwarding;
 mod groups;
 mod link;
 mod misses;
-mod own;
 mod page;
 mod perf;
 mod report;
@@ -21,7 +20,6 @@ mod watts;
 pub use forwarding::Forwarding;
 pub use groups::{Group, Groups};
 pub use misses::Event;
-pub use own::{Own, OwnNode};
 pub use page::page;
 pub use perf::Perf;
 pub use report::{Breakdown, Options, Report};
@@ -73,15 +71,8 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
             results.push(one(options, (*io_bytes, *offloads), &groups, &mut meters, &idle)?);
         }
     }
-    let own = match options.own {
-        true => {
-            tell("Wattline's own data plane");
-            Some(own::measure()?)
-        }
-        false => None,
-    };
     let (mut forwarding, mut forwarding_missing) = (Vec::new(), None);
-    if options.own {
+    if options.forwarding {
         // A machine with one processor, or with much to do, still has all of the above.
         match forwarding::measure(&groups, &options.perf, options.duration, tell) {
             Ok(all) => forwarding = all,
@@ -97,7 +88,6 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
         claims: claims::judge(&results),
         results,
         meters_missing: meters.missing,
-        own,
         forwarding,
         forwarding_missing,
         note: NOTE,
@@ -192,7 +182,7 @@ mod tests {
             connections: 2,
             duration: Duration::from_secs(1),
             offloads: vec![true, false],
-            own: false,
+            forwarding: false,
             perf: Perf::default(),
         };
         let report = match run(&options, &mut |_| ()) {
@@ -259,17 +249,6 @@ mod tests {
                 components: Vec::new(),
             }],
             meters_missing: "no meter on this machine: no RAPL".into(),
-            own: Some(Own {
-                nodes: vec![OwnNode {
-                    node: "ip4-lookup".into(),
-                    group: Group::Ip,
-                    cycles_per_packet: 12.0,
-                    cpu_seconds_per_packet: 6e-9,
-                }],
-                cycles_per_packet: 12.0,
-                clock_hertz: 2e9,
-                note: "one core",
-            }),
             forwarding: vec![Forwarding {
                 device: "xdp",
                 device_words: "<programs>".into(),
@@ -282,7 +261,7 @@ mod tests {
             note: NOTE,
         };
         let page = page(&report);
-        for expected in ["no meter on this machine", "no such counter", "ip4-lookup", "LI-033"] {
+        for expected in ["no meter on this machine", "no such counter", "LI-033"] {
             assert!(page.plain().contains(expected), "{expected}: {}", page.plain());
         }
         let page = page.end();
@@ -290,7 +269,6 @@ mod tests {
             "&lt;script&gt;alert(1)",
             "no meter on this machine: no RAPL",
             "LLC-load-misses: this machine has no such counter",
-            "<td>ip4-lookup</td>",
             "made for other kernels",
         ] {
             assert!(page.contains(expected), "{expected}");

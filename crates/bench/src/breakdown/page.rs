@@ -23,7 +23,6 @@ pub fn page(report: &Report) -> FigurePage {
     }
     page.heading("Claims of the paper, judged on this machine");
     page.checks(&report.claims);
-    own(&mut page, report);
     forwarding(&mut page, &report.forwarding);
     if let Some(why) = &report.forwarding_missing {
         page.text(&format!("Forwarding was not measured: {why}."));
@@ -134,28 +133,6 @@ fn section(page: &mut FigurePage, result: &Breakdown) {
         let heads = ["event", "per packet, both sides", "counted for % of the time"];
         page.table(heads, counted);
     }
-}
-
-fn own(page: &mut FigurePage, report: &Report) {
-    let Some(own) = &report.own else { return };
-    page.heading("Wattline's own data plane");
-    page.text(&format!(
-        "{:.1} cycles per packet at {:.2} GHz: {}.",
-        own.cycles_per_packet,
-        own.clock_hertz / 1e9,
-        own.note
-    ));
-    page.table(
-        ["node", "group", "cycles per packet", "ns per packet"],
-        own.nodes.iter().map(|node| {
-            [
-                node.node.clone(),
-                node.group.name().to_owned(),
-                format!("{:.1}", node.cycles_per_packet),
-                format!("{:.2}", node.cpu_seconds_per_packet * 1e9),
-            ]
-        }),
-    );
 }
 
 fn forwarding(page: &mut FigurePage, all: &[Forwarding]) {

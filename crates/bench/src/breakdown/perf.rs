@@ -159,7 +159,7 @@ mod tests {
             connections: 1,
             duration: Duration::from_secs(1),
             offloads: vec![true],
-            own: true,
+            forwarding: true,
             perf: script(&folder, without),
         };
         let mut told = Vec::new();

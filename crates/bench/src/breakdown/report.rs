@@ -2,7 +2,6 @@
 
 use super::forwarding::Forwarding;
 use super::misses::Event;
-use super::own::Own;
 use super::perf::Perf;
 use super::side::Side;
 use super::watts::ComponentPower;
@@ -20,8 +19,8 @@ pub struct Options {
     pub connections: u32,
     /// Sampling time of each measurement.
     pub duration: Duration,
-    /// Whether Wattline's own data plane is measured, too, and how it and the kernel forward.
-    pub own: bool,
+    /// Whether forwarding by the kernel, workers and XDP programs is measured, too.
+    pub forwarding: bool,
     /// With segmentation offload, checksum offload and GRO, without, or both in turn.
     pub offloads: Vec<bool>,
     /// The program that samples: `perf`, or another of that kind.
@@ -71,12 +70,10 @@ pub struct Report {
     pub claims: Vec<Check>,
     /// Missing meters with the reason; empty if the machine has some.
     pub meters_missing: String,
-    /// Kernel, workers and XDP programs forwarding; empty where Wattline's own was left out.
+    /// Kernel, workers and XDP programs forwarding; empty where that was left out.
     pub forwarding: Vec<Forwarding>,
     /// Reason why these are missing, if they were to be measured.
     pub forwarding_missing: Option<String>,
-    /// Wattline's own data plane; none where it was left out.
-    pub own: Option<Own>,
     /// Advice on reading the report.
     pub note: &'static str,
 }

@@ -1,10 +1,7 @@
 //! Sends the same real traffic through a router made of namespaces: forwarded first by the kernel,
-//! then by Wattline's workers, then by its XDP programs. Without root, the traffic passes the graph
-//! of Wattline between memory ports.
+//! then by Wattline's workers, then by its XDP programs. Needs root.
 
 mod live;
-mod memory;
-mod mix;
 mod namespaces;
 mod notes;
 mod pass;
@@ -17,21 +14,25 @@ pub use settings::Settings;
 use crate::watch::Watch;
 use wattline_testbed::Error;
 
-/// Returns the number of stages of [`run`]: one for each forwarder.
+/// Returns the number of stages of [`run`]: one for each forwarder, or one that says why there is none.
 pub fn stages() -> usize {
     if missing_namespaces_reason().is_some() { 1 } else { 3 }
 }
 
-/// Sends the traffic through every forwarder that this machine allows, each a stage of what is
-/// watched.
+/// Sends the traffic through every forwarder, each a stage of what is watched. Where this process
+/// cannot build the router, the report has the reason and no rows.
 ///
 /// # Errors
 /// Fails when a capture cannot be read, or when a forwarder does not start.
 pub fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
-    if let Some(reason) = missing_namespaces_reason() {
-        return memory::run(settings, reason, watch);
+    match missing_namespaces_reason() {
+        None => namespaces::run(settings, watch),
+        Some(reason) => {
+            watch.begin("kernel and wattline");
+            let note = format!("Not compared: {reason}. Run as root for the comparison.");
+            Ok(Report { rows: Vec::new(), wattline: None, wattline_xdp: None, notes: vec![note] })
+        }
     }
-    namespaces::run(settings, watch)
 }
 
 /// Reason why this process cannot build a router of namespaces; `None` if it can.

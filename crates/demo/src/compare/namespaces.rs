@@ -1,7 +1,6 @@
 //! The demonstration with root: source, router and sink in namespaces.
 
 use super::live::Live;
-use super::mix::FRAMES_MAX;
 use super::notes::{background, notes};
 use super::pass::PassFigures;
 use super::report::{Report, Row};
@@ -18,13 +17,15 @@ use wattline_testbed::replay;
 use wattline_testbed::topology::{Options, Topology};
 
 const LOOK: Duration = Duration::from_millis(100);
+/// Largest number of frames made in advance: about 200 MB of the mix.
+const FRAMES_MAX: usize = 500_000;
 
 /// Packets of a capture, repeated for the length of a pass.
-pub(super) struct Replay {
+struct Replay {
     /// Name of the file.
-    pub name: String,
+    name: String,
     /// Frames with the source's Ethernet address, addressed to the router's.
-    pub frames: Vec<Vec<u8>>,
+    frames: Vec<Vec<u8>>,
 }
 
 pub(super) fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
@@ -53,7 +54,7 @@ pub(super) fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
 }
 
 /// Selects the transit packets of a capture, as many as the load has.
-pub(super) fn prepare(path: &Path, settings: &Settings) -> Result<Replay, Error> {
+fn prepare(path: &Path, settings: &Settings) -> Result<Replay, Error> {
     let mut frames = replay::load(path)?;
     // Frames that are longer than the link (offloads of the capturing machine), or that no router
     // forwards, would wrongly count as lost.

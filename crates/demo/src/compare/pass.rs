@@ -1,15 +1,21 @@
 //! Result of one traffic through one forwarder, however it was measured.
 
+use serde::Serialize;
 use wattline_testbed::probe::Outcome;
 use wattline_testbed::replay::Crossing;
 
 /// Figures of one pass that the demonstration shows.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PassFigures {
+    /// Packets sent.
     pub offered_packets: u64,
+    /// Packets that arrived.
     pub forwarded_packets: u64,
+    /// Packets per second that were really offered.
     pub offered_rate_pps: f64,
+    /// Median time from sending to arrival, in seconds.
     pub latency_p50_seconds: f64,
+    /// 99th percentile of the time from sending to arrival, in seconds.
     pub latency_p99_seconds: f64,
 }
 

@@ -12,23 +12,16 @@ use wattline_testbed::forwarder::Totals;
 /// Result of one forwarder with one traffic.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Name of the forwarder: `kernel`, `wattline` (its workers), `wattline xdp` (its XDP
-    /// programs), or `wattline in memory`.
+    /// Name of the forwarder: `kernel`, `wattline` (its workers) or `wattline xdp` (its XDP
+    /// programs).
     pub forwarder: String,
     /// Name of the traffic: `mix`, or the name of a capture.
     pub traffic: String,
-    /// Packets sent.
-    pub offered_packets: u64,
-    /// Packets that arrived.
-    pub forwarded_packets: u64,
+    /// Counts and latencies.
+    #[serde(flatten)]
+    pub figures: PassFigures,
     /// Packets that did not arrive.
     pub lost_packets: u64,
-    /// Packets per second that were really offered.
-    pub offered_rate_pps: f64,
-    /// Median time from sending to arrival, in seconds.
-    pub latency_p50_seconds: f64,
-    /// 99th percentile of the time from sending to arrival, in seconds.
-    pub latency_p99_seconds: f64,
     /// Processor time of the whole machine from the first packet to the last.
     pub cpu: CpuTime,
     /// Processor seconds per forwarded packet; `None` if none was forwarded.
@@ -49,12 +42,8 @@ impl Row {
         Self {
             forwarder: forwarder.to_owned(),
             traffic: traffic.to_owned(),
-            offered_packets: figures.offered_packets,
-            forwarded_packets: figures.forwarded_packets,
+            figures,
             lost_packets: figures.offered_packets.saturating_sub(figures.forwarded_packets),
-            offered_rate_pps: figures.offered_rate_pps,
-            latency_p50_seconds: figures.latency_p50_seconds,
-            latency_p99_seconds: figures.latency_p99_seconds,
             cpu,
             cpu_seconds_per_packet: (figures.forwarded_packets > 0)
                 .then(|| cpu.busy_seconds() / figures.forwarded_packets as f64),
@@ -66,9 +55,9 @@ impl Row {
     pub(super) fn done(&self) -> Done {
         Done {
             stage: format!("{}: {}", self.forwarder, self.traffic),
-            offered_packets: self.offered_packets,
+            offered_packets: self.figures.offered_packets,
             lost_packets: self.lost_packets,
-            latency_p99_seconds: Some(self.latency_p99_seconds)
+            latency_p99_seconds: Some(self.figures.latency_p99_seconds)
                 .filter(|seconds| seconds.is_finite()),
             cpu_seconds_per_packet: self.cpu_seconds_per_packet,
             ..Done::default()
@@ -109,7 +98,9 @@ impl fmt::Display for Report {
         for note in disturbed {
             writeln!(out, "{note}\n")?;
         }
-        write!(out, "{}", Columns::of(HEAD, 2, self.rows.iter().map(cells)))?;
+        if !self.rows.is_empty() {
+            write!(out, "{}", Columns::of(HEAD, 2, self.rows.iter().map(cells)))?;
+        }
         for note in notes {
             writeln!(out, "- {note}")?;
         }
@@ -122,12 +113,12 @@ fn cells(row: &Row) -> [String; 9] {
     [
         row.forwarder.clone(),
         row.traffic.clone(),
-        row.offered_packets.to_string(),
-        row.forwarded_packets.to_string(),
+        row.figures.offered_packets.to_string(),
+        row.figures.forwarded_packets.to_string(),
         row.lost_packets.to_string(),
-        format!("{:.0}", row.offered_rate_pps),
-        micros(row.latency_p50_seconds),
-        micros(row.latency_p99_seconds),
+        format!("{:.0}", row.figures.offered_rate_pps),
+        micros(row.figures.latency_p50_seconds),
+        micros(row.figures.latency_p99_seconds),
         row.cpu_seconds_per_packet.map_or("-".to_owned(), micros),
     ]
 }

@@ -38,33 +38,17 @@ const REMEDY: &str = "it records which nonces the key has used, or which packets
 #[derive(Debug, Clone)]
 pub(super) struct Store {
     directory: PathBuf,
-    /// Files of versions that had one for each key, SPI and direction.
-    earlier: Vec<Earlier>,
-}
-
-/// A file `KEY-SPI.out` or `KEY-SPI.in`. Those of received numbers are still in use.
-#[derive(Debug, Clone)]
-struct Earlier {
-    fingerprint: u64,
-    spi: u32,
-    role: Role,
-    path: PathBuf,
 }
 
 impl Store {
     /// Opens the directory, and creates it if it is missing.
     ///
     /// # Errors
-    /// Fails when it cannot be created or read.
+    /// Fails when it cannot be created.
     pub fn open(path: &Path) -> Result<Self, String> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|error| format!("[ipsec] state: cannot make {}: {error}", path.display()))?;
-        let failed = |error| format!("[ipsec] state: cannot read {}: {error}", path.display());
-        let mut earlier = Vec::new();
-        for entry in std::fs::read_dir(path).map_err(failed)? {
-            earlier.extend(Earlier::new(entry.map_err(failed)?.path()));
-        }
-        Ok(Self { directory: path.to_owned(), earlier })
+        Ok(Self { directory: path.to_owned() })
     }
 
     /// The directory.
@@ -85,57 +69,15 @@ impl Store {
     ) -> Result<Option<KeyFile>, String> {
         let _locked = self.lock()?;
         let path = self.path(key, algorithm);
-        let opened = open_locked(&path)?;
-        let known = opened.is_some();
-        let new = KeyState::new(key.cipher_fingerprint(algorithm), role);
-        let (file, state) = match opened {
-            Some((file, text)) => {
-                let state = KeyState::parse(&text).ok_or_else(|| unusable(&path, "is damaged"))?;
-                if state.key != new.key {
-                    return Err(unusable(&path, "is the state of another key"));
-                }
-                (Some(file), state)
-            }
-            None => (None, new.clone()),
-        };
-        let earlier = |of: Role| {
-            let fingerprint = key.fingerprint();
-            self.earlier.iter().filter(move |it| (it.fingerprint, it.role) == (fingerprint, of))
-        };
+        let Some((file, text)) = open_locked(&path)? else { return Ok(None) };
+        let state = KeyState::parse(&text).ok_or_else(|| unusable(&path, "is damaged"))?;
+        if state.key != key.cipher_fingerprint(algorithm) {
+            return Err(unusable(&path, "is the state of another key"));
+        }
         if state.role != role {
             return Err(swapped(&path, role));
         }
-        let other = match role {
-            // Received numbers of a key that has a state are files of today.
-            Role::Send => earlier(Role::Receive).find(|_| !known),
-            Role::Receive => earlier(Role::Send).next(),
-        };
-        if let Some(Earlier { path, .. }) = other {
-            return Err(swapped(path, role));
-        }
-        let mut key_file = KeyFile { file, path, state };
-        match role {
-            Role::Send => key_file.absorb(earlier(Role::Send))?,
-            Role::Receive if !known => {
-                let mut any = false;
-                // Until this version has taken them over.
-                let has_earlier = self.earlier.iter().any(|it| it.role == Role::Send);
-                for Earlier { path, .. } in earlier(Role::Receive) {
-                    // It is empty until something is received, or after a damage.
-                    if has_earlier {
-                        fill(path)?;
-                    } else if path.symlink_metadata().is_ok_and(|it| it.len() == 0) {
-                        return Err(unusable(path, "is empty"));
-                    }
-                    any = true;
-                }
-                if any {
-                    key_file.save(&new)?;
-                }
-            }
-            Role::Receive => {}
-        }
-        Ok(key_file.file.is_some().then_some(key_file))
+        Ok(Some(KeyFile { file: Some(file), path, state }))
     }
 
     /// Makes the state of a key that was never used.
@@ -169,26 +111,23 @@ impl Store {
     ) -> Result<Received, String> {
         let name = format!("{:016x}-{spi:08x}.in", key.fingerprint());
         let path = self.directory.join(&name);
-        let text = |value: u64| format!("{value:0DIGITS$}\n{name}\n");
-        let write = |value: u64| {
-            let file = write_new(&path, text(value).as_bytes());
-            file.map(|file| (file, value)).map_err(|error| cannot(&path, &error))
-        };
         let is_known = state.state.sequences.contains_key(&spi);
         let (file, value) = match open_locked(&path)? {
             Some((file, found)) => {
                 let (number, rest) =
                     found.split_at_checked(DIGITS + 1).unwrap_or((found.as_str(), ""));
                 let number = digits(number).ok_or_else(|| unusable(&path, "holds no number"))?;
-                match rest.strip_suffix('\n') {
-                    Some(of) if of == name => (file, number),
-                    // A file of an earlier version.
-                    None if rest.is_empty() => write(number)?,
-                    _ => return Err(unusable(&path, "is damaged, or that of another SA")),
+                if rest.strip_suffix('\n') != Some(&name) {
+                    return Err(unusable(&path, "is damaged, or that of another SA"));
                 }
+                (file, number)
             }
             None if is_known => return Err(unusable(&path, "is missing")),
-            None => write(0)?,
+            None => {
+                let text = format!("{:0DIGITS$}\n{name}\n", 0);
+                let file = write_new(&path, text.as_bytes());
+                (file.map_err(|error| cannot(&path, &error))?, 0)
+            }
         };
         if !is_known {
             let mut known = state.state.clone();
@@ -212,22 +151,6 @@ impl Store {
     }
 }
 
-impl Earlier {
-    /// Reads the name of a file; `None` for all others.
-    fn new(path: PathBuf) -> Option<Self> {
-        let (stem, ending) = path.file_name()?.to_str()?.split_once('.')?;
-        let role = match ending {
-            "out" => Role::Send,
-            "in" => Role::Receive,
-            _ => return None,
-        };
-        let (fingerprint, spi) = stem.split_once('-')?;
-        let fingerprint = u64::from_str_radix(fingerprint, 16).ok()?;
-        let spi = u32::from_str_radix(spi, 16).ok()?;
-        Some(Self { fingerprint, spi, role, path })
-    }
-}
-
 /// State of a key, locked.
 #[derive(Debug)]
 pub(super) struct KeyFile {
@@ -238,32 +161,6 @@ pub(super) struct KeyFile {
 }
 
 impl KeyFile {
-    /// Takes over files of earlier versions, whose IVs were the sequence numbers, and removes them.
-    fn absorb<'e>(&mut self, files: impl Iterator<Item = &'e Earlier>) -> Result<(), String> {
-        let (mut locked, mut numbers) = (Vec::new(), Vec::new());
-        for Earlier { spi, path, .. } in files {
-            // Gone since the directory was read: taken over by another SA with this key.
-            let Some((file, text)) = open_locked(path)? else { continue };
-            let number = digits(&text).ok_or_else(|| unusable(path, "holds no number"))?;
-            numbers.push((*spi, number));
-            locked.push((file, path));
-        }
-        let Some(highest) = numbers.iter().map(|it| it.1).max() else { return Ok(()) };
-        let mut state = self.state.clone();
-        state.used.add(IvRange { first: 0, last: highest });
-        for (spi, number) in numbers {
-            // A receiver follows gaps of less than 2^32 only (RFC 4303 appendix A2).
-            let number = if highest <= u32::MAX.into() { highest } else { number };
-            let known = state.sequences.entry(spi).or_default();
-            *known = number.max(*known);
-        }
-        self.save(&state)?;
-        for (_, path) in locked {
-            std::fs::remove_file(path).map_err(|error| cannot(path, &error))?;
-        }
-        Ok(())
-    }
-
     /// Replaces the file; it is on disk when this returns.
     fn save(&mut self, state: &KeyState) -> Result<(), String> {
         let there = self.path.symlink_metadata().map(|it| (it.dev(), it.ino()));
@@ -378,26 +275,11 @@ impl Received {
     }
 }
 
-fn zero() -> String {
-    format!("{:0DIGITS$}\n", 0)
-}
-
 /// Reads a number in all its digits.
 fn digits(text: &str) -> Option<u64> {
     let digits = text.strip_suffix('\n')?;
     let whole = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     whole.then(|| digits.parse().ok())?
-}
-
-/// Writes 0 to a file of received numbers, which earlier versions left empty until something was
-/// received.
-fn fill(path: &Path) -> Result<(), String> {
-    if !path.symlink_metadata().is_ok_and(|it| it.is_file() && it.len() == 0) {
-        return Ok(());
-    }
-    let file = File::open(path).map_err(|error| cannot(path, &error))?;
-    lock_file(&file, path)?;
-    write_new(path, zero().as_bytes()).map(drop).map_err(|error| cannot(path, &error))
 }
 
 fn lock_file(file: &File, path: &Path) -> Result<(), String> {

@@ -124,13 +124,6 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Name of a file of an earlier version.
-fn earlier(key: &str, spi: u32, ending: &str) -> String {
-    let key =
-        crate::esp::key::KeyMaterial::from_hex(crate::esp::algorithm::Algorithm::Aes128Gcm, key);
-    format!("{:016x}-{spi:08x}.{ending}", key.unwrap().fingerprint())
-}
-
 /// A packet as it was sent: SPI, sequence number and IV.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Sent {
@@ -439,11 +432,6 @@ fn listen(path: &Path) -> std::os::unix::net::UnixListener {
     std::os::unix::net::UnixListener::bind(path).unwrap()
 }
 
-fn write_private(path: &Path, text: &str) {
-    std::fs::write(path, text).unwrap();
-    set_mode(path, 0o600);
-}
-
 fn set_mode(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -559,11 +547,6 @@ fn lost_number_of_received_packets_is_an_error() {
     std::fs::remove_file(&path).unwrap();
     let error = site.start(&Tunnel::plain()).err().unwrap();
     assert!(error.contains(path.to_str().unwrap()) && error.contains("is missing"), "{error}");
-    // A file of an earlier version may be empty, but it was there together with other ones.
-    std::fs::write(&path, "").unwrap();
-    std::fs::remove_file(site.key_file("receive")).unwrap();
-    let error = site.start(&Tunnel::plain()).err().unwrap();
-    assert!(error.contains(path.to_str().unwrap()) && error.contains("is empty"), "{error}");
 }
 
 #[test]
@@ -649,82 +632,6 @@ fn state_that_is_replaced_in_use_is_not_written_to() {
             Err(error) => assert!(remove && error.contains("new-keys"), "{error}"),
         }
     }
-}
-
-#[test]
-fn state_of_earlier_versions_is_taken_over() {
-    let digits = |number: u64| format!("{number:020}\n");
-    let site = Site::new();
-    std::fs::create_dir(site.state()).unwrap();
-    let write = |name: &str, text: &str| {
-        let path = site.state().join(name);
-        write_private(&path, text);
-        path
-    };
-    let old = [0x1002, 0x2002].map(|spi| earlier(KEY_OUT, spi, "out"));
-    write(&old[0], &digits(5000));
-    write(&old[1], &digits(9000));
-    // One SA has received packets, another one none yet.
-    let received = write(&earlier(KEY_IN, 0x1001, "in"), &digits(77));
-    let idle = write(&earlier(KEY_IN, 0x3001, "in"), "");
-    let foreign = write(&earlier(&KEY_IN.replace("00", "99"), 0x1001, "out"), &digits(3));
-
-    let ipsec = site.start(&Tunnel::plain()).unwrap();
-    let (sending, receiving) = &ipsec.tunnels[0];
-    assert_eq!(sending.association.sequence.last(), 9000, "the highest of all");
-    assert_eq!(receiving.association.window.highest(), 77);
-    let sent = send(&ipsec, 50);
-    assert!(sent.iter().all(|packet| packet.sequence > 9000 && packet.iv > 9000));
-    drop(ipsec);
-    assert!(old.iter().all(|name| !site.state().join(name).exists()));
-    assert!(received.exists() && foreign.exists());
-    assert_eq!(std::fs::read_to_string(idle).unwrap(), digits(0));
-    let received = std::fs::read_to_string(received).unwrap();
-    assert!(received.starts_with(&digits(77)) && received.ends_with("00001001.in\n"), "{received}");
-    let state = std::fs::read_to_string(site.key_file("send")).unwrap();
-    assert!(state.contains("ivs 0000000000000000 0000000000002328\n"), "{state}");
-
-    // Killed between the new file and the removal of the old ones, or used by the earlier version
-    // again: nothing is forgotten.
-    write(&old[0], &digits(1 << 28));
-    let ipsec = site.start(&Tunnel::plain()).unwrap();
-    assert_eq!(ipsec.tunnels[0].0.association.sequence.last(), 1 << 28);
-    drop(ipsec);
-    let state = std::fs::read_to_string(site.key_file("send")).unwrap();
-    assert!(state.contains("ivs 0000000000000000 0000000010000000\n"), "{state}");
-    assert!(!site.state().join(&old[0]).exists());
-}
-
-#[test]
-fn damaged_state_of_earlier_versions_is_refused_and_kept() {
-    for text in ["", "12x\n", "0000000000000000", "00000000000000000012"] {
-        let site = Site::new();
-        std::fs::create_dir(site.state()).unwrap();
-        for (name, text) in [
-            (earlier(KEY_OUT, 0x1002, "out"), format!("{:020}\n", 5)),
-            (earlier(KEY_OUT, 0x2002, "out"), text.to_owned()),
-            (earlier(KEY_IN, 0x1001, "in"), format!("{:020}\n", 5)),
-        ] {
-            write_private(&site.state().join(name), &text);
-        }
-        let error = site.start(&Tunnel::plain()).err().unwrap();
-        let name = earlier(KEY_OUT, 0x2002, "out");
-        assert!(error.contains(&name) && error.contains("replace this key"), "{error}");
-        assert!(site.state().join(earlier(KEY_OUT, 0x1002, "out")).exists());
-        assert!(site.state().join(name).exists());
-    }
-}
-
-#[test]
-fn swapped_key_of_an_earlier_version_is_refused() {
-    let site = Site::new();
-    std::fs::create_dir(site.state()).unwrap();
-    for name in [earlier(KEY_IN, 0x1002, "out"), earlier(KEY_OUT, 0x1001, "in")] {
-        write_private(&site.state().join(name), &format!("{:020}\n", 5));
-    }
-    let error = site.start(&Tunnel::plain()).err().unwrap();
-    assert!(error.contains("has been used for receiving before"), "{error}");
-    assert!(error.contains("has been used for sending before"), "{error}");
 }
 
 /// A peer with a new SA could not infer the high half of a large number.

@@ -269,10 +269,11 @@ fn nothing_is_reordered_when_the_indirection_table_moves_all_the_time() {
     let server = server("westmere-2010");
     let nervous = "queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
     let mut setting = short(&server, nervous);
-    setting.duration = Span::from_millis(10);
+    setting.duration = Span::from_millis(20);
     let traffic = Spec::parse("mmpp:3Mpps,ratio=20,high=500us,low=500us,size=imix").unwrap();
     let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
     assert!(report.core_changes >= 200, "{} changes", report.core_changes);
+    assert!(report.redirect_entries_moved >= 10_000, "{} moved", report.redirect_entries_moved);
     assert_eq!(report.reordered_packets, 0);
     assert!(report.reordered_unless_held_packets > 0);
     assert!(report.held_packets >= report.reordered_unless_held_packets / 10);

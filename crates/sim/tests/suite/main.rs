@@ -13,7 +13,6 @@ mod kernel_path;
 mod knobs;
 mod latency_view;
 mod liars;
-mod moved_entries;
 mod output_links;
 mod published;
 mod requests;

@@ -14,8 +14,8 @@ fn fixed(bytes: u16) -> Content {
     content(Sizes::fixed(bytes), Popularity::Uniform)
 }
 
-/// Packets before `seconds`.
-fn run(source: &mut dyn Source, seconds: f64) -> Vec<Packet> {
+/// Packets before `seconds`, in order.
+pub fn run(source: &mut dyn Source, seconds: f64) -> Vec<Packet> {
     let end = Time::ZERO + wattline_units::Span::from_seconds(seconds);
     let (mut packets, mut block) = (Vec::new(), Block::new());
     loop {

@@ -1,5 +1,6 @@
 //! Descriptions of traffic: their meaning, and all possible errors.
 
+use crate::sources;
 use std::time::Duration;
 use wattline_traffic::capture::{LinkType, Resolution, Writer};
 use wattline_traffic::spec::KINDS;
@@ -11,16 +12,7 @@ fn mistakes(text: &str) -> String {
 }
 
 fn run(spec: &Spec, seed: u64, seconds: f64) -> Vec<Packet> {
-    let mut source = spec.build(seed).unwrap();
-    let end = Time::ZERO + Span::from_seconds(seconds);
-    let (mut packets, mut block) = (Vec::new(), Block::new());
-    loop {
-        source.next_block(&mut block).unwrap();
-        packets.extend(block.iter().copied().filter(|packet| packet.time() < end));
-        if block.last().is_none_or(|last| last.time() >= end) {
-            return packets;
-        }
-    }
+    sources::run(spec.build(seed).unwrap().as_mut(), seconds)
 }
 
 #[track_caller]

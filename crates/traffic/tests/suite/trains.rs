@@ -1,26 +1,13 @@
 //! Trains over any source: mean rate, lengths, flows.
 
+use crate::sources::run;
 use std::collections::HashSet;
 use wattline_traffic::source::{Content, Poisson, Rate};
 use wattline_traffic::source::{Links, TrainFlows, TrainLengths, TrainShape, Trains};
-use wattline_traffic::{Block, Packet, Popularity, Sizes, Source, Spec, Spread};
-use wattline_units::{Span, Time};
+use wattline_traffic::{Packet, Popularity, Sizes, Spec, Spread};
 
 /// Picoseconds of 600 bytes at 10 Gbit/s.
 const WIRE: u64 = 480_000;
-
-fn run(source: &mut dyn Source, seconds: f64) -> Vec<Packet> {
-    let end = Time::ZERO + Span::from_seconds(seconds);
-    let (mut packets, mut block): (Vec<Packet>, _) = (Vec::new(), Block::new());
-    loop {
-        source.next_block(&mut block).unwrap();
-        packets.extend(block.iter().copied().filter(|packet| packet.time() < end));
-        if block.last().is_none_or(|last| last.time() >= end) {
-            assert!(packets.is_sorted_by_key(|packet| packet.time()));
-            return packets;
-        }
-    }
-}
 
 fn of(text: &str, seed: u64, seconds: f64) -> Vec<Packet> {
     run(Spec::parse(text).unwrap().build(seed).unwrap().as_mut(), seconds)

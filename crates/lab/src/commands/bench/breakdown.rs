@@ -28,10 +28,9 @@ pub struct Args {
     /// Segmentation and checksum offload and GRO: on, off or both in turn.
     #[arg(long, value_enum, default_value_t = Offloads::Both)]
     offloads: Offloads,
-    /// Leave out the cycles of Wattline's own nodes, and forwarding by the kernel, workers and XDP
-    /// programs.
+    /// Leave out forwarding by the kernel, workers and XDP programs.
     #[arg(long)]
-    no_own: bool,
+    no_forwarding: bool,
     /// Where to write the page.
     #[arg(long, value_name = "FILE", default_value = PAGE)]
     page: PathBuf,
@@ -65,7 +64,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             Offloads::Off => vec![false],
             Offloads::Both => vec![true, false],
         },
-        own: !args.no_own,
+        forwarding: !args.no_forwarding,
         perf: Perf::default(),
     };
     let report = with_progress(|tell| {
