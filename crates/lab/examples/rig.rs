@@ -111,7 +111,8 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
     checks::ipsec(rig, Path::new(wattline), &mut checks)?;
     checks::lag(rig, Path::new(wattline), &agent, &mut checks)?;
     checks::vlan(rig, Path::new(wattline), &agent, &mut checks)?;
-    checks::nat(rig, Path::new(wattline), &agent, (2, 1), &mut checks)?;
+    checks::nat(rig, Path::new(wattline), &agent, 2, &mut checks)?;
+    checks::flow_speed(rig, Path::new(wattline), &agent, ("live-frames", 1), &mut checks)?;
     if rig.tuned().is_some() {
         checks::tuned(rig, Path::new(wattline), &mut checks)?;
     }

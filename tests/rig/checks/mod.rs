@@ -3,6 +3,7 @@
 
 mod conformance;
 mod copi;
+mod flow_speed;
 mod forwarding;
 mod governing;
 mod ipsec;
@@ -28,6 +29,7 @@ use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
 pub use copi::copi;
+pub use flow_speed::flow_speed;
 pub use ipsec::ipsec;
 pub use lag::{lag, serve as end_of_flow};
 pub use nat::nat;

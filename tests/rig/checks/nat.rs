@@ -32,9 +32,7 @@ const FLOWS: u64 = 500;
 /// both directions.
 const ROUNDS: u64 = 5;
 const FIRST: u64 = 2;
-/// Ticks a second in which /proc/stat counts.
-const TICKS: f64 = 100.0;
-const RULES: &str = "/tmp/rules.nft";
+pub(super) const RULES: &str = "/tmp/rules.nft";
 
 /// A firewall as it is found on many routers.
 const FIREWALL: &str = "\
@@ -70,7 +68,7 @@ const PLAIN: &str = "nft flush chain inet router translate; \
     nft add rule inet router translate meta nfproto ipv4 oifname c0 masquerade";
 
 /// Boots a machine and makes all checks; `agent` is a program that sends and receives flows, of which there
-/// are `batches` of each kind, and costs are compared `times` times.
+/// are `batches` of each kind.
 ///
 /// # Errors
 /// When the machine fails; a check that does not hold is not an error.
@@ -78,7 +76,7 @@ pub fn nat(
     rig: &Rig,
     wattline: &Path,
     agent: &Path,
-    (batches, times): (u64, usize),
+    batches: u64,
     checks: &mut Checks,
 ) -> Result<(), Error> {
     let programs = vec![("wattline", wattline.to_owned()), ("agent", agent.to_owned())];
@@ -111,7 +109,6 @@ pub fn nat(
     left_alone(machine, &router, checks)?;
     let status = router.stop(machine)?;
     checks.equal("exit code of the router", Witness::Inside, &0, &status);
-    costs(machine, times, checks)?;
 
     let router = start(machine)?;
     until_flows(&router, machine, checks)?;
@@ -131,7 +128,7 @@ pub fn nat(
     Ok(())
 }
 
-fn start(machine: &mut Machine) -> Result<Router, Error> {
+pub(super) fn start(machine: &mut Machine) -> Result<Router, Error> {
     Router::start_with(machine, "nat", "xdp_forward = \"on\"", [("lan", "c1"), ("wan", "c0")])
 }
 
@@ -157,67 +154,7 @@ fn pass(
     Ok(())
 }
 
-/// Compares rate and processor time of established flows by the kernel's chains, its flowtable and XDP
-/// programs in turn, both ends of the flows included.
-fn costs(machine: &mut Machine, times: usize, checks: &mut Checks) -> Result<(), Error> {
-    let mut found: [Vec<[f64; 3]>; 3] = Default::default();
-    for _ in 0..times {
-        machine.run(&format!("nft -f {RULES}"), INSIDE)?;
-        found[0].push(cost(machine, checks)?);
-        machine.run("nft -f /tmp/whole.nft", INSIDE)?;
-        found[1].push(cost(machine, checks)?);
-        let router = start(machine)?;
-        until_flows(&router, machine, checks)?;
-        // Drivers run it, not the kernel on whole packets (`xdpgeneric`).
-        let mode = machine.run("/bin/ip link show c1 | grep -o ' xdp[a-z]* '", INSIDE)?;
-        checks.equal("mode of the program", Witness::Inside, &"xdp", &mode.trim());
-        found[2].push(cost(machine, checks)?);
-        router.stop(machine)?;
-    }
-    for (part, what) in ["time", "CPU time", "CPU time of the router's process"].iter().enumerate()
-    {
-        let of = |of: &Vec<[f64; 3]>| {
-            let mut sorted: Vec<f64> = of.iter().map(|it| it[part]).collect();
-            sorted.sort_by(f64::total_cmp);
-            (sorted[times / 2], sorted[0], sorted[times - 1])
-        };
-        let what = format!(
-            "{what} of an exchange by chains, flowtable, XDP: median, least, most of {times}: {:.2?}",
-            found.each_ref().map(of)
-        );
-        checks.equal(what, Witness::Inside, &times, &found[2].len());
-    }
-    Ok(())
-}
-
-/// Returns the time of an exchange, the processor time of all meanwhile, and that of the router's process
-/// where it runs, in seconds.
-fn cost(machine: &mut Machine, checks: &mut Checks) -> Result<[f64; 3], Error> {
-    let counts = |machine: &mut Machine| -> Result<[f64; 3], Error> {
-        let line = "cut -d' ' -f1 /proc/uptime; awk '/^cpu / { print $2 + $4 + $7 + $8 }' /proc/stat; \
-                    cut -d' ' -f14,15 /proc/$(cat /tmp/nat.pid)/stat 2> /dev/null || true";
-        let text = machine.run(line, INSIDE)?;
-        let numbers: Vec<f64> =
-            text.split_whitespace().filter_map(|it| it.parse::<f64>().ok()).collect();
-        let at = |place: usize| numbers.get(place).copied().unwrap_or(0.0);
-        Ok([at(0), at(1) / TICKS, (at(2) + at(3)) / TICKS])
-    };
-    begin(machine, "far", &format!("reflect {}", ENDS.0))?;
-    let before = counts(machine)?;
-    let wish = format!("exchange {} 10 100 0 {}", ENDS.0, ENDS.1);
-    let said = exchanged(&machine.run(&end("near", &wish), EXCHANGE)?);
-    let after = counts(machine)?;
-    checks.equal(
-        "its datagrams",
-        Witness::Inside,
-        &"exchanged 1000 lost 0 wrong 0",
-        &said.as_str(),
-    );
-    site::until(machine, "[ -e /tmp/end.done ]")?;
-    Ok(std::array::from_fn(|part| after[part] - before[part]))
-}
-
-fn build(machine: &mut Machine) -> Result<(), Error> {
+pub(super) fn build(machine: &mut Machine) -> Result<(), Error> {
     machine.run("mkdir -p /run/netns; ln -sf ../run /var/run", INSIDE)?;
     ip(
         machine,
@@ -254,13 +191,17 @@ fn build(machine: &mut Machine) -> Result<(), Error> {
 }
 
 /// Returns the lines that would enable a flowtable, as `show ports` prints them.
-fn lines_of(router: &Router, machine: &mut Machine) -> Result<String, Error> {
+pub(super) fn lines_of(router: &Router, machine: &mut Machine) -> Result<String, Error> {
     let (_, _, reason) = router.port(machine)?;
     Ok(reason.split_once("to add one: ").map_or(String::new(), |(_, lines)| lines.to_owned()))
 }
 
 /// Waits until XDP programs forward flows.
-fn until_flows(router: &Router, machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+pub(super) fn until_flows(
+    router: &Router,
+    machine: &mut Machine,
+    checks: &mut Checks,
+) -> Result<(), Error> {
     let mut reason = String::new();
     for _ in 0..60 {
         reason = router.port(machine)?.2;

@@ -24,7 +24,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new(SECTION, "busy_poll", Some("false"), "true", "true or false",
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst). It has no effect on queues\nthat defer no interrupts, which `stats` says; [power] platform \"host\" defers them while workers poll."),
     Key::new(SECTION, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
-        "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy asks for what only workers see, and\nno application, route or port setting of this file needs to see the packets. on: flows of a flowtable, too, which in one\nemulated comparison took 1.2 times the processor time of the kernel's flowtable."),
+        "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy asks for what only workers see, and\nno application, route or port setting of this file needs to see the packets. on: flows of a flowtable, too, which saves\ninstructions where they come by cards and costs some where they come by virtual interfaces."),
     Key::new(SECTION, "trust_drivers", Some("[]"), "[\"ice\"]", "a list of names of drivers",
         "Drivers that are trusted in spite of reports that their zero copy hangs or their links drop; `plan` names them."),
     Key::new(SECTION, "takeover", Some("\"narrow\""), "\"strict\"", "\"strict\", \"narrow\" or \"force\"",

@@ -172,8 +172,8 @@ impl Ports {
     }
 
     /// Lists ports that are left to the kernel and at which XDP programs may forward the flows of a
-    /// flowtable: only where the configuration demands programs, since the kernel itself was faster in
-    /// the emulated machine.
+    /// flowtable: only where the configuration demands programs, since the kernel itself takes fewer
+    /// instructions for packets that come in socket buffers.
     pub fn flow_targets<'a>(
         &self,
         config: &'a Config,

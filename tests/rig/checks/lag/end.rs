@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 /// Variable with the task: `receive ADDRESS COUNT`, `send ADDRESS COUNT RATE`, `take ADDRESS`,
-/// `give ADDRESS BYTES`, `reflect ADDRESS`, `exchange ADDRESS FLOWS ROUNDS PAUSE_MS SEEN_AS`.
+/// `give ADDRESS BYTES`, `reflect ADDRESS`, `answer FROM HOST FIRST_PORT FLOWS`, `exchange ADDRESS FLOWS ROUNDS PAUSE_MS SEEN_AS`.
 pub(super) const WISH: &str = "WATTLINE_TEST_END";
 /// Bytes of a datagram.
 const LENGTH: usize = 200;
@@ -24,6 +24,9 @@ pub fn serve() -> bool {
         ["take", at] => take(at),
         ["give", to, bytes] => give(to, bytes.parse().unwrap()),
         ["reflect", at] => reflect(at),
+        ["answer", from, to, first, flows] => {
+            answer(from, to, first.parse().unwrap(), flows.parse().unwrap());
+        }
         ["exchange", to, flows, rounds, pause, seen_as] => {
             let [flows, rounds, pause] = [flows, rounds, pause].map(|it| it.parse().unwrap());
             exchange(to, flows, rounds, Duration::from_millis(pause.into()), seen_as);
@@ -84,6 +87,14 @@ fn reflect(at: &str) {
         (answered, patience) = (answered + 1, NEXT);
     }
     println!("\nreceived {answered}");
+}
+
+/// Sends a datagram to each of the ports, as an answer to what came from there.
+fn answer(from: &str, to: &str, first: u16, flows: u16) {
+    let socket = UdpSocket::bind(from).unwrap();
+    for port in first..first + flows {
+        socket.send_to(&[0; LENGTH], (to, port)).unwrap();
+    }
 }
 
 /// Sends a datagram of each flow in each round, and waits for its answer: the same, and the address as
