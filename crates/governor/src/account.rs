@@ -22,6 +22,9 @@ pub struct LoopTotals {
     pub altered: u64,
     /// Steps that failed, or were left because somebody else holds the knob.
     pub failed: u64,
+    /// Time of the integrals. It may end after that of the machine's counters: a decision between the two books up to
+    /// its own time.
+    pub booked: Span,
     /// Integral of the number of active cores, in core seconds.
     pub active_core_seconds: f64,
     /// Integral of the frequencies of active cores, in cycles.
@@ -32,6 +35,7 @@ impl LoopTotals {
     /// Books a span under one operating point.
     pub(super) fn book(&mut self, span: Span, capacity: Capacity) {
         let seconds = span.as_seconds();
+        self.booked += span;
         self.active_core_seconds += seconds * capacity.cores;
         self.active_core_cycles += seconds * capacity.hertz;
     }
@@ -128,6 +132,7 @@ impl Totals {
                 steps: own_count(|it| it.steps),
                 altered: own_count(|it| it.altered),
                 failed: own_count(|it| it.failed),
+                booked: own.booked + (new.booked - old.booked),
                 active_core_seconds: own_sum(|it| it.active_core_seconds),
                 active_core_cycles: own_sum(|it| it.active_core_cycles),
             },
@@ -269,6 +274,7 @@ impl Interval {
         let offered = machine.offered.saturating_sub(earlier.offered);
         let forwarded = machine.forwarded.saturating_sub(earlier.forwarded);
         let active = own.active_core_seconds - before.active_core_seconds;
+        let booked = (own.booked - before.booked).as_seconds();
         let cycles = own.active_core_cycles - before.active_core_cycles;
         let core_changes = own.core_changes.saturating_sub(before.core_changes);
         let frequency_changes = own.frequency_changes.saturating_sub(before.frequency_changes);
@@ -295,7 +301,7 @@ impl Interval {
                 .map(|whole| whole.0 / forwarded as f64),
             source: energy.source,
             accuracy: energy.accuracy,
-            cores_active_mean: per_second(active),
+            cores_active_mean: if booked > 0.0 { active / booked } else { 0.0 },
             frequency_mean_hertz: if active > 0.0 { cycles / active } else { 0.0 },
             useful_core_seconds: core_seconds(|totals| totals.useful),
             empty_core_seconds: core_seconds(|totals| totals.empty),
@@ -323,14 +329,10 @@ mod tests {
         let energy = Energy::new(Joules(joules), parts, Provenance::EMULATED);
         let (offered, forwarded) = (packets + 1, packets);
         let machine = MachineTotals { offered, forwarded, energy, ..MachineTotals::default() };
-        let active_core_seconds = 3.0 * at_seconds as f64;
-        let own = LoopTotals {
-            decisions: packets,
-            active_core_seconds,
-            active_core_cycles: active_core_seconds * 2e9,
-            ..LoopTotals::default()
-        };
-        Totals { at: Time::ZERO + Span::from_millis(at_seconds * 1_000), own, machine }
+        let at = Span::from_millis(at_seconds * 1_000);
+        let mut own = LoopTotals { decisions: packets, ..LoopTotals::default() };
+        own.book(at, Capacity { cores: 3.0, hertz: 6e9 });
+        Totals { at: Time::ZERO + at, own, machine }
     }
 
     #[test]
@@ -343,6 +345,15 @@ mod tests {
         assert_eq!((interval.cores_active_mean, interval.frequency_mean_hertz), (3.0, 2e9));
         let parts: f64 = interval.power_by_component_watts.values().sum();
         assert_eq!(parts + interval.power_rest_watts.unwrap(), interval.power_watts.unwrap());
+    }
+
+    /// On a busy machine decisions come between the end of an interval and the moment that it is closed.
+    #[test]
+    fn active_cores_are_a_mean_over_the_time_that_was_booked() {
+        let (start, mut end) = (totals(1, 100.0, 10), totals(3, 300.0, 50));
+        end.own.book(Span::from_millis(1_000), Capacity { cores: 3.0, hertz: 6e9 });
+        let interval = Interval::between(&start, &end);
+        assert_eq!((interval.cores_active_mean, interval.frequency_mean_hertz), (3.0, 2e9));
     }
 
     /// A meter that is read four times a second was read last before the end of the interval.

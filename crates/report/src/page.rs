@@ -160,21 +160,24 @@ pub fn checks(page: &mut String, checks: &[Check]) {
     sorted.sort_by_key(|check| check.verdict != Verdict::Differs);
     let reasons = checks.iter().map(|check| reason(&check.tolerance).1);
     let notes = Notes::of(checks.iter().map(|check| check.note.as_str()).chain(reasons));
+    // Checks of the demonstration have none.
+    let has_basis = checks.iter().any(|check| check.basis.is_some());
     let heads =
         ["quantity", "ours", "published", "tolerance", "basis", "verdict", "claims", "note"];
-    begin_table(page, heads);
+    begin_table(page, heads.into_iter().filter(|head| has_basis || *head != "basis"));
     for check in sorted {
         let note = notes.cell(&check.note);
         let (amount, why) = reason(&check.tolerance);
         let tolerance = format!("{}{}", escape(amount), notes.cell(why));
+        let basis = basis(check.basis);
+        let basis_cell = if has_basis { format!("<td>{basis}</td>") } else { String::new() };
         put(
             page,
             format_args!(
-                "<tr data-key=\"{0} {1}\" data-verdict=\"{2}\" data-basis=\"{3}\"><td>{0}</td><td>{4}</td><td>{5}</td><td>{6}</td><td>{3}</td><td>{7}</td><td>{1}</td><td class=\"note\">{note}</td></tr>\n",
+                "<tr data-key=\"{0} {1}\" data-verdict=\"{2}\" data-basis=\"{basis}\"><td>{0}</td><td>{3}</td><td>{4}</td><td>{5}</td>{basis_cell}<td>{6}</td><td>{1}</td><td class=\"note\">{note}</td></tr>\n",
                 escape(&check.quantity),
                 check.claims.join(" "),
                 class(check.verdict),
-                basis(check.basis),
                 escape(&check.ours),
                 escape(&check.published),
                 tolerance,
@@ -250,6 +253,9 @@ mod tests {
         assert!(page.contains("<td>&lt;1&gt;</td><td class=\"n\">2</td>"));
         assert!(page.contains("<td>&quot;watts&quot;</td><td>1</td><td>3</td><td>± 0.5</td>"));
         assert!(page.contains("data-verdict=\"differs\" data-basis=\"unchecked\""));
+        assert!(
+            !page.contains("<th scope=\"col\">basis</th>") && !page.contains("<td>unchecked</td>")
+        );
         assert!(page.contains("<span class=\"v differs\">differs</span></td><td>PS-001</td>"));
         assert_eq!(page.matches("<table>").count(), page.matches("</table>").count());
     }
