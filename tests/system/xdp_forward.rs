@@ -363,7 +363,7 @@ fn nanos_per_packet(topology: &Topology, program: &Path, power: &str) -> [f64; 2
 }
 
 /// Prints the cost of the default policy. Frequencies are files, so that it has something to decide: some
-/// hundred times a second at full load, which the router's threads pay for. Receiving must not get slower
+/// dozen times a second at full load, which the router's threads pay for. Receiving must not get slower
 /// than by the noise of a busy machine.
 #[test]
 #[ignore = "a minute of two processors; `make test-long` runs it"]

@@ -84,7 +84,6 @@ impl Cpus {
         self.looked = Some(now);
         let passed = passed.unwrap_or(Span::ZERO);
         self.busy(passed);
-        self.packets();
         Some(passed)
     }
 
@@ -120,7 +119,8 @@ impl Cpus {
         }
     }
 
-    fn packets(&mut self) {
+    /// Counts the packets that each core's CPU has taken.
+    pub fn count_packets(&mut self) {
         for (line, text) in self.softnet.read().lines().enumerate() {
             let mut words = text.split_ascii_whitespace();
             let Some(packets) = words.next().and_then(|word| u32::from_str_radix(word, 16).ok())

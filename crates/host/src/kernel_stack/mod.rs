@@ -66,7 +66,9 @@ impl KernelStack {
 
 impl Workers for KernelStack {
     fn look(&mut self, now: Time) {
-        self.cpus.look(now);
+        if self.cpus.look(now).is_some() {
+            self.cpus.count_packets();
+        }
         self.looked = now;
         self.polls.look(now);
         if self.asked.is_none_or(|asked| now.since(asked) >= CARDS) {
