@@ -117,14 +117,19 @@ impl Observer {
     /// # Errors
     /// Without CAP_BPF or CAP_PERFMON, without type information of the kernel, without the tracepoint.
     pub fn begin(now: Time) -> Result<Self, Unavailable> {
-        let mut observer = Self { polls: Polls::observe()?, tree: Tree::live(), origin: 0 };
-        observer.set_clock(now);
-        Ok(observer)
+        let origin = origin_of(now);
+        Ok(Self { polls: Polls::observe()?, tree: Tree::live(), origin })
     }
 
-    /// Sets the clock of the policies: it is `now`.
+    /// Compares the clock of the policies, which was read as `now`, with the kernel's. Time may pass
+    /// between the two readings: the comparison with the least of it counts, since by the others
+    /// polls look older than they are.
     pub fn set_clock(&mut self, now: Time) {
-        self.origin = monotonic().wrapping_sub(nanos(now.since(Time::ZERO)));
+        let origin = origin_of(now);
+        // Both may be before the machine's start.
+        if origin.wrapping_sub(self.origin).cast_signed() < 0 {
+            self.origin = origin;
+        }
     }
 
     /// Counts streaks of these queues by the rule of a policy from now on; `cpus` are those of its
@@ -264,10 +269,16 @@ fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Nanoseconds of the monotonic clock at [`Time::ZERO`], if it is `now` on the clock of the policies.
+fn origin_of(now: Time) -> u64 {
+    monotonic().wrapping_sub(nanos(now.since(Time::ZERO)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::drivers::meaning;
+    use std::time::{Duration, Instant};
     use wattline_policy::{CoreSet, FillRead, StreakRule};
 
     fn streaks(rule: StreakRule) -> Streaks {
@@ -287,6 +298,23 @@ mod tests {
         let high = StreakRule { above: Level { packets: 64, samples: 7 }, ..rule };
         assert_eq!(denied(high, &[4, 5]), Some(Denied::Polls(BeyondPolls::Level(64))));
         assert_eq!(denied(rule, &[4, 5000]), Some(Denied::Cpu(5000)));
+    }
+
+    #[test]
+    fn looks_that_were_held_up_make_no_poll_older() {
+        let mut observer = match Observer::begin(Time::ZERO) {
+            Ok(observer) => observer,
+            Err(error) => return wattline_needs::rights(error),
+        };
+        let (began, origin) = (Instant::now(), observer.origin);
+        let held_up = Duration::from_millis(20);
+        std::thread::sleep(held_up);
+        observer.set_clock(Time::ZERO);
+        assert_eq!(observer.origin, origin);
+        // The first one may come from before the program was loaded.
+        observer.origin += nanos(held_up.into());
+        observer.set_clock(Time::ZERO + Span::from(began.elapsed()));
+        assert!(observer.origin < origin + nanos(held_up.into()) / 2);
     }
 
     #[test]

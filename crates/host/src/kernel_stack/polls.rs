@@ -163,7 +163,6 @@ impl Observed {
     /// Brings places up to date.
     fn look(&mut self, now: Time) {
         self.now = now;
-        // The first `now` is from before the program was loaded: by it, polls would look too old.
         self.observer.set_clock(now);
         if self.found.is_none_or(|found| now.since(found) >= PLACES) {
             self.found = Some(now);
