@@ -110,6 +110,11 @@ struct Wattline {
     given: Given,
     /// Fill of a queue at which to be asked, by the last decision.
     level: u32,
+    /// Packets up to which a queue that the kernel polls is no news: bursts fill it at any speed. Decays as
+    /// the remembered peak of the rate does.
+    usual: f64,
+    /// The level by the last decision, if a queue had grown.
+    reached: f64,
     phase: Phase,
     machine: Machine,
     rate: Rate,
@@ -429,11 +434,11 @@ impl Wattline {
         let need = self.rate.need().max(self.phase.carried());
         let planned = need * self.blind(choice) / queues;
         let alarm = notice(planned, self.rate.dispersion / choice.cores as f64);
-        let alarm = (planned + alarm).min(ring / 2.0);
+        let alarm = (planned + alarm).min(ring / 2.0).max(self.usual);
         let level = if self.phase.answers(now) { USABLE * ring } else { alarm };
         // A queue that is fuller than planned, and is no news, would be so again with each packet.
         let grown = self.grew(seen).map_or(0.0, |(_, fill)| MARGIN * fill + DEVIATIONS);
-        level.max(grown.min(ring)).max(1.0) as u32
+        level.max(grown.min(ring.max(2.0 * self.usual))).max(1.0) as u32
     }
 
     /// Returns the queue that is fuller than planned, and its packets; if they are not seen, as many as
@@ -458,8 +463,7 @@ impl Wattline {
         }
         let (packets, samples) = (self.level.min(FULL_POLL), self.level / (FULL_POLL + 1));
         let rule = StreakRule { above: Level { packets, samples }, ..StreakRule::NEVER };
-        let (at_above, at_below, at_silence) = (true, false, false);
-        AskAgain { on_streak: Streaks { cores, rule, at_above, at_below, at_silence }, ..ask }
+        AskAgain { on_streak: Streaks { cores, rule, at_above: true, ..Streaks::NEVER }, ..ask }
     }
 
     /// Returns true if a queue has too many packets though the rate did not rise: twice the planned fill,
@@ -472,7 +476,7 @@ impl Wattline {
         let planned = self.rate.need() * self.blind(&choice) / queues;
         let budget = self.given.slack / service / self.given.ports as f64 / 2.0;
         let most = 2.0 * planned + notice(planned, self.rate.dispersion);
-        fill > most.max(2.0 * f64::from(BATCH)).max(budget).min(half)
+        fill > most.max(2.0 * f64::from(BATCH)).max(budget).min(half).max(self.usual)
     }
 }
 
@@ -547,10 +551,8 @@ impl Wattline {
     /// Sets how cores wait. New cores poll until the next look, so that they wake; so do all of them at the start, in
     /// a rise, or when naps that were much longer end: a core that naps wakes by the timer that it set.
     fn set_waits(&mut self, choice: &Choice, all: bool, on: &Platform, point: &mut OperatingPoint) {
-        let wait = match choice.nap {
-            Some(nap) => Wait::Sleep(Span::from_seconds(nap)),
-            None => Wait::Interrupt,
-        };
+        let sleep = |nap| Wait::Sleep(Span::from_seconds(nap));
+        let wait = choice.nap.map_or(Wait::Interrupt, sleep);
         let wait = if on.can.waits.allows(wait) { wait } else { Wait::Interrupt };
         let before = self.present.unwrap_or(*choice);
         let nap_before = before.nap.unwrap_or(0.0);
@@ -600,12 +602,14 @@ impl Wattline {
         }
         if let Some(latency) = seen.latency.filter(|latency| latency.samples > 0) {
             let (left, rises) = ((latency.samples, latency.late), self.has_risen());
-            self.lateness.book(
-                left,
-                self.rate.mean,
-                rises,
-                matches!(self.phase, Phase::Answer { .. }),
-            );
+            let answers = matches!(self.phase, Phase::Answer { .. });
+            self.lateness.book(left, self.rate.mean, rises, answers);
+        }
+        if self.given.by_kernel && !grew {
+            // Queues that grew at a steady rate are as full as usual.
+            let steady = !self.has_risen() && self.rate.now <= MARGIN * before.0;
+            let reached = if steady { self.reached } else { 0.0 };
+            self.usual = (self.usual * (-seconds / MEMORY).exp2()).max(reached);
         }
         self.last = now;
         if let Some(present) = self.present.filter(|_| news) {
@@ -665,6 +669,7 @@ impl Policy for Wattline {
         // A point of full capacity has no answer to a fuller queue.
         let ask = AskAgain::at(next.min(self.waking.until.unwrap_or(next)));
         self.level = self.level(&choice, now, seen);
+        self.reached = self.grew(seen).map_or(0.0, |_| f64::from(self.level));
         if everything { ask } else { self.ask_at_level(ask, choice.cores, seen.platform) }
     }
 }

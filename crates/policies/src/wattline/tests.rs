@@ -121,6 +121,52 @@ fn full_polls_of_the_kernel_add_capacity_and_nothing_polls() {
     assert_eq!(again.on_streak, Streaks::NEVER, "nobody counts them");
 }
 
+/// Packets that come 64 at a time fill every poll of the kernel, however fast it is: no speed helps, and
+/// full polls at a constant rate are soon no news.
+#[test]
+fn bursts_at_a_constant_rate_change_nothing_and_ask_seldom() {
+    let (model, burst, apart) = (server(), 64, Span::from_micros(100));
+    let mut bench = Bench::new();
+    bench.platform.cores = 1;
+    bench.platform.queues.retain(|queue| queue.core == 0);
+    bench.queues.truncate(bench.platform.queues.len());
+    bench.cores.truncate(1);
+    bench.point = OperatingPoint::full(&bench.platform);
+    bench.platform.can.asks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
+    bench.platform.can.waits = Waits { interrupt: true, ..Waits::NONE };
+    let mut policy = bench.make("wattline", Some(&model)).unwrap();
+    let mut again = bench.start(&mut *policy);
+    let mut estimator = wattline_policy::QueueEstimator::new(1);
+    let mut second = |bench: &mut Bench| {
+        let mut rungs = Vec::new();
+        for _ in 0..10_000 {
+            bench.now += apart;
+            bench.queues[0].arrivals += u64::from(burst);
+            bench.cores[0].packets += u64::from(burst);
+            bench.cores[0].useful += apart * 35 / 100;
+            bench.cores[0].asleep += apart * 65 / 100;
+            let asks = !again.on_streak.cores.is_empty();
+            let full = asks && estimator.batch(bench.now, 0, burst, burst) == Some(true);
+            if !full && bench.now < again.at {
+                continue;
+            }
+            let streak = Trigger::Streak { queue: 0, above: true };
+            again = ask(bench, &mut *policy, if full { streak } else { Trigger::Timer });
+            rungs.push(bench.rung());
+            if *estimator.rule() != again.on_streak.rule {
+                estimator.start(bench.now, again.on_streak.rule);
+            }
+        }
+        rungs
+    };
+    (0..3).for_each(|_| drop(second(&mut bench)));
+    for _ in 0..3 {
+        let rungs = second(&mut bench);
+        assert!(rungs.len() <= 12, "{} questions in a second", rungs.len());
+        assert!(rungs.iter().all(|rung| rung == &rungs[0]), "{rungs:?}");
+    }
+}
+
 /// Cores that never park have taken no known time, so a rise may need all that it needs now.
 #[test]
 fn start_times_the_steps_and_reserves_cores_while_they_are_unknown() {
