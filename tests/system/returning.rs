@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// machine that is busy with other tests takes long to write a default route into its tables.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-quietly_with_every_forwarder!(
+quietly_with_every_kind_of_forwarder!(
     an_interface_that_is_made_again_is_served_again,
     an_interface_that_comes_back_from_another_namespace_is_served_again,
 );
