@@ -1,7 +1,7 @@
 //! Ports that `wattline reload` adds and removes while the others forward: nothing is lost between
 //! those, a port that is added forwards, and one that is removed leaves its interface as it was.
 
-use crate::harness::{ADAPTIVE, XDP, binary, has, quiet, quiet_with};
+use crate::harness::{ADAPTIVE, XDP, binary, has, privileged_with, quiet, quiet_with};
 use crate::ipsec::{Kind, keys};
 use crate::soak::held_by;
 use serde_json::Value;
@@ -328,7 +328,7 @@ fn a_port_comes_and_goes_under_traffic(forwarder: Forwarder) {
 /// A port of the start goes, and the one that was added does its work; then it comes back.
 #[test]
 fn a_port_of_the_start_goes_and_comes_back() {
-    quiet_with(&["ping"], "a_port_of_the_start_goes_and_comes_back", || {
+    privileged_with(&["ping"], "a_port_of_the_start_goes_and_comes_back", || {
         for forwarder in [ADAPTIVE, XDP] {
             let row = Row::start(forwarder);
             row.pings();
