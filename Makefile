@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`.
 CARGO ?= cargo
-SECONDS_OF_LOAD ?= 3
+SECONDS_OF_LOAD ?= 2
 BASE ?= main
 # Names no directory of this machine. All targets use it for what is built for release: other flags would build everything anew.
 RELEASE = CARGO="$(CARGO)" scripts/cargo-release

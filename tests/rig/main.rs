@@ -92,6 +92,7 @@ fn cores_follow_the_load_of_the_kernel_by_tables_and_by_interrupts() {
 }
 
 #[test]
+#[ignore = "takes minutes; `make rig` makes these checks, too"]
 fn xdp_programs_forward_beside_a_governor() {
     hold("xdp_programs_forward_beside_a_governor", checks::xdp_governed);
 }

@@ -1,20 +1,16 @@
-//! Each application alone, and all three in a chain, between two routers, with iperf3 and
-//! captures through it and workers that come and go all the while: every packet arrives as
-//! it was sent, or is counted as missed by a decoder, and the records of its flows add up.
+//! All applications in a chain, between two routers, with iperf3 and captures through it and workers that
+//! come and go all the while: every packet arrives as it was sent, and the records of its flows add up.
 
 use crate::chain::tunnel_end;
-use crate::harness::{captures, has, privileged, terminate};
+use crate::harness::{captures, privileged_with};
 use crate::recorded::{Collector, PORT, flows};
 use crate::redundancy::{Chain, HOST4, HOST6, elimination};
-use crate::throughput::Server;
-use rustix::process::Signal;
-use serde_json::{Value, json};
+use crate::throughput::{Client, Server, stalls};
+use serde_json::json;
 use std::collections::BTreeMap;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattline_linux::namespace::interface_index;
-use wattline_needs::KillOnDrop;
 use wattline_packet::FromBytes;
 use wattline_packet::ipv4::{Ipv4Header, Ipv4Packet};
 use wattline_testbed::command;
@@ -24,10 +20,9 @@ use wattline_testbed::topology::{Options, RIGHT, SOURCE};
 use wattline_xdp::steer::{Steering, TABLE_ENTRIES, balance};
 
 const LIMIT: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(30);
 /// Slow enough that no ring on the way ever fills up, beside iperf3.
 const RATE_PPS: f64 = 4_000.0;
-/// After the last frame, what is still under way may take so long.
-const DRAIN: Duration = Duration::from_millis(700);
 /// A tunnel needs room for what it adds; nothing has to be cut then.
 const TUNNEL_MTU: u16 = 1600;
 /// Networks on the first router's side and on the second's: those of source and host, and those to
@@ -41,80 +36,38 @@ const NETWORKS: [[&str; 2]; 6] = [
     ["2a01::/16", "2a02::/16"],
 ];
 
-/// Applications that packets pass.
-#[derive(Clone, Copy)]
-struct Applications {
-    flow_records: bool,
-    ipsec: bool,
-    redundancy: bool,
-}
-
-const NONE: Applications = Applications { flow_records: false, ipsec: false, redundancy: false };
-
-#[test]
-fn flow_records_while_workers_come_and_go() {
-    let test = "flow_records_while_workers_come_and_go";
-    pass(test, Applications { flow_records: true, ..NONE });
-}
-
-#[test]
-fn ipsec_while_workers_come_and_go() {
-    pass("ipsec_while_workers_come_and_go", Applications { ipsec: true, ..NONE });
-}
-
-#[test]
-fn redundancy_elimination_while_workers_come_and_go() {
-    let test = "redundancy_elimination_while_workers_come_and_go";
-    pass(test, Applications { redundancy: true, ..NONE });
-}
-
 #[test]
 fn the_chain_of_three_while_workers_come_and_go() {
-    let all = Applications { flow_records: true, ipsec: true, redundancy: true };
-    pass("the_chain_of_three_while_workers_come_and_go", all);
-}
-
-fn pass(test: &str, applications: Applications) {
-    if !has("iperf3", test) || (applications.flow_records && !has("nfcapd", test)) {
-        return;
-    }
+    let test = "the_chain_of_three_while_workers_come_and_go";
     let frames = frames(test);
     if !frames.is_empty() {
-        privileged(test, || pass_through(applications, &frames));
+        privileged_with(&["iperf3", "nfcapd"], test, || pass_through(&frames));
     }
 }
 
-fn pass_through(applications: Applications, frames: &[Vec<u8>]) {
+fn pass_through(frames: &[Vec<u8>]) {
     let keys = tempfile::tempdir().unwrap();
+    let records = format!(
+        "[flow_records]\ncollectors = [\"ipfix://127.0.0.1:{PORT}\"]\ntemplate_interval = \"1s\"\n"
+    );
     let sections = [0, 1].map(|end| {
-        let mut text = String::new();
-        if applications.redundancy {
-            text += &elimination()[end];
-        }
-        if applications.flow_records {
-            text += &format!(
-                "[flow_records]\ncollectors = [\"ipfix://127.0.0.1:{PORT}\"]\ntemplate_interval = \"1s\"\n"
-            );
-        }
-        if applications.ipsec {
-            text += &tunnel_end(keys.path(), end, &NETWORKS);
-        }
-        text
+        elimination()[end].clone() + &records + &tunnel_end(keys.path(), end, &NETWORKS)
     });
     let options = Options { queues: 2, sink_mtu: TUNNEL_MTU, ..Options::default() };
     let chain = Chain::start_routers(sections, options);
-    if applications.redundancy {
-        chain.wait_for_reports(0);
-    }
+    chain.wait_for_reports(0);
     to_the_host(&chain);
-    let routers = [&chain.topology.router, &chain.topology.sink];
-    let collectors = applications.flow_records.then(|| routers.map(Collector::start));
+    let collectors = [&chain.topology.router, &chain.topology.sink].map(Collector::start);
 
     let at_host = Sniffer::start(&chain.host, "uplink", captured).unwrap();
     let rounds = busy(&chain, || {
         let sent = send(&chain.topology, frames, RATE_PPS).unwrap();
         assert!(sent.iter().all(Option::is_some), "a frame was too long for the link");
-        std::thread::sleep(DRAIN);
+        // Those that are lost are counted below.
+        let end = Instant::now() + LIMIT;
+        while at_host.count() < frames.len() && Instant::now() < end {
+            std::thread::sleep(PAUSE);
+        }
     });
     let arrived = at_host.finish();
 
@@ -135,23 +88,19 @@ fn pass_through(applications: Applications, frames: &[Vec<u8>]) {
     assert!(lost == 0, "{lost} lost; near {}, far {}", near["dropped"], far["dropped"]);
     assert_eq!(missed, 0);
     println!("{} packets of captures; workers went and came {rounds} times", frames.len());
-    if applications.redundancy {
-        assert!(chain.encoder("saved_bytes").as_u64().unwrap() > 0);
-        assert_eq!(chain.decoder("integrity_failures"), 0);
-        assert_eq!(chain.decoder("malformed_packets"), 0);
-    }
-    if applications.ipsec {
-        let tunnel = &near["applications"]["ipsec"]["tunnels"][0];
-        assert!(tunnel["outbound"]["packets"].as_u64().unwrap() > frames.len() as u64, "{tunnel}");
-        assert_eq!(tunnel["outbound"]["dropped"], json!({}), "{tunnel}");
-    }
+    assert!(chain.encoder("saved_bytes").as_u64().unwrap() > 0);
+    assert_eq!(chain.decoder("integrity_failures"), 0);
+    assert_eq!(chain.decoder("malformed_packets"), 0);
+    let tunnel = &near["applications"]["ipsec"]["tunnels"][0];
+    assert!(tunnel["outbound"]["packets"].as_u64().unwrap() > frames.len() as u64, "{tunnel}");
+    assert_eq!(tunnel["outbound"]["dropped"], json!({}), "{tunnel}");
     // With the routers' end the last flows are exported.
     let Chain { encoder, decoder, host: _host, topology: _topology } = chain;
     for totals in [encoder.stop().unwrap(), decoder.stop().unwrap()] {
         assert!(totals.balance(), "{totals:?}");
     }
     let through: Vec<_> = arrived.into_iter().map(|received| received.frame).collect();
-    for (collector, frames) in collectors.into_iter().flatten().zip([frames, &through]) {
+    for (collector, frames) in collectors.into_iter().zip([frames, &through]) {
         let recorded = collector.stop();
         let expected = flows(frames);
         for (flow, counts) in &expected {
@@ -239,7 +188,7 @@ fn counted<'a>(frames: impl Iterator<Item = &'a [u8]>) -> BTreeMap<Vec<u8>, usiz
     counts
 }
 
-/// Does something while TCP flows and workers come and go; says how often they did.
+/// Does something while TCP flows and workers come and go, a few times at least; returns how often they did.
 fn busy(chain: &Chain, work: impl FnOnce()) -> u32 {
     let only = balance(&[0; TABLE_ENTRIES], &[0]);
     let both = balance(&only, &[0, 1]);
@@ -249,22 +198,19 @@ fn busy(chain: &Chain, work: impl FnOnce()) -> u32 {
         .unwrap()
         .unwrap();
     let _server = Server::start_in(&chain.host);
-    let mut client = source.command("iperf3");
-    client.args(["-J", "-c", HOST4, "-t", "60", "-P", "4", "-b", "2M"]);
-    client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut client = Client(KillOnDrop(command::spawn(&mut client).unwrap()));
+    let client = Client::start(source, HOST4, &["-P", "4", "-b", "2M"]);
 
     let done = AtomicBool::new(false);
     let rounds = std::thread::scope(|scope| {
         let workers = scope.spawn(|| {
             let mut rounds = 0;
-            while !done.load(Ordering::Relaxed) {
+            while !done.load(Ordering::Relaxed) || rounds < 5 {
                 steering.write(&only).unwrap();
                 chain.active("1");
-                std::thread::sleep(Duration::from_millis(30));
+                std::thread::sleep(PAUSE);
                 chain.active("2");
                 steering.write(&both).unwrap();
-                std::thread::sleep(Duration::from_millis(30));
+                std::thread::sleep(PAUSE);
                 rounds += 1;
             }
             rounds
@@ -277,27 +223,9 @@ fn busy(chain: &Chain, work: impl FnOnce()) -> u32 {
         }
         rounds
     });
-    assert!(rounds > 4, "workers came and went {rounds} times only");
     let report = client.interrupt();
     let sent = report["end"]["sum_sent"]["bytes"].as_u64().unwrap();
     assert!(sent > 1_000_000, "{report}");
-    for interval in report["intervals"].as_array().unwrap() {
-        // The last one ends with the interruption.
-        let short = interval["sum"]["seconds"].as_f64().unwrap() < 0.5;
-        assert!(short || interval["sum"]["bytes"].as_u64().unwrap() > 0, "stalled: {interval}");
-    }
+    assert!(!stalls(&report), "{report}");
     rounds
-}
-
-/// iperf3; killed with the value.
-struct Client(KillOnDrop);
-
-impl Client {
-    /// Ends it before its time; what it reports of the time it had.
-    fn interrupt(&mut self) -> Value {
-        terminate(&self.0, Signal::INT);
-        let mut text = String::new();
-        std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut text).unwrap();
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-    }
 }

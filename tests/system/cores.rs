@@ -184,20 +184,10 @@ fn cores_come_and_go_with_the_load_on_interfaces() {
 }
 
 #[test]
-fn cores_come_and_go_many_times_on_interfaces() {
-    privileged("cores_come_and_go_many_times_on_interfaces", || {
-        // It acts on every sample; how many there are depends on how threads are scheduled.
-        let many = |power: &Value| power["core_changes"].as_u64().unwrap() >= 24;
-        attempts("queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4", 4, many, |seen| {
-            many(&seen.stats["power"]) && seen.power("entries_moved") > 0
-        });
-    });
-}
-
-#[test]
 #[ignore = "a minute or two, not run yet; `make test-long` runs it"]
 fn ten_thousand_moved_entries_reorder_nothing_on_interfaces() {
     privileged("ten_thousand_moved_entries_reorder_nothing_on_interfaces", || {
+        // It acts on every sample; how many there are depends on how threads are scheduled.
         let moved = |power: &Value| power["entries_moved"].as_u64().unwrap() >= 10_000;
         attempts("queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4", 20, moved, |seen| {
             moved(&seen.stats["power"])

@@ -2,7 +2,7 @@
 //! what is there now, and settings of an interface that is no port any more are as they were. On veth
 //! pairs the knob is the deferral of NAPI instances, by which a policy moderates queues there.
 
-use crate::harness::{ADAPTIVE, XDP, binary, has, privileged, privileged_with, quiet_with};
+use crate::harness::{ADAPTIVE, XDP, binary, has, privileged, quiet_with};
 use crate::hot_ports::{LIMIT, Row, load, lost_nothing};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -167,7 +167,7 @@ mod with {
 #[test]
 fn a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was() {
     let test = "a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was";
-    privileged_with(&["ethtool"], test, || {
+    quiet_with(&["ethtool"], test, || {
         for forwarder in [ADAPTIVE, XDP] {
             for removes in [false, true] {
                 let program = Program::new();
@@ -191,7 +191,7 @@ fn a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was() {
 /// The name of a program that was replaced leads nowhere, or to another version.
 #[test]
 fn a_governor_begins_anew_after_its_program_was_replaced() {
-    privileged_with(&["ethtool"], "a_governor_begins_anew_after_its_program_was_replaced", || {
+    quiet_with(&["ethtool"], "a_governor_begins_anew_after_its_program_was_replaced", || {
         let program = Program::installed();
         let mut row = governed(&program.path(), ADAPTIVE, "ondemand+125us");
         row.until_deferred([PERIOD, PERIOD, 0]);

@@ -4,6 +4,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use wattline_testbed::forwarder::{Forwarder, Mode, Running};
 use wattline_testbed::leftovers::can_build_namespaces;
@@ -21,20 +22,7 @@ pub const ADAPTIVE: Forwarder = Forwarder::Wattline { mode: Mode::Adaptive, work
 pub const XDP: Forwarder = Forwarder::Wattline { mode: Mode::XdpForward, workers: 1 };
 
 /// Makes of each function `fn name(forwarder: Forwarder)` one test for the kernel and one for
-/// every mode of Wattline.
-macro_rules! with_every_forwarder {
-    ($($function:ident),+ $(,)?) => {$(
-        mod $function {
-            tests_with! {
-                $function, privileged:
-                kernel: KERNEL, wattline_poll: POLL, wattline_interrupt: INTERRUPT,
-                wattline_adaptive: ADAPTIVE, wattline_xdp: XDP
-            }
-        }
-    )+};
-}
-
-/// The same for functions that send next to nothing, beside each other.
+/// every mode of Wattline. They send next to nothing.
 macro_rules! quietly_with_every_forwarder {
     ($($function:ident),+ $(,)?) => {$(
         mod $function {
@@ -47,8 +35,8 @@ macro_rules! quietly_with_every_forwarder {
     )+};
 }
 
-/// The same for functions that do not depend on how workers wait: with the kernel, with workers
-/// that do both, and with XDP programs.
+/// The same for functions that load the machine and do not depend on how workers wait: with the kernel,
+/// with workers that poll and block in turns, and with XDP programs.
 macro_rules! with_every_kind_of_forwarder {
     ($($function:ident),+ $(,)?) => {$(
         mod $function {
@@ -60,7 +48,7 @@ macro_rules! with_every_kind_of_forwarder {
     )+};
 }
 
-/// Both.
+/// The same for functions that send next to nothing.
 macro_rules! quietly_with_every_kind_of_forwarder {
     ($($function:ident),+ $(,)?) => {$(
         mod $function {
@@ -134,9 +122,32 @@ fn run(test: &str, load: FlockOperation, processors: FlockOperation, body: impl 
         flock(&file, how).unwrap();
         file
     };
+    let _place = (load == FlockOperation::Unlock).then(Place::take);
     // Held until the files are closed, also when the body panics or the process dies.
     let _locks = [lock("load", load), lock("processors", processors)];
     body();
+}
+
+/// One of the places of [`quiet`] tests. There are more threads than places, so that tests that wait for the lock of the
+/// load keep none of these waiting.
+struct Place;
+
+static FREE_PLACES: Mutex<u32> = Mutex::new(3);
+static FREED: Condvar = Condvar::new();
+
+impl Place {
+    fn take() -> Self {
+        let free = FREE_PLACES.lock().unwrap();
+        *FREED.wait_while(free, |free| *free == 0).unwrap() -= 1;
+        Self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *FREE_PLACES.lock().unwrap() += 1;
+        FREED.notify_one();
+    }
 }
 
 /// True when a program is there; otherwise says that `test` is skipped.

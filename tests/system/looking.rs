@@ -1,6 +1,6 @@
 //! Looking at what a running router knows.
 
-use crate::harness::{ADAPTIVE, Bench, XDP, binary, privileged};
+use crate::harness::{ADAPTIVE, Bench, XDP, binary, quiet};
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn show(bench: &Bench, arguments: &str) -> Value {
 fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
     let test = "ports_routes_neighbours_and_the_way_to_an_address_are_shown";
     for forwarder in [ADAPTIVE, XDP] {
-        privileged(test, || {
+        quiet(test, || {
             let bench = Bench::start(Options::default(), forwarder);
             assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));
             let ports = show(&bench, "ports");

@@ -2,7 +2,7 @@
 //! through the kernel and once through `wattline run`, whose answers must be the same.
 //!
 //! All of it needs root; without it every test says that it is skipped.
-//! `WATTLINE_SECONDS` sets how long the long loads last (default 5; 3 in `make test`, 30 for a full run).
+//! `WATTLINE_SECONDS` sets how long the long loads last (default 5; 2 in `make test`, 30 for a full run).
 
 #[macro_use]
 mod harness;

@@ -3,11 +3,12 @@
 //! The sink of the usual topology becomes the second router, and a host is put behind it.
 
 use crate::harness::{binary, privileged, privileged_with};
+use crate::throughput::{Client, Server, stalls};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::interface_index;
 use wattline_testbed::command;
@@ -246,13 +247,8 @@ fn flows_move_and_workers_come_and_go_while_content_repeats() {
             .enter(|| Steering::attach(interface_index(SOURCE.interface).unwrap(), &only(0)))
             .unwrap()
             .unwrap();
-        let mut server = chain.host.command("iperf3");
-        server.arg("-s").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut server = command::spawn(&mut server).unwrap();
-        let mut client = chain.topology.source.command("iperf3");
-        client.args(["-J", "-c", HOST4, "-t", "10", "-P", "4", "-b", "5M"]);
-        std::thread::sleep(Duration::from_millis(500));
-        let client = std::thread::spawn(move || command::run(&mut client, LIMIT));
+        let _server = Server::start_in(&chain.host);
+        let client = Client::start(&chain.topology.source, HOST4, &["-P", "4", "-b", "5M"]);
         let file = noise(1 << 20);
         for (round, workers) in ["1", "2", "1", "2"].into_iter().enumerate() {
             chain.active(workers);
@@ -263,10 +259,8 @@ fn flows_move_and_workers_come_and_go_while_content_repeats() {
             steering.write(&table).unwrap();
             chain.transfer(HOST4, &file);
         }
-        let report: Value = serde_json::from_str(&client.join().unwrap().unwrap()).unwrap();
-        let _ = server.kill();
-        let _ = server.wait();
-        assert!(report["end"]["sum_received"]["bytes"].as_u64().unwrap() > 0, "{report}");
+        let report = client.interrupt();
+        assert!(!stalls(&report), "{report}");
         let saved = chain.encoder("saved_bytes").as_u64().unwrap();
         let (missed, failures) =
             (chain.decoder("missed_packets"), chain.decoder("integrity_failures"));

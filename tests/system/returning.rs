@@ -2,7 +2,7 @@
 //! another namespace for a while, renamed, occupied by another program.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, quiet, quiet_with};
+use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, privileged, quiet, quiet_with};
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// machine that is busy with other tests takes long to write a default route into its tables.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-quietly_with_every_forwarder!(
+quietly_with_every_kind_of_forwarder!(
     an_interface_that_is_made_again_is_served_again,
     an_interface_that_comes_back_from_another_namespace_is_served_again,
 );
@@ -259,7 +259,7 @@ fn a_renamed_interface_stays_the_port() {
 /// left one after another, so the order counts.
 #[test]
 fn ports_that_are_left_and_taken_back_lose_nothing() {
-    quiet("ports_that_are_left_and_taken_back_lose_nothing", || {
+    privileged("ports_that_are_left_and_taken_back_lose_nothing", || {
         for (forwarder, first) in [(ADAPTIVE, "left"), (ADAPTIVE, "right"), (XDP, "left")] {
             let Forwarder::Wattline { mode, workers } = forwarder else { unreachable!() };
             let topology = Topology::build(Options::default()).unwrap();

@@ -2,10 +2,10 @@
 //! again; at the end every frame is accounted for, no memory and no descriptor has been lost, and the
 //! kernel is as it was.
 //!
-//! `WATTLINE_SOAK_SECONDS` sets how long (default 12; 600 for a full run), `WATTLINE_SOAK_SEED` which
+//! `WATTLINE_SOAK_SECONDS` sets how long (default 6; 600 for a full run), `WATTLINE_SOAK_SEED` which
 //! changes.
 
-use crate::harness::{ADAPTIVE, Bench, XDP, has, privileged, privileged_with};
+use crate::harness::{ADAPTIVE, Bench, XDP, has, privileged, quiet_with};
 use crate::returning::{
     both_pass_by_the_port, make_again, routes_again, take_xdp_frames, until_right_is,
 };
@@ -237,7 +237,7 @@ fn changes_at_random_under_tcp_lose_nothing_that_they_do_not_explain() {
     if !has("ping", test) || !has("iperf3", test) {
         return;
     }
-    let time = Duration::from_secs(from_environment("WATTLINE_SOAK_SECONDS", 12)) / 2;
+    let time = Duration::from_secs(from_environment("WATTLINE_SOAK_SECONDS", 6)) / 2;
     let seed = from_environment("WATTLINE_SOAK_SEED", 0x5eed);
     for forwarder in [ADAPTIVE, XDP] {
         privileged(test, || soak(forwarder, time, seed));
@@ -247,7 +247,7 @@ fn changes_at_random_under_tcp_lose_nothing_that_they_do_not_explain() {
 /// `WATTLINE_SOAK_CYCLES` times (default 8; 300 for a full run).
 #[test]
 fn interfaces_that_are_attached_again_and_again_leak_nothing() {
-    privileged_with(&["ping"], "interfaces_that_are_attached_again_and_again_leak_nothing", || {
+    quiet_with(&["ping"], "interfaces_that_are_attached_again_and_again_leak_nothing", || {
         let cycles = from_environment("WATTLINE_SOAK_CYCLES", 8);
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let pid = bench.running.wattline.as_ref().unwrap().pid();

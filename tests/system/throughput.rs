@@ -1,6 +1,7 @@
 //! iperf3 through the router: TCP both ways and UDP.
 
-use crate::harness::{Bench, has, load_time};
+use crate::harness::{Bench, has, load_time, terminate};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,7 +16,12 @@ use wattline_testbed::topology::{Options, SINK, Topology};
 pub const PORT: u16 = 5201;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-with_every_forwarder!(iperf3_tcp_and_udp_get_through);
+mod iperf3_tcp_and_udp_get_through {
+    tests_with! {
+        iperf3_tcp_and_udp_get_through, privileged:
+        kernel: KERNEL, poll: POLL, interrupt: INTERRUPT, adaptive: ADAPTIVE, xdp: XDP
+    }
+}
 
 fn iperf3_tcp_and_udp_get_through(forwarder: Forwarder) {
     if !has("iperf3", "iperf3_tcp_and_udp_get_through") {
@@ -77,6 +83,34 @@ fn iperf3(topology: &Topology, address: &str, port: u16, time: Duration, more: &
     command.args(["-J", "-c", address, "-p", &port, "-t", &seconds]).args(more);
     let text = command::run(&mut command, time + PATIENCE).unwrap();
     serde_json::from_str(&text).unwrap()
+}
+
+/// Returns true if no bytes were sent in two intervals of a report in a row. A busy machine may hold a stream up for
+/// one, and the last one ends with an interruption.
+pub fn stalls(report: &Value) -> bool {
+    let silent = |interval: &Value| interval["sum"]["bytes"].as_u64() == Some(0);
+    report["intervals"].as_array().unwrap().windows(2).any(|two| two.iter().all(silent))
+}
+
+/// An iperf3 client that sends until it is interrupted; killed with the value.
+pub struct Client(KillOnDrop);
+
+impl Client {
+    /// Starts it, for a minute at most.
+    pub fn start(namespace: &Namespace, address: &str, more: &[&str]) -> Self {
+        let mut client = namespace.command("iperf3");
+        client.args(["-J", "-c", address, "-t", "60"]).args(more);
+        client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self(KillOnDrop(command::spawn(&mut client).unwrap()))
+    }
+
+    /// Ends it before its time, and returns its report of the time it had.
+    pub fn interrupt(mut self) -> Value {
+        terminate(&self.0, Signal::INT);
+        let mut text = String::new();
+        std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut text).unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
 }
 
 /// An iperf3 server in the sink, for one test; stopped when dropped.

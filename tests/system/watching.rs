@@ -1,6 +1,8 @@
 //! Captures and traces of a running router, beside tcpdump, and read by tcpdump and tshark.
 
-use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, privileged, privileged_with};
+use crate::harness::{
+    ADAPTIVE, Bench, KERNEL, XDP, binary, has, privileged_with, quiet, quiet_with,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -72,7 +74,7 @@ fn traffic(bench: &Bench) {
 #[test]
 fn a_capture_has_what_tcpdump_has_on_the_kernels_way() {
     let test = "a_capture_has_what_tcpdump_has_on_the_kernels_way";
-    privileged(test, || {
+    quiet(test, || {
         if !["tcpdump", "tshark", "ping"].iter().all(|program| has(program, test)) {
             return;
         }
@@ -149,7 +151,7 @@ fn by_xdp(bench: &Bench) -> u64 {
 #[test]
 fn trace_of_xdp_programs_has_next_hop_and_ends_with_the_router() {
     let test = "trace_of_xdp_programs_has_next_hop_and_ends_with_the_router";
-    privileged_with(&["ping"], test, || {
+    quiet_with(&["ping"], test, || {
         let mut bench = Bench::start(Options::default(), XDP);
         assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));
         let filter = format!("udp and dst port {PORT}");
@@ -182,7 +184,7 @@ fn trace_of_xdp_programs_has_next_hop_and_ends_with_the_router() {
 
 #[test]
 fn drops_have_their_reason_in_captures_and_traces() {
-    privileged_with(&["tshark", "ping"], "drops_have_their_reason_in_captures_and_traces", || {
+    quiet_with(&["tshark", "ping"], "drops_have_their_reason_in_captures_and_traces", || {
         for forwarder in [ADAPTIVE, XDP] {
             let bench = Bench::start(Options::default(), forwarder);
             assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));

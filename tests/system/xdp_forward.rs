@@ -4,7 +4,7 @@
 use crate::faults::reaches;
 use crate::governed_forwarder::{frame, write_policy};
 use crate::governed_ports::{CPUFREQ, Program};
-use crate::harness::{XDP, alone, binary, privileged, privileged_with};
+use crate::harness::{XDP, alone, binary, privileged, privileged_with, quiet_with};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -149,7 +149,7 @@ fn a_governor_sees_what_xdp_programs_forward() {
 /// Without the right to trace nobody could tell what interfaces refuse.
 #[test]
 fn without_the_right_to_count_losses_workers_forward() {
-    privileged_with(&["setpriv"], "without_the_right_to_count_losses_workers_forward", || {
+    quiet_with(&["setpriv"], "without_the_right_to_count_losses_workers_forward", || {
         let topology = Topology::build(Options::default()).unwrap();
         set_gro(&topology, "on");
         let folder = tempfile::tempdir().unwrap();
@@ -217,10 +217,10 @@ fn while_down(topology: &Topology, lose_napi: impl FnOnce()) {
     topology.sink.ip(&format!("route replace default via {}", RIGHT.v4)).unwrap();
 }
 
-/// Sends `count` pings, five in a second. Returns the number of answers.
+/// Sends `count` pings, ten in a second. Returns the number of answers.
 fn answered(topology: &Topology, count: u32) -> u32 {
     let mut ping = topology.source.command("ping");
-    ping.args(["-n", "-c", &count.to_string(), "-i", "0.2", "-W", "1", &SINK.v4.to_string()]);
+    ping.args(["-n", "-c", &count.to_string(), "-i", "0.1", "-W", "1", &SINK.v4.to_string()]);
     let output = command::run_to_end(&mut ping, LIMIT, "").unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let (_, rest) = text.split_once("packets transmitted, ").unwrap();

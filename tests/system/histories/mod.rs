@@ -37,12 +37,12 @@ fn compare(by_xdp: bool, histories: u64, default_seed: u64) {
 
 #[test]
 fn random_histories_end_in_the_kernels_packets_with_workers() {
-    quiet("random_histories_end_in_the_kernels_packets_with_workers", || compare(false, 3, 1));
+    quiet("random_histories_end_in_the_kernels_packets_with_workers", || compare(false, 2, 1));
 }
 
 #[test]
 fn random_histories_end_in_the_kernels_packets_with_xdp_programs() {
-    quiet("random_histories_end_in_the_kernels_packets_with_xdp_programs", || compare(true, 3, 1));
+    quiet("random_histories_end_in_the_kernels_packets_with_xdp_programs", || compare(true, 2, 1));
 }
 
 #[test]

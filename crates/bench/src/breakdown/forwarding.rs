@@ -142,6 +142,7 @@ mod tests {
     use wattline_testbed::leftovers::can_build_namespaces;
 
     #[test]
+    #[ignore = "measures three forwarders; `make test-long` runs it"]
     fn a_forwarded_packet_is_divided_among_kernel_and_wattline() {
         if !can_build_namespaces("a_forwarded_packet_is_divided_among_kernel_and_wattline")
             || !installed("perf")

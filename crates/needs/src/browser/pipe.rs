@@ -73,9 +73,9 @@ impl Pipe {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(message) = self.from.recv_timeout(left) else {
-                panic!("{method}: the browser does not answer")
-            };
+            let message = self.from.recv_timeout(left).unwrap_or_else(|error| {
+                panic!("{method}: {error}; the browser: {:?}", self.child.try_wait())
+            });
             if message["id"] != self.number {
                 self.events.push_back(message);
                 continue;
