@@ -9,7 +9,7 @@ use wattline_governor::energy::Energy;
 use wattline_linux::sysfs::Tree;
 use wattline_meters::{Meter, Reading, Rejection, Scope, disjoint, survey};
 use wattline_policy::PowerView;
-use wattline_units::{Accuracy, Joules, Provenance, Span, Time, Watts};
+use wattline_units::{Joules, Provenance, Span, Time, Watts};
 
 /// RAPL is certain for a minute, and a platform sensor has a new value about every second.
 const PERIOD: Duration = Duration::from_millis(250);
