@@ -157,7 +157,7 @@ fn socket_directory_of_another_user_is_not_used() {
     };
     open(folder.path(), 0o755);
     let program = folder.path().join("wattline");
-    fs::copy(wattline_needs::program(), &program).unwrap();
+    crate::copy_program(&program);
     let tree = folder.path().join("tree");
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/knobs/tests/fixtures");
     copy(&fixtures.join("acpi-cpufreq"), &tree);

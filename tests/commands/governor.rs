@@ -111,7 +111,7 @@ fn a_plan_of_another_user_says_what_it_cannot_see() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("wattline");
-    fs::copy(wattline_needs::program(), &program).unwrap();
+    crate::copy_program(&program);
     let plan = |command: &mut Command| {
         let output = command.args(["plan", "--govern"]).current_dir("/").output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

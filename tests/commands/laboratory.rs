@@ -16,7 +16,7 @@ impl Alone {
         for name in ["bin", "path"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        fs::copy(wattline_needs::program(), folder.path().join("bin/wattline")).unwrap();
+        crate::copy_program(&folder.path().join("bin/wattline"));
         Self { folder }
     }
 

@@ -37,3 +37,10 @@ mod sim_commands;
 mod top;
 mod trial;
 mod unwritten_log;
+
+/// Copies the program under test. A process of its own does it: while this one has the copy open, programs that other
+/// threads start would inherit it, and the copy could not be run ("text file busy").
+fn copy_program(to: &std::path::Path) {
+    let copied = std::process::Command::new("cp").arg(wattline_needs::program()).arg(to).status();
+    assert!(copied.unwrap().success(), "{}", to.display());
+}

@@ -149,7 +149,7 @@ fn without_permission_restore_ends_with_77_and_changes_nothing() {
     let (_directory, root) = killed();
     // A copy outside of what only root may enter.
     let program = root.join("wattline");
-    fs::copy(wattline_needs::program(), &program).unwrap();
+    crate::copy_program(&program);
     let as_nobody = || {
         let mut command = Command::new(&program);
         output_of(command.args(["restore", "--root"]).arg(&root).uid(NOBODY).gid(NOBODY))
@@ -207,7 +207,7 @@ fn counters_that_only_root_may_read_are_a_missing_permission() {
         fs::set_permissions(counter, fs::Permissions::from_mode(0o400)).unwrap();
     }
     let program = root.join("wattline");
-    fs::copy(wattline_needs::program(), &program).unwrap();
+    crate::copy_program(&program);
     let mut command = Command::new(&program);
     command.args(["meter", "read", "--root"]).arg(&root).uid(NOBODY).gid(NOBODY);
     let refused = output_of(&mut command);

@@ -132,7 +132,7 @@ fn run(test: &str, load: FlockOperation, processors: FlockOperation, body: impl 
 /// load keep none of these waiting.
 struct Place;
 
-static FREE_PLACES: Mutex<u32> = Mutex::new(3);
+static FREE_PLACES: Mutex<u32> = Mutex::new(2);
 static FREED: Condvar = Condvar::new();
 
 impl Place {

@@ -41,7 +41,7 @@ fn link_to_a_row_shows_it_whatever_hid_it() {
 
     // Sorted away, then filtered away.
     let [row, other] = ["policies-policy-90", "policies-policy-3"];
-    browser.value("document.querySelectorAll('th.sorts')[9].click()");
+    browser.value("[...document.querySelectorAll('th.sorts')].at(-1).click()");
     let filter = |browser: &mut Browser, words: &str| {
         let put = format!(
             "(() => {{ const box = document.querySelector('input[type=search]'); box.value = '{words}'; \

@@ -22,7 +22,8 @@ pub enum Source {
     Unavailable,
 }
 
-/// Accuracy of a figure, after the IETF GREEN identities; the greater, the less accurate.
+/// Accuracy of a figure, after the IETF GREEN identities.
+// Ordered: the greater, the less accurate.
 #[derive(
     Debug,
     Clone,
