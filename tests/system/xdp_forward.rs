@@ -362,9 +362,9 @@ fn nanos_per_packet(topology: &Topology, program: &Path, power: &str) -> [f64; 2
     })
 }
 
-/// Prints the cost of the default policy. Frequencies are files, so that it has something to decide: some
-/// dozen times a second at full load, which the router's threads pay for. Receiving must not get slower
-/// than by the noise of a busy machine.
+/// Prints the cost of the default policy. Frequencies are files, so that it has something to decide: a dozen or
+/// two times a second at full load. Most of what the router's threads pay is for looking each millisecond whether
+/// a core has been silent. Receiving must not get slower than by the noise of a busy machine.
 #[test]
 #[ignore = "a minute of two processors; `make test-long` runs it"]
 fn xdp_programs_receive_as_fast_under_the_default_policy() {
