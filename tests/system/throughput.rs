@@ -96,10 +96,10 @@ pub fn stalls(report: &Value) -> bool {
 pub struct Client(KillOnDrop);
 
 impl Client {
-    /// Starts it, for a minute at most.
+    /// Starts it, for ten minutes at most.
     pub fn start(namespace: &Namespace, address: &str, more: &[&str]) -> Self {
         let mut client = namespace.command("iperf3");
-        client.args(["-J", "-c", address, "-t", "60"]).args(more);
+        client.args(["-J", "-c", address, "-t", "600"]).args(more);
         client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         Self(KillOnDrop(command::spawn(&mut client).unwrap()))
     }

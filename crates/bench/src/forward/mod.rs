@@ -232,6 +232,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs both processors for itself; `make test-long` runs it"]
     fn kernel_and_wattline_forward_and_are_accounted_for() {
         if !can_build_namespaces("kernel_and_wattline_forward_and_are_accounted_for") {
             return;
