@@ -82,7 +82,8 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 	WATTLINE_SECONDS=30 WATTLINE_SOAK_SECONDS=600 WATTLINE_SOAK_CYCLES=300 \
 		CARGO="$(CARGO)" scripts/run-tests system
 	WATTLINE_BINARY=target/debug/wattline $(CARGO) test -p system-tests -- --ignored --nocapture
-	$(CARGO) test -p house-tests -p wattline-bench -- --ignored
+	$(CARGO) test -p house-tests -- --ignored
+	$(CARGO) test -p wattline-bench -- --ignored --test-threads 1
 	$(CARGO) test -p wattline-govern --lib hold_the_truth -- --ignored --nocapture
 	$(CARGO) test --workspace --doc
 	$(CARGO) check -p wattline --no-default-features

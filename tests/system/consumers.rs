@@ -264,7 +264,7 @@ fn redirected(bench: &Bench) -> [(usize, bool); 2] {
 #[test]
 fn senders_are_redirected_as_by_the_kernel() {
     quiet("senders_are_redirected_as_by_the_kernel", || {
-        for (all, own) in [("0", "1"), ("0", "0")] {
+        for (all, own) in [("1", "1"), ("0", "1"), ("0", "0")] {
             for forwarder in [KERNEL, ADAPTIVE, XDP] {
                 let topology = topology();
                 let router = &topology.router;

@@ -121,9 +121,9 @@ impl Observer {
         Ok(Self { polls: Polls::observe()?, tree: Tree::live(), origin })
     }
 
-    /// Compares the clock of the policies, which was read as `now`, with the kernel's. Time may pass
-    /// between the two readings: the comparison with the least of it counts, since by the others
-    /// polls look older than they are.
+    /// Compares the clock of the policies, which was read as `now`, with the kernel's. A delay between
+    /// the two readings makes polls look older than they are, so the comparison with the shortest
+    /// delay counts.
     pub fn set_clock(&mut self, now: Time) {
         let origin = origin_of(now);
         // Both may be before the machine's start.

@@ -106,7 +106,7 @@ fn tshark_dissects_everything_without_a_complaint() {
         return;
     }
     println!("{}", version("tshark", "--version"));
-    for extra in ["", "sampling = 2\nsampling_mode = \"random\""] {
+    for extra in ["", "sampling = 2", "sampling = 2\nsampling_mode = \"random\""] {
         let (udp, netflow9) = (UdpCollector::start(), UdpCollector::start());
         let tcp = TcpCollector::start();
         let folder = Folder::new(synthetic());

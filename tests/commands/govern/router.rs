@@ -19,8 +19,8 @@ use scene::Scene;
 use wattline_needs::{KillOnDrop, until};
 
 const MASK: &str = "/sys/class/net/r0/queues/rx-0/rps_cpus";
-/// A sample at each poll, so that a test does not depend on the processor's speed.
-// The policy watches the lowest core: it is silent where the kernel's hash leads the one flow to the other.
+/// A sample at each poll, so that a test does not depend on the processor's speed. The policy watches the lowest
+/// core, which is silent where the kernel's hash leads the one flow to the other.
 const POLICY: &str = "queue-length:c_down=40,silence=20ms";
 /// Most of a core at ten decisions a second. The aim is 0.002; 0.003 was measured beside programs that
 /// kept all processors busy, as caches are cold after each sleep.

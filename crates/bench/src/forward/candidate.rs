@@ -136,7 +136,7 @@ fn observe(
         let before = (Instant::now(), count()?, used());
         std::thread::sleep(duration);
         let after = (Instant::now(), count()?, used());
-        // One that polls would keep the kernel's own threads from taking the topology down.
+        // A polling candidate would keep the kernel's own threads from taking the topology down.
         own.iter().try_for_each(|thread| thread.follow())?;
         let seconds = (after.0 - before.0).as_secs_f64();
         let forwarded = (after.1.forwarded - before.1.forwarded) as f64;

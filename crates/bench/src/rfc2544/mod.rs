@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_measured_and_their_pages_are_whole() {
-        if !can_build_namespaces("devices_are_measured_and_their_pages_are_whole")
+    fn every_device_is_measured_and_its_page_is_whole() {
+        if !can_build_namespaces("every_device_is_measured_and_its_page_is_whole")
             || std::thread::available_parallelism().map_or(1, usize::from) < 2
         {
             return wattline_needs::machine("root and two processors");
         }
         let mut measured = 0;
-        for device in [Device::Kernel, Device::Xdp] {
+        for device in [Device::Kernel, Device::Workers, Device::Xdp] {
             let never = AtomicBool::new(false);
             let mut lines = Vec::new();
             let options = quickest(device.clone());
@@ -120,7 +120,7 @@ mod tests {
             }
             crate::looked_at("rfc2544", &page);
         }
-        assert!(measured > 0, "the generator held no rate, twice");
+        assert!(measured > 0, "the generator held no rate, three times");
     }
 
     /// Live frames spin, so that the scheduler may take their processor away for longer than a packet

@@ -17,8 +17,8 @@
 //! 4. The share of late packets is priced: late packets vanish for a price, and the allowance is
 //!    given back. By weak duality every price gives a lower bound; the best of some is taken.
 //!
-//! Where even all cores at their fastest make more packets late than the budget allows ([`possible`]), no schedule
-//! keeps the budget, and there is no bound: late packets would be worth any price.
+//! No schedule keeps the budget if even all cores at their fastest make more packets late than it allows
+//! ([`possible`]). Then there is no bound: late packets would be worth any price.
 //!
 //! Changes of frequency and of cores are free and instant here.
 //!
