@@ -363,8 +363,8 @@ fn nanos_per_packet(topology: &Topology, program: &Path, power: &str) -> [f64; 2
 }
 
 /// Prints the cost of the default policy. Frequencies are files, so that it has something to decide: a dozen or
-/// two times a second at full load. Most of what the router's threads pay is for looking each millisecond whether
-/// a core has been silent. Receiving must not get slower than by the noise of a busy machine.
+/// two times a second at full load. Neither receiving nor all threads together may cost more than by the noise of
+/// a busy machine.
 #[test]
 #[ignore = "a minute of two processors; `make test-long` runs it"]
 fn xdp_programs_receive_as_fast_under_the_default_policy() {
@@ -407,6 +407,6 @@ fn xdp_programs_receive_as_fast_under_the_default_policy() {
         println!(
             "{medians:.1?} ns a packet: {receives:+.3} to receive, {all:+.3} with own threads"
         );
-        assert!(receives <= 0.1, "{receives}");
+        assert!(receives <= 0.1 && all <= 0.1, "{receives} {all}");
     });
 }

@@ -5,6 +5,11 @@ use wattline_governor::machine::Notice;
 use wattline_policy::{Platform, Streaks, Trigger};
 use wattline_units::{Span, Time};
 
+/// Nothing wakes this thread at a silence, and a look at each length of one takes an eighth of a core
+/// where all cores work. So a silence is noticed late after work: at most by as long as the work lasted,
+/// and by so many of its lengths.
+const LATE: u64 = 32;
+
 /// Events that a policy asked for, of all workers.
 pub(super) struct Notices {
     streaks: Streaks,
@@ -12,11 +17,15 @@ pub(super) struct Notices {
     asked: Option<usize>,
     /// By worker: when a silence was reported last.
     reported: Vec<Time>,
+    /// When silences are looked for next, and how long after the first possible one.
+    look: Time,
+    late: Span,
 }
 
 impl Notices {
     pub fn new(cores: usize) -> Self {
-        Self { streaks: Streaks::NEVER, asked: None, reported: vec![Time::ZERO; cores] }
+        let reported = vec![Time::ZERO; cores];
+        Self { streaks: Streaks::NEVER, asked: None, reported, look: Time::ZERO, late: Span::ZERO }
     }
 
     /// Has the workers count what the policy asks for from now on.
@@ -25,6 +34,7 @@ impl Notices {
             return;
         }
         self.streaks = streaks;
+        (self.look, self.late) = (Time::ZERO, Span::ZERO);
         for worker in 0..self.reported.len() {
             let counts = streaks.cores.contains(worker);
             workers.watch(worker, counts.then_some(streaks));
@@ -36,29 +46,39 @@ impl Notices {
         if let Some(worker) = self.asked.take() {
             workers.answer(worker);
         }
-        let Streaks { cores, rule, at_silence, .. } = self.streaks;
-        let mut until = Time::NEVER;
-        for core in cores.iter().filter(|core| *core < self.reported.len()) {
-            if let Some(streak) = workers.streak(now, core) {
-                self.asked = Some(core);
-                let mut queues = platform.queues.iter();
-                let queue = queues.position(|it| it.port == streak.port && it.core == core);
-                // RPS leads packets of a port to cores that have none of its queues.
-                let any = || platform.queues.iter().position(|it| it.port == streak.port);
-                if let Some(queue) = queue.or_else(any) {
-                    return Notice::Event(Trigger::Streak { queue, above: streak.above });
-                }
-            }
-            if at_silence && rule.silence > Span::ZERO {
-                let silent = workers.silent_for(core).min(now.since(self.reported[core]));
-                if silent >= rule.silence {
-                    self.reported[core] = now;
-                    return Notice::Event(Trigger::Silence { core });
-                }
-                until = until.min(now + (rule.silence - silent));
+        let cores = self.streaks.cores;
+        let counting = || cores.iter().filter(|core| *core < self.reported.len());
+        for core in counting() {
+            let Some(streak) = workers.streak(now, core) else { continue };
+            self.asked = Some(core);
+            let mut queues = platform.queues.iter();
+            let queue = queues.position(|it| it.port == streak.port && it.core == core);
+            // RPS leads packets of a port to cores that have none of its queues.
+            let any = || platform.queues.iter().position(|it| it.port == streak.port);
+            if let Some(queue) = queue.or_else(any) {
+                return Notice::Event(Trigger::Streak { queue, above: streak.above });
             }
         }
-        Notice::Nothing { until }
+        let silence = self.streaks.rule.silence;
+        if !self.streaks.at_silence || silence == Span::ZERO {
+            return Notice::Nothing { until: Time::NEVER };
+        }
+        if now < self.look {
+            return Notice::Nothing { until: self.look };
+        }
+        let mut first = Time::NEVER;
+        for core in counting() {
+            let silent = workers.silent_for(core).min(now.since(self.reported[core]));
+            if silent >= silence {
+                self.reported[core] = now;
+                (self.look, self.late) = (now, Span::ZERO);
+                return Notice::Event(Trigger::Silence { core });
+            }
+            first = first.min(now + (silence - silent));
+        }
+        self.look = first + self.late;
+        self.late = (self.late * 2).clamp(silence, silence * LATE);
+        Notice::Nothing { until: self.look }
     }
 }
 
@@ -146,5 +166,34 @@ mod tests {
         assert_eq!(next, Notice::Nothing { until: at(645) });
         workers.silent = Span::from_micros(205);
         assert_eq!(notices.next(at(645), &platform, &mut workers), silence);
+    }
+
+    #[test]
+    fn cores_at_work_are_looked_at_ever_less_and_a_silence_after_it_is_not_missed() {
+        let (mut notices, mut workers) = (Notices::new(2), Counting::default());
+        let rule = StreakRule { silence: Span::from_micros(100), ..StreakRule::NEVER };
+        let cores = CoreSet::first(2);
+        notices.watch(Streaks { cores, rule, at_silence: true, ..Streaks::NEVER }, &mut workers);
+        let (mut now, mut looks) = (at(500), Vec::new());
+        for _ in 0..9 {
+            workers.silent = Span::from_micros(10);
+            let Notice::Nothing { until } = notices.next(now, &Platform::BARE, &mut workers) else {
+                panic!("no core is silent");
+            };
+            // Something else wakes the thread, and changes nothing.
+            let early = notices.next(now + Span::from_micros(1), &Platform::BARE, &mut workers);
+            assert_eq!(early, Notice::Nothing { until });
+            looks.push((until.since(now).as_seconds() * 1e6).round());
+            now = until;
+        }
+        assert_eq!(looks, [90.0, 190.0, 290.0, 490.0, 890.0, 1690.0, 3290.0, 3290.0, 3290.0]);
+        workers.silent = Span::from_micros(120);
+        for core in 0..2 {
+            let silence = Notice::Event(Trigger::Silence { core });
+            assert_eq!(notices.next(now, &Platform::BARE, &mut workers), silence);
+        }
+        let next = now + rule.silence;
+        let nothing = Notice::Nothing { until: next };
+        assert_eq!(notices.next(now, &Platform::BARE, &mut workers), nothing, "exact again");
     }
 }
