@@ -146,8 +146,11 @@ fn pass(
         (forwarded, kernel) = (forwarded + counted.0, kernel + counted.1);
     }
     let all = 2 * FLOWS * batches * ROUNDS;
-    let what = format!("all packets of {} to {}", FLOWS * batches, ends.0);
-    checks.equal(what, Witness::Inside, &all, &(forwarded + kernel));
+    let counts = forwarded + kernel;
+    let what = format!("{counts} of {all} packets of {} to {}", FLOWS * batches, ends.0);
+    // The kernel's flowtable counts none of the few that it forwards itself on a busy machine.
+    let counted = (all - all / 1_000..=all).contains(&counts);
+    checks.equal(what, Witness::Inside, &true, &counted);
     let expected = 2 * FLOWS * batches * (ROUNDS - FIRST);
     let what = format!("{forwarded} packets by XDP, {kernel} by the kernel, as established");
     checks.equal(what, Witness::Inside, &true, &(forwarded >= expected));
@@ -323,5 +326,5 @@ fn left_alone(machine: &mut Machine, router: &Router, checks: &mut Checks) -> Re
     )?;
     let (forwarded, _) = exchange(machine, router, ENDS, (20, ROUNDS), checks)?;
     checks.equal("by XDP beside a counter", Witness::Inside, &0, &forwarded);
-    Ok(())
+    machine.run("nft -f /tmp/whole.nft", INSIDE).map(drop)
 }
