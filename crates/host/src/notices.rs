@@ -6,9 +6,9 @@ use wattline_policy::{Platform, Streaks, Trigger};
 use wattline_units::{Span, Time};
 
 /// Nothing wakes this thread at a silence, and a look at each length of one takes an eighth of a core
-/// where all cores work. So a silence is noticed late after work: at most by as long as the work lasted,
-/// and by so many of its lengths.
-const LATE: u64 = 32;
+/// where all cores work. So a silence of some milliseconds is noticed late after work: by as long as the
+/// work lasted, and by this time or one length of it at most.
+const LATE: Span = Span::from_millis(32);
 
 /// Events that a policy asked for, of all workers.
 pub(super) struct Notices {
@@ -77,7 +77,7 @@ impl Notices {
             first = first.min(now + (silence - silent));
         }
         self.look = first + self.late;
-        self.late = (self.late * 2).clamp(silence, silence * LATE);
+        self.late = (self.late * 2).clamp(silence, LATE.max(silence));
         Notice::Nothing { until: self.look }
     }
 }
@@ -168,32 +168,38 @@ mod tests {
         assert_eq!(notices.next(at(645), &platform, &mut workers), silence);
     }
 
-    #[test]
-    fn cores_at_work_are_looked_at_ever_less_and_a_silence_after_it_is_not_missed() {
+    /// Looks while a core works and has a sample a millisecond before each, in milliseconds after the one before.
+    fn looks(silence: u64) -> (Vec<f64>, Notices, Time) {
         let (mut notices, mut workers) = (Notices::new(2), Counting::default());
-        let rule = StreakRule { silence: Span::from_micros(100), ..StreakRule::NEVER };
+        let rule = StreakRule { silence: Span::from_millis(silence), ..StreakRule::NEVER };
         let cores = CoreSet::first(2);
         notices.watch(Streaks { cores, rule, at_silence: true, ..Streaks::NEVER }, &mut workers);
-        let (mut now, mut looks) = (at(500), Vec::new());
-        for _ in 0..9 {
-            workers.silent = Span::from_micros(10);
+        let (mut now, mut looks) = (at(500_000), Vec::new());
+        workers.silent = Span::from_millis(1);
+        for _ in 0..6 {
             let Notice::Nothing { until } = notices.next(now, &Platform::BARE, &mut workers) else {
                 panic!("no core is silent");
             };
             // Something else wakes the thread, and changes nothing.
             let early = notices.next(now + Span::from_micros(1), &Platform::BARE, &mut workers);
             assert_eq!(early, Notice::Nothing { until });
-            looks.push((until.since(now).as_seconds() * 1e6).round());
+            looks.push((until.since(now).as_seconds() * 1e3).round());
             now = until;
         }
-        assert_eq!(looks, [90.0, 190.0, 290.0, 490.0, 890.0, 1690.0, 3290.0, 3290.0, 3290.0]);
-        workers.silent = Span::from_micros(120);
+        (looks, notices, now)
+    }
+
+    #[test]
+    fn cores_at_work_are_looked_at_ever_less_and_a_silence_after_it_is_not_missed() {
+        assert_eq!(looks(50).0, [49.0, 99.0, 99.0, 99.0, 99.0, 99.0]);
+        let (looks, mut notices, now) = looks(5);
+        assert_eq!(looks, [4.0, 9.0, 14.0, 24.0, 36.0, 36.0]);
+        let mut workers = Counting { silent: Span::from_millis(6), ..Counting::default() };
         for core in 0..2 {
             let silence = Notice::Event(Trigger::Silence { core });
             assert_eq!(notices.next(now, &Platform::BARE, &mut workers), silence);
         }
-        let next = now + rule.silence;
-        let nothing = Notice::Nothing { until: next };
+        let nothing = Notice::Nothing { until: now + Span::from_millis(5) };
         assert_eq!(notices.next(now, &Platform::BARE, &mut workers), nothing, "exact again");
     }
 }

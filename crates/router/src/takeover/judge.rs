@@ -30,12 +30,12 @@ pub(super) struct Interfaces {
 }
 
 /// Something that the kernel would do with packets and that Wattline does not do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Reason {
     /// The port whose packets it concerns; `None` if that cannot be determined.
     pub port: Option<PortId>,
-    /// If set, it concerns only packets from or to this prefix.
-    pub only: Option<IpNet>,
+    /// If set, it concerns only packets from or to these prefixes.
+    pub only: Option<BTreeSet<IpNet>>,
     /// Whether it is only reported, unless the configuration forbids any bypass.
     pub is_mild: bool,
     /// Whether the kernel itself passes it by with packets of a flow in an nftables flowtable.
@@ -52,7 +52,7 @@ impl Reason {
 
     /// Returns true if the packets of a whole family are the kernel's, which does not forward them.
     pub fn is_of_family(&self) -> bool {
-        self.only.is_some_and(|prefix| prefix.prefix_len() == 0)
+        self.only.iter().flatten().any(|prefix| prefix.prefix_len() == 0)
     }
 }
 
@@ -148,25 +148,24 @@ fn judge_filters(
     for chain in &found.chains {
         for (port, taken) in judge_chain(chain, by_link, circumstances) {
             let text = describe(chain, &taken);
-            let only =
-                taken.prefixes.map_or_else(|| vec![None], |it| it.into_iter().map(Some).collect());
-            for only in only {
-                if chain.devices.is_empty() {
-                    let spares_flows = !matches!(chain.hook, "ingress" | "egress");
-                    let reason = Reason::weighty(port, text.clone());
-                    reasons.push(Reason { only, spares_flows, ..reason });
-                }
-                for name in &chain.devices {
-                    let Some(of) = by_name(by_link, name) else { continue };
-                    let text = format!("{text} on {name}");
-                    // Packets of a prefix that leave by the device come in by any port.
-                    let at = match (chain.hook, only) {
-                        ("egress", Some(_)) => port,
-                        _ if port.is_some_and(|port| port != of.port) => continue,
-                        _ => Some(of.port),
-                    };
-                    reasons.push(Reason { only, ..Reason::weighty(at, text) });
-                }
+            let only = taken.prefixes;
+            if only.as_ref().is_some_and(BTreeSet::is_empty) {
+                continue;
+            }
+            for name in &chain.devices {
+                let Some(of) = by_name(by_link, name) else { continue };
+                let text = format!("{text} on {name}");
+                // Packets of a prefix that leave by the device come in by any port.
+                let at = match (chain.hook, &only) {
+                    ("egress", Some(_)) => port,
+                    _ if port.is_some_and(|port| port != of.port) => continue,
+                    _ => Some(of.port),
+                };
+                reasons.push(Reason { only: only.clone(), ..Reason::weighty(at, text) });
+            }
+            if chain.devices.is_empty() {
+                let spares_flows = !matches!(chain.hook, "ingress" | "egress");
+                reasons.push(Reason { only, spares_flows, ..Reason::weighty(port, text) });
             }
         }
     }
@@ -391,7 +390,7 @@ fn judge_rules(
         let family = if rule.ipv6 { "-6 " } else { "" };
         let text = format!("policy routing: `ip {family}rule` has `{}`", rule.text);
         let prefixes = [rule.source.as_slice(), rule.destination.as_slice()];
-        let only = only(prefixes, circumstances.own).first().copied();
+        let only = only_these(only(prefixes, circumstances.own));
         let port = match &rule.input {
             None => None,
             Some(input) => match by_name(by_link, input) {
@@ -414,22 +413,24 @@ fn judge_local_routes(circumstances: &Circumstances<'_>) -> Vec<Reason> {
     }
     let by_own = by_own_gateways.iter().map(|prefix| {
         let text = format!("route {prefix}: a gateway is, or was, in a local route");
-        Reason { only: Some(*prefix), is_mild: *guards, ..Reason::weighty(None, text) }
+        let only = Some(BTreeSet::from([*prefix]));
+        Reason { only, is_mild: *guards, ..Reason::weighty(None, text) }
     });
     if !has_own_lookups {
         return by_own.collect();
     }
     let text = |which: &str| format!("{which}: the kernel drops what comes from there");
-    let added = local.added.iter().map(|it| (it, text(&format!("local route {it}"))));
-    let shared = text("broadcast addresses, beside local routes or rules of a user's");
-    let shared = local.shared.iter().map(|it| (it, shared.clone()));
-    let reason = |(only, text): (&IpNet, String)| Reason {
-        only: Some(*only),
+    let reason = |only: BTreeSet<IpNet>, text| Reason {
+        only: Some(only),
         spares_flows: true,
         is_mild: *guards,
         ..Reason::weighty(None, text)
     };
-    added.chain(shared).map(reason).chain(by_own).collect()
+    let added = local.added.iter();
+    let added = added.map(|it| reason(BTreeSet::from([*it]), text(&format!("local route {it}"))));
+    let shared = text("broadcast addresses, beside local routes or rules of a user's");
+    let shared = (!local.shared.is_empty()).then(|| reason(local.shared.clone(), shared));
+    added.chain(shared).chain(by_own).collect()
 }
 
 /// Policies of the kernel's IPsec, where no application carries them out.
@@ -438,19 +439,16 @@ fn judge_ipsec_policies(found: &ForwardPath, circumstances: &Circumstances<'_>) 
         return Vec::new();
     }
     let count = found.ipsec_policies.len();
-    let mut prefixes: Vec<_> = (found.ipsec_policies.iter())
-        .map(|of| only(of.each_ref().map(std::slice::from_ref), circumstances.own).first().copied())
-        .collect();
-    prefixes.sort();
-    prefixes.dedup();
+    let of_each = found.ipsec_policies.iter().map(|of| {
+        only(of.each_ref().map(std::slice::from_ref), circumstances.own).first().copied()
+    });
     // A policy for all packets makes the others redundant.
-    prefixes.truncate(if prefixes.first() == Some(&None) { 1 } else { prefixes.len() });
+    let only = of_each.collect::<Option<BTreeSet<_>>>();
     let text = format!(
         "IPsec: the kernel has {count} policies (`ip xfrm policy`) for packets that it sends or \
          forwards, and there is no section [ipsec]"
     );
-    let reason = |only| Reason { only, ..Reason::weighty(None, text.clone()) };
-    prefixes.into_iter().map(reason).collect()
+    vec![Reason { only, ..Reason::weighty(None, text) }]
 }
 
 /// BPF programs of others at interfaces and of netfilter.
@@ -567,7 +565,7 @@ fn settings_reasons(
         let off = settings.off_because.filter(|_| circumstances.follows_kernel);
         reasons.extend(off.map(|setting| Reason {
             port: Some(of.port),
-            only: Some(whole),
+            only: Some(BTreeSet::from([whole])),
             is_mild: false,
             spares_flows: false,
             text: format!("{family} is not forwarded: {}", setting.replace('%', name)),
@@ -577,7 +575,8 @@ fn settings_reasons(
                 "{family}: {name} has the setting {number} with the value {value}, which Wattline does \
                  not know (include/uapi/linux/netconf.h)"
             );
-            reasons.push(Reason { only: Some(whole), ..Reason::weighty(Some(of.port), text) });
+            let only = Some(BTreeSet::from([whole]));
+            reasons.push(Reason { only, ..Reason::weighty(Some(of.port), text) });
         }
     }
     if let Some(mtu) = found.settings.for_link(link, true).mtu {
@@ -629,7 +628,8 @@ fn reverse_path_reasons(
     let reason = Reason { spares_flows: true, ..Reason::weighty(Some(of.port), text) };
     match circumstances.loosely_dropped {
         Some(dropped) if check == SourceCheck::Loose && (circumstances.has_ipv4)(link) => {
-            dropped.iter().map(|it| Reason { only: Some(*it), ..reason.clone() }).collect()
+            let only = (!dropped.is_empty()).then(|| dropped.clone());
+            only.into_iter().map(|only| Reason { only: Some(only), ..reason.clone() }).collect()
         }
         _ => vec![reason],
     }
@@ -706,6 +706,11 @@ fn only<'a>(prefixes: [&'a [IpNet]; 2], own: &[IpAddr]) -> &'a [IpNet] {
     narrow.max_by_key(|these| these.iter().map(IpNet::prefix_len).min()).unwrap_or_default()
 }
 
+/// None of them stands for any address.
+fn only_these(prefixes: &[IpNet]) -> Option<BTreeSet<IpNet>> {
+    (!prefixes.is_empty()).then(|| prefixes.iter().copied().collect())
+}
+
 /// The prefixes whose packets are left to the kernel, by port; on a guarded port they are dropped. Of
 /// ports in `whole` only whole families are among them: for others they are left, or blocked, as a whole.
 pub(super) fn left_prefixes(
@@ -715,8 +720,8 @@ pub(super) fn left_prefixes(
 ) -> BTreeMap<PortId, BTreeSet<IpNet>> {
     let of = |port: PortId| {
         let counts = |reason: &&Reason| !reason.is_mild && reason.port.is_none_or(|of| of == port);
-        let mut prefixes: BTreeSet<IpNet> =
-            reasons.iter().filter(counts).filter_map(|reason| reason.only).collect();
+        let of_reasons = reasons.iter().filter(counts).filter_map(|reason| reason.only.as_ref());
+        let mut prefixes: BTreeSet<IpNet> = of_reasons.flatten().copied().collect();
         if whole.contains(&port) || prefixes.len() > LEFT_PREFIXES_MAX as usize {
             prefixes.retain(|prefix| prefix.prefix_len() == 0);
         }
@@ -733,11 +738,22 @@ pub(super) fn left(
     prefixes: &BTreeMap<PortId, BTreeSet<IpNet>>,
 ) -> BTreeMap<PortId, String> {
     let of = |port: PortId| {
-        let texts: Vec<&str> =
-            whole_port(reasons, port, prefixes).map(|it| it.text.as_str()).collect();
+        let texts: Vec<String> = whole_port(reasons, port, prefixes).map(in_full).collect();
         (!texts.is_empty()).then(|| (port, texts.join("; ")))
     };
     ports.iter().filter_map(|it| of(it.port)).collect()
+}
+
+/// Says, of a reason for which a port is left with all packets, why these are not the packets of its prefixes
+/// alone.
+fn in_full(reason: &Reason) -> String {
+    match reason.only.as_ref().map_or(0, BTreeSet::len) {
+        prefixes if prefixes > LEFT_PREFIXES_MAX as usize => format!(
+            "{} (packets of {prefixes} prefixes; a port leaves at most {LEFT_PREFIXES_MAX} without all others)",
+            reason.text
+        ),
+        _ => reason.text.clone(),
+    }
 }
 
 /// Reasons for which a port is left with all packets.
@@ -746,10 +762,11 @@ fn whole_port<'a>(
     port: PortId,
     prefixes: &'a BTreeMap<PortId, BTreeSet<IpNet>>,
 ) -> impl Iterator<Item = &'a Reason> {
-    let alone = move |prefix: IpNet| prefixes.get(&port).is_some_and(|of| of.contains(&prefix));
+    let alone =
+        move |these: &BTreeSet<IpNet>| prefixes.get(&port).is_some_and(|of| of.is_superset(these));
     reasons.iter().filter(move |reason| {
         let is_here = reason.port.is_none_or(|of| of == port);
-        !reason.is_mild && is_here && !reason.only.is_some_and(alone)
+        !reason.is_mild && is_here && !reason.only.as_ref().is_some_and(alone)
     })
 }
 
@@ -1160,8 +1177,8 @@ mod tests {
     #[test]
     fn filter_is_judged_by_the_packets_that_its_rules_concern() {
         let named = |name: &str| Some(vec![InterfaceMatch::Name(name.to_owned())]);
-        let net = |text: &str| text.parse::<IpNet>().ok();
-        let nets = |text: &str| net(text).map(|net| vec![net]);
+        let net = |text: &str| Some(BTreeSet::from([text.parse::<IpNet>().unwrap()]));
+        let nets = |text: &str| net(text).map(Vec::from_iter);
         let none = Concern::default;
         let own = [IpAddr::from([192, 0, 2, 1])];
         let around = Circumstances { own: &own, ..plain() };
@@ -1171,7 +1188,7 @@ mod tests {
             found.chains[0].effects =
                 Ok(vec![Effect { concern, rule: "handle 4 (`drop`)".to_owned() }]);
             let reasons = judge(&found, &ports(), &around);
-            let told = reasons.iter().map(|it| (it.port.map(|port| port.0), it.only));
+            let told = reasons.into_iter().map(|it| (it.port.map(|port| port.0), it.only));
             told.collect::<Vec<_>>()
         };
         let judged = |hook, concern| judged_on(&[], hook, concern);
@@ -1238,7 +1255,7 @@ mod tests {
                 .chains
                 .push(Chain { accepted: accepted.iter().copied().cloned().collect(), ..of });
             let reasons = judge(&found, &ports(), &plain());
-            let told = reasons.iter().map(|it| (it.port.map(|it| it.0), it.only));
+            let told = reasons.into_iter().map(|it| (it.port.map(|it| it.0), it.only));
             told.collect::<Vec<_>>()
         };
         let inet = |accepted: &[&Concern]| judged("inet", "forward", accepted);
@@ -1259,8 +1276,8 @@ mod tests {
         // Half of one family.
         let half = Concern { source: nets(&["0.0.0.0/1"]), ..none() };
         let all = |prefixes: &[&str]| {
-            let of = |port| prefixes.iter().map(move |it| (Some(port), it.parse().ok()));
-            of(0).chain(of(1)).collect::<Vec<(Option<u16>, Option<IpNet>)>>()
+            let these: BTreeSet<IpNet> = prefixes.iter().map(|it| it.parse().unwrap()).collect();
+            [(Some(0), Some(these.clone())), (Some(1), Some(these))]
         };
         assert_eq!(judged("ip", "forward", &[&half]), all(&["128.0.0.0/1"]));
         assert_eq!(inet(&[&half]), all(&["128.0.0.0/1", "::/1", "8000::/1"]));
@@ -1271,7 +1288,8 @@ mod tests {
         assert_eq!(judged("ip", "forward", &[&both]), all(&["0.0.0.0/1", "128.0.0.0/1"]));
         let inside = nets(&["10.0.0.0/8", "10.1.0.0/16", "192.168.0.0/16"]);
         let left = judged("ip", "prerouting", &[&Concern { destination: inside, ..none() }]);
-        assert_eq!(left.len(), 2 * 22, "{left:?}");
+        let counts = left.iter().flat_map(|(_, only)| only).map(BTreeSet::len);
+        assert_eq!(counts.collect::<Vec<_>>(), [22, 22], "{left:?}");
     }
 
     /// Tagged frames would look untagged, and be forwarded as such.
@@ -1345,13 +1363,38 @@ mod tests {
         found.ipsec_policies.push(policy(("192.0.2.0/24", "0.0.0.0/0")));
         assert_eq!(of(&judge(&found, &ports(), &around), &[]), (vec![0, 1], vec![]));
         // More than the program has room for.
-        let many: Vec<Reason> = (0..=LEFT_PREFIXES_MAX)
-            .map(|number| {
-                let address = IpAddr::from((0x0a09_0000 + number).to_be_bytes());
-                Reason { only: Some(address.into()), ..from[0].clone() }
-            })
-            .collect();
+        let address = |number: u32| IpAddr::from((0x0a09_0000 + number).to_be_bytes()).into();
+        let many = (0..=LEFT_PREFIXES_MAX).map(address).collect();
+        let many = [Reason { only: Some(many), ..from[0].clone() }];
         assert_eq!(of(&many, &[]), (vec![0, 1], vec![]));
+        let text = &super::left(&many, &ports(), &BTreeMap::new())[&PortId(0)];
+        assert!(
+            text.ends_with(
+                "(packets of 1025 prefixes; a port leaves at most 1024 without all others)"
+            ),
+            "{text}"
+        );
+    }
+
+    /// However many prefixes a rule names, there is one reason: reasons are compared at each look.
+    #[test]
+    fn many_addresses_are_one_reason() {
+        let addresses = |step: u32| -> Vec<IpNet> {
+            (0..4_000)
+                .map(|at| IpAddr::from((0x0a00_0000 + at * step).to_be_bytes()).into())
+                .collect()
+        };
+        let named = Concern { source: Some(addresses(3)), ..Concern::default() };
+        let mut found = chain(&[]);
+        found.chains[0].effects =
+            Ok(vec![Effect { concern: named.clone(), rule: "handle 4 (`drop`)".to_owned() }]);
+        assert_eq!(judge(&found, &ports(), &plain()).len(), 1);
+        found.chains[0].effects = Ok(Vec::new());
+        (found.chains[0].drops, found.chains[0].accepted) = (true, vec![named]);
+        let reasons = judge(&found, &ports(), &plain());
+        assert_eq!(reasons.len(), 2, "one for each port");
+        let left = left(&reasons, &ports(), &left_prefixes(&reasons, &ports(), &BTreeSet::new()));
+        assert!(left.values().all(|text| text.len() < 300), "{left:?}");
     }
 
     /// Ports at which flows may be forwarded, or what stands against it.

@@ -14,7 +14,7 @@ use crate::config::{Config, Takeover};
 use ipnet::IpNet;
 pub(super) use judge::UsableFlowtable;
 use judge::{Circumstances, Interfaces, Reason};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
@@ -203,16 +203,16 @@ impl Lookout {
 
     fn tell(&self, reasons: &[Reason], config: &Config) {
         let forces = config.router.takeover == Takeover::Force;
-        let new: Vec<&Reason> = reasons.iter().filter(|it| !self.reasons.contains(it)).collect();
-        for alike in chunks(&new).take(MOST_TOLD) {
-            let reason = alike[0];
+        let new = without(reasons, &self.reasons);
+        for reason in new.iter().take(MOST_TOLD) {
             let whose = whose(reason, config);
-            let alone = reason.only.filter(|_| !self.guards);
-            let of = alone.map_or_else(String::new, |prefix| {
-                let others = alike.len() - 1;
+            let alone = reason.only.as_ref().filter(|_| !self.guards);
+            let of = alone.and_then(|only| {
+                let others = only.len() - 1;
                 let others = if others > 0 { format!(" and {others} more") } else { String::new() };
-                format!(" from and to {prefix}{others}")
+                Some(format!(" from and to {}{others}", only.first()?))
             });
+            let of = of.unwrap_or_default();
             let is_off = reason.is_of_family();
             let fate = match (forces || reason.is_mild, reason.port) {
                 (true, _) if is_off => "Wattline forwards such packets all the same".to_owned(),
@@ -234,21 +234,19 @@ impl Lookout {
             };
             tracing::warn!("{whose}{}: {fate}", reason.text);
         }
-        let told = chunks(&new).count();
-        if told > MOST_TOLD {
-            tracing::warn!("and {} more reasons of this kind", told - MOST_TOLD);
+        if new.len() > MOST_TOLD {
+            tracing::warn!("and {} more reasons of this kind", new.len() - MOST_TOLD);
         }
-        let gone: Vec<&Reason> = self.reasons.iter().filter(|it| !reasons.contains(it)).collect();
-        for alike in chunks(&gone).take(MOST_TOLD) {
-            tracing::info!("{}{}: no longer the case", whose(alike[0], config), alike[0].text);
+        for reason in without(&self.reasons, reasons).iter().take(MOST_TOLD) {
+            tracing::info!("{}{}: no longer the case", whose(reason, config), reason.text);
         }
     }
 
     /// Says why the router must not start: everything that it would bypass, if the configuration
     /// forbids it. A family that the kernel does not forward is no reason.
     pub fn refusal(&self, config: &Config) -> Option<String> {
-        let passed_by: Vec<&Reason> = self.reasons.iter().filter(|it| !it.is_of_family()).collect();
-        let mut lines = sentences(&passed_by, config);
+        let passed_by = self.reasons.iter().filter(|it| !it.is_of_family());
+        let mut lines: Vec<String> = passed_by.map(|it| sentence(it, config)).collect();
         if config.router.takeover != Takeover::Strict || lines.is_empty() {
             return None;
         }
@@ -302,7 +300,7 @@ impl Lookout {
 
     /// Everything that is, or would be, passed by, in sentences.
     pub fn passed_by(&self, config: &Config) -> Vec<String> {
-        sentences(&self.reasons.iter().collect::<Vec<_>>(), config)
+        self.reasons.iter().map(|it| sentence(it, config)).collect()
     }
 }
 
@@ -350,13 +348,14 @@ fn reasons(
     judge::judge(found, ports, &circumstances)
 }
 
-/// Reasons that differ in nothing but the prefix, together.
-fn chunks<'a, 'b>(reasons: &'b [&'a Reason]) -> impl Iterator<Item = &'b [&'a Reason]> {
-    reasons.chunk_by(|one, other| one.port == other.port && one.text == other.text)
+/// The reasons that are not among others.
+fn without<'a>(reasons: &'a [Reason], others: &[Reason]) -> Vec<&'a Reason> {
+    let others: HashSet<&Reason> = others.iter().collect();
+    reasons.iter().filter(|reason| !others.contains(reason)).collect()
 }
 
-fn sentences(reasons: &[&Reason], config: &Config) -> Vec<String> {
-    chunks(reasons).map(|it| format!("{}{}", whose(it[0], config), it[0].text)).collect()
+fn sentence(reason: &Reason, config: &Config) -> String {
+    format!("{}{}", whose(reason, config), reason.text)
 }
 
 fn whose(reason: &Reason, config: &Config) -> String {
