@@ -23,6 +23,8 @@ fn settings_are_read_and_written_one_at_a_time() {
             let written = ethtool::set_coalesce("t0", Coalesce::RxFrames, 16)
                 .and_then(|()| ethtool::coalesce("t0"));
             let refused = ethtool::set_coalesce("t0", Coalesce::RxUsecs, 50);
+            assert_eq!(ethtool::driver("v0").unwrap(), "veth");
+            assert!(ethtool::set_combined_channels("v0", 4097).is_err());
             (ethtool::channels("v0"), written, refused, ethtool::indirection_table("v0"))
         })
         .unwrap();
