@@ -8,7 +8,6 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_linux::namespace::interface_index;
@@ -115,8 +114,7 @@ impl Row {
     /// Reloads this configuration. Returns the report, or the error.
     pub fn reload(&self, text: &str) -> Result<Value, String> {
         std::fs::write(self.router.socket().with_file_name("router.toml"), text).unwrap();
-        let mut command = Command::new(binary());
-        command.args(["reload", "--json", "--socket"]).arg(self.router.socket());
+        let mut command = self.router.command(&["reload", "--json"]);
         let output = command::run_to_end(&mut command, LIMIT, "").unwrap();
         match output.status.code() {
             // The second where a part of it needs a restart.
@@ -142,9 +140,7 @@ impl Row {
     }
 
     pub fn ask(&self, what: &[&str]) -> String {
-        let mut command = Command::new(binary());
-        command.args(what).arg("--socket").arg(self.router.socket());
-        command::run(&mut command, LIMIT).unwrap()
+        self.router.ask(what).unwrap()
     }
 
     /// Samples of the metrics that name the port, by queue and direction, with their values.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::Wattline;
@@ -163,9 +163,7 @@ fn join(kind: Kind) {
         tcp(&topology, &branch, address);
     }
 
-    let mut graph = Command::new(binary());
-    graph.args(["graph", "--socket"]).arg(near.socket());
-    let drawn = command::run(&mut graph, LIMIT).unwrap();
+    let drawn = near.ask(&["graph"]).unwrap();
     for node in ["esp4-decrypt", "esp6-decrypt", "esp4-encrypt", "esp6-encrypt"] {
         assert!(drawn.contains(node), "{drawn}");
     }

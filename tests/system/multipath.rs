@@ -235,7 +235,7 @@ fn capture_changes_no_next_hop() {
         let bench = start(XDP);
         let topology = &bench.topology;
         until_both_ways_are_used(topology);
-        let wattline = bench.running.wattline.as_ref().unwrap();
+        let wattline = bench.router();
         let by_workers = |stats: &serde_json::Value| {
             let forwarded = |key: &str| stats[key].as_u64().unwrap();
             forwarded("forwarded") - forwarded("xdp_forwarded")
@@ -331,7 +331,7 @@ fn next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers() {
         let bench = start(XDP);
         until_both_ways_are_used(&bench.topology);
         let xdp = || {
-            let stats = bench.running.wattline.as_ref().unwrap().stats().unwrap();
+            let stats = bench.stats();
             stats["xdp_forwarded"].as_u64().unwrap()
         };
         let round = || {

@@ -152,21 +152,6 @@ fn it_follows_the_kernel_and_leaves_no_trace() {
     assert!(!row.path("socket").exists(), "the control socket is left behind");
 }
 
-#[test]
-fn when_it_is_killed_the_kernel_forwards_on() {
-    let Some(row) = Row::new("kill") else { return };
-    row.configure(1, "");
-    let router = row.start();
-    assert!(row.ping("10.2.0.2"));
-    assert!(router.forwarded() >= 2);
-
-    router.signal(Signal::KILL);
-    until("the kernel has taken over", || row.ping("10.2.0.2"));
-    until("the program is detached", || {
-        !row.router.ip("-details link show").unwrap().contains("xdp")
-    });
-}
-
 /// Requires preferred busy polling in the kernel (Linux 5.11).
 #[test]
 fn busy_polling_is_asked_for_reported_and_forwards() {
@@ -245,18 +230,6 @@ fn an_interrupted_demonstration_leaves_no_namespace_behind() {
     kill_process(Pid::from_child(&demo), Signal::INT).unwrap();
     let status = demo.wait().unwrap();
     assert_eq!((built, status.code(), namespaces()), (3, Some(130), 0));
-}
-
-#[test]
-fn an_interface_that_vanishes_is_told_in_the_statistics() {
-    let Some(row) = Row::new("gone") else { return };
-    row.configure(1, "");
-    let router = row.start();
-    let state = || router.ask(&["stats"]).unwrap()["ports"][1]["state"].clone();
-    assert_eq!(state(), "up");
-    row.router.ip("link delete dev right").unwrap();
-    until("it is told", || state() == "absent");
-    assert!(row.ping("10.1.0.1"), "the other port goes on");
 }
 
 /// As `ip link` says it: a cable that is unplugged, and an interface that was set down, which are

@@ -421,9 +421,7 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
         let reload = |choice: &str| {
             let text = choosing(choice, Mode::Adaptive)(&force.socket());
             std::fs::write(force.socket().with_file_name("router.toml"), text).unwrap();
-            let mut command = std::process::Command::new(binary());
-            command.args(["reload", "--json", "--socket"]).arg(force.socket());
-            let report = command::run(&mut command, LIMIT).unwrap();
+            let report = force.ask(&["reload", "--json"]).unwrap();
             serde_json::from_str::<Value>(&report).unwrap()["not_as_configured"].clone()
         };
         let told = |words: &str| force.log().matches(words).count();

@@ -218,14 +218,27 @@ impl Wattline {
         std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default()
     }
 
+    /// A command of its program about it.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(words).arg("--socket").arg(self.socket());
+        command
+    }
+
+    /// What a command about it prints.
+    ///
+    /// # Errors
+    /// As [`command::run`].
+    pub fn ask(&self, words: &[&str]) -> Result<String, Error> {
+        command::run(&mut self.command(words), command::LIMIT)
+    }
+
     /// Its counters now, as `wattline stats --json` prints them.
     ///
     /// # Errors
     /// When it does not answer.
     pub fn stats(&self) -> Result<serde_json::Value, Error> {
-        let mut command = Command::new(&self.binary);
-        command.args(["stats", "--json", "--socket"]).arg(self.socket());
-        let text = command::run(&mut command, LIMIT)?;
+        let text = self.ask(&["stats", "--json"])?;
         serde_json::from_str(&text)
             .map_err(|error| self.failed(format!("answered no JSON to `stats` ({error})")))
     }
