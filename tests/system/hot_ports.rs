@@ -2,7 +2,7 @@
 //! those, a port that is added forwards, and one that is removed leaves its interface as it was.
 
 use crate::harness::{ADAPTIVE, XDP, binary, has, privileged_with, quiet, quiet_with};
-use crate::ipsec::{Kind, keys};
+use crate::ipsec::{KIND, keys, tunnel_end};
 use crate::soak::held_by;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
 use wattline_testbed::namespace::Namespace;
 use wattline_testbed::probe::{Load, Probe};
-use wattline_testbed::topology::{Options, RIGHT, SINK, Station, Topology, connect};
+use wattline_testbed::topology::{Options, SINK, Station, Topology, connect};
 use wattline_xdp::PassAll;
 
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -475,20 +475,9 @@ fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
 fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
     quiet_with(&["ping"], "a_port_that_is_added_beside_a_tunnel_is_guarded", || {
         let folder = tempfile::tempdir().unwrap();
-        let kind = Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false };
-        keys(folder.path(), kind);
-        let of = |name: &str| folder.path().join(name).display().to_string();
-        let tunnel = format!(
-            "[ipsec]\nstate = \"{}\"\n[[ipsec_tunnel]]\nname = \"t\"\nlocal = \"{}\"\n\
-             remote = \"{}\"\nalgorithm = \"aes128-gcm\"\nspi_out = 4097\nspi_in = 4098\n\
-             key_out_file = \"{}\"\nkey_in_file = \"{}\"\n[[ipsec_policy]]\n\
-             source = \"198.18.9.0/24\"\ndestination = \"198.19.0.0/24\"\ntunnel = \"t\"\n",
-            of("state"),
-            RIGHT.v4,
-            SINK.v4,
-            of("0.key"),
-            of("1.key"),
-        );
+        keys(folder.path(), KIND);
+        let networks = [["198.18.9.0/24", "198.19.0.0/24"]];
+        let tunnel = tunnel_end(folder.path(), KIND, 0, &networks);
         let row = Row::start_beside(ADAPTIVE, "spare_ports = 1\n", &tunnel);
         // ICMP echo requests that the sink saw unencrypted.
         let in_clear = || {

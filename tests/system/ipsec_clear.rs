@@ -5,7 +5,7 @@
 //! the gateway looks for it in all that arrives.
 
 use crate::harness::{binary, quiet};
-use crate::ipsec::{Kind, configuration, keys};
+use crate::ipsec::{KIND, configuration, keys};
 use serde_json::Value;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -23,7 +23,6 @@ const BRANCH6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0x77, 0, 0, 0, 9);
 /// Beyond the sink, and of no policy.
 const OTHER4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 const OTHER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
-pub const KIND: Kind = Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false };
 
 /// From whom to whom: Ethernet stations, then addresses.
 #[derive(Clone, Copy)]
