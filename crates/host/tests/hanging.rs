@@ -11,7 +11,7 @@ use wattline_governor::Governor;
 use wattline_governor::machine::Machine;
 use wattline_governor::runner::Runner;
 use wattline_host::{Host, NoWorkers};
-use wattline_knobs::{Bounded, Machine as Settings, Session};
+use wattline_knobs::{Bounded, Machine as Settings};
 use wattline_policy::{AskAgain, Observation, OperatingPoint, Policy};
 use wattline_units::{Span, Time};
 
@@ -53,8 +53,7 @@ fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
 
     let access = Bounded::within(Settings::new(&fixture.tree), Duration::from_millis(200));
-    let state = fixture.tree.path("/var/lib/wattline");
-    let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+    let session = fixture.session_by(access);
     let host = Host::new(fixture.options(&[0, 1]), session, Box::new(NoWorkers)).unwrap();
     let (status, fastest) = (host.status(), host.platform().fastest());
     let governor = Governor::new(host, Box::new(Restless(false)));
@@ -92,5 +91,5 @@ fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
     let report = knobs.leave().unwrap();
     assert_eq!(report.failures().count(), 0, "{report:?}");
     assert_eq!(fixture.value(&well), before);
-    assert!(!state.join("knobs.journal").exists());
+    assert!(!fixture.path("/var/lib/wattline/knobs.journal").exists());
 }

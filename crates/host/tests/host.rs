@@ -12,7 +12,6 @@ use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::Step;
 use wattline_host::{Host, NoWorkers, Port, Status, Work, Workers};
 use wattline_knobs::{Machine as Settings, Session};
-use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, FrequencyDomain, Looks, OperatingPoint, QueueView, Wait};
 use wattline_units::{Hertz, Span, Time};
 
@@ -126,9 +125,7 @@ fn a_driver_without_a_list_offers_even_steps_and_is_set_by_its_limits() {
 
 #[test]
 fn missing_knobs_cannot_be_set_and_are_reported() {
-    let root = tempfile::tempdir().unwrap();
-    let tree = Tree::at(root.path());
-    let fixture = Fixture { root, tree };
+    let fixture = Fixture::empty();
     fixture.write("/proc/sys/kernel/random/boot_id", "b");
     fixture.write("/proc/cpuinfo", "cpu MHz : 2445.4");
     let host = fixture.host(&[0, 1]);
