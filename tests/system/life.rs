@@ -77,6 +77,8 @@ fn stopped_in_good_order_it_leaves_nothing_on_the_interfaces() {
         let totals = running.stop().unwrap().unwrap();
         assert!(totals.balance(), "{totals:?}");
         assert_eq!(programs(&topology), [""; 0]);
+        let links = topology.router.run("ip", &["-o", "link"], LIMIT).unwrap();
+        assert!(!links.contains(": wattline"), "a device is left behind: {links}");
         assert!(reaches(&topology, &SINK.v4.to_string()), "the kernel forwards on");
     });
 }
