@@ -5,10 +5,9 @@ use crate::harness::{ADAPTIVE, XDP, binary, has, privileged_with, quiet, quiet_w
 use crate::ipsec::{KIND, keys, tunnel_end};
 use crate::soak::held_by;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use wattline_daemon::socket::{Request, ask};
 use wattline_dataplane::port::PortId;
 use wattline_linux::namespace::interface_index;
 use wattline_ports::afxdp::{self, OpenedWorker, QueueAddress, open_worker};
@@ -107,13 +106,13 @@ impl Row {
             text.replace("[router]\n", &format!("[router]\n{keys}"))
         };
         let router = Wattline::start_with(&topology, program, text).unwrap();
-        let plain = std::fs::read_to_string(router.socket().with_file_name("router.toml")).unwrap();
+        let plain = std::fs::read_to_string(router.config()).unwrap();
         Self { router, plain, _ends: ends, far, topology }
     }
 
     /// Reloads this configuration. Returns the report, or the error.
     pub fn reload(&self, text: &str) -> Result<Value, String> {
-        std::fs::write(self.router.socket().with_file_name("router.toml"), text).unwrap();
+        std::fs::write(self.router.config(), text).unwrap();
         let mut command = self.router.command(&["reload", "--json"]);
         let output = command::run_to_end(&mut command, LIMIT, "").unwrap();
         match output.status.code() {
@@ -145,12 +144,8 @@ impl Row {
 
     /// Samples of the metrics that name the port, by queue and direction, with their values.
     fn metrics_of_side(&self) -> Vec<String> {
-        let mut socket = UnixStream::connect(self.router.socket()).unwrap();
-        socket.write_all(b"{\"request\":\"metrics\"}\n").unwrap();
-        let mut answer = String::new();
-        BufReader::new(socket).read_line(&mut answer).unwrap();
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        let lines = answer["ok"].as_str().unwrap().lines();
+        let answer = ask(&self.router.socket(), Request::Metrics).unwrap();
+        let lines = answer.as_str().unwrap().lines();
         let of_side = lines.filter(|line| line.starts_with("wattline_packets_total"));
         of_side.filter(|line| line.contains("port=\"side\"")).map(str::to_owned).collect()
     }

@@ -51,7 +51,7 @@ impl Row {
     }
 
     fn write(&self, text: &str) {
-        std::fs::write(self.router.socket().with_file_name("router.toml"), text).unwrap();
+        std::fs::write(self.router.config(), text).unwrap();
     }
 
     fn configure(&self, workers: u16, more: &str) {
@@ -62,7 +62,7 @@ impl Row {
         self.router.command(words).output().unwrap()
     }
 
-    /// What a command answers; what is in force only after a restart makes it end with a code of its own.
+    /// The answer of a command; what is in force only after a restart makes it end with a code of its own.
     #[track_caller]
     fn ask(&self, words: &[&str]) -> Value {
         let output = self.run(&[words, &["--json"]].concat());
@@ -277,13 +277,15 @@ fn cpus_that_are_not_there_are_refused_by_name() {
         };
         let refused = |cpus: &str| with(cpus).unwrap_err().to_string();
         let error = refused("[1021, 1022]");
-        for told in
-            ["78", "[router] cpus", "CPU 1021 and CPU 1022 ", "this machine has online: 0"]
+        for told in ["78", "[router] cpus", "CPU 1021 and CPU 1022 ", "this machine has online: 0"]
         {
             assert!(error.contains(told), "{told}: {error}");
         }
         let error = refused("[0]");
-        assert!(error.contains("has 1 CPU for [router] workers = 2: one for each worker"), "{error}");
+        assert!(
+            error.contains("has 1 CPU for [router] workers = 2: one for each worker"),
+            "{error}"
+        );
         let error = refused("[0, 1, 2]");
         assert!(error.contains("has 3 CPUs for [router] workers = 2"), "{error}");
         let error = refused("[0, 0]");

@@ -415,7 +415,7 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
         // of the rules each time.
         let reload = |choice: &str| {
             let text = choosing(choice, Mode::Adaptive)(&force.socket());
-            std::fs::write(force.socket().with_file_name("router.toml"), text).unwrap();
+            std::fs::write(force.config(), text).unwrap();
             let report = force.ask(&["reload", "--json"]).unwrap();
             serde_json::from_str::<Value>(&report).unwrap()["not_as_configured"].clone()
         };

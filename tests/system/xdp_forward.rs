@@ -189,7 +189,7 @@ fn a_route_of_the_configuration_hands_over_to_workers() {
         let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
         let probe = Probe::start(&topology, &load).unwrap();
         until(&router, true);
-        let file = router.socket().with_file_name("router.toml");
+        let file = router.config();
         let plain = std::fs::read_to_string(&file).unwrap();
         let reload = |text: &str| {
             std::fs::write(&file, text).unwrap();

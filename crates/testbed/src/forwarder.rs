@@ -213,6 +213,11 @@ impl Wattline {
         self.folder.path().join("socket")
     }
 
+    /// Its configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("router.toml")
+    }
+
     /// Returns the standard error so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default()
@@ -225,7 +230,7 @@ impl Wattline {
         command
     }
 
-    /// What a command about it prints.
+    /// The output of a command about it.
     ///
     /// # Errors
     /// As [`command::run`].
