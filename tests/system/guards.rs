@@ -7,6 +7,7 @@
 //! set as permissively as it can be, and has interfaces of its own on top of the guarded port. Each
 //! frame carries its number, by which it is recognised wherever it leaves.
 
+use crate::crafted::set_checksum;
 use crate::harness::{binary, privileged, quiet};
 use crate::ipsec::{KIND, keys, tunnel_end};
 use std::collections::BTreeSet;
@@ -345,12 +346,7 @@ impl Case {
                 header.extend(source.octets());
                 header.extend(destination.octets());
                 header.extend(self.options);
-                let pair = |pair: &[u8]| u32::from(u16::from_be_bytes([pair[0], pair[1]]));
-                let mut sum: u32 = header.chunks(2).map(pair).sum();
-                while sum > 0xffff {
-                    sum = (sum & 0xffff) + (sum >> 16);
-                }
-                header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+                set_checksum(&mut header);
                 (0x0800, [header, rest].concat())
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {

@@ -4,6 +4,7 @@
 //! Each frame carries a mark that no encryption leaves readable. A machine on the other side of
 //! the gateway looks for it in all that arrives.
 
+use crate::crafted::set_checksum;
 use crate::harness::{binary, quiet};
 use crate::ipsec::{KIND, configuration, keys};
 use serde_json::Value;
@@ -57,12 +58,7 @@ impl Way {
         header.extend(self.v4.0.octets());
         header.extend(self.v4.1.octets());
         header.extend(options);
-        let mut sum: u32 =
-            header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-        while sum > 0xffff {
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        set_checksum(&mut header);
         [self.ethernet(0x0800), header, payload].concat()
     }
 

@@ -1,8 +1,7 @@
 //! Captures and traces of a running router, beside tcpdump, and read by tcpdump and tshark.
 
-use crate::harness::{
-    ADAPTIVE, Bench, KERNEL, XDP, has, privileged_with, quiet, quiet_with,
-};
+use crate::crafted::set_checksum;
+use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, has, privileged_with, quiet, quiet_with};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -197,10 +196,7 @@ fn drops_have_their_reason_in_captures_and_traces() {
             let trace = wattline(&bench.running, &["trace", "-c", "1", "--json", filter]);
             let mut bytes = datagram(0, 64);
             bytes[30..34].copy_from_slice(&[203, 0, 113, 9]);
-            bytes[24..26].fill(0);
-            let sum = etherparse::Ipv4HeaderSlice::from_slice(&bytes[14..]).unwrap();
-            let sum = sum.to_header().calc_header_checksum();
-            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+            set_checksum(&mut bytes[14..34]);
             RawSocket::open(&bench.topology.source, SOURCE.interface)
                 .unwrap()
                 .send(&bytes)
