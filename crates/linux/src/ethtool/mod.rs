@@ -157,16 +157,9 @@ mod tests {
 
     #[test]
     fn whether_tags_are_taken_off_and_packets_merged_is_read() {
-        let name = format!("wl-rxvlan-{}", std::process::id());
-        let made = || {
-            let namespace = crate::namespace::Namespace::create(name)?;
-            namespace.ip("link add v0 type veth peer name v1")?;
-            Ok::<_, crate::namespace::NamespaceError>(namespace)
-        };
-        let namespace = match made() {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let lines = ["link add v0 type veth peer name v1"];
+        let made = crate::namespace::Namespace::for_test(&lines).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         let read = namespace.enter(|| {
             for (setting, is_on) in [("off", false), ("on", true)] {
                 let ethtool = ["-K", "v0", "rxvlan", setting, "gro", setting];
