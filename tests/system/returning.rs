@@ -272,12 +272,10 @@ fn ports_that_are_left_and_taken_back_lose_nothing() {
                 // Of which packets it is cannot be told; for all of them it changes nothing.
                 let rule = format!("rule {change} not from 192.0.2.0/24 lookup main pref 10");
                 topology.router.ip(&rule).unwrap();
-                let deadline = Instant::now() + PATIENCE;
-                while !(0..2).all(|port| wattline.stats().unwrap()["ports"][port]["state"] == state)
-                {
-                    assert!(Instant::now() < deadline, "not {state}: {}", wattline.log());
-                    std::thread::sleep(Duration::from_millis(20));
-                }
+                wattline_needs::until_or(
+                    || (0..2).all(|at| wattline.stats().unwrap()["ports"][at]["state"] == state),
+                    || format!("not {state}: {}", wattline.log()),
+                );
                 std::thread::sleep(Duration::from_millis(200));
             }
             let outcome = probe.stop().unwrap();

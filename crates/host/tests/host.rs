@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::Step;
 use wattline_host::{Host, NoWorkers, Port, Status, Work, Workers};
@@ -76,11 +76,7 @@ fn the_kernels_counters_are_read_for_who_looks_at_them() {
         assert!(!sees(Looks::WHOLE));
         std::thread::sleep(Duration::from_millis(12));
     }
-    let end = Instant::now() + Duration::from_secs(60);
-    while !sees(Looks::WHOLE.and_counters()) {
-        assert!(Instant::now() < end, "nobody read them");
-        std::thread::sleep(Duration::from_millis(12));
-    }
+    wattline_needs::until("somebody reads them", || sees(Looks::WHOLE.and_counters()));
     assert!(!sees(Looks::WHOLE));
 }
 
@@ -183,7 +179,7 @@ fn changes_by_others_and_what_goes_are_told_once_and_the_loop_goes_on() {
     };
     assert_eq!(host.take(&Step::Redirect { active: CoreSet::only(1) }), Taken::Done);
     assert_eq!(look(&mut host), Vec::<String>::new());
-    fixture.write("/ethtool/eth9/redirect-table", &["0,1"; 64].join(","));
+    fixture.write("/ethtool/eth9/redirect-table", ["0,1"; 64].join(","));
     fixture.write("/ethtool/eth9/combined-channels", "2");
     fixture.write("/sys/devices/system/cpu/online", "0");
     fs::remove_dir_all(fixture.tree.path(format!("{CPUS}/cpufreq/policy1"))).unwrap();
