@@ -1,6 +1,6 @@
 //! The commands as users run them, in one program, so that those which wait do it side by side.
 
-#[path = "../../crates/knobs/tests/common/copy.rs"]
+#[path = "../../crates/knobs/tests/common/fixture.rs"]
 mod copy;
 
 mod build_identity;

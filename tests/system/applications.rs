@@ -1,8 +1,8 @@
 //! All applications in a chain, between two routers, with iperf3 and captures through it and workers that
 //! come and go all the while: every packet arrives as it was sent, and the records of its flows add up.
 
-use crate::chain::tunnel_end;
 use crate::harness::{captures, privileged_with};
+use crate::ipsec::{KIND, keys, tunnel_end};
 use crate::recorded::{Collector, PORT, flows};
 use crate::redundancy::{Chain, HOST4, HOST6, elimination};
 use crate::throughput::{Client, Server, stalls};
@@ -46,12 +46,13 @@ fn the_chain_of_three_while_workers_come_and_go() {
 }
 
 fn pass_through(frames: &[Vec<u8>]) {
-    let keys = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    keys(folder.path(), KIND);
     let records = format!(
         "[flow_records]\ncollectors = [\"ipfix://127.0.0.1:{PORT}\"]\ntemplate_interval = \"1s\"\n"
     );
     let sections = [0, 1].map(|end| {
-        elimination()[end].clone() + &records + &tunnel_end(keys.path(), end, &NETWORKS)
+        elimination()[end].clone() + &records + &tunnel_end(folder.path(), KIND, end, &NETWORKS)
     });
     let options = Options { queues: 2, sink_mtu: TUNNEL_MTU, ..Options::default() };
     let chain = Chain::start_routers(sections, options);

@@ -61,9 +61,8 @@ fn start(topology: &Topology, rate: u32) -> Wattline {
 }
 
 fn audit(router: &Wattline, arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.arg("audit").args(arguments).arg("--socket").arg(router.socket());
-    command::run_to_end(&mut command, LIMIT, "").unwrap()
+    let mut command = router.command(&["audit"]);
+    command::run_to_end(command.args(arguments), LIMIT, "").unwrap()
 }
 
 fn document(output: &Output) -> Value {
@@ -72,11 +71,7 @@ fn document(output: &Output) -> Value {
 
 /// Waits until the router has so many routes to a prefix.
 fn until_known(router: &Wattline, prefix: &str, gateway: &str) {
-    let shown = || {
-        let mut show = Command::new(binary());
-        show.args(["show", "routes", prefix, "--json", "--socket"]).arg(router.socket());
-        command::run(&mut show, LIMIT).unwrap_or_else(|error| panic!("{error}"))
-    };
+    let shown = || router.ask(&["show", "routes", prefix, "--json"]).unwrap();
     let reason = || format!("{prefix} via {gateway}: {}", shown());
     wattline_needs::until_or(|| shown().contains(gateway), reason);
 }
@@ -231,7 +226,7 @@ fn half_an_hour_of_changes_raises_no_alarm() {
     };
     quiet("half_an_hour_of_changes_raises_no_alarm", || {
         let bench = Bench::start_in(topology(), XDP, PORT);
-        let (topology, router) = (&bench.topology, bench.running.wattline.as_ref().unwrap());
+        let (topology, router) = (&bench.topology, bench.router());
         let end = Instant::now() + Duration::from_secs(60 * number("WATTLINE_AUDIT_MINUTES", 30));
         let mut dice = Dice(number("WATTLINE_AUDIT_SEED", 11));
         let (mut changes, mut audits) = (0_u64, 0_u64);
@@ -256,8 +251,7 @@ fn half_an_hour_of_changes_raises_no_alarm() {
             }));
             // The changes go on meanwhile.
             if running.is_none() && Instant::now() > next_audit {
-                let mut command = Command::new(binary());
-                command.args(["audit", "--all", "--socket"]).arg(router.socket());
+                let mut command = router.command(&["audit", "--all"]);
                 command.stdout(Stdio::piped()).stderr(Stdio::piped());
                 running = Some(command::spawn(&mut command).unwrap());
             }
@@ -270,13 +264,11 @@ fn half_an_hour_of_changes_raises_no_alarm() {
                         let arguments = [family, "route", "show", "table", "all"];
                         topology.router.run("ip", &arguments, LIMIT).unwrap()
                     };
-                    let mut ours = Command::new(binary());
-                    ours.args(["show", "routes", "--socket"]).arg(router.socket());
                     panic!(
                         "{output:?} after {last:#?}; the kernel has {}{}, Wattline {}\n{}",
                         shown("-4"),
                         shown("-6"),
-                        command::run(&mut ours, LIMIT).unwrap(),
+                        router.ask(&["show", "routes"]).unwrap(),
                         router.log()
                     );
                 }

@@ -7,6 +7,7 @@
 //!             feeder (announces; forwards nothing)
 //! ```
 
+use crate::faults::ping_once;
 use crate::harness::{Bench, has};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -115,9 +116,7 @@ fn sample() -> Vec<String> {
 fn answers(topology: &Topology, destination: &str, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     loop {
-        let mut ping = topology.source.command("ping");
-        ping.args(["-n", "-c", "1", "-W", "1", destination]);
-        if command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success() {
+        if ping_once(topology, destination) {
             return true;
         }
         if Instant::now() > deadline {

@@ -2,54 +2,19 @@
 //! between two routers, while workers come and go.
 
 use crate::harness::privileged;
+use crate::ipsec::{KIND, keys, tunnel_end};
 use crate::redundancy::{Chain, HOST4, noise};
 use serde_json::{Value, json};
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use wattline_needs::until;
 use wattline_testbed::forwarder::Wattline;
-use wattline_testbed::topology::{RIGHT, SINK};
 
 const NETS: [&str; 2] = ["198.18.0.0/24", "198.19.8.0/24"];
 
 /// Flow records, and one end of the tunnel between two networks.
 fn sections(folder: &Path, end: usize) -> String {
     "[flow_records]\ncollectors = [\"ipfix://127.0.0.1:4739\"]\n".to_owned()
-        + &tunnel_end(folder, end, &[NETS])
-}
-
-/// One end of a tunnel for these pairs of networks, the first on the near side: 0 is the
-/// encoder's, 1 the decoder's.
-pub fn tunnel_end(folder: &Path, end: usize, networks: &[[&str; 2]]) -> String {
-    let other = 1 - end;
-    let ends = [RIGHT.v4, SINK.v4];
-    let key = |number: usize| {
-        let path = folder.join(format!("{end}-{number}.key"));
-        std::fs::write(&path, format!("{:02x}", 0x50 + number).repeat(20)).unwrap();
-        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        path.display().to_string()
-    };
-    let tunnel = format!(
-        "[ipsec]\nstate = \"{}\"\n\
-         [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"{}\"\nremote = \"{}\"\n\
-         spi_out = {}\nspi_in = {}\nkey_out_file = \"{}\"\nkey_in_file = \"{}\"\n",
-        folder.join(format!("state-{end}")).display(),
-        ends[end],
-        ends[other],
-        0x1001 + end,
-        0x1001 + other,
-        key(end),
-        key(other),
-    );
-    let policies = networks.iter().map(|pair| {
-        let [source, destination] = [pair[end], pair[other]];
-        format!(
-            "[[ipsec_policy]]\nsource = \"{source}\"\ndestination = \"{destination}\"\n\
-             tunnel = \"t\"\n"
-        )
-    });
-    tunnel + &policies.collect::<String>()
+        + &tunnel_end(folder, KIND, end, &[NETS])
 }
 
 fn application(router: &Wattline, name: &str) -> Value {
@@ -70,6 +35,7 @@ fn tunnel(router: &Wattline) -> Value {
 fn records_before_encoding_before_encryption_and_back() {
     privileged("records_before_encoding_before_encryption_and_back", || {
         let folder = tempfile::tempdir().unwrap();
+        keys(folder.path(), KIND);
         let [near, far] = [0, 1].map(|end| sections(folder.path(), end));
         let chain = Chain::start_with(&near, &far);
         let file = noise(2 << 20);

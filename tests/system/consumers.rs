@@ -2,7 +2,7 @@
 //! read frames themselves (packet(7)), neighbour proxies, DHCP clients, senders of redirects, forwarding out
 //! of interfaces that are no ports, hosts that leave checksums to hardware.
 
-use crate::crafted::{FAR_V4, FAR_V6, udp4, udp6};
+use crate::crafted::{FAR_V4, FAR_V6, set_checksum, udp4, udp6};
 use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, privileged, quiet, quiet_with};
 use etherparse::PacketBuilder;
 use std::fmt::Write as _;
@@ -66,9 +66,7 @@ fn ip4(to: [u8; 6], destination: [u8; 4], protocol: u8, options: &[u8], payload:
     ip.extend(SOURCE.v4.octets());
     ip.extend(destination);
     ip.extend(options);
-    let sum: u32 = ip.chunks(2).map(|it| u32::from(u16::from_be_bytes([it[0], it[1]]))).sum();
-    let sum = !(((sum & 0xffff) + (sum >> 16)) as u16);
-    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    set_checksum(&mut ip);
     ip.extend(payload);
     frame(to, 0x0800, &ip)
 }

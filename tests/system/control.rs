@@ -95,7 +95,7 @@ fn threads_that_serve_clients_of_a_router_have_no_capabilities() {
         topology.router.ip("link set lo up").unwrap();
         let more = "[metrics]\nlisten = \"127.0.0.1:9417\"\n";
         let bench = Bench::start_in(topology, ADAPTIVE, more);
-        let router = bench.running.wattline.as_ref().unwrap();
+        let router = bench.router();
         let connect = || TcpStream::connect("127.0.0.1:9417").unwrap();
         let mut client = bench.topology.router.enter(connect).unwrap();
         client.write_all(b"GET ").unwrap();

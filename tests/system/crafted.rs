@@ -3,6 +3,7 @@
 
 use etherparse::PacketBuilder;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use wattline_packet::checksum::Sum;
 use wattline_testbed::topology::{LEFT, RIGHT, SOURCE};
 
 /// Destination of most packets: beyond the sink, by the default route.
@@ -36,16 +37,15 @@ fn numbered(length: usize) -> Vec<u8> {
 fn altered4(mut frame: Vec<u8>, alter: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     alter(&mut frame);
     let length = usize::from(frame[IP] & 0x0f) * 4;
-    frame[IP + 10..IP + 12].fill(0);
-    let mut sum: u32 = frame[IP..IP + length]
-        .chunks(2)
-        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
-        .sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    frame[IP + 10..IP + 12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    set_checksum(&mut frame[IP..IP + length]);
     frame
+}
+
+/// Makes the checksum of an IPv4 header right.
+pub fn set_checksum(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let sum = Sum::new().bytes(header).checksum();
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// An IPv4 packet with four bytes of options.

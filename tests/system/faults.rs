@@ -26,13 +26,18 @@ fn load() -> Load {
 pub fn reaches(topology: &Topology, address: &str) -> bool {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
-        let mut ping = topology.source.command("ping");
-        ping.args(["-n", "-c", "1", "-W", "1", address]);
-        if command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success() {
+        if ping_once(topology, address) {
             return true;
         }
     }
     false
+}
+
+/// Whether one ping gets there and back.
+pub fn ping_once(topology: &Topology, address: &str) -> bool {
+    let mut ping = topology.source.command("ping");
+    ping.args(["-n", "-c", "1", "-W", "1", address]);
+    command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success()
 }
 
 fn reaches_sink(topology: &Topology) -> bool {
@@ -109,12 +114,6 @@ fn routes_flapping_ten_thousand_times_a_second_are_followed(forwarder: Forwarder
     assert!(outcome.received_packets > 0);
     tell(&format!("{rate:.0} route changes per second"), forwarder, &outcome);
     bench.finish();
-}
-
-fn ping_once(topology: &Topology, address: &str) -> bool {
-    let mut ping = topology.source.command("ping");
-    ping.args(["-n", "-c", "1", "-W", "1", address]);
-    command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success()
 }
 
 /// The receiver of a TCP stream stands still for a second and then goes on; meanwhile

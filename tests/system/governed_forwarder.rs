@@ -1,6 +1,7 @@
 //! A machine that forwards under a governor: by workers, by XDP programs, or by its kernel through a
 //! masquerade. Its frequencies are files.
 
+use crate::crafted::set_checksum;
 use crate::governed_ports::{CPUFREQ, Program};
 use crate::harness::KERNEL;
 use crate::hot_ports::LIMIT;
@@ -174,10 +175,7 @@ pub fn frame() -> [u8; 60] {
     frame[12..26].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0]);
     frame[26..30].copy_from_slice(&SOURCE.v4.octets());
     frame[30..34].copy_from_slice(&SINK.v4.octets());
-    let words = frame[14..34].chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
-    let sum: u32 = words.sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    frame[24..26].copy_from_slice(&(!((folded & 0xffff) + (folded >> 16)) as u16).to_be_bytes());
+    set_checksum(&mut frame[14..34]);
     frame[34..40].copy_from_slice(&[0x13, 0x88, 0, 9, 0, 26]);
     frame
 }

@@ -7,8 +7,9 @@
 //! set as permissively as it can be, and has interfaces of its own on top of the guarded port. Each
 //! frame carries its number, by which it is recognised wherever it leaves.
 
+use crate::crafted::set_checksum;
 use crate::harness::{binary, privileged, quiet};
-use crate::ipsec::{Kind, keys};
+use crate::ipsec::{KIND, keys, tunnel_end};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -345,12 +346,7 @@ impl Case {
                 header.extend(source.octets());
                 header.extend(destination.octets());
                 header.extend(self.options);
-                let pair = |pair: &[u8]| u32::from(u16::from_be_bytes([pair[0], pair[1]]));
-                let mut sum: u32 = header.chunks(2).map(pair).sum();
-                while sum > 0xffff {
-                    sum = (sum & 0xffff) + (sum >> 16);
-                }
-                header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+                set_checksum(&mut header);
                 (0x0800, [header, rest].concat())
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
@@ -818,31 +814,16 @@ fn nothing_leaks(all: bool) {
     }
 
     let folder = tempfile::tempdir().unwrap();
-    keys(folder.path(), Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false });
+    keys(folder.path(), KIND);
+    let networks = [
+        ["198.18.0.0/24", "0.0.0.0/0"],
+        ["2001:2:0:1::/64", "::/0"],
+        ["10.66.0.0/16", "0.0.0.0/0"],
+        ["2001:2:0:66::/64", "::/0"],
+    ];
     let text = |socket: &Path| {
-        let file = |name: &str| folder.path().join(name).display().to_string();
-        let mut text = forwarder::configuration(Mode::Adaptive, 1, socket);
-        text += &format!(
-            "[ipsec]\nstate = \"{}\"\n[[ipsec_tunnel]]\nname = \"branch\"\nlocal = \"{}\"\n\
-             remote = \"{}\"\nalgorithm = \"aes128-gcm\"\nspi_out = 4097\nspi_in = 4098\n\
-             key_out_file = \"{}\"\nkey_in_file = \"{}\"\n",
-            file("state"),
-            RIGHT.v4,
-            SINK.v4,
-            file("0.key"),
-            file("1.key")
-        );
-        for (source, destination) in [
-            ("198.18.0.0/24", "0.0.0.0/0"),
-            ("2001:2:0:1::/64", "::/0"),
-            ("10.66.0.0/16", "0.0.0.0/0"),
-            ("2001:2:0:66::/64", "::/0"),
-        ] {
-            text += &format!(
-                "[[ipsec_policy]]\nsource = \"{source}\"\ndestination = \"{destination}\"\ntunnel = \"branch\"\n"
-            );
-        }
-        text
+        forwarder::configuration(Mode::Adaptive, 1, socket)
+            + &tunnel_end(folder.path(), KIND, 0, &networks)
     };
     let wattline = lab.start(text);
     // The router alone holds packets back.

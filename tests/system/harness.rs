@@ -2,11 +2,12 @@
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
-use wattline_testbed::forwarder::{Forwarder, Mode, Running};
+use wattline_testbed::forwarder::{Forwarder, Mode, Running, Wattline};
 use wattline_testbed::leftovers::can_build_namespaces;
 use wattline_testbed::topology::{Options, Topology};
 
@@ -189,6 +190,27 @@ impl Bench {
             .start_with(&topology, binary(), more)
             .unwrap_or_else(|error| panic!("{error}"));
         Self { running, topology, forwarder }
+    }
+
+    /// The Wattline at work.
+    pub fn router(&self) -> &Wattline {
+        self.running.wattline.as_ref().unwrap()
+    }
+
+    /// Its log so far; empty where the kernel forwards.
+    pub fn log(&self) -> String {
+        self.running.wattline.as_ref().map(Wattline::log).unwrap_or_default()
+    }
+
+    /// Its counters now.
+    pub fn stats(&self) -> Value {
+        self.router().stats().unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
+    }
+
+    /// The output of a command about it.
+    #[track_caller]
+    pub fn ask(&self, words: &[&str]) -> String {
+        self.router().ask(words).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 
     /// Stops the router and starts it anew.

@@ -2,14 +2,12 @@
 //! those, a port that is added forwards, and one that is removed leaves its interface as it was.
 
 use crate::harness::{ADAPTIVE, XDP, binary, has, privileged_with, quiet, quiet_with};
-use crate::ipsec::{Kind, keys};
+use crate::ipsec::{KIND, keys, tunnel_end};
 use crate::soak::held_by;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
+use wattline_daemon::socket::{Request, ask};
 use wattline_dataplane::port::PortId;
 use wattline_linux::namespace::interface_index;
 use wattline_ports::afxdp::{self, OpenedWorker, QueueAddress, open_worker};
@@ -17,7 +15,7 @@ use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
 use wattline_testbed::namespace::Namespace;
 use wattline_testbed::probe::{Load, Probe};
-use wattline_testbed::topology::{Options, RIGHT, SINK, Station, Topology, connect};
+use wattline_testbed::topology::{Options, SINK, Station, Topology, connect};
 use wattline_xdp::PassAll;
 
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -108,15 +106,14 @@ impl Row {
             text.replace("[router]\n", &format!("[router]\n{keys}"))
         };
         let router = Wattline::start_with(&topology, program, text).unwrap();
-        let plain = std::fs::read_to_string(router.socket().with_file_name("router.toml")).unwrap();
+        let plain = std::fs::read_to_string(router.config()).unwrap();
         Self { router, plain, _ends: ends, far, topology }
     }
 
     /// Reloads this configuration. Returns the report, or the error.
     pub fn reload(&self, text: &str) -> Result<Value, String> {
-        std::fs::write(self.router.socket().with_file_name("router.toml"), text).unwrap();
-        let mut command = Command::new(binary());
-        command.args(["reload", "--json", "--socket"]).arg(self.router.socket());
+        std::fs::write(self.router.config(), text).unwrap();
+        let mut command = self.router.command(&["reload", "--json"]);
         let output = command::run_to_end(&mut command, LIMIT, "").unwrap();
         match output.status.code() {
             // The second where a part of it needs a restart.
@@ -142,19 +139,13 @@ impl Row {
     }
 
     pub fn ask(&self, what: &[&str]) -> String {
-        let mut command = Command::new(binary());
-        command.args(what).arg("--socket").arg(self.router.socket());
-        command::run(&mut command, LIMIT).unwrap()
+        self.router.ask(what).unwrap()
     }
 
     /// Samples of the metrics that name the port, by queue and direction, with their values.
     fn metrics_of_side(&self) -> Vec<String> {
-        let mut socket = UnixStream::connect(self.router.socket()).unwrap();
-        socket.write_all(b"{\"request\":\"metrics\"}\n").unwrap();
-        let mut answer = String::new();
-        BufReader::new(socket).read_line(&mut answer).unwrap();
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        let lines = answer["ok"].as_str().unwrap().lines();
+        let answer = ask(&self.router.socket(), Request::Metrics).unwrap();
+        let lines = answer.as_str().unwrap().lines();
         let of_side = lines.filter(|line| line.starts_with("wattline_packets_total"));
         of_side.filter(|line| line.contains("port=\"side\"")).map(str::to_owned).collect()
     }
@@ -479,20 +470,9 @@ fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
 fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
     quiet_with(&["ping"], "a_port_that_is_added_beside_a_tunnel_is_guarded", || {
         let folder = tempfile::tempdir().unwrap();
-        let kind = Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false };
-        keys(folder.path(), kind);
-        let of = |name: &str| folder.path().join(name).display().to_string();
-        let tunnel = format!(
-            "[ipsec]\nstate = \"{}\"\n[[ipsec_tunnel]]\nname = \"t\"\nlocal = \"{}\"\n\
-             remote = \"{}\"\nalgorithm = \"aes128-gcm\"\nspi_out = 4097\nspi_in = 4098\n\
-             key_out_file = \"{}\"\nkey_in_file = \"{}\"\n[[ipsec_policy]]\n\
-             source = \"198.18.9.0/24\"\ndestination = \"198.19.0.0/24\"\ntunnel = \"t\"\n",
-            of("state"),
-            RIGHT.v4,
-            SINK.v4,
-            of("0.key"),
-            of("1.key"),
-        );
+        keys(folder.path(), KIND);
+        let networks = [["198.18.9.0/24", "198.19.0.0/24"]];
+        let tunnel = tunnel_end(folder.path(), KIND, 0, &networks);
         let row = Row::start_beside(ADAPTIVE, "spare_ports = 1\n", &tunnel);
         // ICMP echo requests that the sink saw unencrypted.
         let in_clear = || {

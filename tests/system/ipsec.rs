@@ -8,11 +8,11 @@
 
 use crate::faults::reaches;
 use crate::harness::{binary, load_time, privileged_with};
+use crate::throughput::Server;
 use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::Wattline;
@@ -22,8 +22,9 @@ use wattline_testbed::topology::{Options, RIGHT, SINK, Topology};
 const LIMIT: Duration = Duration::from_secs(60);
 const BRANCH4: &str = "10.77.0.2";
 const BRANCH6: &str = "2001:2:0:77::2";
-const SOURCE_NETS: [&str; 2] = ["198.18.0.0/24", "2001:2:0:1::/64"];
-const BRANCH_NETS: [&str; 2] = ["10.77.0.0/24", "2001:2:0:77::/64"];
+/// The networks of the source and of the branch.
+const NETWORKS: [[&str; 2]; 2] =
+    [["198.18.0.0/24", "10.77.0.0/24"], ["2001:2:0:1::/64", "2001:2:0:77::/64"]];
 
 /// Parameters of the tunnel.
 #[derive(Clone, Copy)]
@@ -33,6 +34,9 @@ pub struct Kind {
     pub ipv6: bool,
     pub udp: bool,
 }
+
+/// The tunnel of tests that are not about its kind.
+pub const KIND: Kind = Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false };
 
 /// A network behind the sink, which becomes a gateway by this.
 fn branch(topology: &Topology) -> Namespace {
@@ -64,36 +68,42 @@ pub fn configuration(folder: &Path, near: bool, kind: Kind, socket: &Path) -> St
     for port in if near { ["left", "right"] } else { ["uplink", "lan"] } {
         text += &format!("[[port]]\nname = \"{port}\"\ninterface = \"{port}\"\n");
     }
+    text + &tunnel_end(folder, kind, usize::from(!near), &NETWORKS)
+}
+
+/// One end of a tunnel between router and sink, the first of which is 0, for these pairs of networks, the
+/// first of each on the router's side. [`keys`] has to be called before.
+pub fn tunnel_end(folder: &Path, kind: Kind, end: usize, networks: &[[&str; 2]]) -> String {
     let ends = match kind.ipv6 {
         true => [RIGHT.v6.to_string(), SINK.v6.to_string()],
         false => [RIGHT.v4.to_string(), SINK.v4.to_string()],
     };
-    let (local, remote) = if near { (0, 1) } else { (1, 0) };
-    text += &format!(
+    let other = 1 - end;
+    let mut text = format!(
         "[ipsec]\nstate = \"{}\"\n\
          [[ipsec_tunnel]]\nname = \"branch\"\nlocal = \"{}\"\nremote = \"{}\"\n\
          algorithm = \"{}\"\nudp_encapsulation = {}\n\
          spi_out = {}\nspi_in = {}\nkey_out_file = \"{}\"\nkey_in_file = \"{}\"\n",
-        folder.join(if near { "near" } else { "far" }).display(),
-        ends[local],
-        ends[remote],
+        folder.join(["near", "far"][end]).display(),
+        ends[end],
+        ends[other],
         kind.algorithm,
         kind.udp,
-        0x1001 + local,
-        0x1001 + remote,
-        folder.join(format!("{local}.key")).display(),
-        folder.join(format!("{remote}.key")).display(),
+        0x1001 + end,
+        0x1001 + other,
+        folder.join(format!("{end}.key")).display(),
+        folder.join(format!("{other}.key")).display(),
     );
-    let (own, other) = if near { (SOURCE_NETS, BRANCH_NETS) } else { (BRANCH_NETS, SOURCE_NETS) };
-    for (source, destination) in own.into_iter().zip(other) {
+    for pair in networks {
         text += &format!(
-            "[[ipsec_policy]]\nsource = \"{source}\"\ndestination = \"{destination}\"\n\
-             tunnel = \"branch\"\n"
+            "[[ipsec_policy]]\nsource = \"{}\"\ndestination = \"{}\"\ntunnel = \"branch\"\n",
+            pair[end], pair[other]
         );
     }
     text
 }
 
+/// Writes the keys of both directions.
 pub fn keys(folder: &Path, kind: Kind) {
     for number in 0..2u8 {
         let path = folder.join(format!("{number}.key"));
@@ -119,10 +129,9 @@ fn ping(topology: &Topology, address: &str, more: &[&str]) -> (bool, String) {
 #[test]
 fn two_gateways_join_two_networks() {
     privileged_with(&["ping", "iperf3"], "two_gateways_join_two_networks", || {
-        for kind in [
-            Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false },
-            Kind { algorithm: "aes256-cbc-sha256", key_bytes: 64, ipv6: true, udp: true },
-        ] {
+        for kind in
+            [KIND, Kind { algorithm: "aes256-cbc-sha256", key_bytes: 64, ipv6: true, udp: true }]
+        {
             join(kind);
         }
     });
@@ -159,13 +168,20 @@ fn join(kind: Kind) {
         assert_eq!(sent[direction]["dropped"], serde_json::json!({}), "{sent}");
     }
 
+    let server = Server::start_in(&branch);
     for address in [BRANCH4, BRANCH6] {
-        tcp(&topology, &branch, address);
+        let seconds = load_time().as_secs().clamp(1, 5).to_string();
+        let mut client = topology.source.command("iperf3");
+        let report =
+            command::run(client.args(["-J", "-c", address, "-t", &seconds]), LIMIT).unwrap();
+        let report: Value = serde_json::from_str(&report).unwrap();
+        let received = &report["end"]["sum_received"];
+        println!("{address}: {} bit/s", received["bits_per_second"]);
+        assert!(received["bytes"].as_u64().unwrap() > 100_000, "{received}");
     }
+    drop(server);
 
-    let mut graph = Command::new(binary());
-    graph.args(["graph", "--socket"]).arg(near.socket());
-    let drawn = command::run(&mut graph, LIMIT).unwrap();
+    let drawn = near.ask(&["graph"]).unwrap();
     for node in ["esp4-decrypt", "esp6-decrypt", "esp4-encrypt", "esp6-encrypt"] {
         assert!(drawn.contains(node), "{drawn}");
     }
@@ -186,26 +202,4 @@ fn join(kind: Kind) {
         assert!(totals.balance(), "{totals:?}");
         assert!(totals.dropped.keys().all(|reason| reason == "too-big"), "{totals:?}");
     }
-}
-
-/// TCP from the source to the branch for a while.
-fn tcp(topology: &Topology, branch: &Namespace, address: &str) {
-    let mut server = branch.command("iperf3");
-    server.args(["-s", "-1"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut server = command::spawn(&mut server).unwrap();
-    let listening = (0..500).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        branch.run("ss", &["-Hltn"], LIMIT).unwrap().contains(":5201")
-    });
-    let seconds = load_time().as_secs().clamp(1, 5).to_string();
-    let mut client = topology.source.command("iperf3");
-    client.args(["-J", "-c", address, "-t", &seconds]);
-    let report = command::run(&mut client, LIMIT);
-    let _ = server.kill();
-    let _ = server.wait();
-    assert!(listening);
-    let report: Value = serde_json::from_str(&report.unwrap()).unwrap();
-    let received = &report["end"]["sum_received"];
-    println!("{address}: {} bit/s", received["bits_per_second"]);
-    assert!(received["bytes"].as_u64().unwrap() > 100_000, "{received}");
 }

@@ -2,8 +2,8 @@
 //! two runs, when a start fails. The router keeps one configuration file for all its runs.
 
 use crate::harness::{binary, quiet, quiet_with};
-use crate::ipsec::{configuration, keys};
-use crate::ipsec_clear::{BACK, ELSEWHERE, KIND, OUT, Way, holds_mark, is_esp};
+use crate::ipsec::{KIND, configuration, keys};
+use crate::ipsec_clear::{BACK, ELSEWHERE, OUT, Way, holds_mark, is_esp};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

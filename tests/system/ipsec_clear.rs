@@ -4,8 +4,9 @@
 //! Each frame carries a mark that no encryption leaves readable. A machine on the other side of
 //! the gateway looks for it in all that arrives.
 
+use crate::crafted::set_checksum;
 use crate::harness::{binary, quiet};
-use crate::ipsec::{Kind, configuration, keys};
+use crate::ipsec::{KIND, configuration, keys};
 use serde_json::Value;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -23,7 +24,6 @@ const BRANCH6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0x77, 0, 0, 0, 9);
 /// Beyond the sink, and of no policy.
 const OTHER4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 const OTHER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
-pub const KIND: Kind = Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false };
 
 /// From whom to whom: Ethernet stations, then addresses.
 #[derive(Clone, Copy)]
@@ -58,12 +58,7 @@ impl Way {
         header.extend(self.v4.0.octets());
         header.extend(self.v4.1.octets());
         header.extend(options);
-        let mut sum: u32 =
-            header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-        while sum > 0xffff {
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        set_checksum(&mut header);
         [self.ethernet(0x0800), header, payload].concat()
     }
 

@@ -1,7 +1,7 @@
 //! The life of `wattline run`: killed, doubled, robbed of its port; and what it leaves behind.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, XDP, binary, has, quiet, quiet_with};
+use crate::harness::{ADAPTIVE, Bench, XDP, has, quiet, quiet_with};
 use crate::throughput::Server;
 use std::time::Duration;
 use wattline_testbed::command;
@@ -77,6 +77,8 @@ fn stopped_in_good_order_it_leaves_nothing_on_the_interfaces() {
         let totals = running.stop().unwrap().unwrap();
         assert!(totals.balance(), "{totals:?}");
         assert_eq!(programs(&topology), [""; 0]);
+        let links = topology.router.run("ip", &["-o", "link"], LIMIT).unwrap();
+        assert!(!links.contains(": wattline"), "a device is left behind: {links}");
         assert!(reaches(&topology, &SINK.v4.to_string()), "the kernel forwards on");
     });
 }
@@ -86,9 +88,8 @@ fn stopped_in_good_order_it_leaves_nothing_on_the_interfaces() {
 fn stop_ends_when_the_router_has_ended() {
     quiet("stop_ends_when_the_router_has_ended", || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
-        let wattline = bench.running.wattline.as_ref().unwrap();
-        let mut stop = std::process::Command::new(binary());
-        command::run(stop.args(["stop", "--socket"]).arg(wattline.socket()), LIMIT).unwrap();
+        let wattline = bench.router();
+        bench.ask(&["stop"]);
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", wattline.pid()));
         // It waits for this process, which started it, to hear of it.
         let state = stat.as_ref().ok().and_then(|stat| stat.rsplit(") ").next()?.chars().next());
@@ -119,7 +120,7 @@ fn packets_too_long_for_the_sockets_go_by_the_kernel() {
             let output = topology.source.run("ping", &ping, LIMIT).unwrap();
             assert!(output.contains(" 0% packet loss"), "{address}, {size} bytes: {output}");
         }
-        let log = bench.running.wattline.as_ref().unwrap().log();
+        let log = bench.log();
         assert!(log.contains("left: its MTU is now 3000"), "{log}");
         bench.finish();
     });
@@ -139,8 +140,7 @@ fn a_port_that_vanishes_takes_nothing_else_with_it() {
         std::thread::sleep(Duration::from_millis(500));
         let outcome = probe.stop().unwrap();
         assert!(outcome.received_packets > 0 && outcome.lost_packets > 0);
-        let wattline = bench.running.wattline.as_ref().unwrap();
-        wattline.stats().unwrap_or_else(|error| panic!("{error}\n{}", wattline.log()));
+        bench.stats();
         bench.finish();
     });
 }

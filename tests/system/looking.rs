@@ -1,20 +1,15 @@
 //! Looking at what a running router knows.
 
-use crate::harness::{ADAPTIVE, Bench, XDP, binary, quiet};
+use crate::harness::{ADAPTIVE, Bench, XDP, quiet};
 use serde_json::Value;
-use std::process::Command;
 use std::time::Duration;
-use wattline_testbed::command;
 use wattline_testbed::topology::{Options, RIGHT, SINK};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn show(bench: &Bench, arguments: &str) -> Value {
-    let wattline = bench.running.wattline.as_ref().unwrap();
-    let mut command = Command::new(binary());
-    command.args(["show", "--json", "--socket"]).arg(wattline.socket());
-    command.args(arguments.split_whitespace());
-    let text = command::run(&mut command, LIMIT).unwrap_or_else(|error| panic!("{error}"));
+    let words: Vec<&str> = ["show", "--json"].into_iter().chain(arguments.split(' ')).collect();
+    let text = bench.ask(&words);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
@@ -110,10 +105,7 @@ fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
             let ports = show(&bench, "ports");
             assert!(ports["ports"][1]["received_bits_per_second"].is_number(), "{ports}");
 
-            let wattline = bench.running.wattline.as_ref().unwrap();
-            let mut flows = Command::new(binary());
-            flows.args(["show", "flows", "--socket"]).arg(wattline.socket());
-            let refused = command::run(&mut flows, LIMIT).unwrap_err().to_string();
+            let refused = bench.router().ask(&["show", "flows"]).unwrap_err().to_string();
             assert!(refused.contains("[flow_records]"), "{refused}");
             bench.finish();
         });

@@ -20,6 +20,7 @@ mod decisions;
 mod differential;
 mod errors;
 mod faults;
+mod filter;
 mod governed_forwarder;
 mod governed_ports;
 mod guards;

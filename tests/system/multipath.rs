@@ -5,6 +5,7 @@
 //!   source ── router ══ sink   (two links; the sink answers for all prefixes beyond)
 //! ```
 
+use crate::crafted::set_checksum;
 use crate::harness::{Bench, XDP, quiet};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -47,8 +48,8 @@ const PREFIXES: [(&str, IpAddr, [u32; 2]); 4] = [
 const FLOWS: Range<u16> = 20_000..20_200;
 const PORT: u16 = 4242;
 /// Frames go in bursts of so many, so far apart.
-const BURST: usize = 8;
-const PAUSE: Duration = Duration::from_millis(2);
+pub const BURST: usize = 8;
+pub const PAUSE: Duration = Duration::from_millis(2);
 
 quietly_with_every_kind_of_forwarder!(
     flows_spread_over_next_hops_by_weight_and_keep_to_one,
@@ -60,7 +61,7 @@ fn flows_spread_over_next_hops_by_weight_and_keep_to_one(forwarder: Forwarder) {
     let bench = start(forwarder);
     until_both_ways_are_used(&bench.topology);
     let traffic = Traffic::start(&bench.topology);
-    traffic.go_on(5);
+    traffic.rounds.go_on(5);
     let flows = traffic.finish();
     for (prefix, address, [one, other]) in PREFIXES {
         let mut counts = [0_u32; 2];
@@ -86,10 +87,10 @@ fn flows_move_when_a_next_hops_link_goes_down_and_no_others_notice(forwarder: Fo
     for (namespace, end) in [(&topology.router, OTHER), (&topology.sink, SECOND)] {
         until_both_ways_are_used(topology);
         let traffic = Traffic::start(topology);
-        traffic.go_on(3);
+        traffic.rounds.go_on(3);
         namespace.ip(&format!("link set {} down", end.interface)).unwrap();
-        traffic.go_on(6);
-        let rounds = traffic.rounds();
+        traffic.rounds.go_on(6);
+        let rounds = traffic.rounds.count();
         let flows = traffic.finish();
         if let Some(wattline) = &bench.running.wattline {
             // Workers would divide the flows of the other link anew, and send some out of the one that is down.
@@ -235,7 +236,7 @@ fn capture_changes_no_next_hop() {
         let bench = start(XDP);
         let topology = &bench.topology;
         until_both_ways_are_used(topology);
-        let wattline = bench.running.wattline.as_ref().unwrap();
+        let wattline = bench.router();
         let by_workers = |stats: &serde_json::Value| {
             let forwarded = |key: &str| stats[key].as_u64().unwrap();
             forwarded("forwarded") - forwarded("xdp_forwarded")
@@ -248,17 +249,17 @@ fn capture_changes_no_next_hop() {
         });
         let before = wattline.stats().unwrap();
         let traffic = Traffic::start(topology);
-        traffic.go_on(3);
+        traffic.rounds.go_on(3);
         let filter = format!("udp and dst port {PORT}");
         let arguments = ["capture", "--rate", "1000000", "-w", &text, &filter];
         let mut capture = crate::watching::wattline(&bench.running, &arguments);
         // The round that runs now began before the capture.
-        let first = traffic.rounds() + 1;
-        traffic.go_on(6);
-        let last = traffic.rounds();
+        let first = traffic.rounds.count() + 1;
+        traffic.rounds.go_on(6);
+        let last = traffic.rounds.count();
         crate::watching::end(&mut capture);
-        traffic.go_on(3);
-        let rounds = traffic.rounds();
+        traffic.rounds.go_on(3);
+        let rounds = traffic.rounds.count();
         let flows = traffic.finish();
         let after = wattline.stats().unwrap();
 
@@ -313,9 +314,7 @@ fn as_sent_by_source(frame: &[u8]) -> Vec<u8> {
     let mut sent = [&LEFT.mac[..], &SOURCE.mac, &frame[12..]].concat();
     if frame[12] == 8 {
         sent[22] += 1;
-        let header = etherparse::Ipv4HeaderSlice::from_slice(&sent[14..]).unwrap();
-        let sum = header.to_header().calc_header_checksum();
-        sent[24..26].copy_from_slice(&sum.to_be_bytes());
+        set_checksum(&mut sent[14..34]);
     } else {
         sent[21] += 1;
     }
@@ -331,12 +330,12 @@ fn next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers() {
         let bench = start(XDP);
         until_both_ways_are_used(&bench.topology);
         let xdp = || {
-            let stats = bench.running.wattline.as_ref().unwrap().stats().unwrap();
+            let stats = bench.stats();
             stats["xdp_forwarded"].as_u64().unwrap()
         };
         let round = || {
             let traffic = Traffic::start(&bench.topology);
-            traffic.go_on(3);
+            traffic.rounds.go_on(3);
             traffic.finish();
         };
         round();
@@ -405,8 +404,8 @@ pub fn with_both_ways() -> Topology {
 fn until_both_ways_are_used(topology: &Topology) {
     wattline_needs::until("all flows arrive, by both ways", || {
         let traffic = Traffic::start(topology);
-        traffic.go_on(2);
-        let rounds = traffic.rounds();
+        traffic.rounds.go_on(2);
+        let rounds = traffic.rounds.count();
         let flows = traffic.finish();
         PREFIXES.iter().all(|(_, address, _)| {
             let to = || FLOWS.map(|port| flows.get(&(*address, port)));
@@ -426,74 +425,96 @@ struct Packet {
     way: usize,
 }
 
-/// A packet of every flow each round, heard on both links.
-struct Traffic {
+/// Rounds of frames, sent on a thread of their own and heard on both links.
+pub struct Rounds {
     stop: Arc<AtomicBool>,
     rounds: Arc<AtomicU32>,
     sender: JoinHandle<()>,
     ways: [Sniffer; 2],
+}
+
+impl Rounds {
+    /// Sends rounds by `send`, which gets their numbers, and listens for frames that satisfy `wanted`.
+    pub fn start(
+        topology: &Topology,
+        wanted: impl Fn(&[u8]) -> bool + Clone + Send + 'static,
+        mut send: impl FnMut(u32) + Send + 'static,
+    ) -> Self {
+        let ways = [SINK.interface, SECOND.interface]
+            .map(|interface| Sniffer::start(&topology.sink, interface, wanted.clone()).unwrap());
+        let stop = Arc::new(AtomicBool::new(false));
+        let rounds = Arc::new(AtomicU32::new(0));
+        let (stopping, sent) = (Arc::clone(&stop), Arc::clone(&rounds));
+        let sender = std::thread::spawn(move || {
+            while !stopping.load(Ordering::Acquire) {
+                send(sent.load(Ordering::Relaxed));
+                sent.fetch_add(1, Ordering::Release);
+            }
+        });
+        Self { stop, rounds, sender, ways }
+    }
+
+    pub fn count(&self) -> u32 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    /// Waits until so many more rounds were sent.
+    pub fn go_on(&self, rounds: u32) {
+        let until = self.count() + rounds;
+        wattline_needs::until("the sender stands still", || {
+            self.count() >= until || self.sender.is_finished()
+        });
+    }
+
+    /// Returns the frames that arrived, in order, each with the link by which it came: 0 or 1.
+    pub fn finish(self) -> Vec<(usize, Received)> {
+        self.stop.store(true, Ordering::Release);
+        self.sender.join().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let mut arrived = Vec::new();
+        for (way, sniffer) in self.ways.into_iter().enumerate() {
+            arrived.extend(sniffer.finish().into_iter().map(|received| (way, received)));
+        }
+        arrived.sort_by_key(|(_, received)| received.nanos);
+        arrived
+    }
+}
+
+/// A packet of every flow each round, heard on both links.
+struct Traffic {
+    rounds: Rounds,
     /// Takes what arrives, so that the sink does not answer that nobody listens.
     _listener: UdpSocket,
 }
 
 impl Traffic {
     fn start(topology: &Topology) -> Self {
-        let sink = &topology.sink;
         let listen = || bound(Ipv6Addr::UNSPECIFIED.into(), PORT);
-        let listener = sink.enter(listen).unwrap();
-        let ways = [SINK.interface, SECOND.interface].map(|interface| {
-            Sniffer::start(sink, interface, |frame| parse(frame).is_some()).unwrap()
-        });
+        let listener = topology.sink.enter(listen).unwrap();
         let bind = |own: IpAddr| FLOWS.map(move |port| bound(own, port));
         let sockets = topology.source.enter(|| {
             [SOURCE.v4.into(), SOURCE.v6.into()].map(|own| bind(own).collect::<Vec<_>>())
         });
         let [v4, v6] = sockets.unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let rounds = Arc::new(AtomicU32::new(0));
-        let (stopping, sent) = (Arc::clone(&stop), Arc::clone(&rounds));
-        let sender = std::thread::spawn(move || {
-            while !stopping.load(Ordering::Acquire) {
-                let sequence = sent.load(Ordering::Relaxed).to_be_bytes();
-                for (_, address, _) in PREFIXES {
-                    let sockets = if address.is_ipv4() { &v4 } else { &v6 };
-                    for (number, socket) in sockets.iter().enumerate() {
-                        socket.send_to(&sequence, (address, PORT)).unwrap();
-                        if number % BURST == 0 {
-                            std::thread::sleep(PAUSE);
-                        }
+        let send = move |round: u32| {
+            for (_, address, _) in PREFIXES {
+                let sockets = if address.is_ipv4() { &v4 } else { &v6 };
+                for (number, socket) in sockets.iter().enumerate() {
+                    socket.send_to(&round.to_be_bytes(), (address, PORT)).unwrap();
+                    if number % BURST == 0 {
+                        std::thread::sleep(PAUSE);
                     }
                 }
-                sent.fetch_add(1, Ordering::Release);
             }
-        });
-        Self { stop, rounds, sender, ways, _listener: listener }
-    }
-
-    fn rounds(&self) -> u32 {
-        self.rounds.load(Ordering::Acquire)
-    }
-
-    /// Waits until so many more rounds were sent.
-    fn go_on(&self, rounds: u32) {
-        let until = self.rounds() + rounds;
-        wattline_needs::until("the sender stands still", || {
-            self.rounds() >= until || self.sender.is_finished()
-        });
+        };
+        let rounds = Rounds::start(topology, |frame| parse(frame).is_some(), send);
+        Self { rounds, _listener: listener }
     }
 
     /// Returns the packets of each flow that arrived, in order.
     fn finish(self) -> BTreeMap<Flow, Vec<Packet>> {
-        self.stop.store(true, Ordering::Release);
-        self.sender.join().unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        let mut arrived: Vec<(usize, Received)> = Vec::new();
-        for (way, sniffer) in self.ways.into_iter().enumerate() {
-            arrived.extend(sniffer.finish().into_iter().map(|received| (way, received)));
-        }
-        arrived.sort_by_key(|(_, received)| received.nanos);
         let mut flows = BTreeMap::<Flow, Vec<Packet>>::new();
-        for (way, received) in arrived {
+        for (way, received) in self.rounds.finish() {
             let (flow, sequence) = parse(&received.frame).unwrap();
             flows.entry(flow).or_default().push(Packet { sequence, way });
         }

@@ -261,7 +261,7 @@ fn resident(pid: u32) -> u64 {
 fn memory_is_bounded_during_a_scan() {
     privileged("memory_is_bounded_during_a_scan", || {
         let bench = Bench::start_in(topology(), ADAPTIVE, "");
-        let pid = bench.running.wattline.as_ref().unwrap().pid();
+        let pid = bench.router().pid();
         let stop = AtomicBool::new(false);
         let (early, late) = std::thread::scope(|scope| {
             scope.spawn(|| scan(&bench.topology, Family::V6, 20_000, &stop));

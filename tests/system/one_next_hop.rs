@@ -2,16 +2,14 @@
 //! router starts and stops, and when XDP programs hand over to workers.
 
 use crate::harness::{ADAPTIVE, XDP, binary, quiet};
-use crate::multipath::{PORT_OTHER, SECOND, with_both_ways};
+use crate::multipath::{BURST, PAUSE, PORT_OTHER, Rounds, SECOND, with_both_ways};
 use etherparse::{IpNumber, PacketBuilder};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_testbed::forwarder::{Forwarder, Running};
-use wattline_testbed::raw::{RawSocket, Sniffer};
+use wattline_testbed::raw::RawSocket;
 use wattline_testbed::topology::{LEFT, SINK, SOURCE, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -24,9 +22,6 @@ const PREFIXES: [(&str, [u32; 2]); 4] = [
     ("2001:db8:64::/48", [1, 1]),
     ("2001:db8:65::/48", [5, 2]),
 ];
-/// Frames go in bursts of so many, so far apart.
-const BURST: usize = 8;
-const PAUSE: Duration = Duration::from_millis(2);
 
 #[test]
 fn flows_by_addresses_keep_their_next_hop_whoever_forwards() {
@@ -64,15 +59,15 @@ fn keep_their_next_hop(policy: &str) {
         .unwrap();
     let traffic = Traffic::start(&topology);
     // The kernel alone resolves its neighbours.
-    traffic.go_on(5);
+    traffic.rounds.go_on(5);
     let forwarded_by = |forwarder: Forwarder| {
         let running = forwarder.start_with(&topology, binary(), PORT_OTHER).unwrap();
-        traffic.go_on(10);
+        traffic.rounds.go_on(10);
         running
     };
     let end = |running: Running| {
         let totals = running.stop().unwrap().unwrap();
-        traffic.go_on(5);
+        traffic.rounds.go_on(5);
         totals
     };
     let workers = end(forwarded_by(ADAPTIVE));
@@ -89,7 +84,7 @@ fn keep_their_next_hop(policy: &str) {
     let deadline = Instant::now() + LIMIT;
     loop {
         let before = counts();
-        traffic.go_on(5);
+        traffic.rounds.go_on(5);
         let after = counts();
         if after[1] == before[1] && after[0] - before[0] > least / 2 {
             break;
@@ -97,7 +92,7 @@ fn keep_their_next_hop(policy: &str) {
         assert!(Instant::now() < deadline, "XDP programs go on: {before:?} {after:?}");
     }
     end(running);
-    let rounds = traffic.rounds();
+    let rounds = traffic.rounds.count();
     let flows = traffic.finish();
     for (prefix, flows) in PREFIXES.iter().zip(flows.chunks(FLOWS.into())) {
         let moved = flows.iter().filter(|ways| ways.windows(2).any(|two| two[0] != two[1])).count();
@@ -161,10 +156,7 @@ fn unchanged(frame: &[u8]) -> Option<&[u8]> {
 
 /// A frame of every flow each round, heard on both links.
 struct Traffic {
-    stop: Arc<AtomicBool>,
-    rounds: Arc<AtomicU32>,
-    sender: JoinHandle<()>,
-    ways: [Sniffer; 2],
+    rounds: Rounds,
     numbers: Arc<HashMap<Vec<u8>, usize>>,
 }
 
@@ -176,55 +168,25 @@ impl Traffic {
             numbered.map(|(number, frame)| (unchanged(frame).unwrap().to_vec(), number)).collect();
         assert_eq!(numbers.len(), frames.len());
         let numbers = Arc::new(numbers);
-        let ways = [SINK.interface, SECOND.interface].map(|interface| {
-            let known = Arc::clone(&numbers);
-            let is_ours =
-                move |frame: &[u8]| unchanged(frame).is_some_and(|it| known.contains_key(it));
-            Sniffer::start(&topology.sink, interface, is_ours).unwrap()
-        });
+        let known = Arc::clone(&numbers);
+        let is_ours = move |frame: &[u8]| unchanged(frame).is_some_and(|it| known.contains_key(it));
         let socket = RawSocket::open(&topology.source, SOURCE.interface).unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let rounds = Arc::new(AtomicU32::new(0));
-        let (stopping, sent) = (Arc::clone(&stop), Arc::clone(&rounds));
-        let sender = std::thread::spawn(move || {
-            while !stopping.load(Ordering::Acquire) {
-                for burst in frames.chunks(BURST) {
-                    for frame in burst {
-                        assert!(socket.send(frame).unwrap());
-                    }
-                    std::thread::sleep(PAUSE);
+        let send = move |_| {
+            for burst in frames.chunks(BURST) {
+                for frame in burst {
+                    assert!(socket.send(frame).unwrap());
                 }
-                sent.fetch_add(1, Ordering::Release);
+                std::thread::sleep(PAUSE);
             }
-        });
-        Self { stop, rounds, sender, ways, numbers }
-    }
-
-    fn rounds(&self) -> u32 {
-        self.rounds.load(Ordering::Acquire)
-    }
-
-    /// Waits until so many more rounds were sent.
-    fn go_on(&self, rounds: u32) {
-        let until = self.rounds() + rounds;
-        wattline_needs::until("the sender stands still", || {
-            self.rounds() >= until || self.sender.is_finished()
-        });
+        };
+        Self { rounds: Rounds::start(topology, is_ours, send), numbers }
     }
 
     /// Returns for each flow the links by which its frames came, 0 or 1, in order.
     fn finish(self) -> Vec<Vec<usize>> {
-        self.stop.store(true, Ordering::Release);
-        self.sender.join().unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        let mut heard = Vec::new();
-        for (way, sniffer) in self.ways.into_iter().enumerate() {
-            heard.extend(sniffer.finish().into_iter().map(|it| (it.nanos, way, it.frame)));
-        }
-        heard.sort();
         let mut flows = vec![Vec::new(); self.numbers.len()];
-        for (_, way, frame) in heard {
-            flows[self.numbers[unchanged(&frame).unwrap()]].push(way);
+        for (way, received) in self.rounds.finish() {
+            flows[self.numbers[unchanged(&received.frame).unwrap()]].push(way);
         }
         flows
     }

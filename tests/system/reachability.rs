@@ -133,7 +133,7 @@ fn the_mtu_of_a_route_is_told(forwarder: Forwarder) {
         // XDP programs leave all to the workers as long as there is such a route.
         let by_xdp = || {
             assert!(reaches(&bench.topology, &SINK.v4.to_string()));
-            let stats = bench.running.wattline.as_ref().unwrap().stats().unwrap();
+            let stats = bench.stats();
             stats["xdp_forwarded"].as_u64().unwrap() > 0
         };
         assert!((0..20).any(|_| by_xdp()), "workers went on forwarding");

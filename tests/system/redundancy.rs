@@ -8,10 +8,8 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::interface_index;
-use wattline_testbed::command;
 use wattline_testbed::forwarder::Wattline;
 use wattline_testbed::namespace::Namespace;
 use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Topology};
@@ -163,9 +161,7 @@ impl Chain {
 
     pub fn active(&self, workers: &str) {
         for router in [&self.encoder, &self.decoder] {
-            let mut active = Command::new(binary());
-            active.args(["active", workers, "--socket"]).arg(router.socket());
-            command::run(&mut active, LIMIT).unwrap();
+            router.ask(&["active", workers]).unwrap();
         }
     }
 

@@ -59,20 +59,14 @@ pub fn take_xdp_frames(topology: &Topology, forwarder: Forwarder) -> Option<Pass
 
 /// Returns the statistics of the port `right`; `None` if the kernel forwards.
 fn right(bench: &Bench) -> Option<Value> {
-    let wattline = bench.running.wattline.as_ref()?;
-    let stats = wattline.stats().unwrap_or_else(|error| panic!("{error}\n{}", wattline.log()));
-    Some(stats["ports"][1].clone())
-}
-
-fn log(bench: &Bench) -> String {
-    bench.running.wattline.as_ref().map(|wattline| wattline.log()).unwrap_or_default()
+    bench.running.wattline.as_ref().map(|_| bench.stats()["ports"][1].clone())
 }
 
 /// Waits until the port `right` is in a state; what is said of it then.
 pub fn until_right_is(bench: &Bench, state: &str) -> Value {
     let port = || right(bench).unwrap_or_default();
     let reached = || Some(port()).filter(|port| port.is_null() || port["state"] == state);
-    let reason = || format!("not {state}: {}\n{}", port(), log(bench));
+    let reason = || format!("not {state}: {}\n{}", port(), bench.log());
     wattline_needs::until_or(reached, reason)
 }
 
@@ -84,7 +78,7 @@ pub fn all_pass_by_the_port(bench: &Bench, address: &str) {
     let ping = ["-n", "-c", "20", "-i", "0.02", "-W", "5", address];
     let output = bench.topology.source.run("ping", &ping, LIMIT);
     let output =
-        output.unwrap_or_else(|error| panic!("{error}\n{:?}\n{}", right(bench), log(bench)));
+        output.unwrap_or_else(|error| panic!("{error}\n{:?}\n{}", right(bench), bench.log()));
     assert!(output.contains(" 0% packet loss"), "{output}");
     // What a worker without load has counted is told with its next batch. The kernel takes the first packet
     // to a neighbour that it has to find.
@@ -99,9 +93,9 @@ pub fn all_pass_by_the_port(bench: &Bench, address: &str) {
 
 pub fn both_pass_by_the_port(bench: &Bench, since: Instant) {
     for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
-        assert!(reaches(&bench.topology, &address), "{:?}\n{}", right(bench), log(bench));
+        assert!(reaches(&bench.topology, &address), "{:?}\n{}", right(bench), bench.log());
         let elapsed = since.elapsed();
-        assert!(elapsed < PATIENCE, "pings work after {elapsed:?}\n{}", log(bench));
+        assert!(elapsed < PATIENCE, "pings work after {elapsed:?}\n{}", bench.log());
     }
     until_right_is(bench, "up");
     for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
@@ -126,16 +120,16 @@ fn an_interface_that_is_made_again_is_served_again(forwarder: Forwarder) {
             let reason = gone["reason"].as_str().unwrap_or_default();
             assert!(reason.contains("right"), "{gone}");
             assert_eq!(gone["mode"], "not attached");
-            let told = log(&bench).matches("port right: its interface right is gone").count();
-            assert_eq!(told, round, "told once each time: {}", log(&bench));
+            let told = bench.log().matches("port right: its interface right is gone").count();
+            assert_eq!(told, round, "told once each time: {}", bench.log());
         }
         make_again(topology);
         let since = Instant::now();
         ends.push(take_xdp_frames(topology, forwarder));
         both_pass_by_the_port(&bench, since);
         if forwarder != KERNEL {
-            let told = log(&bench).matches("port right: attached again").count();
-            assert_eq!(told, round, "{}", log(&bench));
+            let told = bench.log().matches("port right: attached again").count();
+            assert_eq!(told, round, "{}", bench.log());
         }
     }
     drop(pings);
@@ -214,12 +208,9 @@ fn kernel_forwards_until_the_interface_can_be_attached() {
                 assert!(reaches(topology, &address), "by the kernel: {address}");
             }
             std::thread::sleep(Duration::from_secs(3));
-            let told = log(&bench).matches("port right: cannot be attached").count();
-            assert_eq!(told, 1, "told once: {}", log(&bench));
-            let mut reload = std::process::Command::new(crate::harness::binary());
-            let wattline = bench.running.wattline.as_ref().unwrap();
-            reload.arg("reload").arg("--socket").arg(wattline.socket());
-            let report = command::run(&mut reload, LIMIT).unwrap();
+            let told = bench.log().matches("port right: cannot be attached").count();
+            assert_eq!(told, 1, "told once: {}", bench.log());
+            let report = bench.ask(&["reload"]);
             assert!(report.contains("right"), "says what is not in force: {report}");
 
             drop(stranger);
@@ -248,8 +239,8 @@ fn a_renamed_interface_stays_the_port() {
         // The one of its name is the port as soon as the old one is gone.
         topology.router.ip("link del elsewhere").unwrap();
         wattline_needs::until_or(
-            || log(&bench).contains("port right: attached again"),
-            || log(&bench),
+            || bench.log().contains("port right: attached again"),
+            || bench.log(),
         );
         bench.finish();
     });
@@ -281,12 +272,10 @@ fn ports_that_are_left_and_taken_back_lose_nothing() {
                 // Of which packets it is cannot be told; for all of them it changes nothing.
                 let rule = format!("rule {change} not from 192.0.2.0/24 lookup main pref 10");
                 topology.router.ip(&rule).unwrap();
-                let deadline = Instant::now() + PATIENCE;
-                while !(0..2).all(|port| wattline.stats().unwrap()["ports"][port]["state"] == state)
-                {
-                    assert!(Instant::now() < deadline, "not {state}: {}", wattline.log());
-                    std::thread::sleep(Duration::from_millis(20));
-                }
+                wattline_needs::until_or(
+                    || (0..2).all(|at| wattline.stats().unwrap()["ports"][at]["state"] == state),
+                    || format!("not {state}: {}", wattline.log()),
+                );
                 std::thread::sleep(Duration::from_millis(200));
             }
             let outcome = probe.stop().unwrap();

@@ -192,7 +192,7 @@ fn soak(forwarder: wattline_testbed::forwarder::Forwarder, time: Duration, seed:
     let before = kernel_state(&topology.router);
     let bench = Bench::start_in(topology, forwarder, "");
     let tcp = Tcp::start(&bench.topology);
-    let pid = bench.running.wattline.as_ref().unwrap().pid();
+    let pid = bench.router().pid();
     let mut dice = Dice(seed | 1);
     let end = Instant::now() + time;
     let mut changes = 0;
@@ -250,7 +250,7 @@ fn interfaces_that_are_attached_again_and_again_leak_nothing() {
     quiet_with(&["ping"], "interfaces_that_are_attached_again_and_again_leak_nothing", || {
         let cycles = from_environment("WATTLINE_SOAK_CYCLES", 8);
         let bench = Bench::start(Options::default(), ADAPTIVE);
-        let pid = bench.running.wattline.as_ref().unwrap().pid();
+        let pid = bench.router().pid();
         assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));
         let mut first = None;
         for cycle in 0..cycles {

@@ -8,7 +8,7 @@ use crate::returning::{both_pass_by_the_port, make_again, routes_again, take_xdp
 use serde_json::Value;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::interface_index;
 use wattline_testbed::command;
@@ -44,10 +44,6 @@ fn built(forwarder: Forwarder) -> Topology {
     Topology::build(Options { queues: workers, ..Options::default() }).unwrap()
 }
 
-fn log(bench: &Bench) -> String {
-    bench.running.wattline.as_ref().unwrap().log()
-}
-
 #[test]
 fn port_is_found_by_an_alternative_name() {
     crate::harness::quiet_with(&["ping"], "port_is_found_by_an_alternative_name", || {
@@ -74,13 +70,6 @@ fn port_is_found_by_an_alternative_name() {
     });
 }
 
-/// Output of a command about the router.
-fn ask(wattline: &Wattline, what: &[&str]) -> String {
-    let mut command = Command::new(binary());
-    command.args(what).arg("--socket").arg(wattline.socket());
-    command::run(&mut command, LIMIT).unwrap_or_else(|error| panic!("{error}\n{}", wattline.log()))
-}
-
 fn port(wattline: &Wattline, name: &str) -> Value {
     let stats = wattline.stats().unwrap_or_else(|error| panic!("{error}\n{}", wattline.log()));
     let ports = stats["ports"].as_array().unwrap();
@@ -99,18 +88,18 @@ fn until(wattline: &Wattline, name: &str, state: &str) -> Value {
 #[track_caller]
 fn start_without_right(topology: Topology, forwarder: Forwarder, state: &str, why: &str) -> Bench {
     let bench = Bench::start_in(topology, forwarder, "");
-    let wattline = bench.running.wattline.as_ref().unwrap();
+    let wattline = bench.router();
     let right = until_right_is(&bench, state);
     assert!(right["reason"].as_str().is_some_and(|it| it.contains(why)), "{right}");
     assert_eq!(right["mode"], "not attached");
     assert_eq!(port(wattline, "left")["state"], "up");
-    let shown = ask(wattline, &["show", "ports"]);
+    let shown = bench.ask(&["show", "ports"]);
     assert!(shown.contains(why), "{shown}");
-    let report = ask(wattline, &["reload"]);
+    let report = bench.ask(&["reload"]);
     assert!(report.contains("right"), "says what is not in force: {report}");
     let is_reason = |line: &&str| line.contains("WARN") && line.contains("port right:");
-    let told = log(&bench).lines().filter(is_reason).count();
-    assert_eq!(told, 1, "{}", log(&bench));
+    let told = bench.log().lines().filter(is_reason).count();
+    assert_eq!(told, 1, "{}", bench.log());
     bench
 }
 
@@ -130,7 +119,7 @@ fn absent_port_is_attached_when_it_comes(forwarder: Forwarder) {
         make_again(&bench.topology);
         ends.push(take_xdp_frames(&bench.topology, forwarder));
         both_pass_by_the_port(&bench, Instant::now());
-        assert_eq!(log(&bench).matches(words).count(), 1, "{}", log(&bench));
+        assert_eq!(bench.log().matches(words).count(), 1, "{}", bench.log());
         if ends.len() == 1 {
             let lines = "link del right\nlink add other type veth peer name other-end";
             bench.topology.router.ip(lines).unwrap();
@@ -183,7 +172,7 @@ fn occupied_port_is_attached_once_it_is_free(forwarder: Forwarder) {
     let bench = start_without_right(topology, forwarder, "failed", "XDP program");
     assert!(reaches(&bench.topology, &SINK.v4.to_string()), "the kernel forwards");
     std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(log(&bench).matches("port right: cannot be attached").count(), 1, "{}", log(&bench));
+    assert_eq!(bench.log().matches("port right: cannot be attached").count(), 1, "{}", bench.log());
     drop(stranger);
     both_pass_by_the_port(&bench, Instant::now());
     bench.finish();
@@ -219,7 +208,7 @@ fn interface_without_its_parent_is_attached_later(forwarder: Forwarder) {
     let topology = built(forwarder);
     let more = "[[port]]\nname = \"upper\"\ninterface = \"upper\"\n";
     let bench = Bench::start_in(topology, forwarder, more);
-    let wattline = bench.running.wattline.as_ref().unwrap();
+    let wattline = bench.router();
     until(wattline, "upper", "absent");
     let router = &bench.topology.router;
     router.ip("link add trunk type veth peer name trunk-end").unwrap();
@@ -251,7 +240,7 @@ fn port_with_too_few_queues_is_attached_once_it_has_enough() {
         topology.router.ip("link del right").unwrap();
         make_again(topology);
         until_right_is(&bench, "up");
-        assert!(reaches(topology, &SINK.v4.to_string()), "{}", log(&bench));
+        assert!(reaches(topology, &SINK.v4.to_string()), "{}", bench.log());
         bench.finish();
     });
 }
@@ -283,9 +272,9 @@ port = "right"
 "#;
         let more = more.replace("SINK", &SINK.v4.to_string());
         let bench = Bench::start_in(topology, crate::harness::ADAPTIVE, &more);
-        let wattline = bench.running.wattline.as_ref().unwrap();
+        let wattline = bench.router();
         until_right_is(&bench, "absent");
-        ask(wattline, &["reload"]);
+        bench.ask(&["reload"]);
         make_again(&bench.topology);
         both_pass_by_the_port(&bench, Instant::now());
         let numbers =
@@ -293,7 +282,7 @@ port = "right"
         let number = || interface_index("right").unwrap();
         let expected = bench.topology.router.enter(number).unwrap();
         assert_eq!(numbers[1]["number"], expected, "{numbers}");
-        let fib = ask(wattline, &["show", "fib", "198.51.100.1", "--json"]);
+        let fib = bench.ask(&["show", "fib", "198.51.100.1", "--json"]);
         let fib: Value = serde_json::from_str(&fib).unwrap();
         assert_eq!(fib["next_hop"]["port"], "right", "{fib}");
         bench.finish();

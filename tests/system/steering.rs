@@ -1,12 +1,10 @@
 //! Several workers behind a virtual card with an indirection table: flows move between queues,
 //! and workers come and go, while TCP streams go on.
 
-use crate::harness::{Bench, binary, privileged_with};
+use crate::harness::{Bench, privileged_with};
 use crate::throughput::{Client, Server, stalls};
-use std::process::Command;
 use std::time::Duration;
 use wattline_linux::namespace::interface_index;
-use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Mode};
 use wattline_testbed::topology::{LEFT, Options, SINK, SOURCE, Topology};
 use wattline_xdp::steer::{Steering, TABLE_ENTRIES, balance};
@@ -62,11 +60,8 @@ fn flows_move_between_queues_and_workers_come_and_go_under_tcp() {
         steering.write(&both).unwrap();
         assert_eq!(steering.read().unwrap(), both);
 
-        let socket = bench.running.wattline.as_ref().unwrap().socket();
         for workers in ["1", "2", "1", "2"] {
-            let mut active = Command::new(binary());
-            active.args(["active", workers, "--socket"]).arg(&socket);
-            command::run(&mut active, LIMIT).unwrap();
+            bench.ask(&["active", workers]);
             std::thread::sleep(SETTLE);
         }
 

@@ -1,6 +1,7 @@
 //! Functions of the kernel besides routing are not bypassed, whether they appear and go while
 //! traffic flows or are there at the start.
 
+use crate::faults::ping_once;
 use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, quiet, quiet_with};
 use serde_json::Value;
 use std::net::UdpSocket;
@@ -22,13 +23,7 @@ quietly_with_every_kind_of_forwarder!(
 
 /// Whether one ping gets there and back.
 fn passes(topology: &Topology) -> bool {
-    pings(topology, &SINK.v4.to_string())
-}
-
-fn pings(topology: &Topology, address: &str) -> bool {
-    let mut ping = topology.source.command("ping");
-    ping.args(["-n", "-c", "1", "-W", "1", address]);
-    command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success()
+    ping_once(topology, &SINK.v4.to_string())
 }
 
 fn stats(bench: &Bench) -> Option<Value> {
@@ -316,7 +311,7 @@ fn forwarding_that_is_switched_off_stops_and_is_reported(forwarder: Forwarder) {
     let bench = Bench::start(Options::default(), forwarder);
     let topology = &bench.topology;
     let (v4, v6) = (SINK.v4.to_string(), SINK.v6.to_string());
-    until(&bench, "pings", || pings(topology, &v4) && pings(topology, &v6));
+    until(&bench, "pings", || ping_once(topology, &v4) && ping_once(topology, &v6));
     // The address that is not reached then, and the other.
     for (setting, stops, goes_on) in [
         ("ipv4/conf/left/forwarding", &v4, &v6),
@@ -327,7 +322,7 @@ fn forwarding_that_is_switched_off_stops_and_is_reported(forwarder: Forwarder) {
     ] {
         topology.router.sysctl(&[(setting, "0")]).unwrap();
         let switched = Instant::now();
-        until(&bench, setting, || !pings(topology, stops));
+        until(&bench, setting, || !ping_once(topology, stops));
         println!("{forwarder:?}: {setting} acted within {:?}", switched.elapsed());
         let family = if *stops == v4 { "IPv4 is not forwarded" } else { "IPv6 is not forwarded" };
         until(&bench, "a reason", || {
@@ -337,10 +332,10 @@ fn forwarding_that_is_switched_off_stops_and_is_reported(forwarder: Forwarder) {
             })
         });
         assert!(are(&bench, "up"), "{:?}", stats(&bench));
-        assert!(!pings(topology, stops), "{setting}");
-        assert!(pings(topology, goes_on), "{setting} stops the other family");
+        assert!(!ping_once(topology, stops), "{setting}");
+        assert!(ping_once(topology, goes_on), "{setting} stops the other family");
         topology.router.sysctl(&[(setting, "1")]).unwrap();
-        until(&bench, "forwarding again", || pings(topology, stops));
+        until(&bench, "forwarding again", || ping_once(topology, stops));
     }
     bench.finish();
 }
@@ -420,10 +415,8 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
         // of the rules each time.
         let reload = |choice: &str| {
             let text = choosing(choice, Mode::Adaptive)(&force.socket());
-            std::fs::write(force.socket().with_file_name("router.toml"), text).unwrap();
-            let mut command = std::process::Command::new(binary());
-            command.args(["reload", "--json", "--socket"]).arg(force.socket());
-            let report = command::run(&mut command, LIMIT).unwrap();
+            std::fs::write(force.config(), text).unwrap();
+            let report = force.ask(&["reload", "--json"]).unwrap();
             serde_json::from_str::<Value>(&report).unwrap()["not_as_configured"].clone()
         };
         let told = |words: &str| force.log().matches(words).count();

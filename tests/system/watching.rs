@@ -1,8 +1,7 @@
 //! Captures and traces of a running router, beside tcpdump, and read by tcpdump and tshark.
 
-use crate::harness::{
-    ADAPTIVE, Bench, KERNEL, XDP, binary, has, privileged_with, quiet, quiet_with,
-};
+use crate::crafted::set_checksum;
+use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, has, privileged_with, quiet, quiet_with};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -29,9 +28,7 @@ fn datagram(number: u8, ttl: u8) -> Vec<u8> {
 
 /// `wattline capture` or `trace`, with its first word read: it looks from then on.
 pub fn wattline(running: &Running, arguments: &[&str]) -> Child {
-    let socket = running.wattline.as_ref().unwrap().socket();
-    let mut command = Command::new(binary());
-    command.args(arguments).arg("--socket").arg(socket);
+    let mut command = running.wattline.as_ref().unwrap().command(arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command::spawn(&mut command).unwrap();
     let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
@@ -142,8 +139,7 @@ fn a_capture_has_what_tcpdump_has_on_the_kernels_way() {
 
 /// Packets that XDP programs have forwarded.
 fn by_xdp(bench: &Bench) -> u64 {
-    let stats = bench.running.wattline.as_ref().unwrap().stats().unwrap();
-    stats["xdp_forwarded"].as_u64().unwrap()
+    bench.stats()["xdp_forwarded"].as_u64().unwrap()
 }
 
 /// A trace names the decision of an XDP program; a router that ends while it is looked at ends the trace, and
@@ -189,11 +185,8 @@ fn drops_have_their_reason_in_captures_and_traces() {
             let bench = Bench::start(Options::default(), forwarder);
             assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));
             bench.topology.router.ip("route add blackhole 203.0.113.0/24").unwrap();
-            let wattline_ = bench.running.wattline.as_ref().unwrap();
-            let mut show = Command::new(binary());
-            show.args(["show", "fib", "203.0.113.9", "--socket"]).arg(wattline_.socket());
-            let is_discarded = || command::run(&mut show, LIMIT).unwrap().contains("discard");
-            wattline_needs::until_or(is_discarded, || wattline_.log());
+            let is_discarded = || bench.ask(&["show", "fib", "203.0.113.9"]).contains("discard");
+            wattline_needs::until_or(is_discarded, || bench.log());
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("a.pcapng");
             let text = file.to_string_lossy().into_owned();
@@ -203,10 +196,7 @@ fn drops_have_their_reason_in_captures_and_traces() {
             let trace = wattline(&bench.running, &["trace", "-c", "1", "--json", filter]);
             let mut bytes = datagram(0, 64);
             bytes[30..34].copy_from_slice(&[203, 0, 113, 9]);
-            bytes[24..26].fill(0);
-            let sum = etherparse::Ipv4HeaderSlice::from_slice(&bytes[14..]).unwrap();
-            let sum = sum.to_header().calc_header_checksum();
-            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+            set_checksum(&mut bytes[14..34]);
             RawSocket::open(&bench.topology.source, SOURCE.interface)
                 .unwrap()
                 .send(&bytes)
@@ -229,10 +219,8 @@ fn drops_have_their_reason_in_captures_and_traces() {
             assert_eq!(read.trim(), "left\t0x00000001\tdropped: blackhole", "{read}");
 
             // What people see begins anew; the account at the end does not (`finish`).
-            let mut clear = Command::new(binary());
-            clear.args(["clear", "counters", "--socket"]).arg(wattline_.socket());
-            command::run(&mut clear, LIMIT).unwrap();
-            let stats = wattline_.stats().unwrap();
+            bench.ask(&["clear", "counters"]);
+            let stats = bench.stats();
             assert!(stats["dropped"]["blackhole"].is_null(), "{stats}");
             assert!(stats["cleared_seconds_ago"].as_f64().is_some(), "{stats}");
             bench.finish();
@@ -261,10 +249,7 @@ fn flooded(forwarder: Forwarder) {
     let mut lazy: Vec<Child> = (0..3)
         .map(|_| wattline(&bench.running, &["capture", "--rate", "1000000", "-w", "-"]))
         .collect();
-    let socket = bench.running.wattline.as_ref().unwrap().socket();
-    let mut one_more = Command::new(binary());
-    one_more.args(["trace", "--socket"]).arg(socket);
-    let refused = command::run(&mut one_more, LIMIT).unwrap_err().to_string();
+    let refused = bench.router().ask(&["trace"]).unwrap_err().to_string();
     assert!(refused.contains("4 captures and traces run already"), "{refused}");
     crate::throughput::tcp(
         &bench.topology,

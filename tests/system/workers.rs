@@ -1,12 +1,11 @@
 //! A worker that hangs: its thread is stopped by a debugger in the middle of traffic.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, binary, quiet, quiet_with};
+use crate::harness::{ADAPTIVE, Bench, quiet, quiet_with};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Mode};
 use wattline_testbed::namespace::Namespace;
 use wattline_testbed::probe::{Load, Probe};
@@ -37,7 +36,7 @@ struct Stopped(Child);
 
 impl Stopped {
     fn worker(bench: &Bench) -> Self {
-        let tasks = format!("/proc/{}/task", bench.running.wattline.as_ref().unwrap().pid());
+        let tasks = format!("/proc/{}/task", bench.router().pid());
         let threads = std::fs::read_dir(tasks).unwrap().map(|entry| entry.unwrap().path());
         let is_worker = |path: &std::path::PathBuf| {
             std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "worker-0")
@@ -61,18 +60,9 @@ impl Drop for Stopped {
     }
 }
 
-fn stats(bench: &Bench) -> Value {
-    let wattline = bench.running.wattline.as_ref().unwrap();
-    wattline.stats().unwrap_or_else(|error| panic!("{error}\n{}", wattline.log()))
-}
-
-fn log(bench: &Bench) -> String {
-    bench.running.wattline.as_ref().unwrap().log()
-}
-
 fn until(bench: &Bench, what: &str, done: impl Fn(&Value) -> bool) {
-    let reason = || format!("{what}: {}\n{}", stats(bench), log(bench));
-    wattline_needs::until_or(|| done(&stats(bench)), reason);
+    let reason = || format!("{what}: {}\n{}", bench.stats(), bench.log());
+    wattline_needs::until_or(|| done(&bench.stats()), reason);
 }
 
 #[test]
@@ -82,20 +72,20 @@ fn while_a_worker_hangs_the_kernel_forwards_what_arrives_at_its_queues() {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let both = || {
             for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
-                assert!(reaches(&bench.topology, &address), "{address}\n{}", log(&bench));
+                assert!(reaches(&bench.topology, &address), "{address}\n{}", bench.log());
             }
         };
         both();
         let stopped = Stopped::worker(&bench);
         until(&bench, "it is noticed", |stats| stats["workers"][0]["hangs"] == true);
-        let before = stats(&bench)["received"].as_u64().unwrap();
+        let before = bench.stats()["received"].as_u64().unwrap();
         both();
-        assert_eq!(stats(&bench)["received"], before, "no worker saw them");
-        assert_eq!(log(&bench).matches("worker 0 hangs").count(), 1, "{}", log(&bench));
+        assert_eq!(bench.stats()["received"], before, "no worker saw them");
+        assert_eq!(bench.log().matches("worker 0 hangs").count(), 1, "{}", bench.log());
 
         drop(stopped);
         until(&bench, "it goes on", |stats| stats["workers"][0]["hangs"] == false);
-        assert!(log(&bench).contains("worker 0 continues"), "{}", log(&bench));
+        assert!(bench.log().contains("worker 0 continues"), "{}", bench.log());
         both();
         until(&bench, "the worker forwards", |stats| stats["received"].as_u64().unwrap() > before);
         bench.finish();
@@ -126,23 +116,17 @@ fn workers_beyond_the_queues_are_not_started_and_that_is_said() {
         let three = Forwarder::Wattline { mode: Mode::Adaptive, workers: 3 };
         let bench = Bench::start(Options { queues: 2, ..Options::default() }, three);
         for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
-            assert!(reaches(&bench.topology, &address), "{address}\n{}", log(&bench));
+            assert!(reaches(&bench.topology, &address), "{address}\n{}", bench.log());
         }
-        let now = stats(&bench);
+        let now = bench.stats();
         assert_eq!(now["workers"].as_array().unwrap().len(), 2, "{now}");
         assert_eq!(now["workers_not_started"]["count"], 1, "{now}");
-        let wattline = bench.running.wattline.as_ref().unwrap();
-        let ask = |what: &[&str]| {
-            let mut command = Command::new(binary());
-            command.args(what).arg("--socket").arg(wattline.socket());
-            command::run(&mut command, PATIENCE).unwrap()
-        };
-        for text in [log(&bench), ask(&["stats"])] {
+        for text in [bench.log(), bench.ask(&["stats"])] {
             assert!(text.contains("2 of [router] workers = 3 are started"), "{text}");
             // A veth has separate channels, and as many at most as it was made with.
             assert!(text.contains("`numrxqueues 3 numtxqueues 3`"), "{text}");
         }
-        let report: Value = serde_json::from_str(&ask(&["reload", "--json"])).unwrap();
+        let report: Value = serde_json::from_str(&bench.ask(&["reload", "--json"])).unwrap();
         assert_eq!(report["needs_restart"], serde_json::json!([]), "{report}");
         bench.finish();
     });
@@ -166,7 +150,7 @@ fn queues_beyond_the_workers_are_all_served() {
         let outcome = Probe::start(&bench.topology, &load).unwrap().finish().unwrap();
         assert!(outcome.received_packets > 1_000, "{outcome:?}");
         assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
-        let now = stats(&bench);
+        let now = bench.stats();
         let of = |worker: usize| now["workers"][worker]["received"].as_u64().unwrap();
         assert!(of(0) > 100 && of(1) > 100, "{now}");
         // The kernel forwards, too: it would have taken what comes to a queue that no worker serves, a quarter of
@@ -198,8 +182,8 @@ fn a_queue_more_does_not_lead_past_access_lists() {
         let Bench { topology, .. } = &bench;
         let until = |state: &str| {
             wattline_needs::until_or(
-                || stats(&bench)["ports"][0]["state"] == state,
-                || format!("{state}: {}\n{}", stats(&bench), log(&bench)),
+                || bench.stats()["ports"][0]["state"] == state,
+                || format!("{state}: {}\n{}", bench.stats(), bench.log()),
             );
         };
         let udp = || {
@@ -208,22 +192,22 @@ fn a_queue_more_does_not_lead_past_access_lists() {
             Probe::start(topology, &load).unwrap().finish().unwrap()
         };
         let address = SINK.v4.to_string();
-        assert!(reaches(topology, &address), "{}", log(&bench));
+        assert!(reaches(topology, &address), "{}", bench.log());
         set(&topology.router, "left", 2);
         set(&topology.source, "uplink", 2);
         until("failed");
         let outcome = udp();
-        assert_eq!(outcome.received_packets, 0, "{outcome:?}\n{}", log(&bench));
+        assert_eq!(outcome.received_packets, 0, "{outcome:?}\n{}", bench.log());
         set(&topology.source, "uplink", 1);
         // What the reason advises is what helps.
-        let reason = stats(&bench)["ports"][0]["reason"].as_str().unwrap().to_owned();
+        let reason = bench.stats()["ports"][0]["reason"].as_str().unwrap().to_owned();
         let advice = reason.split('`').nth(1).unwrap_or_default();
         let words: Vec<&str> = advice.split(' ').collect();
         assert_eq!(words[..2], ["ethtool", "-L"], "{reason}");
         topology.router.run(words[0], &words[1..], PATIENCE).unwrap();
         until("up");
-        assert!(reaches(topology, &address), "{}", log(&bench));
-        assert_eq!(udp().received_packets, 0, "{}", log(&bench));
+        assert!(reaches(topology, &address), "{}", bench.log());
+        assert_eq!(udp().received_packets, 0, "{}", bench.log());
         bench.finish();
     });
 }

@@ -189,13 +189,11 @@ fn a_route_of_the_configuration_hands_over_to_workers() {
         let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
         let probe = Probe::start(&topology, &load).unwrap();
         until(&router, true);
-        let file = router.socket().with_file_name("router.toml");
+        let file = router.config();
         let plain = std::fs::read_to_string(&file).unwrap();
         let reload = |text: &str| {
             std::fs::write(&file, text).unwrap();
-            let mut command = Command::new(binary());
-            command.args(["reload", "--socket"]).arg(router.socket());
-            command::run(&mut command, LIMIT).unwrap()
+            router.ask(&["reload"]).unwrap()
         };
         reload(&format!("{plain}\n[[route]]\nprefix = \"203.0.113.0/24\"\nkind = \"blackhole\"\n"));
         until(&router, false);
@@ -247,9 +245,7 @@ fn workers_take_over(topology: &Topology, router: &Wattline) {
     let right = &router.stats().unwrap()["ports"][1];
     let why = right["xdp_closed_because"].as_str().unwrap_or_default();
     assert!(why.contains("refuse") && why.contains("ENXIO"), "{right}");
-    let mut shown = Command::new(binary());
-    shown.args(["stats", "--socket"]).arg(router.socket());
-    let shown = command::run(&mut shown, LIMIT).unwrap();
+    let shown = router.ask(&["stats"]).unwrap();
     assert!(shown.contains("by workers: it refuse"), "{shown}");
 }
 

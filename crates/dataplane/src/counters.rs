@@ -33,55 +33,107 @@ impl Counter {
     }
 }
 
-/// Counters of one node.
-#[derive(Debug, Default)]
-pub struct NodeCounters {
-    /// Frames processed.
-    pub frames: Counter,
-    /// Batches processed.
-    pub batches: Counter,
-    /// Frames of the runs in which the node was timed.
-    pub timed_frames: Counter,
-    /// Time-stamp counter cycles that the node took for the timed frames.
-    pub cycles: Counter,
+/// Counters listed once: the cells that their worker writes, their values, and how values are read and
+/// added.
+macro_rules! counters {
+    (
+        $(#[$of_cells:meta])* $cells:ident, $(#[$of_values:meta])* $values:ident
+        { $($(#[$doc:meta])* $name:ident,)* } and { $($(#[$of_more:meta])* $more:ident: $type:ty,)* }
+    ) => {
+        $(#[$of_cells])*
+        #[derive(Debug, Default)]
+        pub struct $cells {
+            $($(#[$doc])* pub $name: Counter,)*
+        }
+
+        $(#[$of_values])*
+        pub struct $values {
+            $($(#[$doc])* pub $name: u64,)*
+            $($(#[$of_more])* pub $more: $type,)*
+        }
+
+        impl $cells {
+            /// The values.
+            fn get(&self) -> $values {
+                $values { $($name: self.$name.get(),)* $($more: Default::default(),)* }
+            }
+        }
+
+        impl $values {
+            fn add_counts(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
 }
 
-/// Counters of frames as a whole, and of the worker's time.
-#[derive(Debug, Default)]
-pub struct Totals {
-    /// Frames taken from receive rings.
-    pub received: Counter,
-    /// Frames that the router made: ICMP errors, and fragments beyond the first.
-    pub generated: Counter,
-    /// Frames accepted by transmit rings.
-    pub forwarded: Counter,
-    /// Frames handed to the kernel.
-    pub punted: Counter,
-    /// Frames that wait for a neighbour at this moment; a level, not a count.
-    pub held: Counter,
-    /// ICMP errors not sent because of the rate limit (RFC 1812 4.3.2.8, RFC 4443 2.4 f).
-    pub icmp_rate_limited: Counter,
-    /// ICMP errors not sent because the RFCs forbid them (RFC 1812 4.3.2.7, RFC 4443 2.4 e).
-    pub icmp_not_allowed: Counter,
-    /// ICMP errors not sent because there was no free chunk or no source address.
-    pub icmp_impossible: Counter,
-    /// Neighbour requests that did not fit into the queue to the control plane.
-    pub neighbour_requests_lost: Counter,
-    /// Chunks that were freed though they were free already or not of the worker's memory: a defect
-    /// ([`FramePool::free`](crate::frame::FramePool::free)).
-    pub frees_refused: Counter,
-    /// Iterations of the worker loop that found frames.
-    pub useful_iterations: Counter,
-    /// Iterations of the worker loop that found no frame.
-    pub empty_iterations: Counter,
-    /// Time-stamp counter cycles of iterations that found frames.
-    pub useful_cycles: Counter,
-    /// Time-stamp counter cycles of iterations that found no frame.
-    pub empty_cycles: Counter,
-    /// Time-stamp counter cycles while the worker was blocked.
-    pub sleeping_cycles: Counter,
-    /// Number of times that the worker blocked.
-    pub sleeps: Counter,
+counters! {
+    /// Counters of one node.
+    NodeCounters,
+    /// Counters of a node, since the worker started.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+    NodeSnapshot {
+        /// Frames processed.
+        frames,
+        /// Batches processed.
+        batches,
+        /// Frames of the runs in which the node was timed.
+        timed_frames,
+        /// Time-stamp counter cycles that the node took for the timed frames.
+        cycles,
+    } and {
+        /// Its name.
+        name: &'static str,
+    }
+}
+
+counters! {
+    /// Counters of frames as a whole, and of the worker's time.
+    Totals,
+    /// Values of the counters of one worker, or sums over several, at one moment.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+    Snapshot {
+        /// Frames taken from receive rings.
+        received,
+        /// Frames that the router made: ICMP errors, and fragments beyond the first.
+        generated,
+        /// Frames accepted by transmit rings.
+        forwarded,
+        /// Frames handed to the kernel.
+        punted,
+        /// Frames that wait for a neighbour at this moment; a level, not a count.
+        held,
+        /// ICMP errors not sent because of the rate limit (RFC 1812 4.3.2.8, RFC 4443 2.4 f).
+        icmp_rate_limited,
+        /// ICMP errors not sent because the RFCs forbid them (RFC 1812 4.3.2.7, RFC 4443 2.4 e).
+        icmp_not_allowed,
+        /// ICMP errors not sent because there was no free chunk or no source address.
+        icmp_impossible,
+        /// Neighbour requests that did not fit into the queue to the control plane.
+        neighbour_requests_lost,
+        /// Chunks that were freed though they were free already or not of the worker's memory: a defect
+        /// ([`FramePool::free`](crate::frame::FramePool::free)).
+        frees_refused,
+        /// Iterations of the worker loop that found frames.
+        useful_iterations,
+        /// Iterations of the worker loop that found no frame.
+        empty_iterations,
+        /// Time-stamp counter cycles of iterations that found frames.
+        useful_cycles,
+        /// Time-stamp counter cycles of iterations that found no frame.
+        empty_cycles,
+        /// Time-stamp counter cycles while the worker was blocked.
+        sleeping_cycles,
+        /// Number of times that the worker blocked.
+        sleeps,
+    } and {
+        /// Dropped frames by name of the reason; reasons with a count of zero are absent.
+        dropped: BTreeMap<&'static str, u64>,
+        /// Counters by node, in the order of the graph.
+        nodes: Vec<NodeSnapshot>,
+        /// Counters by port number.
+        ports: Vec<PortCounters>,
+    }
 }
 
 /// The counters of a port queue, listed once: as numbers, and as the cells that its worker writes.
@@ -226,83 +278,16 @@ impl WorkerCounters {
 
     /// Values of all counters.
     pub fn snapshot(&self) -> Snapshot {
-        let totals = &self.totals;
+        let dropped = DropReason::ALL.iter().zip(&**self.drops);
+        let dropped = dropped.map(|(reason, count)| (reason.name(), count.get()));
+        let nodes = self.node_names.iter().zip(&**self.nodes);
         Snapshot {
-            received: totals.received.get(),
-            generated: totals.generated.get(),
-            forwarded: totals.forwarded.get(),
-            punted: totals.punted.get(),
-            held: totals.held.get(),
-            dropped: DropReason::ALL
-                .iter()
-                .map(|reason| (reason.name(), self.drops[*reason as usize].get()))
-                .filter(|(_, count)| *count > 0)
-                .collect(),
-            icmp_rate_limited: totals.icmp_rate_limited.get(),
-            icmp_not_allowed: totals.icmp_not_allowed.get(),
-            icmp_impossible: totals.icmp_impossible.get(),
-            neighbour_requests_lost: totals.neighbour_requests_lost.get(),
-            frees_refused: totals.frees_refused.get(),
-            useful_iterations: totals.useful_iterations.get(),
-            empty_iterations: totals.empty_iterations.get(),
-            useful_cycles: totals.useful_cycles.get(),
-            empty_cycles: totals.empty_cycles.get(),
-            sleeping_cycles: totals.sleeping_cycles.get(),
-            sleeps: totals.sleeps.get(),
-            nodes: self
-                .node_names
-                .iter()
-                .zip(&**self.nodes)
-                .map(|(name, node)| NodeSnapshot {
-                    name,
-                    frames: node.frames.get(),
-                    batches: node.batches.get(),
-                    timed_frames: node.timed_frames.get(),
-                    cycles: node.cycles.get(),
-                })
-                .collect(),
+            dropped: dropped.filter(|(_, count)| *count > 0).collect(),
+            nodes: nodes.map(|(name, node)| NodeSnapshot { name, ..node.get() }).collect(),
             ports: self.ports.iter().map(PortTotals::get).collect(),
+            ..self.totals.get()
         }
     }
-}
-
-/// Values of the counters of one worker, or sums over several, at one moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of `Totals`, described there")]
-pub struct Snapshot {
-    pub received: u64,
-    pub generated: u64,
-    pub forwarded: u64,
-    pub punted: u64,
-    pub held: u64,
-    /// Dropped frames by name of the reason; reasons with a count of zero are absent.
-    pub dropped: BTreeMap<&'static str, u64>,
-    pub icmp_rate_limited: u64,
-    pub icmp_not_allowed: u64,
-    pub icmp_impossible: u64,
-    pub neighbour_requests_lost: u64,
-    pub frees_refused: u64,
-    pub useful_iterations: u64,
-    pub empty_iterations: u64,
-    pub useful_cycles: u64,
-    pub empty_cycles: u64,
-    pub sleeping_cycles: u64,
-    pub sleeps: u64,
-    /// Counters by node, in the order of the graph.
-    pub nodes: Vec<NodeSnapshot>,
-    /// Counters by port number.
-    pub ports: Vec<PortCounters>,
-}
-
-/// Counters of a node, since the worker started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of `NodeCounters`")]
-pub struct NodeSnapshot {
-    pub name: &'static str,
-    pub frames: u64,
-    pub batches: u64,
-    pub timed_frames: u64,
-    pub cycles: u64,
 }
 
 impl Snapshot {
@@ -320,32 +305,14 @@ impl Snapshot {
 
     /// Adds the counters of another worker, whose graph must have the same nodes.
     pub fn merge(&mut self, other: &Self) {
-        self.received += other.received;
-        self.generated += other.generated;
-        self.forwarded += other.forwarded;
-        self.punted += other.punted;
-        self.held += other.held;
+        self.add_counts(other);
         for (name, count) in &other.dropped {
             *self.dropped.entry(name).or_default() += count;
         }
-        self.icmp_rate_limited += other.icmp_rate_limited;
-        self.icmp_not_allowed += other.icmp_not_allowed;
-        self.icmp_impossible += other.icmp_impossible;
-        self.neighbour_requests_lost += other.neighbour_requests_lost;
-        self.frees_refused += other.frees_refused;
-        self.useful_iterations += other.useful_iterations;
-        self.empty_iterations += other.empty_iterations;
-        self.useful_cycles += other.useful_cycles;
-        self.empty_cycles += other.empty_cycles;
-        self.sleeping_cycles += other.sleeping_cycles;
-        self.sleeps += other.sleeps;
         self.nodes.resize(self.nodes.len().max(other.nodes.len()), NodeSnapshot::default());
         for (node, more) in self.nodes.iter_mut().zip(&other.nodes) {
             node.name = more.name;
-            node.frames += more.frames;
-            node.batches += more.batches;
-            node.timed_frames += more.timed_frames;
-            node.cycles += more.cycles;
+            node.add_counts(more);
         }
         self.ports.resize(self.ports.len().max(other.ports.len()), PortCounters::default());
         for (port, more) in self.ports.iter_mut().zip(&other.ports) {

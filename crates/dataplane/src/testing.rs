@@ -59,10 +59,21 @@ pub fn frame6(to: [u8; 6], hop_limit: u8, payload: &[u8]) -> Vec<u8> {
     [&to[..], &MAC_SENDER, &[0x86, 0xdd], &header, &from, &at, payload].concat()
 }
 
-/// Corrects the checksum of an untagged IPv4 frame. Sums the words by itself, so that the data plane's own
+/// An untagged IPv4 frame with an option of four bytes.
+pub fn with_option(mut frame: Vec<u8>, option: [u8; 4]) -> Vec<u8> {
+    frame[14] = 0x46;
+    frame.splice(34..34, option);
+    let length = (frame.len() - 14) as u16;
+    frame[16..18].copy_from_slice(&length.to_be_bytes());
+    fix_checksum(&mut frame);
+    frame
+}
+
+/// Corrects the checksum of an untagged IPv4 frame, or one of [`with_option`]. Sums the words by itself, so that the data plane's own
 /// checksum is tested against another.
 pub fn fix_checksum(frame: &mut [u8]) {
-    let words = frame[14..24].chunks(2).chain(frame[26..34].chunks(2));
+    let end = if frame[14] == 0x46 { 38 } else { 34 };
+    let words = frame[14..24].chunks(2).chain(frame[26..end].chunks(2));
     let sum: u32 = words.map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = !((sum & 0xffff) + (sum >> 16)) as u16;

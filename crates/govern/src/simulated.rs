@@ -5,21 +5,15 @@
 use crate::config::Config;
 use crate::hardware::{self, Hardware};
 use crate::profile;
-use crate::trial::{
-    Course, Design, Difference, Energy, Experiment, Figure, Limits, Means, Meter, Reading, Setting,
-    State,
-};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 use wattline_host::Preference;
 use wattline_policies::POLICIES;
 use wattline_policies::hardware_pstates::{Assumed, Control, HardwarePstates};
 use wattline_policy::moderated::{self, Choice};
 use wattline_policy::{
-    AskAgain, BuildContext, Looks, Observation, OperatingPoint, Platform, Policy, SpecError,
-    Trigger, build,
+    AskAgain, BuildContext, Observation, OperatingPoint, Platform, Policy, SpecError, Trigger,
+    build,
 };
 use wattline_server::{RequestIdleState, RequestServer, ServerFile};
 use wattline_sim::requests::{RequestReport, RequestSetting, run_requests_with};
@@ -44,16 +38,6 @@ enum Found {
 impl Found {
     const NAMES: [&str; 5] =
         ["performance", "schedutil", "intel_pstate", "hardware", "hardware, performance"];
-
-    fn name(self) -> &'static str {
-        Self::NAMES[match self {
-            Self::Performance => 0,
-            Self::Schedutil => 1,
-            Self::IntelPstate => 2,
-            Self::Hardware(..) => 3,
-            Self::HardwarePerformance(..) => 4,
-        }]
-    }
 
     /// Returns the preference under which nobody governs.
     fn found(self) -> Preference {
@@ -109,7 +93,6 @@ impl Governor {
 struct Machine {
     controller: Controller,
     governor: Option<Governor>,
-    found: Preference,
     preference: Preference,
     controller_asks: Time,
 }
@@ -121,15 +104,9 @@ impl Machine {
         context: &BuildContext<'_>,
     ) -> Result<Self, SpecError> {
         let governor = profile.map(|name| Governor::new(name, context.platform));
-        let (found, controller_asks) = (default.found(), Time::ZERO);
+        let (preference, controller_asks) = (default.found(), Time::ZERO);
         let controller = Controller::new(default, context)?;
-        Ok(Self { controller, governor, found, preference: found, controller_asks })
-    }
-
-    /// Lets a new governor begin, or none.
-    fn govern(&mut self, governor: Option<Governor>) {
-        self.governor = governor;
-        self.preference = self.found;
+        Ok(Self { controller, governor, preference, controller_asks })
     }
 }
 
@@ -351,189 +328,4 @@ fn balanced_saves_under_the_governor_performance_and_leaves_schedutil_alone() {
         let schedutil = change(&Drawn::new(40_000 + seed, 1), [1, 1]).unwrap();
         assert_eq!((schedutil.energy, schedutil.p99), (0.0, 0.0));
     }
-}
-
-/// Settings of the blocks of a trial on a simulated machine, and what its meter and its card show.
-struct Blocks {
-    machine: Machine,
-    profile: &'static str,
-    is_b: Vec<bool>,
-    block: Option<usize>,
-    /// Joules and arrivals since the start.
-    sums: [f64; 2],
-    arrivals: u64,
-    at_start: [f64; 2],
-    read: Time,
-    readings: Arc<Mutex<Vec<Vec<Reading>>>>,
-}
-
-const BLOCK: Span = Span::from_millis(4_000);
-const PAIRS: usize = 8;
-
-impl Blocks {
-    fn read(&mut self, now: Time, block: usize) {
-        let begin = Time::ZERO + BLOCK * block as u64;
-        let [joules, packets] = [0, 1].map(|place| self.sums[place] - self.at_start[place]);
-        let seconds = now.since(begin).as_seconds();
-        let energy = Energy { joules, metered_seconds: seconds, unmetered_seconds: 0.0 };
-        let integrals = BTreeMap::from([(Figure::Packets, packets)]);
-        let reading = Reading { seconds, energy: Some(energy), integrals };
-        self.readings.lock().unwrap()[block].push(reading);
-        self.read = now;
-    }
-}
-
-impl Policy for Blocks {
-    fn looks_at(&self) -> Looks {
-        Looks { power: true, ..self.machine.looks_at() }
-    }
-
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        self.sums[0] += seen.power.map_or(0.0, |power| power.watts.0 * power.over.as_seconds());
-        let arrivals = seen.queues.iter().map(|queue| queue.arrivals).sum();
-        self.sums[1] += (arrivals - std::mem::replace(&mut self.arrivals, arrivals)) as f64;
-        let block = (now.as_picos() / BLOCK.as_picos()) as usize;
-        let second = Span::from_millis(1_000);
-        let before = self.block.replace(block);
-        if let Some(before) = before.filter(|before| *before != block && *before < self.is_b.len())
-        {
-            self.read(now, before);
-        }
-        if block >= self.is_b.len() {
-            return self.machine.decide(now, seen, point);
-        }
-        if before != Some(block) {
-            self.at_start = self.sums;
-            self.read(now, block);
-            let platform = seen.platform;
-            let profile = self.profile;
-            let governor = self.is_b[block].then(|| Governor::new(profile, platform));
-            self.machine.govern(governor);
-            self.machine.controller_asks = now;
-        } else if now.since(self.read) >= second {
-            self.read(now, block);
-        }
-        let ask = self.machine.decide(now, seen, point);
-        let end = Time::ZERO + BLOCK * (block as u64 + 1);
-        AskAgain::at(ask.at.min(self.read + second).min(end))
-    }
-
-    fn driver_rule(&self, queue: usize) -> Option<wattline_policy::moderation::RuleKind> {
-        self.machine.driver_rule(queue)
-    }
-}
-
-/// Runs blocks under the given settings, and returns the means of each.
-fn blocks(drawn: &Drawn, profile: &'static str, is_b: &[bool], seed: u64) -> Vec<Means> {
-    let readings = Arc::new(Mutex::new(vec![Vec::new(); is_b.len()]));
-    let setting = RequestSetting {
-        server: &drawn.server,
-        requests: drawn.requests,
-        policy: POLICIES.parse("performance").unwrap(),
-        duration: BLOCK * is_b.len() as u64 + Span::from_millis(2),
-        warmup: Span::ZERO,
-        seed,
-        cores: Some(drawn.cores),
-    };
-    let shown = Arc::clone(&readings);
-    let make = |context: &BuildContext<'_>| {
-        let blocks = Blocks {
-            machine: Machine::new(drawn.default, None, context)?,
-            profile,
-            is_b: is_b.to_vec(),
-            block: None,
-            sums: [0.0; 2],
-            arrivals: 0,
-            at_start: [0.0; 2],
-            read: Time::ZERO,
-            readings: shown,
-        };
-        Ok(moderated::make(Box::new(blocks), drawn.moderation, context).unwrap())
-    };
-    run_requests_with(&setting, make).unwrap();
-    let readings = readings.lock().unwrap();
-    let design = design(is_b.len() / 2);
-    let limits = Limits { pressure: 1.0, latency_seconds: None };
-    let means = |readings: &Vec<Reading>| {
-        let mut course = Course::default();
-        let last = readings.iter().map(|one| course.take(one.clone(), &design, limits)).last();
-        assert_eq!(last, Some(State::Over));
-        course.means(&design).unwrap()
-    };
-    readings.iter().map(means).collect()
-}
-
-fn design(pairs: usize) -> Design {
-    let (a, b) = ("none".to_owned(), "profile".to_owned());
-    let (versions, counter) = (Vec::new(), None);
-    Design { a, b, settings: 1, versions, counter, pairs, block_seconds: BLOCK.as_seconds() }
-}
-
-/// Returns the settings of all blocks of a trial: true for B.
-fn order(seed: u64) -> Vec<bool> {
-    let mut trial = Experiment::new(design(PAIRS), seed);
-    let mut order = Vec::new();
-    while let Some(setting) = trial.next() {
-        order.push(setting == Setting::B);
-        trial.finish(Some((Means::default(), Meter::default())));
-    }
-    order
-}
-
-/// Whole trials on simulated machines. The truth is known: each block is also run under the other setting,
-/// with the same requests.
-#[test]
-#[ignore = "takes minutes"]
-fn full_trials_in_the_request_simulator_hold_the_truth() {
-    const TRIALS: u64 = 20;
-    let mut held = 0;
-    for trial in 0..TRIALS {
-        let seed = 880_000 + trial;
-        // Machines at their highest frequency, machines that balanced leaves as they are, and hardware.
-        let (default, profile) =
-            [(0, "balanced"), (1, "balanced"), (3, "max-save"), (4, "balanced")]
-                [trial as usize % 4];
-        let mut drawn = Drawn::new(seed, default);
-        let rate = drawn.requests.rate;
-        drawn.requests = RequestSpec::new(Workload::Nginx, 0.0);
-        let cycles = drawn.server.services[Workload::Nginx.name()].cycles;
-        let fastest = drawn.server.processor.highest_frequency().0;
-        let whole = drawn.server.processor.cores() as f64 * fastest / cycles;
-        drawn.requests.rate = rate.min(0.3 * whole).max(0.02 * whole);
-        // Each burst lasts for seconds, so that the load wanders.
-        (drawn.requests.burst, drawn.requests.gap) = (2_000.0, Span::from_millis(1));
-        let settings = order(seed);
-        let other: Vec<bool> = settings.iter().map(|is_b| !is_b).collect();
-        let (ran, opposite) =
-            (blocks(&drawn, profile, &settings, seed), blocks(&drawn, profile, &other, seed));
-        let effects = settings.iter().zip(&ran).zip(&opposite).map(|((is_b, ran), other)| {
-            let effect = ran.power_watts - other.power_watts;
-            if *is_b { effect } else { -effect }
-        });
-        let truth = effects.sum::<f64>() / settings.len() as f64;
-        let mut experiment = Experiment::new(design(PAIRS), seed);
-        for means in ran {
-            experiment.finish(Some((means, Meter::default())));
-        }
-        let found = experiment.result().unwrap();
-        let Difference { watts, lower_watts, upper_watts, .. } = found.power;
-        // The simulator's own rounding of an effect of nothing.
-        let holds = (lower_watts - 1e-9..=upper_watts + 1e-9).contains(&truth);
-        held += u64::from(holds);
-        println!(
-            "{seed} {profile} on {}: truth {truth:+.3} W, trial {watts:+.3} W ({lower_watts:+.3} to \
-             {upper_watts:+.3}){}{}",
-            drawn.default.name(),
-            if found.at_equal_work { "" } else { ", not at equal work" },
-            if holds { "" } else { ": MISSED" }
-        );
-    }
-    println!("{held} of {TRIALS} intervals hold the truth");
-    // Fewer than 17 of 20 at 95 % have a probability of 2 %.
-    assert!(held >= 17);
 }

@@ -235,6 +235,7 @@ mod tests {
     use super::*;
     use crate::machine::{Taken, View};
     use crate::step::Step;
+    use wattline_needs::until;
     use wattline_policies::POLICIES;
     use wattline_policy::{BuildContext, Can, FrequencyDomain, IdleState, Platform, Queue, build};
     use wattline_units::Hertz;
@@ -326,11 +327,7 @@ mod tests {
         let machine = fed("poll").into_machine();
         let governor = Governor::new(machine, Box::new(Panics(false)));
         let runner = Runner::start(governor, Duration::from_millis(1)).unwrap();
-        let end = Instant::now() + Duration::from_secs(60);
-        while !runner.has_failed() {
-            assert!(Instant::now() < end, "it never ends");
-            std::thread::sleep(RETRY);
-        }
+        until("it ends", || runner.has_failed());
         assert_eq!(runner.totals(Duration::ZERO).unwrap().own.decisions, 1, "of before");
         let governor = runner.end().expect("the machine has to be restored");
         assert_eq!(governor.point().fastest_active(), 0);
@@ -442,15 +439,7 @@ mod tests {
         let context = BuildContext { platform: &context, server: None, packet: None, seed: 0 };
         let governor = Governor::new(machine, build(&policy, &context).unwrap());
         let runner = Runner::start(governor, Duration::from_millis(1)).unwrap();
-        let end = Instant::now() + Duration::from_secs(60);
-        let wake = || {
-            while events.governor.lock().unwrap().is_none() {
-                assert!(Instant::now() < end);
-                std::thread::sleep(RETRY);
-            }
-            let governor = events.governor.lock().unwrap().clone().unwrap();
-            governor.unpark();
-        };
+        let wake = || until("it is there", || events.governor.lock().unwrap().clone()).unpark();
         let count = |runner: &Runner<Noticing>| {
             runner.totals(Duration::from_secs(1)).unwrap().own.decisions
         };
@@ -458,10 +447,7 @@ mod tests {
             events.left.lock().unwrap().push(Trigger::Streak { queue: 0, above: true });
             wake();
             let began = Instant::now();
-            while count(&runner) < number {
-                assert!(Instant::now() < end, "nobody was asked");
-                std::thread::sleep(Duration::from_micros(100));
-            }
+            until("it is asked", || count(&runner) >= number);
             println!("asked within {:?}", began.elapsed());
             let point = runner.look(Duration::from_secs(1), |governor| {
                 (governor.point().active.len(), governor.point().fastest_active())
@@ -471,10 +457,7 @@ mod tests {
         // The policy does not ask at the silence of a core that it does not watch.
         events.left.lock().unwrap().push(Trigger::Silence { core: 1 });
         wake();
-        while !events.left.lock().unwrap().is_empty() {
-            assert!(Instant::now() < end, "nobody looked");
-            std::thread::sleep(RETRY);
-        }
+        until("somebody looks", || events.left.lock().unwrap().is_empty());
         assert_eq!(count(&runner), 3);
     }
 }

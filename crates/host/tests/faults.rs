@@ -12,7 +12,7 @@ use wattline_governor::Governor;
 use wattline_governor::machine::{Machine, Notice, Taken};
 use wattline_governor::step::Step;
 use wattline_host::{Host, NoWorkers, Streak, Work, Workers};
-use wattline_knobs::{Access, AccessError, Knobs, Machine as Settings, Session, Setting};
+use wattline_knobs::{AccessError, Knobs, Setting};
 use wattline_linux::privileges::Rights;
 use wattline_policies::POLICIES;
 use wattline_policy::{
@@ -33,38 +33,22 @@ enum Fault {
     Blocks,
 }
 
-/// A machine whose writes fail as they are told, one after the other.
-struct Faulty {
-    settings: Settings,
-    faults: Arc<Mutex<Vec<Fault>>>,
-    met: Arc<AtomicUsize>,
-}
-
-impl Access for Faulty {
-    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
-        self.settings.read(setting)
-    }
-
-    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
-        let fault = self.faults.lock().unwrap().pop().unwrap_or(Fault::None);
-        if !matches!(fault, Fault::None | Fault::Blocks) {
-            self.met.fetch_add(1, Ordering::Relaxed);
-        }
+impl Fault {
+    /// The value that a driver with this fault makes of one.
+    fn made_of(self, setting: &Setting, value: &str) -> Result<String, AccessError> {
         let setting_of = || setting.clone();
-        match fault {
-            Fault::None => self.settings.write(setting, value),
-            Fault::Disappears => Err(AccessError::Missing(setting_of())),
-            Fault::Forbids => Err(AccessError::NoPermission(setting_of())),
-            Fault::Refuses => {
+        match self {
+            Self::None => {}
+            Self::Disappears => return Err(AccessError::Missing(setting_of())),
+            Self::Forbids => return Err(AccessError::NoPermission(setting_of())),
+            Self::Refuses => {
                 let reason = "Device or resource busy".to_owned();
-                Err(AccessError::Refused { setting: setting_of(), reason })
+                return Err(AccessError::Refused { setting: setting_of(), reason });
             }
-            Fault::Garbles => self.settings.write(setting, "4294967295"),
-            Fault::Blocks => {
-                std::thread::sleep(Duration::from_millis(3));
-                self.settings.write(setting, value)
-            }
+            Self::Garbles => return Ok("4294967295".to_owned()),
+            Self::Blocks => std::thread::sleep(Duration::from_millis(3)),
         }
+        Ok(value.to_owned())
     }
 }
 
@@ -199,10 +183,14 @@ proptest! {
         let fixture = Fixture::with_card("acpi-cpufreq");
         let before = fixture.snapshot();
         let (faults, met) = (Arc::new(Mutex::new(faults)), Arc::new(AtomicUsize::new(0)));
-        let settings = Settings::new(&fixture.tree);
-        let access = Faulty { settings, faults: faults.clone(), met: met.clone() };
-        let state = fixture.tree.path("/var/lib/wattline");
-        let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+        let (left, count) = (faults.clone(), met.clone());
+        // One after the other, as long as there are some.
+        let session = fixture.ruled(move |setting, value| {
+            let fault = left.lock().unwrap().pop().unwrap_or(Fault::None);
+            let is_met = !matches!(fault, Fault::None | Fault::Blocks);
+            count.fetch_add(usize::from(is_met), Ordering::Relaxed);
+            fault.made_of(setting, value)
+        });
         let load = Load::default();
         let host = Host::new(fixture.options(&[0, 1]), session, Box::new(load.clone())).unwrap();
         let status = host.status();
@@ -328,21 +316,6 @@ fn a_policy_that_asks_for_the_impossible_gets_what_there_is() {
     assert_eq!(fixture.snapshot(), before);
 }
 
-/// A driver that shows a moderation and lets nobody set it, as virtio_net does on some hosts.
-struct Shown(Settings);
-
-impl Access for Shown {
-    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
-        self.0.read(setting)
-    }
-    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
-        match setting {
-            Setting::Coalesce { .. } => Err(AccessError::Unsupported(setting.clone())),
-            _ => self.0.write(setting, value),
-        }
-    }
-}
-
 /// It is no knob, and nobody has put anything back: what was never written.
 #[test]
 fn a_moderation_that_cannot_be_set_is_named_once_and_left_out() {
@@ -355,9 +328,11 @@ fn a_moderation_that_cannot_be_set_is_named_once_and_left_out() {
             fixture.write(&file(queue, "gro-flush-timeout"), "0");
         }
         let before = fixture.snapshot();
-        let access = Shown(Settings::new(&fixture.tree));
-        let state = fixture.tree.path("/var/lib/wattline");
-        let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+        // It shows a moderation and lets nobody set it, as virtio_net does on some hosts.
+        let session = fixture.ruled(|setting, value| match setting {
+            Setting::Coalesce { .. } => Err(AccessError::Unsupported(setting.clone())),
+            _ => Ok(value.to_owned()),
+        });
         let options = fixture.options(&[0, 1]);
         let mut host = Host::new(options, session, Box::new(NoWorkers)).unwrap();
         let status = host.status();
@@ -390,14 +365,12 @@ fn a_moderation_that_cannot_be_set_is_named_once_and_left_out() {
 #[test]
 fn refused_setting_is_not_put_back() {
     let fixture = Fixture::with_card("acpi-cpufreq");
-    let refusals = Arc::new(Mutex::new(vec![Fault::Refuses; 3]));
-    let access = Faulty {
-        settings: Settings::new(&fixture.tree),
-        faults: refusals,
-        met: Arc::new(AtomicUsize::new(0)),
-    };
-    let state = fixture.tree.path("/var/lib/wattline");
-    let (mut session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+    let mut refusals = 3_i32;
+    let mut session = fixture.ruled(move |setting, value| {
+        let fault = if refusals > 0 { Fault::Refuses } else { Fault::None };
+        refusals -= 1;
+        fault.made_of(setting, value)
+    });
     let setting: Setting = "ethtool:eth9/rx-usecs".parse().unwrap();
     let old = fixture.value("/ethtool/eth9/rx-usecs");
     for _ in 0..3 {
@@ -408,19 +381,6 @@ fn refused_setting_is_not_put_back() {
     assert!(session.set(&setting, "77").is_ok());
     fixture.write("/ethtool/eth9/rx-usecs", &old);
     assert_eq!(session.put_back().len(), 1);
-}
-
-/// A driver, or the firmware behind it, that runs at 2.4 GHz when it is asked for another speed.
-struct Bent(Settings, &'static str);
-
-impl Access for Bent {
-    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
-        self.0.read(setting)
-    }
-    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
-        let bent = setting.to_string().ends_with("scaling_setspeed") && value == self.1;
-        self.0.write(setting, if bent { "2400000" } else { value })
-    }
 }
 
 /// Wants the slowest, every ten milliseconds.
@@ -438,9 +398,11 @@ fn a_frequency_that_does_not_hold_is_neither_told_nor_counted() {
     for (refused, first, then) in [("1600000", 2, 1), ("3300000", 1, 0)] {
         let fixture = Fixture::with_card("acpi-cpufreq");
         let before = fixture.snapshot();
-        let state = fixture.tree.path("/var/lib/wattline");
-        let access = Bent(Settings::new(&fixture.tree), refused);
-        let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+        // The driver, or the firmware behind it, runs at 2.4 GHz when it is asked for another speed.
+        let session = fixture.ruled(move |setting, value| {
+            let bent = setting.to_string().ends_with("scaling_setspeed") && value == refused;
+            Ok(if bent { "2400000" } else { value }.to_owned())
+        });
         let host = Host::new(fixture.options(&[0, 1]), session, Box::new(NoWorkers)).unwrap();
         let mut governor = Governor::new(host, Box::new(Slow));
         let told = |governor: &Governor<_>| {
@@ -466,19 +428,6 @@ fn a_frequency_that_does_not_hold_is_neither_told_nor_counted() {
     }
 }
 
-/// A kernel that forbids no idle state.
-struct Sleepy(Settings);
-
-impl Access for Sleepy {
-    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
-        self.0.read(setting)
-    }
-    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
-        let forbids = setting.to_string().ends_with("/disable");
-        self.0.write(setting, if forbids { "0" } else { value })
-    }
-}
-
 /// Lets cores sleep in the lightest state only.
 struct Light;
 
@@ -492,9 +441,11 @@ impl Policy for Light {
 #[test]
 fn an_idle_limit_that_does_not_hold_is_not_told() {
     let fixture = Fixture::with_card("acpi-cpufreq");
-    let state = fixture.tree.path("/var/lib/wattline");
-    let access = Sleepy(Settings::new(&fixture.tree));
-    let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+    // A kernel that forbids no idle state.
+    let session = fixture.ruled(|setting, value| {
+        let forbids = setting.to_string().ends_with("/disable");
+        Ok(if forbids { "0" } else { value }.to_owned())
+    });
     let host = Host::new(fixture.options(&[0, 1]), session, Box::new(NoWorkers)).unwrap();
     let deepest = host.platform().deepest();
     assert!(deepest > 0 && host.platform().can.limit_idle);

@@ -6,12 +6,13 @@ mod common;
 use common::{CPUS, Fixture};
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_governor::Governor;
 use wattline_governor::machine::Machine;
 use wattline_governor::runner::Runner;
 use wattline_host::{Host, NoWorkers};
-use wattline_knobs::{Bounded, Machine as Settings, Session};
+use wattline_knobs::{Bounded, Machine as Settings};
+use wattline_needs::until;
 use wattline_policy::{AskAgain, Observation, OperatingPoint, Policy};
 use wattline_units::{Span, Time};
 
@@ -34,14 +35,6 @@ impl Policy for Restless {
     }
 }
 
-fn becomes(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(3));
-    }
-}
-
 #[test]
 fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
     let fixture = Fixture::with_card("acpi-cpufreq");
@@ -53,8 +46,7 @@ fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
 
     let access = Bounded::within(Settings::new(&fixture.tree), Duration::from_millis(200));
-    let state = fixture.tree.path("/var/lib/wattline");
-    let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+    let session = fixture.session_by(access);
     let host = Host::new(fixture.options(&[0, 1]), session, Box::new(NoWorkers)).unwrap();
     let (status, fastest) = (host.status(), host.platform().fastest());
     let governor = Governor::new(host, Box::new(Restless(false)));
@@ -64,7 +56,7 @@ fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
         look.expect("the governor answers")
     };
 
-    becomes("it is named", || !status.lock().unwrap().stuck.is_empty());
+    until("it is named", || !status.lock().unwrap().stuck.is_empty());
     let told = status.lock().unwrap().clone();
     assert!(told.stuck.len() == 1 && told.stuck[0].setting == speed(1), "{told:?}");
     assert!(told.stuck[0].stuck_seconds > 0.0);
@@ -72,18 +64,18 @@ fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
     let decisions = || runner.totals(PATIENCE).unwrap().own.decisions;
     let first = decisions();
     for wanted in ["1600000", "3300000"] {
-        becomes("the other core follows", || fixture.value(&well) == wanted);
+        until("the other core follows", || fixture.value(&well) == wanted);
     }
-    becomes("decisions go on", || decisions() > first + 100);
+    until("decisions go on", || decisions() > first + 100);
     assert_eq!(core(1), fastest, "as it was");
 
     // The driver takes what was written.
     let at_once = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let reader = File::options().read(true).custom_flags(at_once).open(&pipe).unwrap();
-    becomes("the write came back", || fs::metadata(&pipe).is_ok_and(|it| it.is_file()));
+    until("the write came back", || fs::metadata(&pipe).is_ok_and(|it| it.is_file()));
     drop(reader);
-    becomes("it is governed again", || core(1) == 0);
-    becomes("that is told", || {
+    until("it is governed again", || core(1) == 0);
+    until("that is told", || {
         let told = status.lock().unwrap();
         let again = |one: &String| one.contains(&speed(1)) && one.contains("answers again");
         told.stuck.is_empty() && told.troubles.iter().any(again)
@@ -92,5 +84,5 @@ fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
     let report = knobs.leave().unwrap();
     assert_eq!(report.failures().count(), 0, "{report:?}");
     assert_eq!(fixture.value(&well), before);
-    assert!(!state.join("knobs.journal").exists());
+    assert!(!fixture.path("/var/lib/wattline/knobs.journal").exists());
 }

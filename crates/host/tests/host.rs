@@ -7,12 +7,11 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::Step;
 use wattline_host::{Host, NoWorkers, Port, Status, Work, Workers};
 use wattline_knobs::{Machine as Settings, Session};
-use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, FrequencyDomain, Looks, OperatingPoint, QueueView, Wait};
 use wattline_units::{Hertz, Span, Time};
 
@@ -77,11 +76,7 @@ fn the_kernels_counters_are_read_for_who_looks_at_them() {
         assert!(!sees(Looks::WHOLE));
         std::thread::sleep(Duration::from_millis(12));
     }
-    let end = Instant::now() + Duration::from_secs(60);
-    while !sees(Looks::WHOLE.and_counters()) {
-        assert!(Instant::now() < end, "nobody read them");
-        std::thread::sleep(Duration::from_millis(12));
-    }
+    wattline_needs::until("somebody reads them", || sees(Looks::WHOLE.and_counters()));
     assert!(!sees(Looks::WHOLE));
 }
 
@@ -126,9 +121,7 @@ fn a_driver_without_a_list_offers_even_steps_and_is_set_by_its_limits() {
 
 #[test]
 fn missing_knobs_cannot_be_set_and_are_reported() {
-    let root = tempfile::tempdir().unwrap();
-    let tree = Tree::at(root.path());
-    let fixture = Fixture { root, tree };
+    let fixture = Fixture::empty();
     fixture.write("/proc/sys/kernel/random/boot_id", "b");
     fixture.write("/proc/cpuinfo", "cpu MHz : 2445.4");
     let host = fixture.host(&[0, 1]);
@@ -186,7 +179,7 @@ fn changes_by_others_and_what_goes_are_told_once_and_the_loop_goes_on() {
     };
     assert_eq!(host.take(&Step::Redirect { active: CoreSet::only(1) }), Taken::Done);
     assert_eq!(look(&mut host), Vec::<String>::new());
-    fixture.write("/ethtool/eth9/redirect-table", &["0,1"; 64].join(","));
+    fixture.write("/ethtool/eth9/redirect-table", ["0,1"; 64].join(","));
     fixture.write("/ethtool/eth9/combined-channels", "2");
     fixture.write("/sys/devices/system/cpu/online", "0");
     fs::remove_dir_all(fixture.tree.path(format!("{CPUS}/cpufreq/policy1"))).unwrap();

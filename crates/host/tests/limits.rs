@@ -57,8 +57,8 @@ fn frequency_stays_within_the_administrators_limits() {
         let fixture = Fixture::with_card(name);
         let numbers: &[u32] = if name == "cppc" { &[0] } else { &[0, 1] };
         for &number in numbers {
-            fixture.write(&policy(number, "scaling_min_freq"), &low.to_string());
-            fixture.write(&policy(number, "scaling_max_freq"), &high.to_string());
+            fixture.write(&policy(number, "scaling_min_freq"), low);
+            fixture.write(&policy(number, "scaling_max_freq"), high);
         }
         let mut host = fixture.host(&[0, 1]);
         let check = || {

@@ -119,11 +119,9 @@ fn a_knob_that_hangs_holds_up_neither_the_end_nor_the_next_begin_for_long() {
     // The driver answers.
     let at_once = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let reader = File::options().read(true).custom_flags(at_once).open(&pipe).unwrap();
-    let end = Instant::now() + Duration::from_secs(60);
-    while !fs::metadata(&pipe).is_ok_and(|it| it.is_file()) || !access.stuck().is_empty() {
-        assert!(Instant::now() < end, "it answers");
-        std::thread::sleep(Duration::from_millis(3));
-    }
+    wattline_needs::until("it answers", || {
+        fs::metadata(&pipe).is_ok_and(|it| it.is_file()) && access.stuck().is_empty()
+    });
     drop(reader);
     let (machine, (), supervision) = begin().unwrap();
     assert_eq!(speeds(&fixture), before, "the next one restored what was left");
@@ -135,13 +133,10 @@ fn a_knob_that_hangs_holds_up_neither_the_end_nor_the_next_begin_for_long() {
 fn a_watchdog_that_has_ended_is_a_trouble() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let (machine, supervision) = slowed(&fixture, OnExit::Restore);
-    let end = Instant::now() + Duration::from_secs(60);
-    let named = |supervision: &Supervision| {
-        supervision.status().troubles.iter().any(|it| it.contains("wattline restore"))
-    };
-    while !named(&supervision) {
-        assert!(Instant::now() < end, "{:?}", supervision.status().troubles);
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let troubles = || supervision.status().troubles;
+    wattline_needs::until_or(
+        || troubles().iter().any(|it| it.contains("wattline restore")),
+        || format!("{:?}", troubles()),
+    );
     hand_back(Some(machine), supervision, Ending::Pause).unwrap();
 }

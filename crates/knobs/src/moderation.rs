@@ -60,7 +60,7 @@ pub const KNOB: Registration = Registration {
     files: "ethtool coalescing of an interface, or of one receive queue",
     values: "us; adaptive 0, 1",
     conflicts: &[ADAPTIVE.sets("receive interrupt moderation")],
-    notes: "adaptive moderation is switched off first; an interface is set by netlink (Linux 5.7), which changes one parameter alone, or by ioctl on older kernels; a queue is always set by ioctl",
+    notes: "adaptive moderation is switched off first; an interface is set by netlink, which changes one parameter alone; a queue is set by ioctl",
     owns: |setting| matches!(setting, Setting::Coalesce { .. } | Setting::QueueCoalesce { .. }),
     probe: show,
     recorded: Recorded {

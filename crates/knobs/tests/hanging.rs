@@ -56,11 +56,9 @@ fn a_write_that_hangs_is_journaled_named_and_restored_once_it_is_back() {
     // The driver takes what was written.
     let at_once = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let reader = File::options().read(true).custom_flags(at_once).open(&path).unwrap();
-    let end = Instant::now() + Duration::from_secs(60);
-    while fs::metadata(&path).is_ok_and(|it| !it.is_file()) {
-        assert!(Instant::now() < end, "the writes came back");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wattline_needs::until("the writes come back", || {
+        !fs::metadata(&path).is_ok_and(|it| !it.is_file())
+    });
     drop(reader);
     let result = || restore_now(&mut access(), &fixture.tree, &fixture.state()).unwrap();
     let restored = result().lines.into_iter().find(|line| line.setting == hung).unwrap();

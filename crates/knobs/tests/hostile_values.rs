@@ -5,18 +5,7 @@ mod common;
 
 use common::Fixture;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-fn files(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files(&path, found),
-            false => found.push(path),
-        }
-    }
-}
 
 fn values() -> Vec<Vec<u8>> {
     let mut values: Vec<Vec<u8>> =
@@ -37,8 +26,7 @@ fn values() -> Vec<Vec<u8>> {
 fn every_attribute_may_hold_anything() {
     for machine in ["acpi-cpufreq", "amd-pstate-epp", "cppc", "intel-pstate-hwp"] {
         let fixture = Fixture::copy(machine);
-        let mut all = Vec::new();
-        files(&fixture.path(""), &mut all);
+        let all = fixture.files();
         let probe = || wattline_knobs::probe(&fixture.tree, &["eth9".to_owned()]);
         let values = values();
         let begun = Instant::now();

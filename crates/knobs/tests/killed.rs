@@ -4,7 +4,7 @@ mod common;
 
 use common::Fixture;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wattline_knobs::restore::{Report, Restored};
 use wattline_knobs::{Machine, Session, restore_now};
 use wattline_linux::sysfs::Tree;
@@ -70,11 +70,9 @@ fn a_kill_at_any_moment_leaves_no_trace() {
             .unwrap();
         // In every fifth round somebody else sets a knob of ours before it is restored.
         let third_party = round % 5 == 4;
-        let end = Instant::now() + Duration::from_secs(60);
-        while third_party && fixture.value(MODERATION) == original {
-            assert!(Instant::now() < end, "the writer does not write");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wattline_needs::until("the writer writes", || {
+            !third_party || fixture.value(MODERATION) != original
+        });
         // Spread over its start, its first writes with their flushes, and its later ones.
         std::thread::sleep(Duration::from_micros(round * 7_919 % 60_000));
         writer.kill().unwrap();

@@ -218,12 +218,8 @@ fn coalescing_of_the_loopback_is_missing_not_zero() {
 /// Through the kernel's own driver of a tap, in a namespace of its own.
 #[test]
 fn the_moderation_of_a_real_device_is_set_and_restored() {
-    let made = Namespace::create(format!("wlknobs-{}", std::process::id()))
-        .and_then(|namespace| namespace.ip("tuntap add dev t0 mode tap").map(|_| namespace));
-    let namespace = match made {
-        Ok(namespace) => namespace,
-        Err(error) => return wattline_needs::rights(&error),
-    };
+    let made = Namespace::for_test(&["tuntap add dev t0 mode tap"]);
+    let Ok(namespace) = made.map_err(wattline_needs::rights) else { return };
     let state = tempfile::tempdir().unwrap();
     let work = || {
         let frames = |value: &ethtool::CoalesceValues| value.get(Coalesce::RxFrames);
@@ -256,7 +252,7 @@ fn add_card(fixture: &Fixture) {
         std::fs::create_dir_all(directory).unwrap();
         fixture.write(&format!("napi/eth9/queue-{queue}/defer-hard-irqs"), "0");
     }
-    fixture.write("ethtool/eth9/redirect-table", &["0,1,2,3"; 32].join(","));
+    fixture.write("ethtool/eth9/redirect-table", ["0,1,2,3"; 32].join(","));
     fixture.write("ethtool/eth9/combined-channels", "4");
 }
 

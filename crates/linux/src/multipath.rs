@@ -34,11 +34,8 @@ mod tests {
 
     #[test]
     fn settings_are_those_of_the_namespace() {
-        let name = format!("wl-multipath-{}", std::process::id());
-        let namespace = match Namespace::create(&name) {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let made = Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         assert_eq!(namespace.enter(read).unwrap().seed, 0);
         if let Err(error) = namespace.sysctl("net.ipv4.fib_multipath_hash_seed", "4294967295") {
             return wattline_needs::machine(&error);

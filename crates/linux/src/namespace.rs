@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Returns the number of this thread's network namespace: the inode of its file (namespaces(7)).
 ///
@@ -57,6 +58,18 @@ impl Namespace {
         run("ip", &["netns", "add", &name])?;
         let namespace = Self { name };
         namespace.ip("link set lo up")?;
+        Ok(namespace)
+    }
+
+    /// Makes a namespace for a test, with a name of its own, and runs these lines of `ip` in it.
+    ///
+    /// # Errors
+    /// As [`Self::create`] and [`Self::ip`].
+    pub fn for_test(lines: &[&str]) -> Result<Self, NamespaceError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let namespace = Self::create(format!("wlt-{}-{number}", std::process::id()))?;
+        lines.iter().try_for_each(|line| namespace.ip(line).map(drop))?;
         Ok(namespace)
     }
 

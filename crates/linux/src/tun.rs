@@ -161,11 +161,8 @@ mod tests {
     /// Whatever the reverse-path filter of all interfaces is, at the start and later.
     #[test]
     fn what_is_written_is_forwarded_under_every_reverse_path_filter() {
-        let name = format!("wl-tun-{}", std::process::id());
-        let namespace = match Namespace::create(&name) {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::machine(&error),
-        };
+        let made = Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         namespace.ip("link add wl0 type veth peer name wl2").unwrap();
         namespace.ip("link add wl1 type veth peer name wl3").unwrap();
         namespace.ip("addr add 192.0.2.1/24 dev wl0").unwrap();

@@ -80,11 +80,8 @@ mod tests {
 
     #[test]
     fn a_veth_transmits_while_its_peer_runs_napi() {
-        let name = format!("wl-features-{}", std::process::id());
-        let namespace = match Namespace::create(&name) {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let made = Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         namespace.ip("link add x0 up type veth peer name x1").unwrap();
         namespace.ip("link set x1 up").unwrap();
         let gro = |state| namespace.run("ethtool", &["-K", "x1", "gro", state]).unwrap();

@@ -2,17 +2,15 @@
 //! coalesced packets.
 
 use wattline_linux::ethtool::{self, Coalesce};
-use wattline_linux::namespace::{Namespace, NamespaceError};
+use wattline_linux::namespace::Namespace;
 use wattline_linux::napi::{self, Napi};
 
 fn namespace() -> Option<Namespace> {
-    let made = || -> Result<Namespace, NamespaceError> {
-        let namespace = Namespace::create(format!("wlk-{}-ethtool", std::process::id()))?;
-        namespace.ip("link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1")?;
-        namespace.ip("tuntap add dev t0 mode tap")?;
-        Ok(namespace)
-    };
-    made().map_err(|error| wattline_needs::rights(&error)).ok()
+    let made = Namespace::for_test(&[
+        "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1",
+        "tuntap add dev t0 mode tap",
+    ]);
+    made.map_err(wattline_needs::rights).ok()
 }
 
 #[test]
@@ -23,6 +21,8 @@ fn settings_are_read_and_written_one_at_a_time() {
             let written = ethtool::set_coalesce("t0", Coalesce::RxFrames, 16)
                 .and_then(|()| ethtool::coalesce("t0"));
             let refused = ethtool::set_coalesce("t0", Coalesce::RxUsecs, 50);
+            assert_eq!(ethtool::driver("v0").unwrap(), "veth");
+            assert!(ethtool::set_combined_channels("v0", 4097).is_err());
             (ethtool::channels("v0"), written, refused, ethtool::indirection_table("v0"))
         })
         .unwrap();
@@ -47,18 +47,16 @@ fn settings_are_read_and_written_one_at_a_time() {
 /// their own.
 #[test]
 fn settings_of_one_napi_instance_leave_the_others_alone() {
-    let made = || -> Result<Namespace, NamespaceError> {
-        let namespace = Namespace::create(format!("wlk-{}-napi", std::process::id()))?;
-        namespace.ip("link add v0 numtxqueues 2 numrxqueues 2 type veth peer name v1")?;
-        namespace.ip("link set v0 up")?;
-        namespace.ip("link set v1 up")?;
+    let lines = [
+        "link add v0 numtxqueues 2 numrxqueues 2 type veth peer name v1",
+        "link set v0 up",
+        "link set v1 up",
+    ];
+    let made = Namespace::for_test(&lines).and_then(|namespace| {
         namespace.run("ethtool", &["-K", "v0", "gro", "on"])?;
         Ok(namespace)
-    };
-    let namespace = match made() {
-        Ok(namespace) => namespace,
-        Err(error) => return wattline_needs::rights(&error),
-    };
+    });
+    let Ok(namespace) = made.map_err(wattline_needs::rights) else { return };
     let all = || [0, 1].map(|queue| Napi::ALL.map(|setting| napi::get("v0", queue, setting).ok()));
     let (first, before, outcome, after) = namespace
         .enter(|| {

@@ -226,26 +226,6 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_whose_parts_are_known_is_taken_apart_again() {
-        // 60 W of board, a card of 8 W idle and 5 W more under load.
-        let experiment = Experiment {
-            idle: state(60.0 + 20.0 + 4.0, 20.0, Some(4.0)),
-            idle_plus: state(60.0 + 8.0 + 21.0 + 4.0, 21.0, Some(4.0)),
-            polling: Some(state(60.0 + 8.0 + 81.0 + 4.0, 81.0, Some(4.0))),
-            loaded: state(60.0 + 13.0 + 71.0 + 7.0, 71.0, Some(7.0)),
-            cores: CoreTime { useful_share: 0.25, empty_share: 0.5 },
-        };
-        let found = attribute(&experiment).unwrap();
-        let near = |power: Power, watts: f64| (power.mean.get() - watts).abs() < 1e-9;
-        assert!(near(found.rest, 60.0) && near(found.card, 13.0) && near(found.card_idle, 8.0));
-        // Half of the time polling, at 60 W for all of it; the useful rest of 50 W above idle.
-        assert!(near(found.package_empty.unwrap(), 30.0));
-        assert!(near(found.package_useful.unwrap(), 20.0));
-        // Two platforms, two packages, two memories: sqrt(2 (1 + 0.25 + 0.04)).
-        assert!((found.card.uncertainty.get() - 2.58f64.sqrt()).abs() < 1e-9);
-    }
-
-    #[test]
     fn invalid_measurement_is_named() {
         let good = state(100.0, 30.0, None);
         let cores = CoreTime { useful_share: 0.5, empty_share: 0.1 };

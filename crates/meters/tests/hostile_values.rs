@@ -1,23 +1,11 @@
 //! Sensors that show what no driver writes: every figure is finite and not negative, or there is none.
 
-#[allow(dead_code, reason = "values are no text here")]
 mod common;
 
 use common::Fixture;
 use std::fs;
-use std::path::{Path, PathBuf};
 use wattline_meters::survey;
 use wattline_units::{Span, Time};
-
-fn files(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files(&path, found),
-            false => found.push(path),
-        }
-    }
-}
 
 #[test]
 fn every_sensor_may_show_anything() {
@@ -40,8 +28,7 @@ fn every_sensor_may_show_anything() {
     for machine in ["acpi-power-meter", "amd", "intel-client-psys", "intel-two-dies", "residencies"]
     {
         let fixture = Fixture::copy(machine);
-        let mut all = Vec::new();
-        files(&fixture.path(""), &mut all);
+        let all = fixture.files();
         for file in &all {
             let before = fs::read(file).unwrap();
             for value in values {

@@ -390,11 +390,9 @@ mod tests {
         now: Instant,
     }
 
-    fn in_namespace(name: &str, test: impl FnOnce(&mut Laboratory) + Send) {
-        let namespace = match Namespace::create(format!("wl-{name}-{}", std::process::id())) {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+    fn in_namespace(test: impl FnOnce(&mut Laboratory) + Send) {
+        let made = Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         namespace
             .enter(|| {
                 std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
@@ -465,7 +463,7 @@ mod tests {
 
     #[test]
     fn planted_mismatch_is_left_to_the_kernel_until_the_tables_agree() {
-        in_namespace("plant", |laboratory| {
+        in_namespace(|laboratory| {
             begin(laboratory);
             let destination: IpAddr = [10, 1, 2, 3].into();
             let prefix: IpNet = "10.1.0.0/16".parse().unwrap();
@@ -510,7 +508,7 @@ mod tests {
     /// Whatever addresses its ports have, and by whichever of them the packet would come in.
     #[test]
     fn every_address_is_compared_where_the_kernel_answers() {
-        in_namespace("ports", |laboratory| {
+        in_namespace(|laboratory| {
             std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
             for line in [
                 "addr del 192.0.2.1/24 dev pa",
@@ -564,7 +562,7 @@ mod tests {
     /// The kernel has one error for a blackhole and for a source that cannot come from outside.
     #[test]
     fn source_that_the_kernel_refuses_says_nothing_of_a_route() {
-        in_namespace("source", |laboratory| {
+        in_namespace(|laboratory| {
             begin(laboratory);
             ip("route add blackhole 10.2.0.0/16");
             let Laboratory { audit, rib, routes, .. } = laboratory;
@@ -589,7 +587,7 @@ mod tests {
     /// As of Linux 6.18.
     #[test]
     fn object_of_which_the_kernel_says_nothing_raises_no_alarm() {
-        in_namespace("object", |laboratory| {
+        in_namespace(|laboratory| {
             std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
             ip("-6 addr add 2001:db8:a::1/64 dev pa nodad");
             ip("-6 addr add 2001:db8:b::1/64 dev pb nodad");
@@ -632,7 +630,7 @@ mod tests {
 
     #[test]
     fn audit_on_demand_reports_both_answers() {
-        in_namespace("demand", |laboratory| {
+        in_namespace(|laboratory| {
             begin(laboratory);
             laboratory.audit.rate = 0;
             let prefix: IpNet = "10.1.0.0/16".parse().unwrap();
@@ -669,7 +667,7 @@ mod tests {
 
     #[test]
     fn flood_of_changes_raises_no_alarm() {
-        in_namespace("flood", |laboratory| {
+        in_namespace(|laboratory| {
             begin(laboratory);
             let seconds: u64 =
                 std::env::var("WATTLINE_SECONDS").ok().and_then(|it| it.parse().ok()).unwrap_or(3);

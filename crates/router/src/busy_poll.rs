@@ -30,21 +30,16 @@ pub(super) fn why_in_vain(interface: &str, queues: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_linux::namespace::{Namespace, NamespaceError};
+    use wattline_linux::namespace::Namespace;
 
     #[test]
     fn busy_polling_without_deferred_interrupts_is_called_in_vain() {
-        let made = || {
-            let namespace = Namespace::create(format!("wl-busy-{}", std::process::id()))?;
-            namespace.ip("link add v0 type veth peer name v1")?;
-            namespace.ip("link set v0 up")?;
+        let lines = ["link add v0 type veth peer name v1", "link set v0 up"];
+        let made = Namespace::for_test(&lines).and_then(|namespace| {
             namespace.run("ethtool", &["-K", "v0", "gro", "on"])?;
-            Ok::<_, NamespaceError>(namespace)
-        };
-        let namespace = match made() {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+            Ok(namespace)
+        });
+        let Ok(namespace) = made.map_err(wattline_needs::rights) else { return };
         let asked = || namespace.enter(|| why_in_vain("v0", 1)).unwrap();
         let told = namespace.enter(|| napi::get("v0", 0, Napi::DeferHardIrqs)).unwrap();
         if let Err(error) = told {

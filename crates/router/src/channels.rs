@@ -65,11 +65,8 @@ mod tests {
 
     #[test]
     fn advice_for_a_veth_is_accepted_by_its_driver() {
-        let made = Namespace::create(format!("wl-channels-{}", std::process::id()));
-        let namespace = match made {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let made = Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         let queues = "numrxqueues 4 numtxqueues 4";
         namespace.ip(&format!("link add v0 {queues} type veth peer name v1 {queues}")).unwrap();
         let (fewer, more) = namespace.enter(|| (remedy("v0", 2), remedy("v0", 8))).unwrap();

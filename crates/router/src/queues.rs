@@ -517,7 +517,7 @@ pub(super) fn duplicate(descriptor: std::os::fd::BorrowedFd<'_>) -> Result<Owned
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_linux::namespace::{Namespace, NamespaceError, interface_index};
+    use wattline_linux::namespace::{Namespace, interface_index};
 
     const PORTS: &str = "[[port]]\nname = \"a\"\ninterface = \"v0\"\n[[port]]\nname = \"lag\"\ninterface = \"x0\"\n";
 
@@ -539,16 +539,8 @@ mod tests {
 
     #[test]
     fn port_that_cannot_be_opened_keeps_no_other_from_being_opened() {
-        let made = || {
-            let namespace = Namespace::create(format!("wl-queues-{}", std::process::id()))?;
-            namespace.ip("link add v0 type veth peer name v1")?;
-            namespace.ip("link set v0 up")?;
-            Ok::<_, NamespaceError>(namespace)
-        };
-        let namespace = match made() {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let made = Namespace::for_test(&["link add v0 type veth peer name v1", "link set v0 up"]);
+        let Ok(namespace) = made.map_err(wattline_needs::rights) else { return };
         let tried = namespace.enter(|| {
             let config = Config::parse(PORTS, "test").unwrap();
             let index = interface_index("v0").unwrap();

@@ -213,9 +213,29 @@ impl Wattline {
         self.folder.path().join("socket")
     }
 
+    /// Its configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("router.toml")
+    }
+
     /// Returns the standard error so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// A command of its program about it.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(words).arg("--socket").arg(self.socket());
+        command
+    }
+
+    /// The output of a command about it.
+    ///
+    /// # Errors
+    /// As [`command::run`].
+    pub fn ask(&self, words: &[&str]) -> Result<String, Error> {
+        command::run(&mut self.command(words), command::LIMIT)
     }
 
     /// Its counters now, as `wattline stats --json` prints them.
@@ -223,9 +243,7 @@ impl Wattline {
     /// # Errors
     /// When it does not answer.
     pub fn stats(&self) -> Result<serde_json::Value, Error> {
-        let mut command = Command::new(&self.binary);
-        command.args(["stats", "--json", "--socket"]).arg(self.socket());
-        let text = command::run(&mut command, LIMIT)?;
+        let text = self.ask(&["stats", "--json"])?;
         serde_json::from_str(&text)
             .map_err(|error| self.failed(format!("answered no JSON to `stats` ({error})")))
     }

@@ -4,19 +4,18 @@
 
 #![allow(unsafe_code)]
 
-use ipnet::IpNet;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use wattline_dataplane::feature::{Feature, Place};
-use wattline_dataplane::forwarding::PortConfig;
 use wattline_dataplane::frame::FramePool;
-use wattline_dataplane::next_hop::{Adjacency, NextHop};
+use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::nodes::RouterParts;
 use wattline_dataplane::port::{PortId, Waiter};
 use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
+use wattline_dataplane::testing::{self, MAC_A, fix_checksum, net};
 use wattline_dataplane::worker::{Worker, WorkerParts};
 use wattline_filter::acl::rule::{Action, Rule};
 use wattline_flow_records::nodes as flow_records;
@@ -71,33 +70,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-
-fn net(text: &str) -> IpNet {
-    text.parse().unwrap()
-}
-
-fn forward(port: u16) -> NextHop {
-    NextHop::Forward(Adjacency {
-        port: PortId(port),
-        mtu: 1400,
-        link_mtu: 1400,
-        destination_mac: [2, 0, 0, 0, 1, port as u8],
-        source_mac: MACS[usize::from(port)],
-        vlan: None,
-        gateway: None,
-        source: None,
-    })
-}
-
 fn routes() -> Routes {
-    let ports = [["192.0.2.1/24", "2001:db8:1::1/64"], ["198.51.100.1/24", "2001:db8:2::1/64"]];
-    let port = |(addresses, mac): ([&str; 2], [u8; 6])| PortConfig {
-        mac,
-        addresses: addresses.map(net).into(),
-        ..PortConfig::default()
-    };
-    let mut routes = Routes::new(ports.into_iter().zip(MACS).map(port).collect());
+    let mut routes = testing::routes();
+    let forward = |port| testing::Bench::forward_mtu(port, 1400);
     for (prefix, way) in [
         ("192.0.2.0/24", forward(0)),
         ("2001:db8:1::/64", forward(0)),
@@ -215,38 +190,18 @@ fn decoder() -> Feature {
 
 /// A UDP packet over IPv4, by number a little different from others.
 fn frame4(destination: [u8; 4], ttl: u8, length: usize, number: u16, flags: u8) -> Vec<u8> {
-    let mut frame = vec![0; 14 + 28 + length];
-    frame[..6].copy_from_slice(&MACS[0]);
-    frame[12..14].copy_from_slice(&[8, 0]);
-    frame[14] = 0x45;
-    frame[16..18].copy_from_slice(&(28 + length as u16).to_be_bytes());
+    let ports = [&number.to_be_bytes()[..], &[0; 6]].concat();
+    let payload = (0..length).map(|place| (place / 7) as u8);
+    let mut frame =
+        testing::frame4(MAC_A, ttl, &ports.into_iter().chain(payload).collect::<Vec<_>>());
     frame[20] = flags;
-    frame[22..24].copy_from_slice(&[ttl, 17]);
-    frame[26..34].copy_from_slice(&[&[192, 0, 2, 9], &destination[..]].concat());
-    frame[34..36].copy_from_slice(&number.to_be_bytes());
-    for (place, byte) in frame[42..].iter_mut().enumerate() {
-        *byte = (place / 7) as u8;
-    }
-    let words = frame[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
-    let mut sum: u32 = words.sum();
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    frame[24..26].copy_from_slice(&(!sum as u16).to_be_bytes());
+    frame[30..34].copy_from_slice(&destination);
+    fix_checksum(&mut frame);
     frame
 }
 
 fn frame6(hop_limit: u8, length: usize) -> Vec<u8> {
-    let mut frame = vec![7; 14 + 40 + length];
-    frame[..6].copy_from_slice(&MACS[0]);
-    frame[12..14].copy_from_slice(&[0x86, 0xdd]);
-    frame[14..18].copy_from_slice(&[0x60, 0, 0, 0]);
-    frame[18..20].copy_from_slice(&(length as u16).to_be_bytes());
-    frame[20..22].copy_from_slice(&[17, hop_limit]);
-    for (at, text) in [(22, "2001:db8:1::9"), (38, "2001:db8:3::5")] {
-        let address: std::net::Ipv6Addr = text.parse().unwrap();
-        frame[at..at + 16].copy_from_slice(&address.octets());
-    }
-    frame
+    testing::frame6(MAC_A, hop_limit, &vec![7; length])
 }
 
 fn traffic(round: u16) -> Vec<Vec<u8>> {
@@ -317,7 +272,7 @@ impl Bench {
         while self.far[0].receive_with(|_| ()).is_some() {}
         let mut left = Vec::new();
         while let Some(mut frame) = self.far[1].receive() {
-            frame[..6].copy_from_slice(&MACS[0]);
+            frame[..6].copy_from_slice(&MAC_A);
             left.push(frame);
         }
         left

@@ -145,11 +145,8 @@ mod tests {
 
     #[test]
     fn every_frame_that_is_sent_is_counted_with_its_header_intact() {
-        let name = format!("wl-load-{}", std::process::id());
-        let namespace = match Namespace::create(&name) {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let made = Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         namespace.ip("link add x0 type veth peer name x1").unwrap();
         namespace.ip("link set x0 up").unwrap();
         namespace.ip("link set x1 up").unwrap();

@@ -12,7 +12,7 @@ use wattline_dataplane::port::{PortId, PortQueue, Waiter};
 use wattline_linux::namespace::enter_thread;
 use wattline_needs::StopOnDrop;
 use wattline_ports::afxdp::{
-    AfXdpQueue, OpenError, OpenedWorker, Options, QueueAddress, QueueState, open_worker,
+    AfXdpQueue, OpenError, OpenedWorker, Options, QueueAddress, open_worker,
 };
 use wattline_ports::waiter::PollWaiter;
 use wattline_xdp::steer::{Steering, TABLE_ENTRIES, balance};
@@ -274,48 +274,6 @@ fn generic_mode_serves_where_it_is_asked_for_and_local_packets_stay_with_the_ker
     assert_eq!(counters.get(Verdict::Local), PACKETS as u64);
 }
 
-#[test]
-fn an_interface_that_goes_down_or_vanishes_is_reported() {
-    let Some(topology) = Topology::build(1) else { return };
-    let router = &topology.router;
-    router
-        .enter(|| {
-            let mut opened = worker(0);
-            let status = opened.queues[1].status();
-            let send = |opened: &mut OpenedWorker| {
-                let chunk = opened.pool.take_chunk().unwrap();
-                let frame = Frame { offset: chunk, length: 60, port_in: PortId(0) };
-                let sent = opened.queues[1].transmit(&mut opened.pool, &[frame]);
-                opened.queues[1].flush(&mut opened.pool);
-                opened.queues[1].recycle(&mut opened.pool);
-                if sent == 0 {
-                    opened.pool.free(chunk);
-                }
-                sent
-            };
-            assert_eq!((send(&mut opened), status.state()), (1, QueueState::Up));
-            router.ip("link set r1 down").unwrap();
-            assert_eq!((send(&mut opened), status.state()), (1, QueueState::Down));
-            assert!(!status.failed());
-            router.ip("link set r1 up").unwrap();
-            assert_eq!((send(&mut opened), status.state()), (1, QueueState::Up));
-            router.ip("link delete r1").unwrap();
-            // It is found out in a bounded number of rounds, without traffic too.
-            let mut frames = [Frame::default(); 8];
-            for _ in 0..1 << 18 {
-                assert_eq!(opened.queues[1].receive(&mut opened.pool, &mut frames), 0);
-                if status.failed() {
-                    break;
-                }
-            }
-            assert!(status.failed());
-            assert_eq!(send(&mut opened), 0);
-            let mut waiter = PollWaiter::new(opened.queues.iter().map(AfXdpQueue::socket)).unwrap();
-            waiter.wait(Duration::from_millis(1));
-        })
-        .unwrap();
-}
-
 /// The memory is owned by a socket that is left, by one of an interface that was made again, or,
 /// where all are gone, by the new socket.
 #[test]
@@ -352,48 +310,6 @@ fn what_an_interface_had_comes_back_and_its_successor_is_opened_over_the_same_me
                 }
                 assert_eq!(away(&pool), 2 * of_one, "{gone:?}");
             }
-        })
-        .unwrap();
-}
-
-/// The program that the test below kills; on its own it does nothing.
-#[test]
-fn victim_of_the_kill() {
-    let Ok(namespace) = std::env::var("WATTLINE_TEST_VICTIM") else { return };
-    enter_thread(&namespace).unwrap();
-    let (opened, programs) = (worker(0), programs());
-    programs.0.set_socket(0, opened.queues[0].socket()).unwrap();
-    println!("victim is ready");
-    std::thread::sleep(PATIENCE);
-    drop((opened, programs));
-}
-
-#[test]
-fn a_killed_process_leaves_no_program_and_its_queues_can_be_used_again() {
-    use std::io::{BufRead, BufReader};
-    use std::process::{Command, Stdio};
-    let Some(topology) = Topology::build(1) else { return };
-    let router = &topology.router;
-    let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "victim_of_the_kill", "--nocapture"])
-        .env("WATTLINE_TEST_VICTIM", router.name())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(victim.stdout.take().unwrap()).lines();
-    let ready = said.any(|line| line.unwrap().contains("victim is ready"));
-    let attached = router.ip("-d link show").unwrap();
-    victim.kill().unwrap();
-    victim.wait().unwrap();
-    assert!(ready && attached.contains("xdp"), "{attached}");
-    router
-        .enter(|| {
-            // The kernel takes links down a moment after the process is gone.
-            wattline_needs::until("the program is still there", || {
-                !router.ip("-d link show").unwrap().contains("xdp")
-            });
-            let (again, programs) = (worker(0), programs());
-            drop((again, programs));
         })
         .unwrap();
 }

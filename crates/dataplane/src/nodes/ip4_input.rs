@@ -119,7 +119,7 @@ fn classify_addresses(header: &Ipv4Header) -> Result<Edge, DropReason> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, MAC_A, fix_checksum, frame4};
+    use crate::testing::{Bench, MAC_A, fix_checksum, frame4, with_option};
 
     fn result(bytes: &[u8]) -> Result<Edge, DropReason> {
         let mut bench = Bench::new();
@@ -176,15 +176,7 @@ mod tests {
         broadcast[14 + 12..14 + 16].fill(0);
         fix_checksum(&mut broadcast);
         assert_eq!(result(&broadcast), Ok(PUNT), "DHCP discovery");
-        // Four bytes of payload are turned into a no-operation option.
-        let mut options = frame4(MAC_A, 64, b"payload");
-        options[14] = 0x46;
-        options[34..38].fill(1);
-        let checksum = {
-            options[24..26].fill(0);
-            wattline_packet::checksum::Sum::new().bytes(&options[14..38]).checksum()
-        };
-        options[24..26].copy_from_slice(&checksum.to_be_bytes());
+        let options = with_option(frame4(MAC_A, 64, b"payload"), [1; 4]);
         assert_eq!(result(&options), Ok(PUNT));
     }
 

@@ -122,7 +122,9 @@ fn is_own6(bytes: &[u8], own: &OwnAddresses) -> bool {
 mod tests {
     use super::super::rule::{Action, Rule};
     use super::*;
-    use wattline_dataplane::testing::{MAC_A, Router, fix_checksum, frame4, frame6, net};
+    use wattline_dataplane::testing::{
+        MAC_A, Router, fix_checksum, frame4, frame6, net, with_option,
+    };
 
     fn deny_udp() -> Rule {
         Rule {
@@ -193,24 +195,12 @@ mod tests {
         assert_eq!(router.settle().forwarded, 1);
     }
 
-    /// Four bytes of padding in an option, so that the packet is the kernel's.
-    fn with_options(payload: &[u8]) -> Vec<u8> {
-        let mut bytes = frame4(MAC_A, 64, payload);
-        bytes.splice(34..34, [1, 1, 1, 1]);
-        bytes[14] = 0x46;
-        let length = (bytes.len() - 14) as u16;
-        bytes[16..18].copy_from_slice(&length.to_be_bytes());
-        bytes[24..26].fill(0);
-        let sum = wattline_packet::checksum::Sum::new().bytes(&bytes[14..38]).checksum();
-        bytes[24..26].copy_from_slice(&sum.to_be_bytes());
-        bytes
-    }
-
     #[test]
     fn packets_with_options_do_not_slip_past_through_the_kernel() {
         let (mut router, _) = router(&[deny_udp(), permit_all()]);
-        router.ports[0].send(&with_options(&DNS));
-        router.ports[0].send(&with_options(&WEB));
+        for payload in [DNS, WEB] {
+            router.ports[0].send(&with_option(frame4(MAC_A, 64, &payload), [1; 4]));
+        }
         let snapshot = router.settle();
         assert_eq!((snapshot.punted, snapshot.dropped["acl-denied"]), (1, 1));
     }

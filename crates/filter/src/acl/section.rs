@@ -286,26 +286,4 @@ mod tests {
         let many = "[[acl]]\naction = \"deny\"\n".repeat(MOST_RULES + 1);
         assert!(parse(&many).unwrap_err().contains("at most 4096 are allowed"));
     }
-
-    /// Fuzzing (`bolero`): whatever stands there, it is read, or refused with a reason.
-    #[test]
-    fn rules_with_any_bytes_changed_are_accepted_or_refused_with_a_reason() {
-        bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
-            let mut mutated = RULE.as_bytes().to_vec();
-            for change in bytes.chunks_exact(3) {
-                let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % mutated.len();
-                mutated[at] = change[2];
-            }
-            let text = format!("{PORTS}{}", String::from_utf8_lossy(&mutated));
-            match Config::parse_with(&text, "fuzz", &[&ACL_SECTIONS]) {
-                Ok(config) => {
-                    if let Some(settings) = config.of::<AclSettings>() {
-                        let rules: Vec<&Rule> = settings.rules.iter().collect();
-                        let _ = super::super::compiled::Compiled::new(&rules);
-                    }
-                }
-                Err(problems) => assert!(!problems.list.is_empty()),
-            }
-        });
-    }
 }

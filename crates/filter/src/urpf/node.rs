@@ -251,7 +251,7 @@ mod tests {
     use wattline_dataplane::next_hop::NextHop;
     use wattline_dataplane::port::PortId;
     use wattline_dataplane::testing::{
-        Bench, MAC_A, Router, fix_checksum, frame4, frame4_vlan, frame6, net,
+        Bench, MAC_A, Router, fix_checksum, frame4, frame4_vlan, frame6, net, with_option,
     };
 
     const PAYLOAD: &[u8] = &[0, 7, 0, 53, 0, 8, 0, 0];
@@ -355,19 +355,9 @@ mod tests {
     #[test]
     fn packets_with_options_do_not_slip_past_through_the_kernel() {
         let (mut router, _) = router(SourceCheck::Strict);
-        let with_options = |source| {
-            let mut bytes = from4(source);
-            bytes.splice(34..34, [1, 1, 1, 1]);
-            bytes[14] = 0x46;
-            let length = (bytes.len() - 14) as u16;
-            bytes[16..18].copy_from_slice(&length.to_be_bytes());
-            bytes[24..26].fill(0);
-            let sum = wattline_packet::checksum::Sum::new().bytes(&bytes[14..38]).checksum();
-            bytes[24..26].copy_from_slice(&sum.to_be_bytes());
-            bytes
-        };
-        router.ports[0].send(&with_options([192, 0, 2, 9]));
-        router.ports[0].send(&with_options([10, 7, 1, 1]));
+        for source in [[192, 0, 2, 9], [10, 7, 1, 1]] {
+            router.ports[0].send(&with_option(from4(source), [1; 4]));
+        }
         let snapshot = router.settle();
         assert_eq!((snapshot.punted, snapshot.dropped["reverse-path"]), (1, 1));
     }

@@ -3,17 +3,14 @@
 //! with its number of samples and their age; one that says nothing is named.
 
 mod clients;
-mod heard;
 mod page;
+mod source;
 mod tcp;
 
 use crate::config::{SourceKind, SourceSettings};
-use clients::Clients;
-use heard::Heard;
-use page::Page;
+use source::Heard;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tcp::Tcp;
 use wattline_governor::latency::{LatencyFeed, LatencySummary, Quantile, late_of};
 use wattline_policy::LatencyView;
 use wattline_units::{Span, Time};
@@ -37,15 +34,15 @@ impl Feed {
             let failed = |error| (one.name.clone(), error);
             let source: Box<dyn Heard> = match &one.kind {
                 SourceKind::Clients { socket, window } => {
-                    Box::new(Clients::open(socket, *window).map_err(failed)?)
+                    Box::new(clients::open(socket, *window).map_err(failed)?)
                 }
                 SourceKind::Prometheus { url, histogram, unit, period } => {
                     let unit = unit.as_seconds();
-                    let page = Page::open(url.clone(), histogram.clone(), unit, *period);
+                    let page = page::open(url.clone(), histogram.clone(), unit, *period);
                     Box::new(page.map_err(failed)?)
                 }
                 SourceKind::Tcp { ports, period, window } => {
-                    Box::new(Tcp::open(ports.clone(), *period, *window).map_err(failed)?)
+                    Box::new(tcp::open(ports.clone(), *period, *window).map_err(failed)?)
                 }
             };
             Ok((one.name.clone(), source))
@@ -67,10 +64,11 @@ impl Feed {
         let mut silent = self.sources.is_empty();
         for (_, source) in &self.sources {
             silent |= is_silent(&**source, now, silence);
-            let Some(summary) = source.summary(now).filter(|known| known.age <= silence) else {
+            let Some(summary) = source.figures().summary(now).filter(|known| known.age <= silence)
+            else {
                 continue;
             };
-            let view = summary.view(late_of(&**source, now, late_after));
+            let view = summary.view(late_of(source.figures(), now, late_after));
             all = Some(all.map_or(view, |known| worst(known, view)));
         }
         (!silent).then(|| all.unwrap_or_default())
@@ -79,7 +77,7 @@ impl Feed {
     /// Whether each source counts what took longer than a bound: the worst of them is shown, which
     /// may be any.
     fn counts_late(&self) -> bool {
-        self.sources.iter().all(|(_, source)| source.counts_late())
+        self.sources.iter().all(|(_, source)| source.figures().counts_late())
     }
 
     /// Each source, for statistics.
@@ -89,21 +87,21 @@ impl Feed {
             Quantile::Beyond(_) => None,
         };
         let state = |(name, source): &(String, Box<dyn Heard>)| {
-            let known = source.summary(now);
+            let known = source.figures().summary(now);
             let of = |what: fn(&LatencySummary) -> Quantile| seconds(what(known.as_ref()?));
             SourceState {
                 name: name.clone(),
-                origin: source.origin(),
+                origin: source.figures().origin(),
                 silent: is_silent(&**source, now, self.silence),
                 heard_seconds_ago: source.heard().map(|at| now.since(at).as_seconds()),
-                problem: source.problem(),
+                problem: source.problem().map(str::to_owned),
                 samples: known.map_or(0, |known| known.samples),
                 age_seconds: known.map(|known| known.age.as_seconds()),
                 latency_mean_seconds: known.and_then(|known| Some(known.mean?.as_seconds())),
                 latency_p50_seconds: of(|known| known.p50),
                 latency_p95_seconds: of(|known| known.p95),
                 latency_p99_seconds: of(|known| known.p99),
-                refused: source.refused(),
+                refused: source.figures().refused(),
             }
         };
         self.sources.iter().map(state).collect()

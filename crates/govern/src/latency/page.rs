@@ -1,108 +1,40 @@
 //! The application's metrics, read now and then by a thread of their own.
 
-use super::heard::Heard;
+use super::source::{Latest, Source};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use wattline_governor::latency::{LatencySource, LatencySummary, Origin, Refused};
+use wattline_governor::latency::LatencySource;
 use wattline_requests::http::Url;
 use wattline_requests::sources::{PrometheusHistogram, Selector};
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 /// An application that does not answer for so long is given up until the next time.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Longer pages are refused.
 const LONGEST: u64 = 16 << 20;
 
-/// Latest result of the thread.
-type Slot = Arc<Mutex<Option<Result<String, String>>>>;
-
-/// A page, and the histogram on it.
-pub(super) struct Page {
-    histogram: PrometheusHistogram,
-    latest: Slot,
-    heard: Option<Time>,
-    problem: Option<String>,
-    /// The thread ends when this goes.
-    _running: Sender<()>,
-}
-
-impl Page {
-    /// Begins to read the page once in `period`.
-    pub fn open(url: Url, histogram: Selector, unit: f64, period: Span) -> io::Result<Self> {
-        let latest = Slot::default();
-        let (running, stop) = channel();
-        let slot = Arc::clone(&latest);
-        std::thread::Builder::new()
-            .name("latency".to_owned())
-            .spawn(move || read_on(&url, period.into(), &slot, &stop))?;
-        let histogram = PrometheusHistogram::new(histogram, unit);
-        Ok(Self { histogram, latest, heard: None, problem: None, _running: running })
-    }
-}
-
-fn read_on(url: &Url, period: Duration, slot: &Slot, stop: &Receiver<()>) {
-    loop {
-        let began = Instant::now();
-        let page =
-            get(url).map_err(|error| format!("http://{}{}: {error}", url.authority, url.path));
-        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
-        match stop.recv_timeout(period.saturating_sub(began.elapsed())) {
-            Err(RecvTimeoutError::Timeout) => {}
-            _ => return,
-        }
-    }
-}
-
-impl LatencySource for Page {
-    fn origin(&self) -> Origin {
-        self.histogram.origin()
-    }
-
-    fn poll(&mut self, now: Time) {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match latest {
-            None => {}
-            Some(Err(problem)) => self.problem = Some(problem),
-            Some(Ok(text)) => {
-                self.problem = None;
-                let refused = self.histogram.refused().total();
-                if self.histogram.take(&text, now) {
-                    self.heard = Some(now);
-                } else if self.histogram.refused().total() == refused {
-                    self.problem = Some("the page does not have this histogram".to_owned());
-                }
-            }
-        }
-    }
-
-    fn summary(&self, now: Time) -> Option<LatencySummary> {
-        self.histogram.summary(now)
-    }
-
-    fn counts_late(&self) -> bool {
-        self.histogram.counts_late()
-    }
-
-    fn late(&self, now: Time, bound: Span) -> Option<u64> {
-        self.histogram.late(now, bound)
-    }
-
-    fn refused(&self) -> Refused {
-        self.histogram.refused()
-    }
-}
-
-impl Heard for Page {
-    fn heard(&self) -> Option<Time> {
-        self.heard
-    }
-
-    fn problem(&self) -> Option<String> {
-        self.problem.clone()
-    }
+/// Begins to read the page once in `period`.
+pub(super) fn open(
+    url: Url,
+    histogram: Selector,
+    unit: f64,
+    period: Span,
+) -> io::Result<Source<PrometheusHistogram>> {
+    let read =
+        move || get(&url).map_err(|error| format!("http://{}{}: {error}", url.authority, url.path));
+    let latest = Latest::start("latency", period, read)?;
+    Ok(Source::new(PrometheusHistogram::new(histogram, unit), move |histogram, now| {
+        let text = match latest.take()? {
+            Err(problem) => return Some((false, Some(problem))),
+            Ok(text) => text,
+        };
+        let refused = histogram.refused().total();
+        let is_heard = histogram.take(&text, now);
+        let is_there = is_heard || histogram.refused().total() > refused;
+        let missing = || "the page does not have this histogram".to_owned();
+        Some((is_heard, (!is_there).then(missing)))
+    }))
 }
 
 /// The body of a page. HTTP/1.0, so that the answer ends with the connection and is not chunked
@@ -154,7 +86,10 @@ fn get(url: &Url) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::latency::source::Heard;
     use std::net::TcpListener;
+    use std::sync::{Arc, Mutex};
+    use wattline_units::Time;
 
     /// Answers so many requests with this, and says where.
     fn server(answers: Vec<String>) -> Url {
@@ -240,20 +175,24 @@ mod tests {
         };
         let pages = Turned::new(page("y 1\n"));
         let period = Span::from_millis(5);
-        let mut source = Page::open(pages.url.clone(), "x".parse().unwrap(), 1.0, period).unwrap();
+        let mut source = open(pages.url.clone(), "x".parse().unwrap(), 1.0, period).unwrap();
         let began = Instant::now();
-        let mut until = |what: &str, so: &dyn Fn(&Page, Time) -> bool| {
+        let mut until = |what: &str, so: &dyn Fn(&dyn Heard, Time) -> bool| {
             loop {
                 let now = Time::ZERO + Span::from(began.elapsed());
                 source.poll(now);
                 if so(&source, now) {
                     return;
                 }
-                assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", source.problem);
+                assert!(
+                    began.elapsed() < Duration::from_secs(60),
+                    "{what}: {:?}",
+                    source.problem()
+                );
                 std::thread::sleep(Duration::from_millis(1));
             }
         };
-        let says = |source: &Page, words: &str| {
+        let says = |source: &dyn Heard, words: &str| {
             source.problem().is_some_and(|problem| problem.contains(words))
         };
         until("no histogram", &|source, _| {
@@ -262,12 +201,16 @@ mod tests {
         });
         pages.turn(body(10));
         until("the first counts", &|source, now| {
-            assert_eq!(source.summary(now).map_or(0, |known| known.samples), 0, "all are old");
+            assert_eq!(
+                source.figures().summary(now).map_or(0, |known| known.samples),
+                0,
+                "all are old"
+            );
             source.heard().is_some() && source.problem().is_none()
         });
         pages.turn(body(110));
         until("what came since", &|source, now| {
-            let samples = source.summary(now).map_or(0, |known| known.samples);
+            let samples = source.figures().summary(now).map_or(0, |known| known.samples);
             assert!(samples == 0 || samples == 100, "{samples}");
             samples == 100
         });

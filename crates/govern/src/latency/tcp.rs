@@ -1,20 +1,13 @@
 //! TCP's own round trips, asked for now and then by a thread of its own.
 
-use super::heard::Heard;
+use super::source::{Latest, Source};
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use wattline_governor::latency::{LatencySource, LatencySummary, Origin, Refused};
 use wattline_linux::tcp_round_trips::{RoundTrip, TcpRoundTrips};
 use wattline_requests::sources::RoundTrips;
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 /// Connections beyond so many are not looked at: the kernel walks its table for each look.
 const MOST: usize = 100_000;
-
-/// Latest result of the thread.
-type Slot = Arc<Mutex<Option<Result<Vec<RoundTrip>, String>>>>;
 
 /// Returns the message for ports without a listening server.
 fn nobody(ports: &[u16]) -> String {
@@ -22,47 +15,18 @@ fn nobody(ports: &[u16]) -> String {
     format!("no server listens on TCP port {} of this machine", ports.join(", "))
 }
 
-/// The connections to a server's ports.
-pub(super) struct Tcp {
-    trips: RoundTrips,
-    latest: Slot,
-    heard: Option<Time>,
-    problem: Option<String>,
-    /// The thread ends when this goes.
-    _running: Sender<()>,
-}
-
-impl Tcp {
-    /// Begins to look at the connections to these local ports once in `period`.
-    pub fn open(ports: Vec<u16>, period: Span, window: Span) -> io::Result<Self> {
-        let asked = TcpRoundTrips::open()?;
-        let latest = Slot::default();
-        let (running, stop) = channel();
-        let slot = Arc::clone(&latest);
-        std::thread::Builder::new()
-            .name("round trips".to_owned())
-            .spawn(move || look_on(asked, &ports, period.into(), &slot, &stop))?;
-        let trips = RoundTrips::new(window);
-        Ok(Self { trips, latest, heard: None, problem: None, _running: running })
-    }
-}
-
-fn look_on(
-    mut asked: TcpRoundTrips,
-    ports: &[u16],
-    period: Duration,
-    slot: &Slot,
-    stop: &Receiver<()>,
-) {
-    loop {
-        let began = Instant::now();
-        let look = look(&mut asked, ports);
-        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(look);
-        match stop.recv_timeout(period.saturating_sub(began.elapsed())) {
-            Err(RecvTimeoutError::Timeout) => {}
-            _ => return,
+/// Begins to look at the connections to these local ports once in `period`.
+pub(super) fn open(ports: Vec<u16>, period: Span, window: Span) -> io::Result<Source<RoundTrips>> {
+    let mut asked = TcpRoundTrips::open()?;
+    let latest = Latest::start("round trips", period, move || look(&mut asked, &ports))?;
+    Ok(Source::new(RoundTrips::new(window), move |trips, now| match latest.take()? {
+        Err(problem) => Some((false, Some(problem))),
+        Ok(found) => {
+            let connection = |one: RoundTrip| (one.cookie, one.smoothed_micros, one.delivered);
+            trips.take(found.into_iter().map(connection), now);
+            Some((true, None))
         }
-    }
+    }))
 }
 
 /// The connections to these ports. A server without connections has none; where no server listens
@@ -84,50 +48,15 @@ fn look(asked: &mut TcpRoundTrips, ports: &[u16]) -> Result<Vec<RoundTrip>, Stri
     Err(nobody(ports))
 }
 
-impl LatencySource for Tcp {
-    fn origin(&self) -> Origin {
-        self.trips.origin()
-    }
-
-    fn poll(&mut self, now: Time) {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match latest {
-            None => {}
-            Some(Err(problem)) => self.problem = Some(problem),
-            Some(Ok(found)) => {
-                self.problem = None;
-                self.heard = Some(now);
-                let connections =
-                    found.into_iter().map(|one| (one.cookie, one.smoothed_micros, one.delivered));
-                self.trips.take(connections, now);
-            }
-        }
-    }
-
-    fn summary(&self, now: Time) -> Option<LatencySummary> {
-        self.trips.summary(now)
-    }
-
-    fn refused(&self) -> Refused {
-        self.trips.refused()
-    }
-}
-
-impl Heard for Tcp {
-    fn heard(&self) -> Option<Time> {
-        self.heard
-    }
-
-    fn problem(&self) -> Option<String> {
-        self.problem.clone()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::latency::source::Heard;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+    use wattline_governor::latency::Origin;
+    use wattline_units::Time;
 
     #[test]
     fn round_trips_of_a_servers_connections_come_with_their_number_and_age() {
@@ -136,7 +65,7 @@ mod tests {
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         let (period, window) = (Span::from_millis(10), Span::from_millis(60_000));
-        let mut tcp = Tcp::open(vec![port], period, window).unwrap();
+        let mut tcp = open(vec![port], period, window).unwrap();
         let began = Instant::now();
         loop {
             server.write_all(b"x").unwrap();
@@ -146,10 +75,11 @@ mod tests {
             let now = Time::ZERO + Span::from(began.elapsed());
             tcp.poll(now);
             if let Some(problem) = tcp.problem() {
-                wattline_needs::machine(&problem);
+                wattline_needs::machine(problem);
                 return;
             }
-            if let Some(summary) = tcp.summary(now).filter(|summary| summary.samples >= 3) {
+            if let Some(summary) = tcp.figures().summary(now).filter(|summary| summary.samples >= 3)
+            {
                 assert_eq!(summary.origin, Origin::RoundTrips);
                 assert!(summary.mean.unwrap() < Span::from_millis(1_000), "{summary:?}");
                 assert!(tcp.heard().is_some());
@@ -174,7 +104,7 @@ mod tests {
         let problem = look(&mut asked, &[port]).unwrap_err();
         assert!(problem.contains(&port.to_string()), "{problem}");
         let (period, window) = (Span::from_millis(10), Span::from_millis(60_000));
-        let mut tcp = Tcp::open(vec![port], period, window).unwrap();
+        let mut tcp = open(vec![port], period, window).unwrap();
         let began = Instant::now();
         while tcp.problem().is_none() {
             tcp.poll(Time::ZERO + Span::from(began.elapsed()));

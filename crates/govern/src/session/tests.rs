@@ -1,9 +1,10 @@
 //! A stretch of governing a recorded machine.
 
-#[path = "../../../knobs/tests/common/copy.rs"]
-mod copy;
+#[path = "../../../knobs/tests/common/fixture.rs"]
+mod fixture;
 
 use super::*;
+use fixture::Fixture;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use wattline_governor::conformance::{Circumstances, Follows, probe};
@@ -26,10 +27,8 @@ impl Policy for Panics {
 
 /// A machine as it was recorded, on which nothing happens by itself.
 fn machine() -> (tempfile::TempDir, Tree) {
-    let root = tempfile::tempdir().unwrap();
     let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures");
-    copy::copy(&machines.join("acpi-cpufreq"), root.path());
-    let tree = Tree::at(root.path());
+    let Fixture { root, tree } = Fixture::from_folder(&machines.join("acpi-cpufreq"));
     (root, tree)
 }
 

@@ -10,8 +10,7 @@ use wattline_units::{Span, Time};
 const TICK: Span = Span::from_millis(10);
 /// Longest time that ticks may be late: no counter that jumps makes a CPU idle for longer.
 const LATE: Span = Span::from_millis(100);
-/// The column of `softnet_stat` with the CPU's number, since Linux 5.10; lines of older kernels
-/// stand in the order of the CPUs that are on line.
+/// The column of `softnet_stat` with the CPU's number.
 const CPU_COLUMN: usize = 12;
 
 /// Counters of some CPUs since the first look.
@@ -121,17 +120,12 @@ impl Cpus {
 
     /// Counts the packets that each core's CPU has taken.
     pub fn count_packets(&mut self) {
-        for (line, text) in self.softnet.read().lines().enumerate() {
-            let mut words = text.split_ascii_whitespace();
-            let Some(packets) = words.next().and_then(|word| u32::from_str_radix(word, 16).ok())
-            else {
-                continue;
-            };
-            let number = words.nth(CPU_COLUMN - 1);
-            let number = number.and_then(|word| u32::from_str_radix(word, 16).ok());
-            let Some(core) = core_of(&mut self.cores, number.unwrap_or(line as u32)) else {
-                continue;
-            };
+        let number = |word: &str| u32::from_str_radix(word, 16).ok();
+        for line in self.softnet.read().lines() {
+            let mut words = line.split_ascii_whitespace();
+            let Some(packets) = words.next().and_then(number) else { continue };
+            let Some(cpu) = words.nth(CPU_COLUMN - 1).and_then(number) else { continue };
+            let Some(core) = core_of(&mut self.cores, cpu) else { continue };
             let new = core.packets.map_or(0, |last| packets.wrapping_sub(last));
             core.packets = Some(packets);
             core.work.packets += u64::from(new);

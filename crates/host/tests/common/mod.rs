@@ -1,59 +1,46 @@
 //! Trees of machines, for the tests of the platform `host`.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-#[path = "../../../knobs/tests/common/copy.rs"]
-mod copy;
+#[path = "../../../knobs/tests/common/fixture.rs"]
+mod fixture;
 
-use copy::copy;
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
+pub use fixture::Fixture;
+use std::path::Path;
 use wattline_governor::machine::{Machine, Taken};
 use wattline_governor::step::between;
 use wattline_host::{Host, HostOptions, Layout, NoWorkers, Port, Scope};
-use wattline_knobs::{Machine as Settings, Session};
+use wattline_knobs::{Access, AccessError, Machine as Settings, Session, Setting};
 use wattline_linux::privileges::Rights;
-use wattline_linux::sysfs::Tree;
 use wattline_policy::OperatingPoint;
 
 pub const CPUS: &str = "/sys/devices/system/cpu";
 
-pub struct Fixture {
-    pub root: TempDir,
-    pub tree: Tree,
-}
-
 impl Fixture {
     pub fn copy(name: &str) -> Self {
         let knobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures");
-        let root = tempfile::tempdir().unwrap();
-        copy(&knobs.join(name), root.path());
-        let tree = Tree::at(root.path());
-        Self { root, tree }
+        Self::from_folder(&knobs.join(name))
     }
 
     /// With a card of four queues.
     pub fn with_card(name: &str) -> Self {
         let fixture = Self::copy(name);
-        fixture.write("/ethtool/eth9/redirect-table", &["0,1,2,3"; 32].join(","));
+        fixture.write("/ethtool/eth9/redirect-table", ["0,1,2,3"; 32].join(","));
         fixture.write("/ethtool/eth9/combined-channels", "4");
         fixture
     }
 
-    pub fn write(&self, path: &str, value: &str) {
-        let path = self.tree.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, format!("{value}\n")).unwrap();
-    }
-
-    pub fn value(&self, path: &str) -> String {
-        self.tree.text(path).unwrap()
-    }
-
     pub fn session(&self) -> Session<Settings> {
+        self.session_by(Settings::new(&self.tree))
+    }
+
+    pub fn session_by<A: Access>(&self, access: A) -> Session<A> {
         let state = self.tree.path("/var/lib/wattline");
-        Session::begin(Settings::new(&self.tree), &self.tree, &state).unwrap().0
+        Session::begin(access, &self.tree, &state).unwrap().0
+    }
+
+    /// Behind a driver that makes another value of some, or refuses them.
+    pub fn ruled<F: Rule>(&self, rule: F) -> Session<Ruled<F>> {
+        self.session_by(Ruled(Settings::new(&self.tree), rule))
     }
 
     pub fn options(&self, cpus: &[u32]) -> HostOptions {
@@ -84,27 +71,26 @@ impl Fixture {
         Host::new(options, self.session(), Box::new(NoWorkers)).unwrap()
     }
 
-    pub fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let mut files = BTreeMap::new();
-        for top in ["sys", "ethtool", "napi"] {
-            collect(&self.root.path().join(top), &mut files);
-        }
-        files
-    }
-
     pub fn table(&self) -> Vec<u32> {
         let text = self.value("/ethtool/eth9/redirect-table");
         text.split(',').map(|queue| queue.parse().unwrap()).collect()
     }
 }
 
-pub fn collect(directory: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    for entry in fs::read_dir(directory).into_iter().flatten().map(Result::unwrap) {
-        if entry.file_type().unwrap().is_dir() {
-            collect(&entry.path(), files);
-        } else {
-            files.insert(entry.path(), fs::read(entry.path()).unwrap());
-        }
+/// The value that a driver makes of one, if it takes it.
+pub trait Rule: FnMut(&Setting, &str) -> Result<String, AccessError> {}
+impl<F: FnMut(&Setting, &str) -> Result<String, AccessError>> Rule for F {}
+
+/// A machine with a driver of this rule.
+pub struct Ruled<F>(Settings, F);
+
+impl<F: Rule> Access for Ruled<F> {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.0.read(setting)
+    }
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
+        let value = (self.1)(setting, value)?;
+        self.0.write(setting, &value)
     }
 }
 

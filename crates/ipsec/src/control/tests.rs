@@ -209,12 +209,6 @@ fn ivs_never_repeat_over_20_starts() {
     starts_with_intact_state(20);
 }
 
-#[test]
-#[ignore = "as the shorter one, longer: `make test-long`"]
-fn ivs_never_repeat_over_200_starts() {
-    starts_with_intact_state(200);
-}
-
 /// An old state is put back before each start, so that all begin with the same number.
 fn starts_from_a_backup(starts: u64) {
     let site = Site::declared();
@@ -240,12 +234,6 @@ fn starts_from_a_backup(starts: u64) {
 #[test]
 fn ivs_differ_after_a_restored_backup() {
     starts_from_a_backup(5);
-}
-
-#[test]
-#[ignore = "as the shorter one, longer: `make test-long`"]
-fn ivs_differ_after_50_restored_backups() {
-    starts_from_a_backup(50);
 }
 
 /// The IV of CBC is made from the same number.

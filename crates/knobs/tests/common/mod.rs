@@ -1,44 +1,20 @@
 //! A copy of a fixture, and drivers that misbehave.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-mod copy;
+mod fixture;
 
-use copy::copy;
+pub use fixture::Fixture;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use tempfile::TempDir;
 use wattline_knobs::{Access, AccessError, Machine, Session, Setting};
 use wattline_linux::sysfs::Tree;
 
-pub struct Fixture {
-    root: TempDir,
-    pub tree: Tree,
-}
-
 impl Fixture {
     pub fn copy(name: &str) -> Self {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
-        let root = tempfile::tempdir().unwrap();
-        copy(&from, root.path());
-        let tree = Tree::at(root.path());
-        Self { root, tree }
-    }
-
-    pub fn path(&self, path: &str) -> PathBuf {
-        self.root.path().join(path.trim_start_matches('/'))
-    }
-
-    pub fn write(&self, path: &str, value: &str) {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, format!("{value}\n")).unwrap();
-    }
-
-    pub fn value(&self, path: &str) -> String {
-        self.tree.text(path).unwrap()
+        Self::from_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name))
     }
 
     pub fn state(&self) -> PathBuf {
@@ -58,29 +34,9 @@ impl Fixture {
         Session::begin(Driver::new(self), &self.tree, &self.state()).unwrap().0
     }
 
-    /// All files below `sys`, `ethtool` and `napi` with what they hold.
-    pub fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let mut files = BTreeMap::new();
-        for top in ["sys", "ethtool", "napi"] {
-            collect(&self.path(top), &mut files);
-        }
-        files
-    }
-
     pub fn put_back(&self, snapshot: &BTreeMap<PathBuf, Vec<u8>>) {
         for (path, bytes) in snapshot {
             fs::write(path, bytes).unwrap();
-        }
-    }
-}
-
-fn collect(directory: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    for entry in fs::read_dir(directory).into_iter().flatten() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            collect(&entry.path(), files);
-        } else {
-            files.insert(entry.path(), fs::read(entry.path()).unwrap());
         }
     }
 }

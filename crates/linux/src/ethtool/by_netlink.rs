@@ -1,5 +1,5 @@
-//! ethtool by generic netlink (Documentation/networking/ethtool-netlink.rst): Linux 5.7 or newer,
-//! built with CONFIG_ETHTOOL_NETLINK.
+//! ethtool by generic netlink (Documentation/networking/ethtool-netlink.rst), of kernels built with
+//! CONFIG_ETHTOOL_NETLINK.
 
 use super::model::{Channels, Coalesce, CoalesceValues, Rings};
 use crate::netlink::frame::{Request, error, number};
@@ -44,13 +44,9 @@ fn attribute(parameter: Coalesce) -> u16 {
 pub(super) struct Ethtool(Family);
 
 impl Ethtool {
-    /// None where this kernel's ethtool does not speak netlink.
-    pub fn open() -> io::Result<Option<Self>> {
-        match Family::open(FAMILY) {
-            Ok(family) => Ok(Some(Self(family))),
-            Err(failure) if failure.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
-            Err(failure) => Err(failure),
-        }
+    /// EOPNOTSUPP where this kernel's ethtool does not speak netlink.
+    pub fn open() -> io::Result<Self> {
+        Family::open(FAMILY).map(Self)
     }
 
     pub fn coalesce(&mut self, interface: &str) -> io::Result<CoalesceValues> {

@@ -1,7 +1,6 @@
-//! The older way, `SIOCETHTOOL` (include/uapi/linux/ethtool.h): for what netlink does not know, and
-//! for kernels whose ethtool does not speak netlink.
+//! The older way, `SIOCETHTOOL` (include/uapi/linux/ethtool.h), for what netlink does not know.
 
-use super::model::{Channels, Coalesce, CoalesceValues, IndirectionTable, Rings};
+use super::model::{Coalesce, CoalesceValues, IndirectionTable};
 use std::io;
 use std::os::fd::AsRawFd;
 
@@ -9,12 +8,9 @@ const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const GDRVINFO: u32 = 0x03;
 const GCOALESCE: u32 = 0x0e;
 const SCOALESCE: u32 = 0x0f;
-const GRINGPARAM: u32 = 0x10;
 const GFLAGS: u32 = 0x25;
 const GGRO: u32 = 0x2b;
 const GRXCLSRLCNT: u32 = 0x2e;
-const GCHANNELS: u32 = 0x3c;
-const SCHANNELS: u32 = 0x3d;
 const GRSSH: u32 = 0x46;
 const SRSSH: u32 = 0x47;
 const PERQUEUE: u32 = 0x4b;
@@ -67,24 +63,6 @@ fn word(parameter: Coalesce) -> usize {
 fn values(words: &[u32]) -> CoalesceValues {
     let value = |parameter| words.get(word(parameter)).copied().unwrap_or(0);
     CoalesceValues(Coalesce::ALL.map(value))
-}
-
-pub(super) fn coalesce(interface: &str) -> io::Result<CoalesceValues> {
-    present(interface).map(|words| values(&words))
-}
-
-fn present(interface: &str) -> io::Result<[u32; COALESCE_WORDS]> {
-    let mut words = [0; COALESCE_WORDS];
-    words[0] = GCOALESCE;
-    request(interface, &mut words)?;
-    Ok(words)
-}
-
-pub(super) fn set_coalesce(interface: &str, parameter: Coalesce, value: u32) -> io::Result<()> {
-    let mut words = present(interface)?;
-    words[0] = SCOALESCE;
-    words[word(parameter)] = value;
-    request(interface, &mut words)
 }
 
 pub(super) fn queue_coalesce(interface: &str, queue: u32) -> io::Result<CoalesceValues> {
@@ -151,28 +129,6 @@ pub(super) fn set_indirection_table(interface: &str, table: &IndirectionTable) -
     let mut buffer = vec![SRSSH, 0, entries, 0, present[4] & WITHOUT_HASH_FUNCTION, 0];
     buffer.extend_from_slice(&table.queues);
     request(interface, &mut buffer)
-}
-
-pub(super) fn channels(interface: &str) -> io::Result<Channels> {
-    let mut words = [GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
-    request(interface, &mut words)?;
-    let [_, most_receive, most_transmit, _, most_combined, receive, transmit, _, combined] = words;
-    Ok(Channels { combined, most_combined, receive, most_receive, transmit, most_transmit })
-}
-
-pub(super) fn set_combined_channels(interface: &str, combined: u32) -> io::Result<()> {
-    let mut words = [GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
-    request(interface, &mut words)?;
-    words[0] = SCHANNELS;
-    words[8] = combined;
-    request(interface, &mut words)
-}
-
-pub(super) fn rings(interface: &str) -> io::Result<Rings> {
-    let mut words = [GRINGPARAM, 0, 0, 0, 0, 0, 0, 0, 0];
-    request(interface, &mut words)?;
-    let [_, most_receive, _, _, most_transmit, receive, _, _, transmit] = words;
-    Ok(Rings { receive, most_receive, transmit, most_transmit })
 }
 
 pub(super) fn strips_vlan_tags(interface: &str) -> io::Result<bool> {

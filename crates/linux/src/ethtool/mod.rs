@@ -1,16 +1,16 @@
 //! Settings of network cards: interrupt moderation, the indirection table of receive-side scaling,
 //! channels and rings, as the program `ethtool` has them.
 //!
-//! | what | by netlink | by ioctl |
-//! |---|---|---|
-//! | moderation of a card, channels, rings | Linux 5.7 and newer | where the kernel's ethtool does not speak netlink |
-//! | moderation of one queue | has no message for it | always |
-//! | indirection table | can be written since Linux 6.17 only | always, so that reading and writing are one way |
-//! | whether tags are stripped | since Linux 5.7, among all features of a card, by name | always: one flag |
-//! | a driver's own statistics | has the standard ones only | always ([`crate::card_statistics`]) |
+//! | what | how |
+//! |---|---|
+//! | moderation of a card, channels, rings | by netlink, which changes the parameter that it is given and no other |
+//! | moderation of one queue | by ioctl: netlink has no message for it |
+//! | indirection table | by ioctl: netlink can write it since Linux 6.17 only |
+//! | whether tags are stripped | by ioctl: one flag, which netlink lists among all features of a card |
+//! | a driver's own statistics | by ioctl ([`crate::card_statistics`]): netlink has the standard ones only |
 //!
-//! Netlink changes the parameter that it is given and no other; by ioctl all have to be read and
-//! written, so that what somebody else changes in between is lost.
+//! By ioctl all parameters have to be read and written, so that what somebody else changes in between is
+//! lost.
 
 mod by_netlink;
 mod ioctl;
@@ -22,23 +22,12 @@ pub use model::{Channels, Coalesce, CoalesceValues, IndirectionTable, Rings};
 use by_netlink::Ethtool;
 use std::io;
 
-/// By netlink, and by ioctl where the kernel's ethtool does not speak it.
-fn either<T>(
-    by_netlink: impl FnOnce(&mut Ethtool) -> io::Result<T>,
-    by_ioctl: impl FnOnce() -> io::Result<T>,
-) -> io::Result<T> {
-    match Ethtool::open()? {
-        Some(mut ethtool) => by_netlink(&mut ethtool),
-        None => by_ioctl(),
-    }
-}
-
 /// The interrupt moderation of an interface.
 ///
 /// # Errors
 /// EOPNOTSUPP where the driver has none, ENODEV where there is no such interface.
 pub fn coalesce(interface: &str) -> io::Result<CoalesceValues> {
-    either(|ethtool| ethtool.coalesce(interface), || ioctl::coalesce(interface))
+    Ethtool::open()?.coalesce(interface)
 }
 
 /// Sets one parameter and leaves the others as they are.
@@ -46,10 +35,7 @@ pub fn coalesce(interface: &str) -> io::Result<CoalesceValues> {
 /// # Errors
 /// Also EPERM without CAP_NET_ADMIN, EINVAL or EOPNOTSUPP where the driver refuses.
 pub fn set_coalesce(interface: &str, parameter: Coalesce, value: u32) -> io::Result<()> {
-    either(
-        |ethtool| ethtool.set_coalesce(interface, parameter, value),
-        || ioctl::set_coalesce(interface, parameter, value),
-    )
+    Ethtool::open()?.set_coalesce(interface, parameter, value)
 }
 
 /// The interrupt moderation of one queue of an interface.
@@ -94,7 +80,7 @@ pub fn set_indirection_table(interface: &str, table: &IndirectionTable) -> io::R
 /// # Errors
 /// EOPNOTSUPP where the driver does not say.
 pub fn channels(interface: &str) -> io::Result<Channels> {
-    either(|ethtool| ethtool.channels(interface), || ioctl::channels(interface))
+    Ethtool::open()?.channels(interface)
 }
 
 /// Sets the number of combined queues.
@@ -102,10 +88,7 @@ pub fn channels(interface: &str) -> io::Result<Channels> {
 /// # Errors
 /// EINVAL where there are not so many, EBUSY or EINVAL while the indirection table uses more.
 pub fn set_combined_channels(interface: &str, combined: u32) -> io::Result<()> {
-    either(
-        |ethtool| ethtool.set_combined_channels(interface, combined),
-        || ioctl::set_combined_channels(interface, combined),
-    )
+    Ethtool::open()?.set_combined_channels(interface, combined)
 }
 
 /// Returns the name of an interface's driver, of devices that the kernel makes too.
@@ -121,7 +104,7 @@ pub fn driver(interface: &str) -> io::Result<String> {
 /// # Errors
 /// EOPNOTSUPP where the driver does not say.
 pub fn rings(interface: &str) -> io::Result<Rings> {
-    either(|ethtool| ethtool.rings(interface), || ioctl::rings(interface))
+    Ethtool::open()?.rings(interface)
 }
 
 /// Whether an interface takes 802.1Q tags off the frames that it receives (`rxvlan`): programs and
@@ -154,7 +137,6 @@ pub fn flow_rules(interface: &str) -> io::Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fmt;
 
     #[test]
     fn an_interface_that_is_not_there_is_named_by_the_error() {
@@ -175,16 +157,9 @@ mod tests {
 
     #[test]
     fn whether_tags_are_taken_off_and_packets_merged_is_read() {
-        let name = format!("wl-rxvlan-{}", std::process::id());
-        let made = || {
-            let namespace = crate::namespace::Namespace::create(name)?;
-            namespace.ip("link add v0 type veth peer name v1")?;
-            Ok::<_, crate::namespace::NamespaceError>(namespace)
-        };
-        let namespace = match made() {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let lines = ["link add v0 type veth peer name v1"];
+        let made = crate::namespace::Namespace::for_test(&lines).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         let read = namespace.enter(|| {
             for (setting, is_on) in [("off", false), ("on", true)] {
                 let ethtool = ["-K", "v0", "rxvlan", setting, "gro", setting];
@@ -199,55 +174,5 @@ mod tests {
             assert!(merges_packets("no-such-if").is_err());
         });
         read.unwrap();
-    }
-
-    /// Both ways say the same of devices that the kernel makes, and refuse the same.
-    #[test]
-    fn netlink_and_ioctl_agree() {
-        let name = format!("wl-ethtool-{}", std::process::id());
-        let made = || {
-            let namespace = crate::namespace::Namespace::create(name)?;
-            namespace.ip("link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1")?;
-            namespace.ip("tuntap add dev t0 mode tap")?;
-            Ok::<_, crate::namespace::NamespaceError>(namespace)
-        };
-        let namespace = match made() {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
-        let agreed = namespace.enter(|| {
-            let Some(mut ethtool) = Ethtool::open().unwrap() else {
-                return wattline_needs::machine("this kernel's ethtool does not speak netlink");
-            };
-            fn same<T: PartialEq + fmt::Debug>(one: io::Result<T>, other: io::Result<T>) {
-                let number = |error: io::Error| error.raw_os_error();
-                assert_eq!(one.map_err(number), other.map_err(number));
-            }
-            assert_eq!(driver("v0").unwrap(), "veth");
-            for name in ["v0", "t0", "lo", "no-such-if", "", "a-name-that-is-far-too-long"] {
-                same(ethtool.coalesce(name), ioctl::coalesce(name));
-                same(ethtool.channels(name), ioctl::channels(name));
-                same(ethtool.rings(name), ioctl::rings(name));
-            }
-            let coalesce = |ethtool: &mut Ethtool, value| {
-                ethtool.set_coalesce("t0", Coalesce::RxFrames, value)?;
-                let (one, other) = (ethtool.coalesce("t0"), ioctl::coalesce("t0"));
-                assert_eq!(one.unwrap().get(Coalesce::RxFrames), value);
-                assert_eq!(other.unwrap().get(Coalesce::RxFrames), value);
-                Ok::<_, io::Error>(())
-            };
-            match coalesce(&mut ethtool, 24) {
-                Ok(()) => {
-                    ioctl::set_coalesce("t0", Coalesce::RxFrames, 25).unwrap();
-                    assert_eq!(ethtool.coalesce("t0").unwrap().get(Coalesce::RxFrames), 25);
-                }
-                Err(error) => {
-                    wattline_needs::machine(format_args!("no coalescing on a tap here: {error}"))
-                }
-            }
-            assert!(ethtool.set_coalesce("t0", Coalesce::RxUsecs, 50).is_err());
-            assert!(ethtool.set_combined_channels("v0", 4097).is_err());
-        });
-        agreed.unwrap();
     }
 }

@@ -88,10 +88,8 @@ impl ChangeFeed {
     pub fn with_buffer(bytes: usize) -> io::Result<Self> {
         // Subscribed before anything is dumped, so that no change falls between.
         let mut notifications = Socket::open(TIMEOUT)?;
-        notifications.subscribe(&GROUPS, bytes)?;
-        for group in [nexthop::GROUP].into_iter().chain(netconf::GROUPS) {
-            notifications.subscribe_if_there(group);
-        }
+        let groups = [&GROUPS[..], &[nexthop::GROUP], &netconf::GROUPS].concat();
+        notifications.subscribe(&groups, bytes)?;
         let mut neighbours = Socket::open(TIMEOUT)?;
         neighbours.subscribe(&NEIGHBOURS, bytes)?;
         let either = epoll::create(epoll::CreateFlags::CLOEXEC)?;

@@ -174,7 +174,7 @@ const TABLES: [(AddressFamily, u8); 5] = [
 /// Returns true if an error says that there is nothing of the kind.
 fn is_absent(question: usize, error: &io::Error) -> bool {
     match error.raw_os_error() {
-        // Kernels before 5.3 have no such objects, and some have no IPv6.
+        // Some kernels have no IPv6.
         Some(libc::EOPNOTSUPP | libc::EINVAL | libc::EAFNOSUPPORT) => question < FIRST,
         Some(libc::ENOENT) => question > FIRST && question < NEIGHBOURS,
         _ => question == NEXT_HOPS,
@@ -191,8 +191,7 @@ fn ask(question: usize) -> io::Result<Option<Socket>> {
         },
     };
     let mut socket = Socket::open(PIECE_TIMEOUT)?;
-    // Kernels before 4.20 do not know it: they dump all tables, and decoding filters.
-    let _ = socket.check_strictly();
+    socket.check_strictly()?;
     let flags = NLM_F_REQUEST | NLM_F_DUMP;
     let family = |number: i32| [number as u8, 0, 0, 0];
     match request {

@@ -39,10 +39,8 @@ mod tests {
 
     #[test]
     fn interface_is_found_by_each_of_its_names() {
-        let namespace = match Namespace::create(format!("wl-altname-{}", std::process::id())) {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let made = Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         let ip = |arguments: &str| {
             let status = Command::new("ip").args(arguments.split_whitespace()).status().unwrap();
             assert!(status.success(), "ip {arguments}");

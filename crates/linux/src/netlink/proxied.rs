@@ -54,11 +54,8 @@ mod tests {
 
     #[test]
     fn proxies_are_those_of_the_namespace_while_they_answer() {
-        let name = format!("wl-proxied-{}", std::process::id());
-        let namespace = match Namespace::create(&name) {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let made = Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         namespace.ip("link add d0 type veth peer name d1").unwrap();
         namespace.ip("link set d0 up").unwrap();
         namespace.ip("neighbour add proxy 2001:db8::9 dev d0").unwrap();

@@ -53,13 +53,6 @@ impl Socket {
         self.socket.set_netlink_get_strict_chk(true)
     }
 
-    /// Subscribes to one more group, which older kernels may lack: they have nothing to say there.
-    pub fn subscribe_if_there(&mut self, group: u32) {
-        if let Err(error) = self.socket.add_membership(group) {
-            tracing::debug!("cannot subscribe to rtnetlink group {group}: {error}");
-        }
-    }
-
     /// For poll(2).
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -67,15 +60,7 @@ impl Socket {
 
     /// Sends a request with the given flags; gives its sequence number.
     pub fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<u32> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut message = NetlinkMessage::from(request);
-        message.header.flags = flags;
-        message.header.sequence_number = self.sequence;
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
-        Ok(self.sequence)
+        self.send_all(std::iter::once(request), flags)
     }
 
     /// Sends requests with the given flags in one datagram; returns the sequence number of the

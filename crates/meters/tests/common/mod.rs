@@ -1,33 +1,14 @@
 //! A copy of a fixture that a test may change.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
-#[path = "../../../knobs/tests/common/copy.rs"]
-mod copy;
+#[path = "../../../knobs/tests/common/fixture.rs"]
+mod fixture;
 
-use copy::copy;
-use std::fs;
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
-use wattline_linux::sysfs::Tree;
-
-pub struct Fixture {
-    root: TempDir,
-    pub tree: Tree,
-}
+pub use fixture::Fixture;
+use std::path::Path;
 
 impl Fixture {
     pub fn copy(name: &str) -> Self {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
-        let root = tempfile::tempdir().unwrap();
-        copy(&from, root.path());
-        let tree = Tree::at(root.path());
-        Self { root, tree }
-    }
-
-    pub fn path(&self, path: &str) -> PathBuf {
-        self.root.path().join(path)
-    }
-
-    pub fn write(&self, path: &str, value: impl ToString) {
-        fs::write(self.path(path), value.to_string() + "\n").unwrap();
+        Self::from_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name))
     }
 }

@@ -11,7 +11,7 @@ use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
 use wattline_fib::NextHopId;
-use wattline_linux::namespace::{Namespace, interface_index};
+use wattline_linux::namespace::interface_index;
 use wattline_linux::netlink::{ChangeFeed, Decision, DecisionQuery, forward_path};
 use wattline_rib::{PortSpec, Rib, Source, Treatment, route_errors};
 
@@ -279,15 +279,4 @@ fn batch(lines: &str, errors: Stdio) -> bool {
         .unwrap();
     ip.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     ip.wait().unwrap().success()
-}
-
-/// Creates a namespace; `None`, with a message, without the rights for it.
-pub fn create(name: String) -> Option<Namespace> {
-    match Namespace::create(name) {
-        Ok(namespace) => Some(namespace),
-        Err(error) => {
-            wattline_needs::rights(format!("root and ip(8) to make a network namespace: {error}"));
-            None
-        }
-    }
 }

@@ -12,13 +12,10 @@ mod search;
 
 use laboratory::Counts;
 use search::number;
-use std::sync::atomic::{AtomicU32, Ordering};
 use wattline_linux::namespace::Namespace;
 
 fn namespace() -> Option<Namespace> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    laboratory::create(format!("wlhist{}-{number}", std::process::id()))
+    Namespace::for_test(&[]).map_err(wattline_needs::rights).ok()
 }
 
 /// Plays random histories and fails with the shortest form of the differences.

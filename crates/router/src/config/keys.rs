@@ -60,13 +60,6 @@ mod tests {
     use crate::config::Config;
     use wattline_daemon::settings::{Allowed, Problems};
 
-    #[test]
-    fn the_printed_defaults_are_a_configuration_that_lacks_only_ports() {
-        let problems = Config::parse(&as_toml(&[]), "defaults.toml").unwrap_err();
-        assert_eq!(problems.list.len(), 1, "{problems}");
-        assert!(problems.list[0].message.contains("[[port]]"), "{problems}");
-    }
-
     /// A configuration with this line in the right section.
     fn with(key: &Key, value: &str) -> Result<Config, Problems> {
         let port = "name = \"a\"\ninterface = \"x\"\n";
@@ -105,15 +98,5 @@ mod tests {
             checked += 1;
         }
         assert!(checked > 8, "{checked}");
-    }
-
-    #[test]
-    fn every_printed_example_is_accepted() {
-        // Uncommenting everything contradicts itself (interface and capture), so only that
-        // examples are TOML is checked here; their meaning is in the parser's tests.
-        for key in KEYS.into_iter().flatten() {
-            let text = format!("{} = {}", key.name, key.example);
-            assert!(text.parse::<toml::Table>().is_ok(), "{text}");
-        }
     }
 }

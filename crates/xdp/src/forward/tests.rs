@@ -12,7 +12,6 @@ use proptest::test_runner::{Config, TestRunner};
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use wattline_linux::namespace::{Namespace, interface_index};
 use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_packet::checksum::Sum;
@@ -25,16 +24,7 @@ pub(super) const SLOT: u32 = 3;
 /// A router's namespace: routes lead out of `w0`, to one next hop that is known and one that is
 /// not, some to nowhere.
 pub(super) fn namespace() -> Option<Namespace> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let serial = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("wl-xdp-forward-{}-{serial}", std::process::id());
-    let namespace = match Namespace::create(&name) {
-        Ok(namespace) => namespace,
-        Err(error) => {
-            wattline_needs::rights(&error);
-            return None;
-        }
-    };
+    let namespace = Namespace::for_test(&[]).map_err(wattline_needs::rights).ok()?;
     for family in ["ipv4", "ipv6"] {
         namespace.sysctl(&format!("net.{family}.conf.all.forwarding"), "1").unwrap();
     }

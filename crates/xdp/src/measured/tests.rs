@@ -97,14 +97,8 @@ fn classes_of_latencies_are_narrow_and_in_order() {
 }
 
 /// An interface for the receiver; none without the rights.
-fn link(name: &str) -> Option<Namespace> {
-    let namespace = match Namespace::create(format!("wl-{name}-{}", std::process::id())) {
-        Ok(namespace) => namespace,
-        Err(error) => {
-            wattline_needs::rights(&error);
-            return None;
-        }
-    };
+fn link() -> Option<Namespace> {
+    let namespace = Namespace::for_test(&[]).map_err(wattline_needs::rights).ok()?;
     namespace.ip("link add x0 type veth peer name x1").unwrap();
     namespace.ip("link set x0 up").unwrap();
     namespace.ip("link set x1 up").unwrap();
@@ -113,7 +107,7 @@ fn link(name: &str) -> Option<Namespace> {
 
 #[test]
 fn received_packets_are_counted_exactly() {
-    let Some(namespace) = link("measured") else { return };
+    let Some(namespace) = link() else { return };
     let flows: Vec<_> = (0..4).map(|port| flow(false, port)).collect();
     let Some(sender) = sender(false, &flows, &[60]) else { return };
     namespace
@@ -164,7 +158,7 @@ fn received_packets_are_counted_exactly() {
 
 #[test]
 fn a_load_without_a_start_begins_when_the_kernel_makes_frames() {
-    let Some(namespace) = link("start") else { return };
+    let Some(namespace) = link() else { return };
     namespace
         .enter(|| {
             let index = |name: &str| interface_index(name).unwrap();
@@ -197,7 +191,7 @@ fn a_load_without_a_start_begins_when_the_kernel_makes_frames() {
 #[test]
 fn a_load_arrives_as_it_was_paced() {
     const PACKETS: u64 = 4_000;
-    let Some(namespace) = link("paced") else { return };
+    let Some(namespace) = link() else { return };
     namespace
         .enter(|| {
             let index = |name: &str| interface_index(name).unwrap();

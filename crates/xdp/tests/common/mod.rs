@@ -1,6 +1,5 @@
 //! A router between a source and a sink, in three network namespaces.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use wattline_linux::namespace::{Namespace, NamespaceError, interface_index};
 
 /// `source:out — in:router:out — in:sink`, by veth pairs with so many queues.
@@ -18,22 +17,12 @@ pub const SINK_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xc0];
 impl Topology {
     /// Builds it; `None`, saying so, where privileges are missing.
     pub fn build(queues: u32) -> Option<Self> {
-        match Self::try_build(queues) {
-            Ok(topology) => Some(topology),
-            Err(error) => {
-                wattline_needs::rights(&error);
-                None
-            }
-        }
+        Self::try_build(queues).map_err(wattline_needs::rights).ok()
     }
 
     fn try_build(queues: u32) -> Result<Self, NamespaceError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = |role| format!("wlk-{}-{serial}-{role}", std::process::id());
-        let source = Namespace::create(name("a"))?;
-        let router = Namespace::create(name("r"))?;
-        let sink = Namespace::create(name("b"))?;
+        let made = || Namespace::for_test(&[]);
+        let (source, router, sink) = (made()?, made()?, made()?);
         for (end, end_name, end_mac, mac, interface) in [
             (&source, "a0", SOURCE_MAC, ROUTER_IN_MAC, "r0"),
             (&sink, "b0", SINK_MAC, ROUTER_OUT_MAC, "r1"),

@@ -15,7 +15,9 @@ use super::transform::Transform;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wattline_dataplane::counters::Snapshot;
-use wattline_dataplane::testing::{MAC_A, MAC_B, Router, fix_checksum, frame4, frame6, net};
+use wattline_dataplane::testing::{
+    MAC_A, MAC_B, Router, fix_checksum, frame4, frame6, net, with_option,
+};
 
 /// A tunnel between 198.51.100.1 and .2, or between their IPv6 counterparts. Both ends belong to
 /// the same machine here, so it may decrypt from one port what it encrypted on another.

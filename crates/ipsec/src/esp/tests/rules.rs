@@ -335,26 +335,13 @@ fn workers_share_associations_while_packets_move_between_them() {
 fn with_options(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if frame[12..14] == [8, 0] {
-        frame[14] = 0x46;
-        frame.splice(34..34, [148, 4, 0, 0]);
-        let length = (frame.len() - 14) as u16;
-        frame[16..18].copy_from_slice(&length.to_be_bytes());
-        refresh(&mut frame);
-    } else {
-        frame.splice(54..54, [frame[20], 0, 5, 2, 0, 0, 1, 0]);
-        frame[20] = 0;
-        let length = (frame.len() - 54) as u16;
-        frame[18..20].copy_from_slice(&length.to_be_bytes());
+        return with_option(frame, [148, 4, 0, 0]);
     }
+    frame.splice(54..54, [frame[20], 0, 5, 2, 0, 0, 1, 0]);
+    frame[20] = 0;
+    let length = (frame.len() - 54) as u16;
+    frame[18..20].copy_from_slice(&length.to_be_bytes());
     frame
-}
-
-/// Corrects the checksum of an IPv4 header, options included.
-fn refresh(frame: &mut [u8]) {
-    let end = 14 + usize::from(frame[14] & 0xf) * 4;
-    frame[24..26].fill(0);
-    let checksum = wattline_packet::checksum::Sum::new().bytes(&frame[14..end]).checksum();
-    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// The frame with source and destination swapped.
@@ -397,7 +384,7 @@ fn packets_for_the_kernel_are_checked_against_the_policies() {
         let other = if frame[12..14] == [8, 0] { 14 + 16 } else { 14 + 24 };
         elsewhere[other] ^= 1;
         if frame[12..14] == [8, 0] {
-            refresh(&mut elsewhere);
+            fix_checksum(&mut elsewhere);
         }
         for (frame, drops, punts) in [(&back, 1, 0), (&elsewhere, 0, 1)] {
             let before = pair.near.settle();

@@ -237,11 +237,8 @@ mod tests {
 
     #[test]
     fn program_at_an_interface_is_found_in_its_direction() {
-        let name = format!("wl-tcx-{}", std::process::id());
-        let namespace = match Namespace::create(&name) {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let made = Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         let found = || {
             let found = at_interfaces(&[1]).unwrap();
             found.into_iter().map(|it| it.hook).collect::<Vec<_>>()
@@ -263,11 +260,8 @@ mod tests {
 
     #[test]
     fn program_of_netfilter_is_found_in_its_namespace_alone() {
-        let name = |it: &str| format!("wl-nf{it}-{}", std::process::id());
-        let (one, other) = match (Namespace::create(name("a")), Namespace::create(name("b"))) {
-            (Ok(one), Ok(other)) => (one, other),
-            (Err(error), _) | (_, Err(error)) => return wattline_needs::rights(&error),
-        };
+        let made = Namespace::for_test(&[]).and_then(|one| Ok((one, Namespace::for_test(&[])?)));
+        let Ok((one, other)) = made.map_err(wattline_needs::rights) else { return };
         let attached = || attach(32, 45, 0, [2, 2, -77_i32 as u32]);
         let link = match one.enter(attached).unwrap() {
             Ok(link) => link,

@@ -360,11 +360,8 @@ mod tests {
     /// In a namespace of its own, with `ip xfrm policy` as another program.
     #[test]
     fn policies_come_change_and_go_and_others_stay() {
-        let name = format!("wl-block-{}", std::process::id());
-        let namespace = match crate::namespace::Namespace::create(&name) {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let made = crate::namespace::Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         let add = "xfrm policy add src 10.1.0.0/16 dst 10.9.0.0/16 dir fwd action block";
         if let Err(error) = namespace.ip(add) {
             return wattline_needs::machine(format_args!("the kernel has no XFRM ({error})"));

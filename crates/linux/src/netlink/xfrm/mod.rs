@@ -159,11 +159,8 @@ mod tests {
     /// With what this kernel can do: policies need no protocol to be built in.
     #[test]
     fn policies_of_the_kernel_are_followed() {
-        let name = format!("wl-xfrm-{}", std::process::id());
-        let namespace = match crate::namespace::Namespace::create(&name) {
-            Ok(namespace) => namespace,
-            Err(error) => return wattline_needs::rights(&error),
-        };
+        let made = crate::namespace::Namespace::for_test(&[]).map_err(wattline_needs::rights);
+        let Ok(namespace) = made else { return };
         let add = "xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out priority 7 \
                    tmpl src 192.0.2.1 dst 192.0.2.2 proto esp reqid 5 mode tunnel";
         let followed = namespace.enter(|| {
