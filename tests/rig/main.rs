@@ -104,6 +104,13 @@ fn a_suspended_machine_is_governed_on_and_given_back() {
 }
 
 #[test]
+#[ignore = "takes two minutes; `make rig` makes these checks, too"]
+fn two_cards_are_measured_by_the_method_of_sohan() {
+    let Some(rig) = found("two_cards_are_measured_by_the_method_of_sohan") else { return };
+    hold_all(|checks| checks::nic(&rig, wattline(), checks));
+}
+
+#[test]
 #[ignore = "takes ten minutes"]
 fn trial_finds_the_saving_of_real_drivers() {
     let Some(rig) = found("trial_finds_the_saving_of_real_drivers") else { return };

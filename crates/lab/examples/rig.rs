@@ -107,6 +107,7 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
     let mut machine = Machine::boot(rig, &options)?;
     checks::kernel_cores(&mut machine, &mut checks)?;
     machine.power_off()?;
+    checks::nic(rig, Path::new(wattline), &mut checks)?;
     checks::trial(rig, Path::new(wattline), &mut checks)?;
     checks::ipsec(rig, Path::new(wattline), &mut checks)?;
     checks::lag(rig, Path::new(wattline), &agent, &mut checks)?;

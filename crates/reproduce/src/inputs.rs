@@ -20,6 +20,8 @@ const BURST: &str = "requests.burst";
 const QUEUE_LENGTH: &str = "queue-length";
 /// Name of PowerSave's day in a change, and of the one figure of it that is not printed.
 const DAY: (&str, &str) = ("day", "bytes");
+/// Name of the space of NAPI's costs in a change.
+const NAPI: &str = "napi";
 /// Prefetcher of the receive path, which can only be switched off.
 const STREAMS: &str = "streams";
 /// Largest factor by which a change may move a constant, either way.
@@ -38,8 +40,8 @@ pub(crate) struct Inputs {
 }
 
 /// One changed figure, written as `FILE: KEY = VALUE` or `FILE: KEY * FACTOR`. `FILE` is a shipped
-/// file, `receive` for the receive path, `requests` for their arrivals, or `queue-length` for the
-/// controller; elements of a list are selected by their name.
+/// file, `receive` for the receive path, `requests` for their arrivals, `napi` for the space of its
+/// costs, or `queue-length` for the controller; elements of a list are selected by their name.
 ///
 /// A change moves a constant by a factor of at most two, or switches off what the figure stands
 /// for: a term of the model by zero, the work in batches by a count of one, a rule by its switch.
@@ -166,6 +168,15 @@ impl Inputs {
             }
             Some(_) => Err(wrong_file("a day knows bytes * FACTOR alone")),
         }
+    }
+
+    /// Returns the space of NAPI's costs; a change moves all values of a list.
+    pub(crate) fn napi(&self, space: toml::Table) -> Result<Value, ReproduceError> {
+        let mut space = Value::Table(space);
+        if let Some(change) = self.change.as_ref().filter(|change| change.file == NAPI) {
+            change.apply(&mut space)?;
+        }
+        Ok(space)
     }
 
     /// Returns the specification of a policy. PowerSave never adds capacity with `climb = 0`: no

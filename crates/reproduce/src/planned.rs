@@ -20,6 +20,7 @@ pub(super) const LIAO: &str = include_str!("../published/checks/liao.toml");
 const SOHAN: &str = include_str!("../published/checks/sohan.toml");
 pub(super) const COPI: &str = include_str!("../published/checks/copi.toml");
 const READINGS: &str = include_str!("../published/checks/powersave-readings.toml");
+const NAPI: &str = include_str!("../published/checks/bolla-napi.toml");
 
 /// The checks of a paper.
 #[derive(Debug, Deserialize)]
@@ -159,6 +160,12 @@ pub(super) fn made_for(paper: Paper) -> Result<&'static Plan, ReproduceError> {
 /// The planned checks of the readings of PowerSave's text.
 pub(super) fn powersave_readings() -> Result<&'static Plan, ReproduceError> {
     static PLAN: Read = LazyLock::new(|| Plan::parse("powersave-readings.toml", READINGS));
+    read(&PLAN)
+}
+
+/// The planned check of Bolla's form function from NAPI's costs.
+pub(super) fn bolla_napi() -> Result<&'static Plan, ReproduceError> {
+    static PLAN: Read = LazyLock::new(|| Plan::parse("bolla-napi.toml", NAPI));
     read(&PLAN)
 }
 
@@ -349,17 +356,18 @@ mod tests {
             let whole = made_for(paper).unwrap();
             let plans = match paper {
                 Paper::Powersave => vec![whole, powersave_readings().unwrap()],
+                Paper::Bolla => vec![whole, bolla_napi().unwrap()],
                 _ => vec![whole],
             };
+            let mut answered = BTreeSet::new();
             for plan in plans {
                 let mut ids = BTreeSet::new();
                 for planned in &plan.checks {
                     assert!(ids.insert(&planned.id), "{} twice", planned.id);
                     assert!(planned.claims.iter().all(|id| known.contains(id)), "{}", planned.id);
+                    answered.extend(&planned.claims);
                 }
             }
-            let mut answered: BTreeSet<&String> =
-                whole.checks.iter().flat_map(|planned| &planned.claims).collect();
             for unchecked in &whole.unchecked {
                 assert!(!unchecked.why.is_empty() && unchecked.verdict != Verdict::Meets);
                 for id in &unchecked.claims {
@@ -389,7 +397,8 @@ mod tests {
     #[test]
     fn plans_repeat_no_printed_number() {
         let mut repeated = Vec::new();
-        let plans = Paper::ALL.map(made_for).into_iter().chain([powersave_readings()]);
+        let plans =
+            Paper::ALL.map(made_for).into_iter().chain([powersave_readings(), bolla_napi()]);
         for plan in plans.map(Result::unwrap) {
             for planned in &plan.checks {
                 let printed = |number: &f64| {

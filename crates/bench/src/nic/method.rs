@@ -124,6 +124,8 @@ impl State {
 pub struct Measured {
     /// Both ends, as they were named.
     pub interfaces: [String; 2],
+    /// Driver of each; none where the program `ethtool` does not show it.
+    pub drivers: [Option<String>; 2],
     /// Physical medium of each, as its driver reports it; none where it does not.
     pub media: [Option<String>; 2],
     /// Rule by which a state ends.
@@ -160,9 +162,10 @@ pub fn measure(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Measured
     }
     Ok(Measured {
         interfaces: options.interfaces.clone(),
-        media: ends.map(medium),
+        drivers: ends.map(|end| shown(end, &["-i"], "driver: ")),
+        media: ends.map(|end| shown(end, &[], "Port: ")),
         rule: format!(
-            "five TCP streams, runs of {} s, until the last three lie within 3 % in throughput, \
+            "Five TCP streams, runs of {} s, until the last three lie within 3 % in throughput, \
              host CPU and the watts of each meter, {} runs at most",
             options.duration.as_secs_f64(),
             options.most_runs
@@ -231,11 +234,12 @@ fn one(
     })
 }
 
-/// Returns the physical medium that the program `ethtool` shows.
-fn medium(end: End) -> Option<String> {
-    let show = || command::run(Command::new("ethtool").arg(end.interface), LIMIT);
+/// Returns a property that the program `ethtool` shows. The cards' files are out of sight: sysfs is
+/// that of this process's namespace.
+fn shown(end: End, options: &[&str], property: &str) -> Option<String> {
+    let show = || command::run(Command::new("ethtool").args(options).arg(end.interface), LIMIT);
     let text = end.within(show).ok()?;
-    text.lines().find_map(|line| Some(line.trim().strip_prefix("Port: ")?.to_owned()))
+    text.lines().find_map(|line| Some(line.trim().strip_prefix(property)?.to_owned()))
 }
 
 #[cfg(test)]
@@ -322,6 +326,8 @@ mod tests {
         }
         let measured = measure(&options, &mut |_| ()).unwrap();
         assert_eq!(measured.meters_missing, "", "a named meter is one");
+        let drivers = measured.drivers.map(|it| it.is_none_or(|driver| driver == "veth"));
+        assert_eq!(drivers, [true; 2], "none without ethtool");
         for state in measured.states {
             let idle = state.state == Traffic::Idle;
             assert!(idle || state.runs.len() == 2, "two runs are too few to agree: {state:?}");

@@ -15,10 +15,13 @@ pub fn page(report: &Report) -> FigurePage {
         (cards, None) => format!("{cards} interfaces."),
     };
     let mut page = FigurePage::begin("Network cards", &verdict);
-    page.table(
-        ["interface", "driver", "PCI", "state", "Gbit/s", "queues", "bus, Gbit/s", "notes"],
-        report.cards.iter().map(card),
-    );
+    // Those of a pair can both be in other namespaces.
+    if !report.cards.is_empty() {
+        page.table(
+            ["interface", "driver", "PCI", "state", "Gbit/s", "queues", "bus, Gbit/s", "notes"],
+            report.cards.iter().map(card),
+        );
+    }
     if let Some(measured) = &report.measured {
         pair(&mut page, measured);
     }
@@ -90,14 +93,18 @@ fn pair(page: &mut FigurePage, measured: &Measured) {
         })
     });
     page.table(["every run", "forward, Gbit/s", "back, Gbit/s", "host CPU, %", "W"], runs);
-    let media = measured.media.iter().map(|it| it.as_deref().unwrap_or("unknown"));
+    let both = |of: &[Option<String>; 2]| {
+        of.each_ref().map(|it| it.as_deref().unwrap_or("unknown")).join(", ")
+    };
     let card = measured.card_meter.clone();
-    page.values([
-        ("media", media.collect::<Vec<_>>().join(", ")),
+    let values = [
+        ("drivers", both(&measured.drivers)),
+        ("media", both(&measured.media)),
         ("meter of the card", card.unwrap_or_else(|| "none: name one by --card-meter".to_owned())),
         ("meters of the server", measured.server_meters.join(" + ")),
         ("missing meters", measured.meters_missing.clone()),
-    ]);
+    ];
+    page.values(values.into_iter().filter(|(_, value)| !value.is_empty()));
 }
 
 #[cfg(test)]
@@ -135,6 +142,7 @@ mod tests {
         };
         let measured = Measured {
             interfaces: ["<b>".into(), "c".into()],
+            drivers: [Some("bnx2x".into()), None],
             media: [Some("FIBRE".into()), None],
             rule: "three agree".into(),
             states: vec![state],
@@ -166,6 +174,7 @@ mod tests {
             "differ by 9.0 %",
             "both 3",
             "three agree",
+            "bnx2x, unknown",
             "FIBRE, unknown",
             "no RAPL",
         ] {

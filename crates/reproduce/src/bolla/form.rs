@@ -45,7 +45,7 @@ pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 }
 
 /// Returns arguments and values of chi that claims.csv lists, computed from the printed coefficients.
-fn listed() -> impl Iterator<Item = (f64, f64)> {
+pub(super) fn listed() -> impl Iterator<Item = (f64, f64)> {
     numbers_of("BO-068").chunks_exact(2).map(|pair| (pair[0], pair[1]))
 }
 

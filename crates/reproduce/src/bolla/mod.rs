@@ -2,12 +2,13 @@
 //!
 //! The measurements were shown in figures that are lost; the text preserves a few points. The
 //! equations are therefore checked as identities. Fit and validation are checked on synthetic
-//! measurements with known parameters.
+//! measurements with known parameters. Only the form function is predicted, from NAPI's costs.
 
 mod equations;
 mod form;
 mod known;
 mod measured;
+mod napi;
 mod simulated;
 mod validation;
 
@@ -20,6 +21,7 @@ pub(super) const STEPS: &[Step] = &[
         measured::figures,
     ),
     Step::new("bolla: form function", &["fig7"], form::figures),
+    Step::new("bolla: form function from NAPI", &["napi"], napi::figures),
     Step::new("bolla: equations", &["equations"], equations::figures),
     Step::new("bolla: fit and validation", &["fig8"], validation::figures),
     Step::new("bolla: another router", &["simulated"], simulated::figures),

@@ -41,6 +41,8 @@ pub struct Options {
     pub programs: Vec<(&'static str, PathBuf)>,
     /// Number of network cards (`eth0`, `eth1`), two at most.
     pub cards: usize,
+    /// Whether a cable joins the two cards, which then have no [`Machine::wires`].
+    pub joined: bool,
     /// Whether the guest has iproute2's `ip`, namespaces and veth pairs between them.
     pub namespaces: bool,
     /// Whether it has namespaces, bonds and VLANs.
@@ -142,6 +144,10 @@ impl Machine {
                 "{card},netdev=wire{number},romfile=,addr={slot:#x},mac=02:00:00:00:00:{:02x}",
                 number + 1
             ));
+            if options.joined {
+                qemu.arg("-netdev").arg(format!("hubport,id=wire{number},hubid=0"));
+                continue;
+            }
             if options.taps.is_some() {
                 qemu.arg("-netdev").arg(format!(
                     "tap,id=wire{number},ifname=tap{number},script=no,downscript=no,vnet_hdr=off"
