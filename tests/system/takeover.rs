@@ -347,24 +347,29 @@ fn choosing(choice: &str, mode: Mode) -> impl FnOnce(&std::path::Path) -> String
 }
 
 #[test]
-fn renamed_port_still_shows_the_prefix_that_is_left() {
-    quiet("renamed_port_still_shows_the_prefix_that_is_left", || {
+fn renamed_port_is_left_and_taken_back() {
+    quiet("renamed_port_is_left_and_taken_back", || {
         let topology = Topology::build(Options::default()).unwrap();
         assert!(in_router(&topology, "ip", "rule add from 10.9.0.0/16 prohibit pref 10"));
         let narrow = choosing("narrow", Mode::Adaptive);
         let router = Wattline::start_with(&topology, binary(), narrow).unwrap();
-        let until_shown = |words: &[&str]| {
+        let until_shown = |state: &str, words: &[&str]| {
             let shown = || {
                 let port = &router.stats().unwrap()["ports"][1];
                 let reason = port["reason"].as_str().unwrap_or_default();
-                port["state"] == "up" && words.iter().all(|it| reason.contains(it))
+                port["state"] == state && words.iter().all(|it| reason.contains(it))
             };
             wattline_needs::until_or(shown, || router.stats().unwrap());
         };
-        until_shown(&["10.9.0.0/16"]);
+        until_shown("up", &["10.9.0.0/16"]);
         let renamed = "link set right down\nlink set right name east\nlink set east up";
         topology.router.ip(renamed).unwrap();
-        until_shown(&["is called east now", "10.9.0.0/16"]);
+        until_shown("up", &["is called east now", "10.9.0.0/16"]);
+        let shaper = "qdisc add dev east root tbf rate 1gbit burst 1mb latency 50ms";
+        assert!(in_router(&topology, "tc", shaper));
+        until_shown("left", &["tbf"]);
+        assert!(in_router(&topology, "tc", "qdisc del dev east root"));
+        until_shown("up", &["is called east now", "10.9.0.0/16"]);
     });
 }
 

@@ -358,7 +358,8 @@ impl Rib {
         self.links.contains(index)
     }
 
-    /// Link with the name that the configuration gives a port, even if it is not the port now.
+    /// Link with the name that the configuration gives a port, even if it is not the port now; without one,
+    /// the link that was the port and has been renamed.
     pub fn link_named_as(&self, port: PortId) -> Option<&Link> {
         self.links.named_as(port)
     }

@@ -73,8 +73,8 @@ enum Serves {
     First,
     /// This link, whatever its present name.
     Link(u32),
-    /// No link: the previous one is gone, and no other has been named yet.
-    None,
+    /// No link: none was served, or this one is not any more.
+    None(Option<u32>),
 }
 
 impl Links {
@@ -90,7 +90,7 @@ impl Links {
     /// Makes a place a port that no link serves yet, or a place without a port.
     pub fn set_port(&mut self, port: PortId, spec: Option<PortSpec>) {
         let place = usize::from(port.0);
-        let vacant = |spec| Port { spec, serves: Serves::None, retires: false };
+        let vacant = |spec| Port { spec, serves: Serves::None(None), retires: false };
         while self.ports.len() <= place {
             self.ports.push(vacant(PortSpec::default()));
         }
@@ -100,7 +100,11 @@ impl Links {
     /// Makes a link the port, or leaves the port without a link.
     pub fn serve(&mut self, port: PortId, link: Option<u32>) {
         if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
-            port.serves = link.map_or(Serves::None, Serves::Link);
+            let before = match port.serves {
+                Serves::Link(index) | Serves::None(Some(index)) => Some(index),
+                Serves::First | Serves::None(None) => None,
+            };
+            port.serves = link.map_or(Serves::None(before), Serves::Link);
             port.retires = false;
         }
     }
@@ -112,10 +116,15 @@ impl Links {
         }
     }
 
-    /// Link with the name that the configuration gives a port, even if it is not the port now.
+    /// Link with the name that the configuration gives a port, even if it is not the port now; without one,
+    /// the link that was the port and has been renamed.
     pub fn named_as(&self, port: PortId) -> Option<&Link> {
-        let name = &self.ports.get(usize::from(port.0))?.spec.link;
-        self.links.values().map(|(link, _)| link).find(|link| link.name == *name)
+        let port = self.ports.get(usize::from(port.0))?;
+        let mut links = self.links.values().map(|(link, _)| link);
+        links.find(|link| link.name == port.spec.link).or_else(|| match port.serves {
+            Serves::None(Some(index)) => self.links.get(&index).map(|(link, _)| link),
+            _ => None,
+        })
     }
 
     pub fn name(&self, index: u32) -> Option<&str> {
@@ -169,8 +178,8 @@ impl Links {
         self.links.remove(&index);
         self.ignore_linkdown.retain(|(link, _)| *link != index);
         for port in &mut self.ports {
-            if port.serves == Serves::Link(index) {
-                port.serves = Serves::None;
+            if [Serves::Link(index), Serves::None(Some(index))].contains(&port.serves) {
+                port.serves = Serves::None(None);
             }
         }
     }

@@ -268,6 +268,14 @@ fn a_link_stays_the_port_when_it_is_renamed() {
     assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
     bench.kernel([route("10.1.0.0/16", 0, vec![via(9, "192.0.2.2")])]);
     assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
+    // Left to the kernel for a while: another link of the port's name comes first.
+    bench.rib.serve(PortId(0), None);
+    let found = |bench: &Bench| bench.rib.link_named_as(PortId(0)).map(|link| link.index);
+    assert_eq!(found(&bench), Some(9));
+    bench.kernel([Event::LinkGone(9)]);
+    assert_eq!(found(&bench), Some(1));
+    bench.kernel([Event::LinkGone(1)]);
+    assert_eq!(found(&bench), None);
 }
 
 #[test]
