@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use wattline_cores::ModelError;
 use wattline_policies::POLICIES;
-use wattline_policy::{BuildContext, Policy, build};
+use wattline_policy::{AskAgain, BuildContext, Observation, OperatingPoint, Policy, build};
 use wattline_server::{Application, ServerModel};
 use wattline_sim::{KnobBehaviour, Report, Scenario, SimError};
 use wattline_units::Span;
@@ -142,13 +142,8 @@ impl Case<'_> {
 struct Nobody;
 
 impl Policy for Nobody {
-    fn decide(
-        &mut self,
-        _: wattline_units::Time,
-        _: &wattline_policy::Observation<'_>,
-        _: &mut wattline_policy::OperatingPoint,
-    ) -> wattline_policy::AskAgain {
-        wattline_policy::AskAgain::NEVER
+    fn decide(&mut self, _: &Observation<'_>, _: &mut OperatingPoint) -> AskAgain {
+        AskAgain::NEVER
     }
 }
 

@@ -138,17 +138,12 @@ impl Policy for Noted {
     fn looks_at(&self) -> Looks {
         self.policy.looks_at()
     }
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let before = point.fastest_active();
-        let ask = self.policy.decide(now, seen, point);
+        let ask = self.policy.decide(seen, point);
         let after = point.fastest_active();
         if after != before && seen.trigger != Trigger::Start {
-            self.decisions.lock().unwrap().push((burst_before(now), after));
+            self.decisions.lock().unwrap().push((burst_before(seen.now), after));
         }
         ask
     }

@@ -277,12 +277,8 @@ impl Policy for Guarded {
         if self.target.is_some() { looks.and_latency() } else { looks }
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let risen = self.pressure.as_mut().and_then(|watch| watch.look(now));
         let rule = match (self.rule(now, seen.latency), risen) {
             (Rule::Policy, Some(words)) => {
@@ -302,7 +298,7 @@ impl Policy for Guarded {
         // Between its own times the policy is not asked: its rules count periods.
         let due = seen.trigger != Trigger::Timer || now >= self.ask.at;
         if due {
-            self.ask = self.inner.decide(now, seen, wanted);
+            self.ask = self.inner.decide(seen, wanted);
         }
         point.copy_from(wanted);
         self.bounds.apply(seen.platform, point);
@@ -406,9 +402,9 @@ mod tests {
             let queues = [QueueView::default(); 2];
             let observation = Observation {
                 latency,
-                ..Observation::new(&self.platform, trigger, &queues, &self.cores)
+                ..Observation::new(self.now, &self.platform, trigger, &queues, &self.cores)
             };
-            self.policy.decide(self.now, &observation, &mut self.point)
+            self.policy.decide(&observation, &mut self.point)
         }
 
         fn timer(&mut self, millis: u64, latency: Option<LatencyView>) -> (Rule, usize, usize) {
@@ -539,15 +535,10 @@ mod tests {
         fn looks_at(&self) -> Looks {
             Looks::WHOLE.and_latency()
         }
-        fn decide(
-            &mut self,
-            now: Time,
-            seen: &Observation<'_>,
-            point: &mut OperatingPoint,
-        ) -> AskAgain {
+        fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
             self.0.lock().unwrap().push(seen.latency.map(|view| view.samples));
             point.set_frequency(0);
-            AskAgain::at(now + CHECK)
+            AskAgain::at(seen.now + CHECK)
         }
     }
 

@@ -237,7 +237,10 @@ mod tests {
     use crate::step::Step;
     use wattline_needs::until;
     use wattline_policies::POLICIES;
-    use wattline_policy::{BuildContext, Can, FrequencyDomain, IdleState, Platform, Queue, build};
+    use wattline_policy::{
+        AskAgain, BuildContext, Can, CoreSet, FrequencyDomain, IdleState, Observation,
+        OperatingPoint, Platform, Policy, Queue, build,
+    };
     use wattline_units::Hertz;
 
     /// Two cores; the ring of the first is what a test makes of it.
@@ -289,36 +292,26 @@ mod tests {
     /// Wants to be asked at batches, at a level, and at a time; says what it was asked.
     struct Both(std::sync::mpsc::Sender<Trigger>, Time);
 
-    impl wattline_policy::Policy for Both {
-        fn decide(
-            &mut self,
-            _: Time,
-            seen: &wattline_policy::Observation<'_>,
-            _: &mut wattline_policy::OperatingPoint,
-        ) -> wattline_policy::AskAgain {
+    impl Policy for Both {
+        fn decide(&mut self, seen: &Observation<'_>, _: &mut OperatingPoint) -> AskAgain {
             let _ = self.0.send(seen.trigger);
             if seen.trigger == Trigger::Timer {
                 self.1 = Time::NEVER;
             }
-            let both = wattline_policy::CoreSet::first(2);
-            let ask = wattline_policy::AskAgain::on_batch(both).and_on_fill(both, 50);
-            wattline_policy::AskAgain { at: self.1, ..ask }
+            let both = CoreSet::first(2);
+            let ask = AskAgain::on_batch(both).and_on_fill(both, 50);
+            AskAgain { at: self.1, ..ask }
         }
     }
 
     /// Fails at its second question.
     struct Panics(bool);
 
-    impl wattline_policy::Policy for Panics {
-        fn decide(
-            &mut self,
-            now: Time,
-            _: &wattline_policy::Observation<'_>,
-            point: &mut wattline_policy::OperatingPoint,
-        ) -> wattline_policy::AskAgain {
+    impl Policy for Panics {
+        fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
             assert!(!std::mem::replace(&mut self.0, true), "nobody expected this");
             point.set_frequency(0);
-            wattline_policy::AskAgain::at(now)
+            AskAgain::at(seen.now)
         }
     }
 
@@ -339,14 +332,9 @@ mod tests {
     /// Asks for its next question at this time after the start.
     struct At(Span);
 
-    impl wattline_policy::Policy for At {
-        fn decide(
-            &mut self,
-            _: Time,
-            _: &wattline_policy::Observation<'_>,
-            _: &mut wattline_policy::OperatingPoint,
-        ) -> wattline_policy::AskAgain {
-            wattline_policy::AskAgain::at(Time::ZERO + self.0)
+    impl Policy for At {
+        fn decide(&mut self, _: &Observation<'_>, _: &mut OperatingPoint) -> AskAgain {
+            AskAgain::at(Time::ZERO + self.0)
         }
     }
 

@@ -98,11 +98,11 @@ impl Machine for Picky {
 struct Scripted(VecDeque<OperatingPoint>);
 
 impl Policy for Scripted {
-    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         if let Some(next) = self.0.pop_front() {
             *point = next;
         }
-        AskAgain::at(now)
+        AskAgain::at(seen.now)
     }
 }
 
@@ -367,9 +367,9 @@ fn after_years_a_governor_still_follows_the_load_and_does_not_spin() {
 struct Restless(std::sync::mpsc::Sender<Trigger>);
 
 impl Policy for Restless {
-    fn decide(&mut self, now: Time, seen: &Observation<'_>, _: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, _: &mut OperatingPoint) -> AskAgain {
         let _ = self.0.send(seen.trigger);
-        AskAgain { at: now + Span::from_micros(100), ..AskAgain::on_batch(CoreSet::only(1)) }
+        AskAgain { at: seen.now + Span::from_micros(100), ..AskAgain::on_batch(CoreSet::only(1)) }
     }
 }
 

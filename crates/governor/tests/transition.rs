@@ -332,12 +332,12 @@ fn who_keeps_its_word_conforms_and_who_breaks_it_is_found() {
 struct Restless(bool);
 
 impl Policy for Restless {
-    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         self.0 = !self.0;
         point.set_active(if self.0 { 1 } else { 4 }, 0, 1);
         point.set_frequency(usize::from(self.0));
         point.weights[0] = 1 + u8::from(self.0);
-        AskAgain::at(now + Span::from_micros(10))
+        AskAgain::at(seen.now + Span::from_micros(10))
     }
 }
 

@@ -7,7 +7,6 @@ use wattline_policy::{
     AskAgain, BuildContext, CoreSet, Kind, Looks, Observation, OperatingPoint, Parameter,
     Parameters, Policy, PolicyInfo, Trigger, Wait,
 };
-use wattline_units::Time;
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -80,7 +79,7 @@ impl Policy for DpdkPower {
         Looks::TRIGGER
     }
 
-    fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let platform = seen.platform;
         let fastest = platform.fastest();
         match seen.trigger {

@@ -3,7 +3,7 @@
 use wattline_policy::{
     AskAgain, Kind, Observation, OperatingPoint, Parameter, Parameters, Platform, Policy, Wait,
 };
-use wattline_units::{Hertz, Span, Time};
+use wattline_units::{Hertz, Span};
 
 /// Number of active cores.
 pub(super) const CORES: Parameter = Parameter {
@@ -131,7 +131,7 @@ impl Fixed {
 }
 
 impl Policy for Fixed {
-    fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         self.apply(seen.platform, point);
         AskAgain::NEVER
     }

@@ -7,7 +7,6 @@ use wattline_policy::{
     AskAgain, BuildContext, Looks, Observation, OperatingPoint, Parameters, Policy, PolicyInfo,
     Trigger, Wait,
 };
-use wattline_units::Time;
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -45,7 +44,7 @@ impl Policy for GroutAutoscale {
         Looks::TRIGGER
     }
 
-    fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let platform = seen.platform;
         let active = point.active.len();
         let wanted = match seen.trigger {

@@ -159,13 +159,8 @@ impl HardwarePstates {
 }
 
 impl Policy for HardwarePstates {
-    fn decide(
-        &mut self,
-        now: wattline_units::Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        self.sampled.decide(now, seen, point)
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        self.sampled.decide(seen, point)
     }
 
     fn remark(&self) -> Option<String> {

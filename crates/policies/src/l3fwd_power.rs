@@ -131,12 +131,8 @@ impl Policy for L3fwdPower {
         Looks::TRIGGER
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let platform = seen.platform;
         match seen.trigger {
             Trigger::Start => {

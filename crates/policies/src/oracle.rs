@@ -4,7 +4,7 @@ use wattline_policy::{
     AskAgain, BuildContext, Envelope, Kind, Looks, Observation, OperatingPoint, Parameter,
     Parameters, Policy, PolicyInfo, Trigger, Wait,
 };
-use wattline_units::{Hertz, PacketsPerSecond, Span, Time};
+use wattline_units::{Hertz, PacketsPerSecond, Span};
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -66,19 +66,14 @@ impl Policy for Oracle {
         Looks::WHOLE.clairvoyant()
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         if seen.trigger == Trigger::Start {
             point.set_wait(Wait::Interrupt);
         }
         // Without a known rate, full capacity is the safe choice.
         let rate = seen.offered.unwrap_or(PacketsPerSecond(f64::INFINITY));
         take_step(&self.envelope, rate, seen, point);
-        AskAgain::at(now + self.period)
+        AskAgain::at(seen.now + self.period)
     }
 }
 

@@ -81,12 +81,8 @@ impl<R: PollRule> Policy for Polling<R> {
         wattline_policy::Looks::TRIGGER
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         match seen.trigger {
             Trigger::Start => {
                 self.start.apply(seen.platform, point);

@@ -201,12 +201,7 @@ impl Policy for QueueLength {
         Looks::TRIGGER
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let platform = seen.platform;
         let (was_at_top, was_at_bottom) = (at_top(platform, point), at_bottom(platform, point));
         match seen.trigger {
@@ -236,7 +231,7 @@ impl Policy for QueueLength {
         let stays = |before: bool, at_end: fn(&Platform, &OperatingPoint) -> bool| {
             !start && before && at_end(platform, point)
         };
-        self.ask(now, point, stays(was_at_top, at_top), stays(was_at_bottom, at_bottom))
+        self.ask(seen.now, point, stays(was_at_top, at_top), stays(was_at_bottom, at_bottom))
     }
 }
 

@@ -6,7 +6,7 @@ use wattline_policy::{
     AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
     PolicyInfo, Trigger, Wait,
 };
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -76,12 +76,8 @@ fn change(load: &[f64], target: f64) -> i32 {
 }
 
 impl Policy for RssPp {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let platform = seen.platform;
         if seen.trigger == Trigger::Start {
             point.set_active(platform.cores, self.idle, platform.deepest());

@@ -4,7 +4,7 @@ use wattline_policy::{
     AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
     PolicyInfo, QueueView, Trigger, Wait,
 };
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -70,12 +70,7 @@ impl Shenango {
 }
 
 impl Policy for Shenango {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let platform = seen.platform;
         let active = point.active;
         if seen.trigger == Trigger::Start {
@@ -103,7 +98,7 @@ impl Policy for Shenango {
         }
         self.queues.copy_from_slice(seen.queues);
         self.served.iter_mut().zip(seen.cores).for_each(|(mine, core)| *mine = core.packets);
-        AskAgain::at(now + self.interval)
+        AskAgain::at(seen.now + self.interval)
     }
 }
 

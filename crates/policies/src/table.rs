@@ -74,12 +74,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl Policy for Table {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let arrivals = seen.arrivals();
         let elapsed = now.since(self.last.0).as_seconds();
         let rate = match seen.trigger {

@@ -58,9 +58,9 @@ impl Bench {
         let observation = Observation {
             latency: self.latency.filter(|_| policy.looks_at().latency),
             offered: self.offered.filter(|_| policy.looks_at().offered),
-            ..Observation::new(&self.platform, trigger, &self.queues, &self.cores)
+            ..Observation::new(self.now, &self.platform, trigger, &self.queues, &self.cores)
         };
-        policy.decide(self.now, &observation, &mut self.point)
+        policy.decide(&observation, &mut self.point)
     }
 
     pub fn start(&mut self, policy: &mut dyn Policy) -> AskAgain {

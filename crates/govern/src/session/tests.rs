@@ -10,7 +10,6 @@ use std::path::Path;
 use wattline_governor::conformance::{Circumstances, Follows, probe};
 use wattline_policies::POLICIES;
 use wattline_policy::{AskAgain, Observation, OperatingPoint};
-use wattline_units::Time;
 
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
 
@@ -18,10 +17,10 @@ const GOVERNOR: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor
 struct Panics(bool);
 
 impl Policy for Panics {
-    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         assert!(!std::mem::replace(&mut self.0, true), "nobody expected this");
         point.set_frequency(0);
-        AskAgain::at(now + Span::from_millis(100))
+        AskAgain::at(seen.now + Span::from_millis(100))
     }
 }
 

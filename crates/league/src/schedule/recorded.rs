@@ -23,13 +23,8 @@ impl Policy for Recorder {
         self.inner.looks_at()
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        let ask = self.inner.decide(now, seen, point);
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let ask = self.inner.decide(seen, point);
         let first = point.active.lowest().unwrap_or(0);
         let taken = FixedPoint {
             cores: point.active.len(),
@@ -40,7 +35,7 @@ impl Policy for Recorder {
         };
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         if record.last().is_none_or(|(_, last)| *last != taken) {
-            record.push((now, taken));
+            record.push((seen.now, taken));
         }
         ask
     }

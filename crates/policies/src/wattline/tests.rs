@@ -22,6 +22,7 @@ fn with_seen<T>(bench: &Bench, then: impl FnOnce(&wattline_policy::Observation<'
     then(&wattline_policy::Observation {
         latency: bench.latency,
         ..wattline_policy::Observation::new(
+            bench.now,
             &bench.platform,
             Trigger::Timer,
             &bench.queues,
@@ -34,7 +35,7 @@ fn with_seen<T>(bench: &Bench, then: impl FnOnce(&wattline_policy::Observation<'
 fn ask(bench: &mut Bench, policy: &mut dyn wattline_policy::Policy, trigger: Trigger) -> AskAgain {
     let mut point = bench.point.clone();
     let again = with_seen(bench, |seen| {
-        policy.decide(bench.now, &wattline_policy::Observation { trigger, ..*seen }, &mut point)
+        policy.decide(&wattline_policy::Observation { trigger, ..*seen }, &mut point)
     });
     bench.point = point;
     again

@@ -322,6 +322,7 @@ impl<'a> Engine<'a> {
         }
         let power = self.looks.power.then(|| self.mean_power());
         let observation = Observation {
+            now: Time::from_picos(self.now),
             platform: &self.platform,
             trigger,
             queues: &self.views.queues,
@@ -331,9 +332,8 @@ impl<'a> Engine<'a> {
             entries: self.nic.arrivals(&self.cores),
             offered: self.looks.offered.then_some(PacketsPerSecond(self.offered)),
         };
-        let now = Time::from_picos(self.now);
         let watched = self.control.wishes().watched();
-        let changed = self.control.decide(now, &observation) || trigger == Trigger::Start;
+        let changed = self.control.decide(&observation) || trigger == Trigger::Start;
         self.totals.decisions = self.control.count();
         if changed || self.control.wishes().watched() != watched {
             self.catch_up(watched);

@@ -40,12 +40,8 @@ impl Policy for Witness {
     fn looks_at(&self) -> Looks {
         self.looks
     }
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let seen = Seen {
             now,
             trigger: seen.trigger,

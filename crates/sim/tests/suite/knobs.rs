@@ -18,12 +18,8 @@ struct Twice {
 }
 
 impl Policy for Twice {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         if seen.trigger == Trigger::Start {
             (self.before)(point);
         }

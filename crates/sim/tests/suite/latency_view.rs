@@ -6,7 +6,7 @@ use wattline_policy::{
     AskAgain, LatencyView, Looks, Observation, OperatingPoint, Policy, Trigger, Wait,
 };
 use wattline_sim::run_with;
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 const PERIOD: Span = Span::from_millis(1);
 
@@ -22,12 +22,8 @@ impl Policy for Target {
     fn looks_at(&self) -> Looks {
         self.looks
     }
-    fn decide(
-        &mut self,
-        now: Time,
-        observation: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, observation: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = observation.now;
         let deepest = observation.platform.deepest();
         if observation.trigger == Trigger::Start {
             point.set_active(1, 0, deepest);

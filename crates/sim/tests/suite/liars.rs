@@ -7,7 +7,7 @@ use wattline_policy::{
     AskAgain, Can, CoreView, LatencyView, Looks, Observation, OperatingPoint, Platform, Policy,
     PowerView, QueueView, Trigger, Wait,
 };
-use wattline_units::{Hertz, Span, Time};
+use wattline_units::{Hertz, Span};
 
 /// A part of the operating point.
 type Part = fn(from: &OperatingPoint, to: &mut OperatingPoint);
@@ -98,12 +98,7 @@ impl Policy for Liar {
     fn looks_at(&self) -> Looks {
         self.probe.looks_at()
     }
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let shown = self.shown(seen);
         if let Lie::Asks(passes) = self.lie
             && !matches!(seen.trigger, Trigger::Start | Trigger::Timer)
@@ -126,6 +121,7 @@ impl Policy for Liar {
         }
         let before = wanted.clone();
         let observation = Observation {
+            now: seen.now,
             platform: &self.platform,
             trigger: seen.trigger,
             queues: &shown.queues,
@@ -135,7 +131,7 @@ impl Policy for Liar {
             entries: &shown.entries,
             offered: seen.offered,
         };
-        self.ask = self.probe.decide(now, &observation, &mut wanted);
+        self.ask = self.probe.decide(&observation, &mut wanted);
         let real = self.real.get_or_insert_with(|| point.clone()).clone();
         *point = wanted.clone();
         match self.lie {
