@@ -88,11 +88,10 @@ mod tests {
         let model = server();
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         let mut bench = Bench::new();
-        let mut oracle = bench.make("oracle:load=1", Some(&model)).unwrap();
         for mpps in [0.5, 3.0, 5.0, 12.0, 19.0, 24.0, 28.7] {
             let rate = PacketsPerSecond::from_mpps(mpps);
             bench.offered = Some(rate);
-            bench.start(&mut *oracle);
+            bench.play("oracle:load=1", Some(&model));
             let (cores, frequency) = bench.rung();
             let power = |cores, frequency: usize| {
                 let point = model.napi_point(cores, model.processor.frequencies[frequency]);
@@ -106,7 +105,7 @@ mod tests {
             }
         }
         bench.offered = None;
-        bench.start(&mut *oracle);
+        bench.play("oracle:load=1", Some(&model));
         assert_eq!(bench.rung(), (12, 13));
     }
 }

@@ -118,15 +118,13 @@ mod tests {
 
     #[test]
     fn one_core_a_period() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("rsspp", None).unwrap();
-        bench.start(&mut *policy);
+        let mut bench = Bench::playing("rsspp");
         let period = Span::from_millis(100);
         for cores in (8..12).rev() {
-            bench.pass(&mut *policy, period, &[0.2; 12], 0);
+            bench.pass(period, &[0.2; 12], 0);
             assert_eq!(bench.rung(), (cores, 13));
         }
-        bench.pass(&mut *policy, period, &[0.9; 8], 0);
+        bench.pass(period, &[0.9; 8], 0);
         assert_eq!(bench.rung(), (9, 13));
     }
 }

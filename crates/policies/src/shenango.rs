@@ -111,46 +111,43 @@ mod tests {
 
     #[test]
     fn a_packet_that_waited_at_both_looks_brings_a_core_and_an_idle_one_parks() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("shenango", None).unwrap();
-        bench.start(&mut *policy);
+        let mut bench = Bench::playing("shenango");
         assert_eq!(bench.rung(), (1, 13));
         // Ten wait, but all of them came since the last look.
         bench.queues[0].fill = 10;
         bench.cores[0].packets += 1;
-        bench.pass(&mut *policy, LOOK, &[1.0], 10);
+        bench.pass(LOOK, &[1.0], 10);
         assert_eq!(bench.rung().0, 1);
         // Of these eleven one waited then.
         bench.queues[0].fill = 11;
         bench.cores[0].packets += 1;
-        bench.pass(&mut *policy, LOOK, &[1.0], 10);
+        bench.pass(LOOK, &[1.0], 10);
         assert_eq!(bench.rung().0, 2);
         bench.queues[0].fill = 0;
         bench.cores[0].packets += 11;
         bench.cores[1].packets += 1;
-        bench.pass(&mut *policy, LOOK, &[1.0, 1.0], 0);
+        bench.pass(LOOK, &[1.0, 1.0], 0);
         assert_eq!(bench.rung().0, 2, "both had packets");
         bench.cores[0].packets += 1;
-        bench.pass(&mut *policy, LOOK, &[1.0], 0);
+        bench.pass(LOOK, &[1.0], 0);
         assert_eq!(bench.rung().0, 1);
         assert_eq!(bench.point.cores[1].idle_limit, 2);
-        bench.pass(&mut *policy, LOOK, &[], 0);
+        bench.pass(LOOK, &[], 0);
         assert_eq!(bench.rung().0, 1, "the last one stays");
     }
 
     #[test]
     fn a_delay_counts_where_it_is_shown_and_is_refused_where_not() {
         let mut bench = Bench::new();
-        let error = bench.make("shenango:qdelay=10us", None).err().unwrap().to_string();
+        let error = bench.refused("shenango:qdelay=10us");
         assert!(error.contains("how long packets wait"), "{error}");
         bench.platform.can.sees.oldest = true;
-        let mut policy = bench.make("shenango:qdelay=10us", None).unwrap();
-        bench.start(&mut *policy);
+        bench.play("shenango:qdelay=10us", None);
         bench.queues[0].oldest = Some(Span::from_micros(9));
-        bench.pass(&mut *policy, LOOK, &[1.0], 0);
+        bench.pass(LOOK, &[1.0], 0);
         assert_eq!(bench.rung().0, 1);
         bench.queues[0].oldest = Some(Span::from_micros(10));
-        bench.pass(&mut *policy, LOOK, &[1.0], 0);
+        bench.pass(LOOK, &[1.0], 0);
         assert_eq!(bench.rung().0, 2);
     }
 }
