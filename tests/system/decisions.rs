@@ -156,19 +156,7 @@ fn duration(bursts: &[usize]) -> Span {
 fn simulated(way: Way, bursts: &[usize]) -> Vec<usize> {
     let server = server().on_path(way).unwrap();
     let policy = POLICIES.parse(POLICY).unwrap();
-    let setting = wattline_sim::Setting {
-        server: &server,
-        application: Application::Ipv4,
-        policy: policy.clone(),
-        mean_bytes: 64,
-        duration: duration(bursts),
-        warmup: Span::ZERO,
-        interval: None,
-        output_links: false,
-        seed: 1,
-        log_states: false,
-        profile: false,
-    };
+    let setting = wattline_sim::Setting::new(&server, policy.clone(), duration(bursts));
     let decisions = Arc::default();
     let noted = Arc::clone(&decisions);
     let mut source = Played { bursts: bursts.to_vec(), next: 0 };

@@ -48,8 +48,7 @@ pub(super) fn recorded(
     spec: &PolicySpec,
 ) -> Result<Vec<FixedPoint>, LeagueError> {
     let record = Record::default();
-    let scenario = player.case.scenario(spec.clone(), None);
-    scenario.run_counting_late(player.budget.p99, |context| {
+    player.case.scenario(spec.clone(), &[player.budget.p99]).run_with(|context| {
         let inner = build(spec, context).map_err(ModelError::from)?;
         Ok(Box::new(Recorder { inner, record: record.clone() }))
     })?;

@@ -1,7 +1,7 @@
 //! Helpers for the tests of the simulator.
 
 use wattline_policies::POLICIES;
-use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_server::{ServerFile, ServerModel};
 use wattline_sim::{Report, Scenario, Setting, run};
 use wattline_traffic::source::{Content, Poisson, Rate, Source};
 use wattline_traffic::{Popularity, Sizes, Spec, Spread};
@@ -22,18 +22,10 @@ pub fn server(name: &str) -> ServerModel {
 
 /// A run of one second after a warm-up of 0.1 s, with 64-byte IPv4 packets.
 pub fn setting<'a>(server: &'a ServerModel, policy: &str) -> Setting<'a> {
+    let policy = POLICIES.parse(policy).unwrap();
     Setting {
-        server,
-        application: Application::Ipv4,
-        policy: POLICIES.parse(policy).unwrap(),
-        mean_bytes: 64,
-        duration: Span::from_millis(1_000),
         warmup: Span::from_millis(100),
-        interval: None,
-        output_links: false,
-        seed: 1,
-        log_states: false,
-        profile: false,
+        ..Setting::new(server, policy, Span::from_millis(1_000))
     }
 }
 
@@ -49,19 +41,15 @@ pub fn poisson(server: &ServerModel, rate: f64, bytes: u16, seed: u64) -> Poisso
 
 /// Interval reports of a short run under `queue-length`, without real time.
 pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u64) -> Vec<Report> {
-    let scenario = Scenario {
-        server,
-        application: Application::Ipv4,
-        policy: POLICIES.parse("queue-length").unwrap(),
-        traffic,
+    let setting = Setting {
         duration: Span::from_millis(5),
         warmup: Span::from_millis(1),
         interval: Some(Span::from_millis(1)),
         output_links,
         seed,
-        profile: false,
+        ..setting(server, "queue-length")
     };
-    scenario.run().unwrap().intervals.iter().map(timeless).collect()
+    Scenario { setting, traffic }.run().unwrap().intervals.iter().map(timeless).collect()
 }
 
 /// The report with real time set to zero: the only value that may differ between equal runs.

@@ -1,11 +1,10 @@
 //! Knobs that are slow, fail, refuse or round: the simulator behaves like a real machine.
 
-use crate::common::{assert_conserved, poisson, server, setting, timeless};
+use crate::common::{assert_conserved, poisson, server, setting, simulate, timeless};
 use wattline_governor::ledger::Knob;
-use wattline_policies::POLICIES;
 use wattline_policy::{AskAgain, Observation, OperatingPoint, Policy, Trigger};
 use wattline_server::ServerModel;
-use wattline_sim::{KnobBehaviour, Report, Setting, run_on};
+use wattline_sim::{KnobBehaviour, Report, Setting, run_with};
 use wattline_units::{Span, Time};
 
 /// A policy that wants one point before a given time and another one after it; it asks every 100
@@ -30,11 +29,14 @@ impl Policy for Twice {
     }
 }
 
-fn short(server: &ServerModel) -> Setting<'_> {
-    let mut setting = setting(server, "poll");
-    (setting.warmup, setting.duration) = (Span::ZERO, Span::from_millis(20));
-    setting.interval = Some(Span::from_millis(1));
-    setting
+fn short<'a>(server: &'a ServerModel, policy: &str, knobs: &str) -> Setting<'a> {
+    Setting {
+        warmup: Span::ZERO,
+        duration: Span::from_millis(20),
+        interval: Some(Span::from_millis(1)),
+        knobs: KnobBehaviour::parse(knobs).unwrap(),
+        ..setting(server, policy)
+    }
 }
 
 /// Four slow cores, then twelve fast ones from 5 ms on, on a server with these knobs.
@@ -55,9 +57,9 @@ fn climb(server: &ServerModel, knobs: &str) -> Report {
 }
 
 fn run_twice(server: &ServerModel, knobs: &str, policy: Twice) -> Report {
-    let knobs = KnobBehaviour::parse(knobs).unwrap();
+    let setting = short(server, "poll", knobs);
     let mut source = poisson(server, 2e6, 64, 7);
-    let report = run_on(&short(server), knobs, &mut source, |_| Ok(Box::new(policy))).unwrap();
+    let report = run_with(&setting, &mut source, |_| Ok(Box::new(policy))).unwrap();
     assert_conserved(&report);
     report
 }
@@ -107,9 +109,8 @@ fn slow_writes_come_one_after_the_other_in_the_safe_order() {
 fn a_failing_write_is_left_alone_for_a_while_and_tried_again() {
     let server = server("westmere-2010");
     let run = |seed| {
-        let mut setting = setting(&server, "poll");
-        (setting.warmup, setting.duration) = (Span::ZERO, Span::from_millis(4_000));
-        setting.seed = seed;
+        let short = short(&server, "poll", "cores:fail=0.5");
+        let setting = Setting { duration: Span::from_millis(4_000), interval: None, seed, ..short };
         let policy = Twice {
             before: |_| {},
             after: |point| {
@@ -119,9 +120,8 @@ fn a_failing_write_is_left_alone_for_a_while_and_tried_again() {
             at: Time::ZERO,
             period: Span::from_micros(20_000),
         };
-        let knobs = KnobBehaviour::parse("cores:fail=0.5").unwrap();
         let mut source = poisson(&server, 1e4, 64, 7);
-        run_on(&setting, knobs, &mut source, |_| Ok(Box::new(policy))).unwrap()
+        run_with(&setting, &mut source, |_| Ok(Box::new(policy))).unwrap()
     };
     let reports: Vec<Report> = (0..40).map(run).collect();
     assert_eq!(timeless(&reports[0]), timeless(&run(0)), "failures come from the seed");
@@ -213,15 +213,8 @@ fn every_packet_is_accounted_for_whatever_the_knobs_do() {
         "cores:fail=0.9;idle-limit:refuse",
         "budget:rate=500,burst=20;cores:dwell=200us",
     ] {
-        let mut setting = short(&server);
-        setting.policy = POLICIES.parse(nervous).unwrap();
-        let behaviour = KnobBehaviour::parse(knobs).unwrap();
-        let mut source = poisson(&server, 3e6, 64, 5);
-        let report = run_on(&setting, behaviour, &mut source, |context| {
-            Ok(wattline_policy::build(&setting.policy, context).unwrap())
-        })
-        .unwrap();
-        assert_conserved(&report);
+        let setting = short(&server, nervous, knobs);
+        let report = simulate(&setting, &mut poisson(&server, 3e6, 64, 5));
         assert_eq!(report.reordered_packets, 0, "{knobs}");
         assert!(report.forwarded_packets > 50_000, "{knobs}");
         assert!(!report.knobs.is_empty(), "{knobs}");
