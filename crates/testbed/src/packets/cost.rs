@@ -4,11 +4,11 @@
 use super::account::Account;
 use super::flows::{Addresses, Flow};
 use super::load::Load;
-use super::outcome::thread_cpu_seconds;
 use super::receiver;
 use super::schedule::Schedule;
 use super::sender::{Sender, Turn};
 use crate::clock::monotonic_nanos;
+use crate::cpu::thread_cpu_seconds;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -4,13 +4,13 @@ use super::sim_report::{Output, page};
 use crate::commands::page_file::PageFile;
 use crate::commands::simulation;
 use crate::commands::simulation::simulation_error;
-use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 use wattline::exit::ExitError;
 use wattline::progress::Counted;
 use wattline_policy::PolicySpec;
 use wattline_server::ServerModel;
 use wattline_sim::{Scenario, Setting, sweep};
+use wattline_testbed::cpu::thread_cpu_seconds;
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
@@ -57,9 +57,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut by_cpu = Vec::new();
     let (mut wall, mut cpu, mut packets) = (0.0, 0.0, 0);
     for _ in 0..args.runs {
-        let (cpu_before, wall_before) = (thread_seconds(), Instant::now());
+        let (cpu_before, wall_before) = (thread_cpu_seconds(), Instant::now());
         packets = run(false)?.offered_packets;
-        let spent = thread_seconds() - cpu_before;
+        let spent = thread_cpu_seconds() - cpu_before;
         by_cpu.push(packets as f64 / spent);
         cpu += spent;
         wall += wall_before.elapsed().as_secs_f64();
@@ -138,10 +138,4 @@ fn time_sweep(
         sweep.identical &= of_one == of_all;
     }
     Ok(sweep)
-}
-
-/// Processor time that this thread has used.
-fn thread_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
