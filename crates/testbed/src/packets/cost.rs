@@ -112,13 +112,7 @@ mod tests {
     use super::*;
 
     fn cost(sizes: Sizes) -> OwnCost {
-        let facts = InterfaceFacts {
-            name: String::new(),
-            mac: [2; 6],
-            queues: 1,
-            zero_copy: false,
-            ring: 4096,
-        };
+        let facts = InterfaceFacts { mac: [2; 6], ..InterfaceFacts::default() };
         measure(&plain_link(&facts, &facts), &Load { sizes, ..Load::default() })
     }
 
