@@ -528,26 +528,18 @@ mod tests {
         assert_eq!(bench.timer(100, p99(10)), (Rule::Policy, 0, 2));
     }
 
-    /// Tells what it is shown, and wants the least of everything.
-    struct Shown(Arc<std::sync::Mutex<Vec<Option<u64>>>>);
-
-    impl Policy for Shown {
-        fn looks_at(&self) -> Looks {
-            Looks::WHOLE.and_latency()
-        }
-        fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
-            self.0.lock().unwrap().push(seen.latency.map(|view| view.samples));
-            point.set_frequency(0);
-            AskAgain::at(seen.now + CHECK)
-        }
-    }
-
     impl Bench {
-        /// With a policy that goes by latency; what it is shown.
+        /// With a policy that goes by latency and wants the least of everything; what it is shown.
         fn heeding(config: &str) -> (Self, Arc<std::sync::Mutex<Vec<Option<u64>>>>) {
             let mut bench = Self::new(config);
-            let shown = Arc::default();
-            bench.policy.inner = Box::new(Shown(Arc::clone(&shown)));
+            let shown: Arc<std::sync::Mutex<Vec<_>>> = Arc::default();
+            let noted = Arc::clone(&shown);
+            let looks = Looks::WHOLE.and_latency();
+            bench.policy.inner = wattline_policy::testing::policy(looks, move |seen, point| {
+                noted.lock().unwrap().push(seen.latency.map(|view| view.samples));
+                point.set_frequency(0);
+                AskAgain::at(seen.now + CHECK)
+            });
             bench.policy.heeds_latency = true;
             (bench, shown)
         }

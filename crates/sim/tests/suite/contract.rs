@@ -6,9 +6,10 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use wattline_cores::platform_of;
 use wattline_policies::POLICIES;
+use wattline_policy::testing::policy;
 use wattline_policy::{
-    AskAgain, CoreSet, CoreView, LatencyView, Level, Looks, Observation, OperatingPoint, Policy,
-    PowerView, QueueView, StreakRule, Streaks, Timing, Trigger, Wait,
+    AskAgain, CoreSet, CoreView, LatencyView, Level, Looks, OperatingPoint, PowerView, QueueView,
+    StreakRule, Streaks, Timing, Trigger, Wait,
 };
 use wattline_server::{ServerFile, ServerModel, library};
 use wattline_sim::{Report, run_with};
@@ -27,23 +28,20 @@ struct Seen {
     offered: Option<PacketsPerSecond>,
 }
 
-type Rule = Box<dyn FnMut(&Seen, &mut OperatingPoint) -> AskAgain + Send>;
-
-/// A policy that follows a rule and records its observations.
-struct Witness {
+/// Runs a rule for 20 ms at a rate of 64-byte packets; returns its observations and the report.
+fn witness(
+    server: &ServerModel,
+    mpps: f64,
     looks: Looks,
-    rule: Rule,
-    seen: Arc<Mutex<Vec<Seen>>>,
-}
-
-impl Policy for Witness {
-    fn looks_at(&self) -> Looks {
-        self.looks
-    }
-    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
-        let now = seen.now;
+    mut rule: impl FnMut(&Seen, &mut OperatingPoint) -> AskAgain + Send + 'static,
+) -> (Vec<Seen>, Report) {
+    let mut setting = setting(server, "poll");
+    (setting.warmup, setting.duration) = (Span::ZERO, Span::from_millis(20));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let policy = policy(looks, move |seen, point| {
         let seen = Seen {
-            now,
+            now: seen.now,
             trigger: seen.trigger,
             queues: seen.queues.to_vec(),
             cores: seen.cores.to_vec(),
@@ -52,25 +50,12 @@ impl Policy for Witness {
             entries: seen.entries.to_vec(),
             offered: seen.offered,
         };
-        let ask = (self.rule)(&seen, point);
-        self.seen.lock().unwrap().push(seen);
+        let ask = rule(&seen, point);
+        noted.lock().unwrap().push(seen);
         ask
-    }
-}
-
-/// Runs a rule for 20 ms at a rate of 64-byte packets; returns its observations and the report.
-fn witness(
-    server: &ServerModel,
-    mpps: f64,
-    looks: Looks,
-    rule: impl FnMut(&Seen, &mut OperatingPoint) -> AskAgain + Send + 'static,
-) -> (Vec<Seen>, Report) {
-    let mut setting = setting(server, "poll");
-    (setting.warmup, setting.duration) = (Span::ZERO, Span::from_millis(20));
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let policy = Witness { looks, rule: Box::new(rule), seen: Arc::clone(&seen) };
+    });
     let mut source = poisson(server, mpps * 1e6, 64, 7);
-    let report = run_with(&setting, &mut source, |_| Ok(Box::new(policy))).unwrap();
+    let report = run_with(&setting, &mut source, |_| Ok(policy)).unwrap();
     let seen = seen.lock().unwrap().clone();
     (seen, report)
 }
