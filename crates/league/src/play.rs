@@ -89,19 +89,6 @@ pub fn play_policy(
     Ok(Played::judge(&report, budget, arrivals, slack))
 }
 
-/// Plays a policy of the registry; so many packets may wait at the end.
-///
-/// # Errors
-/// As [`play_policy`].
-pub(crate) fn play_one(
-    case: &Case<'_>,
-    policy: &PolicySpec,
-    (budget, recent): (Budget, u64),
-) -> Result<Played, LeagueError> {
-    let report = case.scenario(policy.clone(), &[budget.p99]).run()?;
-    Ok(Played::of(&report, report.late_packets.unwrap_or(0), budget, recent))
-}
-
 /// Plays a policy of the registry once and judges it by several budgets, each with the packets that
 /// may wait at the end.
 ///
