@@ -1,11 +1,12 @@
 //! Helpers for the tests of the simulator.
 
 use wattline_policies::POLICIES;
+use wattline_policy::{CoreView, LatencyView, Observation, PowerView, QueueView, Trigger};
 use wattline_server::{ServerFile, ServerModel};
 use wattline_sim::{Report, Scenario, Setting, run};
 use wattline_traffic::source::{Content, Poisson, Rate, Source};
 use wattline_traffic::{Popularity, Sizes, Spec, Spread};
-use wattline_units::Span;
+use wattline_units::{PacketsPerSecond, Span, Time};
 
 /// The policies that this simulator plays: all but the one that plays the processor of a server of
 /// requests.
@@ -50,6 +51,34 @@ pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u6
         ..setting(server, "queue-length")
     };
     Scenario { setting, traffic }.run().unwrap().intervals.iter().map(timeless).collect()
+}
+
+/// An observation that is kept.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub now: Time,
+    pub trigger: Trigger,
+    pub queues: Vec<QueueView>,
+    pub cores: Vec<CoreView>,
+    pub latency: Option<LatencyView>,
+    pub power: Option<PowerView>,
+    pub entries: Vec<u64>,
+    pub offered: Option<PacketsPerSecond>,
+}
+
+impl From<&Observation<'_>> for Seen {
+    fn from(seen: &Observation<'_>) -> Self {
+        Self {
+            now: seen.now,
+            trigger: seen.trigger,
+            queues: seen.queues.to_vec(),
+            cores: seen.cores.to_vec(),
+            latency: seen.latency,
+            power: seen.power,
+            entries: seen.entries.to_vec(),
+            offered: seen.offered,
+        }
+    }
 }
 
 /// The report with real time set to zero: the only value that may differ between equal runs.

@@ -1,32 +1,19 @@
 //! The simulator shows policies what its platform promises ([`wattline_policy::Can`]), and does
 //! what they ask for.
 
-use crate::common::{played, poisson, server, setting};
+use crate::common::{Seen, played, poisson, server, setting};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use wattline_cores::platform_of;
 use wattline_policies::POLICIES;
 use wattline_policy::testing::policy;
 use wattline_policy::{
-    AskAgain, CoreSet, CoreView, LatencyView, Level, Looks, OperatingPoint, PowerView, QueueView,
-    StreakRule, Streaks, Timing, Trigger, Wait,
+    AskAgain, CoreSet, LatencyView, Level, Looks, OperatingPoint, StreakRule, Streaks, Timing,
+    Trigger, Wait,
 };
 use wattline_server::{ServerFile, ServerModel, library};
 use wattline_sim::{Report, run_with};
-use wattline_units::{PacketsPerSecond, Span, Time};
-
-/// Observations of one decision.
-#[derive(Debug, Clone)]
-struct Seen {
-    now: Time,
-    trigger: Trigger,
-    queues: Vec<QueueView>,
-    cores: Vec<CoreView>,
-    latency: Option<LatencyView>,
-    power: Option<PowerView>,
-    entries: Vec<u64>,
-    offered: Option<PacketsPerSecond>,
-}
+use wattline_units::{Span, Time};
 
 /// Runs a rule for 20 ms at a rate of 64-byte packets; returns its observations and the report.
 fn witness(
@@ -40,16 +27,7 @@ fn witness(
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let policy = policy(looks, move |seen, point| {
-        let seen = Seen {
-            now: seen.now,
-            trigger: seen.trigger,
-            queues: seen.queues.to_vec(),
-            cores: seen.cores.to_vec(),
-            latency: seen.latency,
-            power: seen.power,
-            entries: seen.entries.to_vec(),
-            offered: seen.offered,
-        };
+        let seen = Seen::from(seen);
         let ask = rule(&seen, point);
         noted.lock().unwrap().push(seen);
         ask
