@@ -138,10 +138,10 @@ impl PythonPolicy {
     fn ask(
         &mut self,
         py: Python<'_>,
-        now: Time,
         seen: &Observation<'_>,
         point: &mut OperatingPoint,
     ) -> PyResult<AskAgain> {
+        let now = seen.now;
         let view = self.before.view(self.machine.clone_ref(py), now, seen, point, self.looks);
         let decide = || self.object.call_method1(py, "decide", (view,));
         let decided = self.stop.ask(py, |thread| match &self.limit {
@@ -224,17 +224,12 @@ impl Policy for PythonPolicy {
         self.looks
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        observation: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, observation: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         // The run ends with the next packets; until then nothing is asked any more.
         if self.stop.is_set() {
             return AskAgain::NEVER;
         }
-        let decided = Python::attach(|py| self.ask(py, now, observation, point));
+        let decided = Python::attach(|py| self.ask(py, observation, point));
         decided.unwrap_or_else(|error| {
             self.stop.set(error);
             if observation.trigger == Trigger::Start {

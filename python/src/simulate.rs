@@ -12,9 +12,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use wattline_cores::ModelError;
 use wattline_policies::POLICIES;
-use wattline_policy::{BuildContext, Policy, build};
+use wattline_policy::{AskAgain, BuildContext, Observation, OperatingPoint, Policy, build};
 use wattline_server::{Application, ServerModel};
-use wattline_sim::{KnobBehaviour, Report, Scenario, SimError};
+use wattline_sim::{KnobBehaviour, Report, Scenario, Setting, SimError};
 use wattline_units::Span;
 
 /// The document of `wattline sim --json`.
@@ -83,24 +83,22 @@ struct Case<'a> {
 impl Case<'_> {
     /// The document of its result; without the interpreter, which other threads may have.
     fn run(&self, run: &Run, stop: &Stop, show: Option<Py<PyAny>>) -> Result<String, SimError> {
-        // Checked when the run was described.
-        let knobs = KnobBehaviour::parse(&run.knob_faults).unwrap_or_default();
-        let scenario = Scenario {
-            server: self.server,
+        let policy = match &self.governor {
+            Governor::Named(spec) => spec.clone(),
+            // Not asked: the object takes its place.
+            Governor::Python(_) => POLICIES.parse("performance").map_err(ModelError::from)?,
+        };
+        let setting = Setting {
             application: self.application,
-            policy: match &self.governor {
-                Governor::Named(spec) => spec.clone(),
-                // Not asked: the object takes its place.
-                Governor::Python(_) => POLICIES.parse("performance").map_err(ModelError::from)?,
-            },
-            traffic: &self.traffic.spec,
-            duration: run.duration,
             warmup: run.warmup,
             interval: run.interval,
             output_links: run.output_links,
             seed: self.seed,
-            profile: false,
+            // Checked when the run was described.
+            knobs: KnobBehaviour::parse(&run.knob_faults).unwrap_or_default(),
+            ..Setting::new(self.server, policy, run.duration)
         };
+        let scenario = Scenario { setting, traffic: &self.traffic.spec };
         let end = (run.warmup + run.duration).as_picos();
         let progress = show.map(|show| (show, end));
         let watch = |source| -> Box<dyn wattline_traffic::Source> {
@@ -132,7 +130,7 @@ impl Case<'_> {
             output_links: run.output_links,
             knob_faults: &run.knob_faults,
             notes: self.traffic.spec.notes(),
-            report: scenario.run_watched(knobs, watch, make)?,
+            report: scenario.run_watched(watch, make)?,
         };
         Ok(serde_json::to_string(&output).unwrap_or_default())
     }
@@ -142,13 +140,8 @@ impl Case<'_> {
 struct Nobody;
 
 impl Policy for Nobody {
-    fn decide(
-        &mut self,
-        _: wattline_units::Time,
-        _: &wattline_policy::Observation<'_>,
-        _: &mut wattline_policy::OperatingPoint,
-    ) -> wattline_policy::AskAgain {
-        wattline_policy::AskAgain::NEVER
+    fn decide(&mut self, _: &Observation<'_>, _: &mut OperatingPoint) -> AskAgain {
+        AskAgain::NEVER
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::govern::running::Machine;
 use crate::metrics::{free_port, get, router};
-use crate::program::{document, wattline};
+use crate::program::{document, refused, wattline};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use wattline_needs::until;
@@ -133,10 +133,7 @@ fn results_of_two_builds_are_not_compared() {
         text.replace("01234", "fffff")
     })
     .unwrap();
-    let output = wattline(&["report", &one, &other]);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(65), "{told}");
-    assert!(told.contains("(0123456789)") && told.contains("(fffff56789)"), "{told}");
+    refused(&["report", &one, &other], 65, &["(0123456789)", "(fffff56789)"]);
 }
 
 #[test]
@@ -149,10 +146,7 @@ fn figures_of_another_build_are_not_added_to() {
         "[{{\"build\": {{\"version\": \"0.1.0\", \"commit\": \"{COMMIT}\", \"modified\": false}}}}]"
     );
     std::fs::write(&summary, text).unwrap();
-    let output = wattline(&line);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(65), "{told}");
-    assert!(told.contains("(0123456789)") && told.contains(&build()), "{told}");
+    refused(&line, 65, &["(0123456789)", &build()]);
 }
 
 /// The build script of the program, compiled by itself.

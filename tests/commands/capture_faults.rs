@@ -1,5 +1,6 @@
 //! Captures that fail: at the start, on the way, and when the router is to end.
 
+use crate::program::ended_with;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::Write;
@@ -43,10 +44,7 @@ fn captures_that_cannot_be_read_are_all_told() {
     std::fs::write(folder.path().join("empty.pcap"), b"").unwrap();
     let second = "read = \"none.pcap\"";
     let output = configuration(folder.path(), "empty.pcap", second).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(65), "{told}");
-    assert!(told.contains("empty.pcap: byte 0"), "{told}");
-    assert!(told.contains("none.pcap: cannot be opened"), "{told}");
+    ended_with(&output, 65, &["empty.pcap: byte 0", "none.pcap: cannot be opened"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `wattline run` from capture to capture: the whole router without root.
 
+use crate::program::{ended_with, wattline};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -124,21 +125,22 @@ fn packets_are_routed_from_one_capture_to_the_other() {
 fn wrong_configurations_end_with_78_and_all_that_is_wrong() {
     let config = CONFIG.replace("blackhole", "black hole").replace("192.0.2.1/24", "192.0.2.1/33");
     let output = Folder::new(&config).run();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(78), "{text}");
-    assert!(text.contains("router.toml:8: [[port]] addresses = \"192.0.2.1/33\""), "{text}");
-    assert!(text.contains("router.toml:19: [[route]] kind = \"black hole\""), "{text}");
+    let text = ended_with(
+        &output,
+        78,
+        &[
+            "router.toml:8: [[port]] addresses = \"192.0.2.1/33\"",
+            "router.toml:19: [[route]] kind = \"black hole\"",
+        ],
+    );
     assert_eq!(text.lines().filter(|line| line.contains("router.toml:")).count(), 2, "{text}");
 }
 
 #[test]
 fn missing_inputs_end_with_66() {
     let output = Folder::new(CONFIG).run();
-    assert_eq!(output.status.code(), Some(66), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("in.pcap"));
-    let mut command = Command::new(wattline_needs::program());
-    let output = command.args(["run", "/nonexistent/router.toml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(66));
+    ended_with(&output, 66, &["in.pcap"]);
+    assert_eq!(wattline(&["run", "/nonexistent/router.toml"]).status.code(), Some(66));
 }
 
 #[test]
@@ -194,9 +196,7 @@ fn a_capture_that_is_read_is_never_overwritten() {
         let before = std::fs::read(folder.path("in.pcap")).unwrap();
         link(folder.path("in.pcap"), folder.path("out.pcap")).unwrap();
         let output = folder.run();
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(78), "{text}");
-        assert!(text.contains("out.pcap") && text.contains("overwritten"), "{text}");
+        ended_with(&output, 78, &["out.pcap", "overwritten"]);
         assert_eq!(std::fs::read(folder.path("in.pcap")).unwrap(), before);
     }
 }
@@ -227,11 +227,7 @@ fn missing_capabilities_end_with_77() {
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set=-all", "--inh-caps=-all", wattline_needs::program(), "run"]);
     let output = command.arg(folder.path("router.toml")).output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(77), "{message}");
-    for part in ["CAP_BPF", "CAP_NET_ADMIN", "CAP_NET_RAW", "setcap"] {
-        assert!(message.contains(part), "{message}");
-    }
+    ended_with(&output, 77, &["CAP_BPF", "CAP_NET_ADMIN", "CAP_NET_RAW", "setcap"]);
 }
 
 #[test]
@@ -276,6 +272,5 @@ fn a_governor_drives_an_emulated_server_between_captures() {
 
     let no_model = config.replace("scale = 100", "scale = 100\nserver = \"nowhere.toml\"");
     let output = Folder::new(&no_model).run();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(66) && text.contains("nowhere.toml"), "{text}");
+    ended_with(&output, 66, &["nowhere.toml"]);
 }

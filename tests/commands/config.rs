@@ -1,24 +1,13 @@
 //! `config FILE` as a user runs it: what `run` refuses on any machine, it refuses too.
 
-use serde_json::Value;
-use std::path::Path;
-use std::process::{Command, Output};
-
-fn wattline(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(wattline_needs::program());
-    command.args(args).current_dir(folder).output().unwrap()
-}
+use crate::program::{document, ended_with, wattline_in};
 
 /// Returns the error of both commands about a configuration, which is the same.
 fn refused(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("r.toml"), text).unwrap();
-    let [checked, run] = ["config", "run"].map(|command| {
-        let output = wattline(folder.path(), &[command, "r.toml"]);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(78), "{command}: {told}");
-        told
-    });
+    let [checked, run] = ["config", "run"]
+        .map(|command| ended_with(&wattline_in(folder.path(), &[command, "r.toml"]), 78, &[]));
     assert!(run.contains(checked.trim_end()), "{checked}{run}");
     checked
 }
@@ -41,10 +30,8 @@ fn tables_that_are_not_there_are_refused() {
                  server = \"westmere-2010\"\n";
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("r.toml"), format!("{CAPTURE}{power}")).unwrap();
-    let output = wattline(folder.path(), &["config", "r.toml"]);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(78), "{told}");
-    assert!(told.contains("[power] policy") && told.contains("none-here.csv"), "{told}");
+    let output = wattline_in(folder.path(), &["config", "r.toml"]);
+    ended_with(&output, 78, &["[power] policy", "none-here.csv"]);
 }
 
 #[test]
@@ -53,11 +40,10 @@ fn a_file_that_is_right_is_said_to_be_in_json() {
     std::fs::write(folder.path().join("r.toml"), CAPTURE).unwrap();
     std::fs::write(folder.path().join("g.toml"), "[govern]\n").unwrap();
     for args in [&["config", "r.toml"][..], &["config", "--govern", "g.toml"]] {
-        let silent = wattline(folder.path(), args);
+        let silent = wattline_in(folder.path(), args);
         assert!(silent.status.success() && silent.stdout.is_empty(), "{silent:?}");
-        let told = wattline(folder.path(), &[args, &["--json"]].concat());
-        let document: Value = serde_json::from_slice(&told.stdout).unwrap();
-        assert_eq!(document["right"], true);
-        assert!(args.contains(&document["file"].as_str().unwrap()), "{document}");
+        let told = document(&wattline_in(folder.path(), &[args, &["--json"]].concat()));
+        assert_eq!(told["right"], true);
+        assert!(args.contains(&told["file"].as_str().unwrap()), "{told}");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::copy::copy;
 use crate::govern::running::{Machine, SAMPLED};
+use crate::program::{document, ended_with};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -28,16 +29,13 @@ fn reload_tells_what_needs_a_restart_and_what_is_refused() {
     machine.write("govern.toml", &other);
     for json in [false, true] {
         let reload = run(&machine, if json { &["reload", "--json"] } else { &["reload"] });
-        assert_eq!(reload.status.code(), Some(75), "{reload:?}");
-        let said = String::from_utf8(reload.stderr).unwrap();
-        assert!(said.contains("not in force before a restart: [metrics] listen"), "{said}");
+        ended_with(&reload, 75, &["not in force before a restart: [metrics] listen"]);
         let answer: Option<serde_json::Value> = serde_json::from_slice(&reload.stdout).ok();
         assert_eq!(answer.is_some(), json);
     }
     let stats = String::from_utf8(run(&machine, &["stats"]).stdout).unwrap();
     assert!(stats.contains("not in force before a restart: [metrics] listen"), "{stats}");
-    let config: serde_json::Value =
-        serde_json::from_slice(&run(&machine, &["show", "config", "--json"]).stdout).unwrap();
+    let config = document(&run(&machine, &["show", "config", "--json"]));
     let setting = |list: &str, section: &str, key: &str| {
         let settings = config[list].as_array().unwrap();
         let found = settings.iter().find(|it| it["section"] == section && it["key"] == key);

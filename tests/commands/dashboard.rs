@@ -2,6 +2,7 @@
 
 use crate::govern::running::Machine;
 use crate::metrics::{free_port, get, router_with};
+use crate::program::{ended_with, wattline};
 use std::process::{Command, Stdio};
 use wattline_needs::browser::{Browser, look};
 use wattline_needs::until;
@@ -106,9 +107,7 @@ fn a_demonstration_is_shown_through_all_its_stages() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let output = demo.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains(&format!("dashboard at http://{at}/")), "{told}");
+    ended_with(&output, 0, &[&format!("dashboard at http://{at}/")]);
 }
 
 #[test]
@@ -120,22 +119,9 @@ fn an_address_that_others_reach_needs_to_be_allowed_and_nothing_is_begun_before(
         (&["govern", "--dashboard-remote"], 2, "--dashboard <ADDRESS>"),
         (&["run", "/nowhere.toml", "--dashboard", "localhost"], 2, "invalid"),
     ] {
-        let output = Command::new(wattline_needs::program())
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
-        assert!(told.contains(words), "{arguments:?}: {told}");
+        ended_with(&wattline(arguments), code, &[words]);
     }
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().to_string();
-    let output = Command::new(wattline_needs::program())
-        .args(["govern", "--dashboard", &at])
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(69), "{told}");
-    assert!(told.contains(&at), "{told}");
+    ended_with(&wattline(&["govern", "--dashboard", &at]), 69, &[&at]);
 }

@@ -1,7 +1,7 @@
 //! `wattline demo`: the day in miniature, as users run it. Needs neither root nor interfaces.
 
+use crate::program::{document, ended_with};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,10 +23,8 @@ fn a_short_day_gives_figures_with_their_source_and_a_page() {
     let policies = "poll,napi:cores=6,idle=C1,queue-length";
     let arguments = ["--duration", "2s", "--policies", policies, "--json"];
     let output = demo(&out, &arguments).args(LIGHT).output().unwrap();
-    let progress = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{progress}");
-    assert!(progress.contains("a day under poll") && progress.contains("emulated"), "{progress}");
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    ended_with(&output, 0, &["a day under poll", "emulated"]);
+    let result = document(&output);
     assert!(result["comparison"].is_null());
     let days = result["day"]["days"].as_array().unwrap();
     assert_eq!(days.len(), 3);
@@ -58,12 +56,8 @@ fn mistakes_are_told_all_at_once_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--policies", "pol,napi:cores=x", "--size", "fat", "--server", "nowhere"];
     let output = demo(folder.path(), &arguments).output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr);
     // The code of the first.
-    assert_eq!(output.status.code(), Some(66), "{message}");
-    for word in ["nowhere", "pol", "cores", "fat"] {
-        assert!(message.contains(word), "{word} is missing in {message}");
-    }
+    ended_with(&output, 66, &["nowhere", "pol", "cores", "fat"]);
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "a file was made");
 }
 

@@ -1,6 +1,7 @@
 //! Planned writes of a governor, and the fate of its writes when it is killed.
 
 use crate::copy::copy;
+use crate::program::{any_document, ended_with};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -238,11 +239,7 @@ fn is_recorded_whole(interrupts: &str) {
     let mut probe = Command::new(wattline_needs::program());
     let recorded = probe.args(["probe", "--root"]).arg(root.path()).arg("--record").arg(&copy);
     assert!(recorded.output().unwrap().status.success());
-    let of = |root: &Path| -> Value {
-        let output = plan(root, RAISING, &["--json"]);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
-    };
+    let of = |root: &Path| any_document(&plan(root, RAISING, &["--json"]));
     let first = of(root.path());
     assert!(first["at_start"].to_string().contains("/proc/irq/63/smp_affinity_list"), "{first:#}");
     assert_eq!(of(&copy), first);
@@ -273,13 +270,10 @@ fn a_plan_says_when_there_is_nothing_to_do_and_what_is_wrong() {
     assert_eq!(wrong.status.code(), Some(78));
     let power = "[power]\nplatform = \"host\"\npolicy = \"queue-length:q_l=50,q_h=40\"";
     let impossible = plan(root.path(), power, &[]);
-    assert_eq!(impossible.status.code(), Some(78));
-    assert!(String::from_utf8_lossy(&impossible.stderr).contains("q_l = 50: must be below"));
+    ended_with(&impossible, 78, &["q_l = 50: must be below"]);
     fs::remove_dir_all(root.path().join("ethtool")).unwrap();
     let gone = plan(root.path(), RAISING, &[]);
-    assert_eq!(gone.status.code(), Some(78));
-    let told = String::from_utf8_lossy(&gone.stderr).into_owned();
-    assert!(told.contains("eth9\": there is no such interface"), "{told}");
+    ended_with(&gone, 78, &["eth9\": there is no such interface"]);
 }
 
 /// The router's stand-in: run as a process of its own by the test below, otherwise nothing.

@@ -1,6 +1,7 @@
 //! `wattline run` as one end of a tunnel between capture files, scapy as the other, and
 //! tshark, which decrypts with the keys. Skipped where they are not installed.
 
+use crate::program::{document, errors, wattline};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -107,11 +108,8 @@ tunnel = "peer"
     let path = folder.join("gateway.toml");
     std::fs::write(&path, config).unwrap();
     run(Command::new(wattline_needs::program()).arg("new-keys").arg(&path).arg("peer"));
-    let mut command = Command::new(wattline_needs::program());
-    let output = command.arg("run").arg(&path).arg("--json").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
-    let account: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let output = wattline(&["run", path.to_str().unwrap(), "--json"]);
+    let (account, said) = (document(&output), errors(&output));
     // Nowhere does it say anything of the keys.
     for key in [hex(1, 8), hex(101, 8)] {
         assert!(!said.contains(&key) && !account.to_string().contains(&key));

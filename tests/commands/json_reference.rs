@@ -1,10 +1,10 @@
 //! `docs/reference/json.md`: the keys of what `--json` prints, found by running the commands.
 
+use crate::program::{any_document, wattline_in};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -149,11 +149,7 @@ fn list(document: &Value, maps: &[&str]) -> String {
 fn document(line: &str, folder: &Path) -> Value {
     let mut words = line.split(' ').skip(1).collect::<Vec<_>>();
     words.push("--json");
-    let program = wattline_needs::program();
-    let output = Command::new(program).args(words).current_dir(folder).output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("{line}: {error}: {}", String::from_utf8_lossy(&output.stderr))
-    })
+    any_document(&wattline_in(folder, &words))
 }
 
 #[test]

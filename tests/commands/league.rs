@@ -1,27 +1,14 @@
 //! `envelope` and `league` as a user runs them: the promised keys, and messages.
 
-use crate::program::{json, number, wattline};
+use crate::program::{ended_with, errors, json, number, refused, wattline, words};
 use serde_json::Value;
 use std::process::Command;
 
 #[test]
 fn envelope_brackets_the_optimum() {
-    let envelope = json(&[
-        "envelope",
-        "--server",
-        "westmere-2010",
-        "--traffic",
-        "poisson:4Mpps,size=64",
-        "--p99",
-        "100us",
-        "--duration",
-        "4ms",
-        "--warmup",
-        "1ms",
-        "--seed",
-        "3",
-        "--json",
-    ]);
+    let line = "envelope --server westmere-2010 --traffic poisson:4Mpps,size=64 --p99 100us \
+                --duration 4ms --warmup 1ms --seed 3 --json";
+    let envelope = json(&words(line, &[]));
     let (bound, found) =
         (number(&envelope, "lower_bound_joules"), number(&envelope, "feasible_joules"));
     assert!(bound > 0.0 && bound <= found, "{envelope}");
@@ -72,10 +59,7 @@ fn a_page_that_is_no_leagues_is_kept() {
     .unwrap();
     std::fs::write(&page, "<title>mine</title>").unwrap();
     let args = ["league", file.to_str().unwrap(), "--out", folder.path().to_str().unwrap()];
-    let refused = wattline(&args);
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("index.html: is there already"), "{told}");
-    assert_eq!(refused.status.code(), Some(74));
+    ended_with(&wattline(&args), 74, &["index.html: is there already"]);
     assert_eq!(std::fs::read_to_string(&page).unwrap(), "<title>mine</title>");
     assert!(!folder.path().join("pieces").exists(), "nothing is begun");
     assert!(wattline(&[&args[..], &["--overwrite"]].concat()).status.success());
@@ -112,11 +96,8 @@ fn a_mistake_in_a_league_is_told_on_one_line() {
         ("[\"100us\"]", "[\"2us\"]", "bad.toml: budgets: p99 = 2.00 us: no packet passes"),
     ] {
         std::fs::write(&file, good.replace(from, to)).unwrap();
-        let output = wattline(&["league", file.to_str().unwrap()]);
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        let message = ended_with(&wattline(&["league", file.to_str().unwrap()]), 78, &[told]);
         assert_eq!(message.lines().count(), 1, "{message}");
-        assert!(message.contains(told), "{told:?} is missing in {message}");
-        assert_eq!(output.status.code(), Some(78), "{message}");
     }
 }
 
@@ -192,7 +173,7 @@ fn an_interrupted_league_says_what_is_kept_and_goes_on_from_there() {
         let id = league.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
         let ended = league.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let told = errors(&ended);
         assert_eq!(ended.status.signal(), Some(number), "{told}");
         let says = format!(" of 40 pieces are kept in {}; the same command goes on", out.display());
         assert!(told.contains(&says), "{told}");
@@ -213,7 +194,7 @@ fn a_league_that_nothing_keeps_says_so() {
         let file = write_league(folder.path(), seeds, "100us");
         let output = wattline(&["league", &file]);
         assert!(output.status.success());
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        errors(&output)
     };
     let says = "an interruption loses all 100 pieces; --out DIR keeps them";
     assert!(told(100).contains(says));
@@ -222,30 +203,24 @@ fn a_league_that_nothing_keeps_says_so() {
 
 #[test]
 fn impossible_league_is_refused() {
-    for (args, parts) in [
-        (&["envelope", "--traffic", "poisson:1Mpps", "--p99", "2us"][..], &["2.00 us"][..]),
-        (&["envelope", "--traffic", "poison:1Mpps"][..], &["poisson"][..]),
-        (&["league", "no-such-file.toml"][..], &["no-such-file.toml"][..]),
+    for (line, code, part) in [
+        ("envelope --traffic poisson:1Mpps --p99 2us", 2, "2.00 us"),
+        ("envelope --traffic poison:1Mpps", 2, "poisson"),
+        ("league no-such-file.toml", 74, "no-such-file.toml"),
         (
-            &["league", "some.toml", "--tuned"][..],
-            &["a file with [tuning] is tuned by itself: wattline league FILE"][..],
+            "league some.toml --tuned",
+            2,
+            "a file with [tuning] is tuned by itself: wattline league FILE",
         ),
-        (&["league", "some.toml", "--quick"][..], &["takes no file"][..]),
+        ("league some.toml --quick", 2, "takes no file"),
         (
-            &["league", "--quick", "--threads", "10000"][..],
-            &["allowed is 0, for one per core of this machine, or a number up to 1024"][..],
+            "league --quick --threads 10000",
+            2,
+            "allowed is 0, for one per core of this machine, or a number up to 1024",
         ),
-        (&["sweep", "--traffic", "poisson:1Mpps", "--threads", "x"][..], &["up to 1024"][..]),
-        (
-            &["sweep", "--traffic", "poisson:1Mpps", "--seed", "1,2", "--seed", "1"][..],
-            &["seed: one is there twice"][..],
-        ),
+        ("sweep --traffic poisson:1Mpps --threads x", 2, "up to 1024"),
+        ("sweep --traffic poisson:1Mpps --seed 1,2 --seed 1", 2, "seed: one is there twice"),
     ] {
-        let output = wattline(args);
-        let message = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && output.stdout.is_empty(), "{args:?}");
-        for part in parts {
-            assert!(message.contains(part), "{args:?}: \"{part}\" is missing in: {message}");
-        }
+        refused(&words(line, &[]), code, &[part]);
     }
 }

@@ -1,7 +1,7 @@
 //! `wattline load` as a user runs it: output, exit codes, messages.
 
 use crate::govern::running::Machine;
-use crate::program::{document, refused, wattline};
+use crate::program::{document, ended_with, errors, refused, wattline, wattline_in};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -204,7 +204,7 @@ fn packets_that_cannot_be_sent_are_refused_before_anything_is_opened() {
     refuse(&["--rate", "max", "--burst", "32"], 2, &["rate"]);
     refuse(&["--rate", "1", "--mac", "02:57"], 2, &["six bytes"]);
     let output = wattline(&[&packets[..], &["--rate", "1", "--captures", "no-a,no-b"]].concat());
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let told = errors(&output);
     assert_eq!(told.matches("no-a").count(), 1, "{told}");
     refused(&["bench", "rfc2544"], 2, &["--device"]);
     refused(&["bench", "rfc2544", "--from", "a"], 2, &["--mac"]);
@@ -263,10 +263,8 @@ fn experiments_without_the_rights_for_them_end_with_77() {
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set=-all", "--inh-caps=-all", wattline_needs::program()]);
         let output = command.args(experiment).current_dir(folder.path()).output().unwrap();
-        let message = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(77), "{experiment:?}: {message}");
         let name = experiment[..2].join(" ");
-        assert!(message.contains(&format!("`{name}` needs root (CAP_NET_ADMIN")), "{message}");
+        ended_with(&output, 77, &[&format!("`{name}` needs root (CAP_NET_ADMIN")]);
     }
 }
 
@@ -276,10 +274,6 @@ fn a_page_of_a_benchmark_is_replaced_only_with_overwrite() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("wattline-eer.html");
     std::fs::write(&page, "mine").unwrap();
-    let mut command = Command::new(wattline_needs::program());
-    let output = command.args(["bench", "eer"]).current_dir(folder.path()).output().unwrap();
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(74), "{message}");
-    assert!(message.contains("allowed with --overwrite"), "{message}");
+    ended_with(&wattline_in(folder.path(), &["bench", "eer"]), 74, &["allowed with --overwrite"]);
     assert_eq!(std::fs::read(&page).unwrap(), b"mine");
 }

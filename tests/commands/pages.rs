@@ -1,17 +1,15 @@
 //! The pages of results in a browser, as users make them. Those of measurements that take long are
 //! looked at where they are made.
 
+use crate::program::{ended_with, wattline_in};
 use std::path::Path;
-use std::process::Command;
 use wattline_needs::browser::{Browser, View, look, url_of};
 
 /// The largest page: it is to open at once.
 const LARGEST: u64 = 1 << 20;
 
 fn wattline(folder: &Path, arguments: &[&str]) {
-    let mut command = Command::new(wattline_needs::program());
-    let output = command.args(arguments).current_dir(folder).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ended_with(&wattline_in(folder, arguments), 0, &[]);
 }
 
 /// Nothing is wrong with a page, its plots are there, and people read these words.
@@ -59,14 +57,8 @@ fn simulations_can_be_read_on_any_screen() {
     wattline(folder.path(), &[&many[..], &traffic].concat());
     let words = ["2 simulations of 2 cases", "Least power without a lost packet"];
     is_fine(&mut browser, "sweep-command", &folder.path().join("s.html"), &words);
-    let again = Command::new(wattline_needs::program())
-        .args(many)
-        .args(traffic)
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&again.stderr);
-    assert!(!again.status.success() && told.contains("s.html: is there already"), "{told}");
+    let again = wattline_in(folder.path(), &[&many[..], &traffic].concat());
+    ended_with(&again, 74, &["s.html: is there already"]);
 }
 
 #[test]
@@ -83,10 +75,7 @@ fn receive_path_can_be_read_on_any_screen() {
     ];
     is_fine(&mut browser, "receive-command", &folder.path().join("r.html"), &words);
     assert_eq!(browser.value("document.querySelectorAll('.plot-box svg').length"), 3);
-    let mut again = Command::new(wattline_needs::program());
-    let again = again.args(receive).current_dir(folder.path()).output().unwrap();
-    let told = String::from_utf8_lossy(&again.stderr);
-    assert!(told.contains("r.html: is there already"), "{told}");
+    ended_with(&wattline_in(folder.path(), &receive), 74, &["r.html: is there already"]);
 }
 
 #[test]

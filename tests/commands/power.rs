@@ -4,6 +4,7 @@
 mod parts;
 
 use crate::metrics::serve;
+use crate::program::{any_document, ended_with, wattline, words};
 use parts::PARTS;
 use serde_json::Value;
 use std::fs;
@@ -21,19 +22,6 @@ use wattline_linux::sysfs::Tree;
 
 const MAX: &str = "sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq";
 const NOBODY: u32 = 65_534;
-
-fn wattline() -> Command {
-    Command::new(wattline_needs::program())
-}
-
-fn run(arguments: &[&str]) -> Output {
-    wattline().args(arguments).output().unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
 
 fn fixture(of: &str, name: &str) -> String {
     format!("{}/../../crates/{of}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -82,13 +70,13 @@ fn value(root: &Path) -> String {
 fn restore_prints_commands_and_then_does_it() {
     let (_directory, root) = killed();
     let at = ["--root", root.to_str().unwrap()];
-    let printed = run(&[&["restore", "--print"][..], &at].concat());
+    let printed = wattline(&words("restore --print", &at));
     assert_eq!(String::from_utf8_lossy(&printed.stdout), format!("echo 3300000 > /{MAX}\n"));
     assert_eq!(value(&root), "1600000\n", "printing touches nothing");
-    let restored = run(&[&["restore", "--json"][..], &at].concat());
-    assert_eq!(json(&restored)["lines"][0]["result"], "restored");
+    let restored = wattline(&words("restore --json", &at));
+    assert_eq!(any_document(&restored)["lines"][0]["result"], "restored");
     assert_eq!(value(&root), "3300000\n");
-    let again = run(&[&["restore"][..], &at].concat());
+    let again = wattline(&words("restore", &at));
     assert_eq!(String::from_utf8_lossy(&again.stdout), "nothing to undo\n");
     assert_eq!(again.status.code(), Some(0));
 }
@@ -101,18 +89,14 @@ fn a_damaged_journal_is_named_undone_as_far_as_it_goes_and_no_success() {
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, format!("no entry\n{}{text}", &text[..40])).unwrap();
     let at = ["--root", root.to_str().unwrap()];
-    let printed = run(&[&["restore", "--print"][..], &at].concat());
+    let printed = wattline(&words("restore --print", &at));
     assert_eq!(String::from_utf8_lossy(&printed.stdout), format!("echo 3300000 > /{MAX}\n"));
     assert_eq!(printed.status.code(), Some(65));
-    let restored = run(&[&["restore"][..], &at].concat());
-    let told = String::from_utf8_lossy(&restored.stderr).into_owned();
-    assert_eq!(restored.status.code(), Some(65), "{told}");
-    for part in ["line 1: ", "line 2: ", "knobs.journal.damaged"] {
-        assert!(told.contains(part), "{told}");
-    }
+    let restored = wattline(&words("restore", &at));
+    ended_with(&restored, 65, &["line 1: ", "line 2: ", "knobs.journal.damaged"]);
     assert_eq!(value(&root), "3300000\n");
     assert!(root.join("var/lib/wattline/knobs.journal.damaged").exists() && !journal.exists());
-    assert!(run(&[&["restore"][..], &at].concat()).status.success(), "nothing is left to undo");
+    assert!(wattline(&words("restore", &at)).status.success(), "nothing is left to undo");
 }
 
 /// The file of a driver that hangs: a pipe that nobody reads.
@@ -128,14 +112,12 @@ fn a_restore_that_meets_a_hanging_driver_ends_names_it_and_keeps_the_journal() {
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mkfifoat(rustix::fs::CWD, &file, mode).unwrap();
     let at = ["restore", "--root", root.to_str().unwrap()];
-    let hangs = run(&at);
-    let told = String::from_utf8_lossy(&hangs.stderr).into_owned();
-    assert_eq!(hangs.status.code(), Some(74), "{told}");
-    assert!(told.contains(MAX) && told.contains("has not answered"), "{told}");
+    let hangs = wattline(&at);
+    ended_with(&hangs, 74, &[MAX, "has not answered"]);
     assert!(journal.exists());
     fs::remove_file(&file).unwrap();
     fs::write(&file, "1600000\n").unwrap();
-    assert!(run(&at).status.success());
+    assert!(wattline(&at).status.success());
     assert_eq!(value(&root), "3300000\n");
     assert!(!journal.exists());
 }
@@ -163,17 +145,16 @@ fn without_permission_restore_ends_with_77_and_changes_nothing() {
         std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     let refused = as_nobody();
-    assert_eq!(refused.status.code(), Some(77), "{refused:?}");
-    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(message.contains("scaling_max_freq: no permission; run as root"), "{message}");
+    ended_with(&refused, 77, &["scaling_max_freq: no permission; run as root"]);
     assert_eq!(value(&root), "1600000\n");
     assert!(state.join("knobs.journal").exists(), "to be restored by someone who may");
 }
 
 #[test]
 fn meters_are_listed_with_what_may_be_summed() {
-    let list = run(&["meter", "list", "--json", "--root", &fixture("meters", "intel-two-dies")]);
-    let list = json(&list);
+    let list =
+        wattline(&["meter", "list", "--json", "--root", &fixture("meters", "intel-two-dies")]);
+    let list = any_document(&list);
     assert_eq!(list["meters"].as_array().unwrap().len(), 4);
     assert_eq!(list["summed"].as_array().unwrap().len(), 4);
     assert_eq!(list["meters"][1]["id"], "rapl:package-0-die-0/dram");
@@ -183,11 +164,8 @@ fn meters_are_listed_with_what_may_be_summed() {
 #[test]
 fn a_machine_without_meters_is_unavailable_not_at_zero() {
     let root = fixture("meters", "virtual-machine");
-    let read = run(&["meter", "read", "--root", &root]);
-    assert_eq!(read.status.code(), Some(69));
-    let message = String::from_utf8_lossy(&read.stderr).into_owned();
-    assert!(message.contains("power is unavailable"), "{message}");
-    assert!(message.contains("this is a virtual machine"), "{message}");
+    let read = wattline(&["meter", "read", "--root", &root]);
+    ended_with(&read, 69, &["power is unavailable", "this is a virtual machine"]);
     assert!(read.stdout.is_empty());
 }
 
@@ -211,24 +189,26 @@ fn counters_that_only_root_may_read_are_a_missing_permission() {
     let mut command = Command::new(&program);
     command.args(["meter", "read", "--root"]).arg(&root).uid(NOBODY).gid(NOBODY);
     let refused = output_of(&mut command);
-    assert_eq!(refused.status.code(), Some(77), "{refused:?}");
-    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(message.contains("give a group the right to read"), "{message}");
+    ended_with(&refused, 77, &["give a group the right to read"]);
+}
+
+fn read_meters(root: &str) -> Output {
+    wattline(&words("meter read --json --interval 10ms --root", &[root]))
 }
 
 #[test]
 fn power_is_read_with_its_source_and_broken_sensors_by_name() {
     let root = fixture("meters", "acpi-power-meter");
-    let read = json(&run(&["meter", "read", "--json", "--interval", "10ms", "--root", &root]));
+    let read = any_document(&read_meters(&root));
     assert_eq!(read["total"]["power_watts"], 118.2);
     assert_eq!(read["total"]["source"], "measured");
     assert_eq!(read["total"]["accuracy"], "gold");
     assert_eq!(read["checks"], Value::Array(vec![]), "nothing is shown twice");
 
     let root = fixture("meters", "broken-sensors");
-    let output = run(&["meter", "read", "--json", "--interval", "10ms", "--root", &root]);
+    let output = read_meters(&root);
     assert_eq!(output.status.code(), Some(69), "no meter is left");
-    let read = json(&output);
+    let read = any_document(&output);
     assert_eq!(read["total"]["power_watts"], Value::Null);
     assert_eq!(read["total"]["source"], "unavailable");
     let rejected = |id: &str| {
@@ -248,7 +228,7 @@ fn a_part_is_not_shown_as_the_total() {
     assert!(copy.status().unwrap().success());
     let read = || {
         let root = root.path().display().to_string();
-        json(&run(&["meter", "read", "--json", "--interval", "10ms", "--root", &root]))
+        any_document(&read_meters(&root))
     };
     assert_eq!(read()["total"]["power_watts"], 400.0);
     let supply = root.path().join("sys/class/hwmon/hwmon3/power1_input");
@@ -263,8 +243,10 @@ fn records_are_csv_with_a_line_per_tick() {
     let root = fixture("meters", "acpi-power-meter");
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("power.csv");
-    let arguments = ["meter", "record", "--period", "20ms", "--duration", "100ms", "--root", &root];
-    let output = wattline().args(arguments).arg("--out").arg(&file).output().unwrap();
+    let out = file.to_str().unwrap();
+    let line = "meter record --period 20ms --duration 100ms";
+    let arguments = words(line, &["--root", &root, "--out", out]);
+    let output = wattline(&arguments);
     assert!(output.status.success(), "{output:?}");
     let text = fs::read_to_string(&file).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -275,10 +257,8 @@ fn records_are_csv_with_a_line_per_tick() {
         "{text}"
     );
     // Taken and missed ticks together are those of the duration.
-    let summary = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(summary.contains("ticks missed"), "{summary}");
-    let again = wattline().args(arguments).arg("--out").arg(&file).output().unwrap();
-    assert_eq!(again.status.code(), Some(74), "an existing file is not overwritten");
+    ended_with(&output, 0, &["ticks missed"]);
+    assert_eq!(wattline(&arguments).status.code(), Some(74), "an existing file is not overwritten");
 }
 
 /// An exporter whose watts follow the processor time of a process, late by so much.
@@ -311,7 +291,7 @@ fn lag_of_a_remote_meter_is_found_by_a_load() {
     let text = format!("[[meter]]\nname = \"{name}\"\nperiod = \"100ms\"\n");
     fs::write(root.path().join("etc/wattline/meters.toml"), text).unwrap();
     let align = |duration: &str| {
-        let mut command = wattline();
+        let mut command = Command::new(wattline_needs::program());
         command.args(["meter", "align", "--json", "--duration", duration, "--root"]);
         let child = command.arg(root.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.unwrap();
@@ -322,7 +302,7 @@ fn lag_of_a_remote_meter_is_found_by_a_load() {
     // Other tests may take the processors for a while.
     let found = (0..3).find_map(|_| {
         let output = align("20s");
-        let lags = json(&output);
+        let lags = any_document(&output);
         let lag = lags[0]["lag_seconds"].as_f64()?;
         let uncertainty = lags[0]["uncertainty_seconds"].as_f64()?;
         println!("{lags:#}");
@@ -364,10 +344,10 @@ fn watts_are_attributed_from_recorded_phases() {
     let loaded = file("loaded.csv", [151.0, 71.0, 7.0]);
     let of = |more: &[&str]| {
         let phases = ["--idle", &idle, "--idle-plus", &plus, "--loaded", &loaded];
-        run(&[&["meter", "attribute"], &phases[..], more].concat())
+        wattline(&[&["meter", "attribute"], &phases[..], more].concat())
     };
     let shares = ["--polling", &polling, "--useful-share", "0.25", "--empty-share", "0.5"];
-    let report = json(&of(&[&shares[..], &["--json"]].concat()));
+    let report = any_document(&of(&[&shares[..], &["--json"]].concat()));
     let parts = report["parts"].as_array().unwrap();
     let watts = |part: &str| {
         let found = parts.iter().find(|one| one["part"] == part).unwrap();
@@ -387,13 +367,11 @@ fn watts_are_attributed_from_recorded_phases() {
     fs::write(&plus, "time,watts\n1,2\n").unwrap();
     let gone = directory.path().join("gone.csv");
     let arguments = ["--idle", gone.to_str().unwrap(), "--idle-plus", &plus, "--loaded", &loaded];
-    let wrong = run(&[&["meter", "attribute"], &arguments[..]].concat());
-    assert_eq!(wrong.status.code(), Some(66));
-    let told = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    assert!(told.contains("gone.csv: No such file") && told.contains("plus.csv: "), "{told}");
+    let wrong = wattline(&words("meter attribute", &arguments));
+    ended_with(&wrong, 66, &["gone.csv: No such file", "plus.csv: "]);
     let shares = of(&["--useful-share", "0.9", "--empty-share", "0.2"]);
     assert_eq!(shares.status.code(), Some(65), "{shares:?}");
-    assert_eq!(run(&["meter", "attribute", "--idle", &idle]).status.code(), Some(2));
+    assert_eq!(wattline(&["meter", "attribute", "--idle", &idle]).status.code(), Some(2));
 }
 
 /// `attribute` reads the records of `record`, and measures by itself when it is told that a phase
@@ -404,21 +382,11 @@ fn watts_are_attributed_from_records_and_live() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("power.csv");
     let file = file.to_str().unwrap();
-    let recorded = run(&[
-        "meter",
-        "record",
-        "--period",
-        "5ms",
-        "--duration",
-        "60ms",
-        "--root",
-        &root,
-        "--out",
-        file,
-    ]);
+    let line = "meter record --period 5ms --duration 60ms";
+    let recorded = wattline(&words(line, &["--root", &root, "--out", file]));
     assert!(recorded.status.success(), "{recorded:?}");
     let files = ["--idle", file, "--idle-plus", file, "--loaded", file];
-    let report = json(&run(&[&["meter", "attribute", "--json"], &files[..]].concat()));
+    let report = any_document(&wattline(&words("meter attribute --json", &files)));
     let near = |found: &Value, watts: f64| {
         let found = found["power_watts"].as_f64().unwrap();
         assert!((found - watts).abs() < 1e-9, "{found} W instead of {watts} W");
@@ -430,7 +398,7 @@ fn watts_are_attributed_from_records_and_live() {
     near(&report, 118.2);
     near(&part(&report, "network card, idle"), 0.0);
 
-    let mut live = wattline()
+    let mut live = Command::new(wattline_needs::program())
         .args(["meter", "attribute", "--json", "--live", "100ms", "--root", &root])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
@@ -439,29 +407,30 @@ fn watts_are_attributed_from_records_and_live() {
         .unwrap();
     std::io::Write::write_all(&mut live.stdin.take().unwrap(), b"\n\n\n").unwrap();
     let output = live.wait_with_output().unwrap();
-    let report = json(&output);
+    let report = any_document(&output);
     near(&part(&report, "rest"), 118.2);
     let asked = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(asked.lines().count(), 3, "{asked}");
-    let ended = run(&["meter", "attribute", "--live", "100ms", "--root", &root]);
+    let ended = wattline(&["meter", "attribute", "--live", "100ms", "--root", &root]);
     assert_eq!(ended.status.code(), Some(2), "nobody answers");
     let none = fixture("meters", "virtual-machine");
-    let unavailable = run(&["meter", "attribute", "--live", "1s", "--root", &none]);
+    let unavailable = wattline(&["meter", "attribute", "--live", "1s", "--root", &none]);
     assert_eq!(unavailable.status.code(), Some(69));
 }
 
 #[test]
 fn probe_tells_knobs_meters_and_rivals_of_a_recorded_machine() {
     let root = fixture("knobs", "intel-pstate-hwp");
-    let probe = json(&run(&["probe", "--json", "--root", &root]));
+    let probe = any_document(&wattline(&["probe", "--json", "--root", &root]));
     let names: Vec<&str> =
         probe["knobs"].as_array().unwrap().iter().map(|k| k["name"].as_str().unwrap()).collect();
     for name in ["frequency of CPUs [0]", "idle states", "uncore frequency package_00_die_00"] {
         assert!(names.contains(&name), "{name} is not among {names:?}");
     }
-    let moderated = json(&run(&["probe", "--json", "--root", &fixture("knobs", "acpi-cpufreq")]));
+    let moderated =
+        any_document(&wattline(&["probe", "--json", "--root", &fixture("knobs", "acpi-cpufreq")]));
     assert_eq!(moderated["rivals"][0]["name"], "adaptive moderation of eth9");
-    let nothing = run(&["probe", "--root", "/no/such/tree"]);
+    let nothing = wattline(&["probe", "--root", "/no/such/tree"]);
     assert_eq!(nothing.status.code(), Some(66));
 }
 
@@ -470,10 +439,10 @@ fn probe_tells_knobs_meters_and_rivals_of_a_recorded_machine() {
 fn this_machine_is_recorded_without_what_identifies_it() {
     let directory = tempfile::tempdir().unwrap();
     let to = directory.path().join("recorded");
-    let recorded = run(&["probe", "--record", to.to_str().unwrap()]);
+    let recorded = wattline(&["probe", "--record", to.to_str().unwrap()]);
     assert!(recorded.status.success(), "{recorded:?}");
-    let live = json(&run(&["probe", "--json"]));
-    let copy = json(&run(&["probe", "--json", "--root", to.to_str().unwrap()]));
+    let live = any_document(&wattline(&["probe", "--json"]));
+    let copy = any_document(&wattline(&["probe", "--json", "--root", to.to_str().unwrap()]));
     assert_eq!(live["virtual_machine"], copy["virtual_machine"]);
     let ids = |probe: &Value| -> Vec<String> {
         let meters = probe["meters"].as_array().unwrap();
@@ -488,6 +457,6 @@ fn this_machine_is_recorded_without_what_identifies_it() {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let kept = fs::read_to_string(to.join("proc/sys/kernel/random/boot_id")).unwrap();
     assert_ne!(kept, boot);
-    let again = run(&["probe", "--record", to.to_str().unwrap()]);
+    let again = wattline(&["probe", "--record", to.to_str().unwrap()]);
     assert_eq!(again.status.code(), Some(74), "a recording is not mixed with another");
 }

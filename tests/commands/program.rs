@@ -3,11 +3,23 @@
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// Runs the program to its end.
 pub fn wattline(args: &[&str]) -> Output {
     Command::new(wattline_needs::program()).args(args).output().expect("the program starts")
+}
+
+/// Returns the words of a command line, and after them those that may have blanks.
+pub fn words<'a>(line: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    line.split_whitespace().chain(more.iter().copied()).collect()
+}
+
+/// Runs the program to its end in a folder.
+pub fn wattline_in(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(wattline_needs::program());
+    command.args(args).current_dir(folder).output().expect("the program starts")
 }
 
 /// Returns the JSON document that a successful run prints.
@@ -18,7 +30,13 @@ pub fn json(args: &[&str]) -> Value {
 /// Returns the JSON document of a run, which was successful.
 pub fn document(output: &Output) -> Value {
     assert!(output.status.success(), "{}", errors(output));
-    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+    any_document(output)
+}
+
+/// Returns the JSON document of a run, however it ended.
+pub fn any_document(output: &Output) -> Value {
+    let document = serde_json::from_slice(&output.stdout);
+    document.unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
 /// Returns the number of a key.
@@ -35,17 +53,30 @@ pub fn ended(args: &[&str]) -> (i32, String) {
 /// Checks that a command fails with this exit code and a message that has all these parts.
 pub fn refused(args: &[&str], code: i32, parts: &[&str]) {
     let output = wattline(args);
-    let message = errors(&output);
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
-    for part in parts {
-        assert!(message.contains(part), "{args:?}: \"{part}\" is missing in: {message}");
-    }
+    ended_with(&output, code, parts);
     assert!(output.stdout.is_empty(), "{args:?}: results beside an error");
+}
+
+/// Checks that a run ended with this exit code and a message that has all these parts; returns the
+/// message.
+pub fn ended_with(output: &Output, code: i32, parts: &[&str]) -> String {
+    let message = errors(output);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    for part in parts {
+        assert!(message.contains(part), "\"{part}\" is missing in: {message}");
+    }
+    message
 }
 
 /// Returns the text on standard error.
 pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Whether a process still runs; one that nobody has asked about after its end does not.
+pub fn runs(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
 /// Answers every request with the same page, for as long as the test runs.

@@ -1,7 +1,6 @@
 //! `wattline report`: simulations compared.
 
-use crate::program::wattline;
-use serde_json::Value;
+use crate::program::{ended_with, json, refused, wattline, words};
 use std::path::Path;
 use wattline_needs::browser::{Browser, look, url_of};
 
@@ -10,19 +9,9 @@ fn simulate(folder: &Path, policy: &str) -> String {
     let at = folder.join(policy);
     std::fs::create_dir(&at).unwrap();
     for seed in ["1", "2", "3"] {
-        let output = wattline(&[
-            "sim",
-            "--policy",
-            policy,
-            "--traffic",
-            "poisson:1Mpps,size=64",
-            "--duration",
-            "20ms",
-            "--seed",
-            seed,
-            "--json",
-        ]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let line = "sim --traffic poisson:1Mpps,size=64 --duration 20ms --json --policy";
+        let output = wattline(&words(line, &[policy, "--seed", seed]));
+        ended_with(&output, 0, &[]);
         std::fs::write(at.join(format!("{seed}.json")), output.stdout).unwrap();
     }
     at.display().to_string()
@@ -36,20 +25,18 @@ fn two_policies_differ_in_watts_by_more_than_chance_and_one_not_from_itself() {
     let page = folder.path().join("page.html");
     let output = wattline(&["report", &poll, &saver, "--page", page.to_str().unwrap()]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ended_with(&output, 0, &[]);
     for words in ["3 repetitions", "left out: 4.json: is no JSON", "watts", "less", "by chance"] {
         assert!(text.contains(words), "{words:?} is missing in\n{text}");
     }
-    let output = wattline(&["report", &poll, &saver, "--only", "watts", "--json"]);
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = json(&["report", &poll, &saver, "--only", "watts", "--json"]);
     let figures = told["figures"].as_array().unwrap();
     let power = figures.iter().find(|it| it["path"].as_str().unwrap().ends_with("power_watts"));
     let difference = &power.unwrap_or_else(|| panic!("{told:#}"))["differences"][0];
     assert_eq!(difference["outcome"], "less", "{difference}");
     assert!(difference["mean"].as_f64().unwrap() + difference["half"].as_f64().unwrap() < 0.0);
 
-    let output = wattline(&["report", &poll, &poll, "--json"]);
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = json(&["report", &poll, &poll, "--json"]);
     for figure in told["figures"].as_array().unwrap() {
         let outcome = figure["differences"][0]["outcome"].as_str().unwrap();
         assert!(["same", "not-shown"].contains(&outcome), "{figure}");
@@ -73,10 +60,7 @@ fn file_without_a_run_is_refused_with_a_reason() {
         (&["report", at, "/nowhere"], 65, "a run is a folder"),
         (&["report", "/nowhere", at], 66, "/nowhere"),
     ] {
-        let output = wattline(arguments);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
-        assert!(told.contains(words), "{arguments:?}: {told}");
+        refused(arguments, code, &[words]);
     }
     std::fs::write(folder.path().join("1.json"), "{\"watts\": 1}").unwrap();
     let output = wattline(&["report", at, at, "--only", "volts"]);

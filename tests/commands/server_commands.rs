@@ -1,10 +1,9 @@
 //! `fit`, `optimise` and `servers` as a user runs them: output, exit codes, messages.
 
-use crate::program::{ended, json, wattline};
+use crate::program::{ended, json, refused, wattline};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Exit code and message of a command that fails.
 /// Rows of a machine with 50 W of platform, 10 to 30 W per core and χ(t) = 2t - t².
 fn measured_rows() -> String {
     let mut text = "frequency_hertz,cores,throughput_pps,power_watts,offered_pps\n".to_string();
@@ -212,9 +211,7 @@ fn receive_path_follows_its_sizes_proposals_and_rate() {
         (&["receive", "--proposal", "cache"][..], "direct-cache-access"),
         (&["receive", "--rate", "5GB"][..], "5GB"),
     ] {
-        let output = wattline(args);
-        let message = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && message.contains(told), "{message}");
+        refused(args, 2, &[told]);
     }
 }
 

@@ -1,6 +1,7 @@
 //! `wattline top` at a socket that answers like a router with a governor: as text, and in a
 //! pseudo-terminal where tmux is installed.
 
+use crate::program::runs;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -145,11 +146,6 @@ fn pid_of(parent: u32, name: &str) -> Option<u32> {
             && field(&status, "Name:")?.contains(name);
         is_it.then(|| field(&status, "Pid:")?.parse().ok()).flatten()
     })
-}
-
-fn runs(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/status"))
-        .is_ok_and(|status| !status.contains("State:\tZ"))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::govern::running::{CPUS, Machine};
 use crate::metrics::{free_port, get, serve};
-use crate::program::number;
+use crate::program::{any_document, ended_with, number, runs, wattline_in};
 use crate::prometheus::start;
 use serde_json::Value;
 use std::fs;
@@ -150,13 +150,6 @@ fn children_of(process: u32) -> Vec<u32> {
     text.unwrap_or_default().split_whitespace().map(|child| child.parse().unwrap()).collect()
 }
 
-fn json(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr))
-    })
-}
-
 /// The interval of a result holds the truth, give or take a tenth of the saving: one of twenty exact
 /// intervals may miss it.
 fn holds(result: &Value, truth: f64) {
@@ -172,7 +165,7 @@ fn holds(result: &Value, truth: f64) {
 fn trial_finds_the_saving_of_a_server_whose_load_moves() {
     let server = Server::new();
     let output = server.run(&["none", "collects.toml", "--block", "2s", "--pairs", "12", "--json"]);
-    let result = json(&output);
+    let result = any_document(&output);
     holds(&result, -SAVING);
     assert_eq!(result["difference_shown"], true, "{result:#}");
     assert_eq!((&result["work"], &result["at_equal_work"]), (&"packets_pps".into(), &true.into()));
@@ -212,7 +205,7 @@ fn trial_survives_a_load_that_triples() {
         times.store(3, Ordering::Relaxed);
     });
     let output = server.run(&["none", "collects.toml", "--block", "2s", "--pairs", "12", "--json"]);
-    let result = json(&output);
+    let result = any_document(&output);
     holds(&result, -SAVING);
     assert!(number(&result["means"]["a"], "packets_pps") > 1300.0, "{result:#}");
 }
@@ -239,11 +232,11 @@ fn signal_restores_the_machine_and_the_same_command_goes_on() {
     assert_eq!(other.status.code(), Some(65), "{other:?}");
     let began = Instant::now();
     let output = server.run(&[&line[..], &["--json"]].concat());
-    holds(&json(&output), -SAVING);
+    holds(&any_document(&output), -SAVING);
     assert!(began.elapsed() < Duration::from_secs(60));
     // A trial that is complete is printed again.
     let again = server.run(&[&line[..], &["--json"]].concat());
-    assert_eq!(json(&again)["difference_watts"], json(&output)["difference_watts"]);
+    assert_eq!(any_document(&again)["difference_watts"], any_document(&output)["difference_watts"]);
 }
 
 /// Killed alone, its watchdog restores; killed with it, `wattline restore` or the next start do.
@@ -306,7 +299,7 @@ fn saving_of_a_setting_file_is_found_and_its_versions_are_named() {
     let server = Server::new();
     server.machine.write("tool.toml", TOOL);
     let output = server.run(&["none", "tool.toml", "--block", "2s", "--pairs", "12", "--json"]);
-    let result = json(&output);
+    let result = any_document(&output);
     holds(&result, -SAVING);
     assert_eq!(result["at_equal_work"], true, "{result:#}");
     let versions = result["versions"].to_string();
@@ -357,9 +350,7 @@ fn setting_file_that_fails_ends_the_trial_and_is_undone() {
         }
         server.machine.write("tool.toml", &text);
         let output = server.run(&["tool.toml", "none", "--block", "2s"]);
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(65), "{says}: {error}");
-        assert!(error.contains(says) && error.contains("tool.toml"), "{says}: {error}");
+        ended_with(&output, 65, &[says, "tool.toml"]);
         assert!(server.is_as_before(), "{says}: {:?}", server.machine.differences());
     }
 }
@@ -389,12 +380,11 @@ fn same_saving_is_found_through_an_exporter_and_by_its_counter() {
     let line = ["none", "collects.toml", "--block", "3s", "--pairs", "12", "--json"];
     server.machine.write("etc/wattline/meters.toml", &meter("1s"));
     let refused = server.run(&line);
-    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(2) && error.contains("blocks of 7 s"), "{error}");
+    ended_with(&refused, 2, &["blocks of 7 s"]);
     server.machine.write("etc/wattline/meters.toml", &meter("100ms"));
     let counter = format!("{page}#served_total");
     let output = server.run(&[&line[..], &["--work", &counter]].concat());
-    let result = json(&output);
+    let result = any_document(&output);
     holds(&result, -SAVING);
     assert_eq!(
         (&result["work"], &result["accuracy"]),
@@ -403,8 +393,7 @@ fn same_saving_is_found_through_an_exporter_and_by_its_counter() {
     assert_eq!(result["sensors"], serde_json::json!(["prometheus"]));
     assert!(!result.to_string().contains("127.0.0.1"), "reports have no addresses: {result:#}");
     let missing = server.run(&["none", "balanced", "--work", &format!("{page}#none")]);
-    let error = String::from_utf8_lossy(&missing.stderr).into_owned();
-    assert!(missing.status.code() == Some(69) && error.contains("--work: 0 lines"), "{error}");
+    ended_with(&missing, 69, &["--work: 0 lines"]);
 }
 
 /// Reads a remote meter of the platform, and compares by it.
@@ -413,12 +402,11 @@ fn found_through(server: &Server, kind: &str, address: &str, more: &str) {
         "[[meter]]\nname = '{kind}:{address}'\nperiod = \"100ms\"\nlag = \"300ms\"\n{more}"
     );
     server.machine.write("etc/wattline/meters.toml", &meter);
-    let mut read = Command::new(wattline_needs::program());
-    read.args(["meter", "read", "--json", "--root", "."]);
-    let read = json(&read.current_dir(server.machine.root.path()).output().unwrap());
+    let read = ["meter", "read", "--json", "--root", "."];
+    let read = any_document(&wattline_in(server.machine.root.path(), &read));
     assert!((40.0..100.0).contains(&number(&read["total"], "power_watts")), "{read:#}");
     let line = ["none", "collects.toml", "--block", "2s", "--pairs", "10", "--json"];
-    let result = json(&server.run(&line));
+    let result = any_document(&server.run(&line));
     holds(&result, -SAVING);
     assert_eq!(result["sensors"], serde_json::json!([kind]));
     assert!(server.is_as_before(), "{:?}", server.machine.differences());
@@ -514,9 +502,7 @@ fn silent_latency_source_ends_a_trial_with_a_latency_limit() {
     server.machine.write("source.toml", &format!("{COLLECTS}{source}"));
     let line = ["source.toml", "none", "--block", "4s", "--latency-limit", "5ms"];
     let output = server.run(&line);
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(65), "{error}");
-    assert!(error.contains("no source shows whether --latency-limit is kept"), "{error}");
+    ended_with(&output, 65, &["no source shows whether --latency-limit is kept"]);
     assert!(server.is_as_before(), "{:?}", server.machine.differences());
 }
 
@@ -531,16 +517,14 @@ fn trial_without_its_meter_ends_and_restores() {
     assert!(server.is_as_before(), "{:?}", server.machine.differences());
     // It does not even begin then.
     let refused = server.run(&["none", "balanced"]);
-    let error = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(69), "{error}");
-    assert!(error.contains("no meter can be read") && error.contains("modprobe"), "{error}");
+    ended_with(&refused, 69, &["no meter can be read", "modprobe"]);
 }
 
 #[test]
 fn plan_tells_how_long_one_percent_takes() {
     let server = Server::new();
     let output = server.run(&["none", "collects.toml", "--block", "2s", "--plan", "--json"]);
-    let planned = json(&output);
+    let planned = any_document(&output);
     assert!(
         (number(&planned, "half_width_watts") / number(&planned, "power_watts") - 0.01).abs()
             < 1e-9
@@ -565,9 +549,7 @@ fn mistakes_are_refused_before_anything_is_set() {
     ] {
         server.machine.write("nothing.toml", "[govern]\nknobs = []\ncpus = [0]\n");
         let output = server.run(line);
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{line:?}: {error}");
-        assert!(error.contains(says), "{line:?}: {error}");
+        ended_with(&output, code, &[says]);
     }
     assert!(server.is_as_before());
 }
@@ -645,22 +627,14 @@ fn first_hour_is_one_archive_and_leaves_the_machine_as_it_was() {
 #[test]
 fn first_hour_that_cannot_be_stored_or_tried_is_refused_at_once() {
     let server = Server::new();
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(wattline_needs::program());
-        command.args(["probe", "--root", "."]).args(arguments);
-        command.current_dir(server.machine.root.path());
-        let output = command.output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
-    };
     let began = Instant::now();
     for (block, place, code, told) in [
         ("1us", "a.tar.gz", 2, "--block: from 2s to 24h"),
         ("2d", "a.tar.gz", 2, "--block"),
         ("2s", "none/a.tar.gz", 74, "none/a.tar.gz"),
     ] {
-        let (status, error) = run(&["--first-hour", place, "--block", block]);
-        assert_eq!(status, Some(code), "{error}");
-        assert!(error.contains(told), "{error}");
+        let hour = ["probe", "--root", ".", "--first-hour", place, "--block", block];
+        ended_with(&wattline_in(server.machine.root.path(), &hour), code, &[told]);
     }
     assert!(began.elapsed() < Duration::from_secs(10));
     assert!(!server.machine.path("a.tar.gz").exists());
@@ -674,12 +648,6 @@ impl Server {
         self.child = Some(KillOnDrop(child));
         until("the trial sets something", || !self.is_fast());
     }
-}
-
-/// Returns true while a process runs.
-fn runs(process: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }
 
 #[test]
@@ -707,9 +675,7 @@ fn first_hour_restores_what_a_killed_one_left_and_begins_anew() {
     let guard = child_of(trial);
     // Another one does not report a machine that somebody governs.
     let other = server.first_hour_again();
-    let error = String::from_utf8_lossy(&other.stderr).into_owned();
-    assert_eq!(other.status.code(), Some(69), "{error}");
-    assert!(error.contains("is changing this machine's settings"), "{error}");
+    ended_with(&other, 69, &["is changing this machine's settings"]);
     // At once: the trial outlives neither.
     let processes = [guard, server.process(), trial].map(|process| process.to_string());
     assert!(Command::new("kill").arg("-KILL").args(processes).status().unwrap().success());
@@ -717,12 +683,7 @@ fn first_hour_restores_what_a_killed_one_left_and_begins_anew() {
     until("the trial is gone", || !runs(trial));
     assert!(!server.is_fast(), "nothing is left to restore");
     let again = server.first_hour_again();
-    let error = String::from_utf8_lossy(&again.stderr).into_owned();
-    assert!(again.status.success(), "{error}");
-    assert!(
-        error.contains("left by a killed run: ") && error.contains("scaling_governor"),
-        "{error}"
-    );
+    ended_with(&again, 0, &["left by a killed run: ", "scaling_governor"]);
     // The record is of the machine itself, not of what was left.
     assert_eq!(archived(&server.machine.path("a.tar.gz"), GOVERNOR).trim(), "performance");
     assert!(server.is_fast(), "{:?}", server.machine.differences());

@@ -49,7 +49,7 @@ fn a_hundred_thousand_routes_arrive_are_used_and_go(forwarder: Forwarder) {
     }
 
     // Traffic to a connected network must not suffer when all routes are withdrawn.
-    let load = Load { rate_pps: 2_000.0, duration: LIMIT, flows: 8, ..Load::default() };
+    let load = Load { rate_pps: 2_000.0, duration: LIMIT, flows: 8 };
     let probe = Probe::start(topology, &load).unwrap();
     for family in ["announced4", "announced6"] {
         let reply = feeding.control(&format!("disable {family}")).unwrap();

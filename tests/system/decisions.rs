@@ -138,17 +138,12 @@ impl Policy for Noted {
     fn looks_at(&self) -> Looks {
         self.policy.looks_at()
     }
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let before = point.fastest_active();
-        let ask = self.policy.decide(now, seen, point);
+        let ask = self.policy.decide(seen, point);
         let after = point.fastest_active();
         if after != before && seen.trigger != Trigger::Start {
-            self.decisions.lock().unwrap().push((burst_before(now), after));
+            self.decisions.lock().unwrap().push((burst_before(seen.now), after));
         }
         ask
     }
@@ -161,19 +156,7 @@ fn duration(bursts: &[usize]) -> Span {
 fn simulated(way: Way, bursts: &[usize]) -> Vec<usize> {
     let server = server().on_path(way).unwrap();
     let policy = POLICIES.parse(POLICY).unwrap();
-    let setting = wattline_sim::Setting {
-        server: &server,
-        application: Application::Ipv4,
-        policy: policy.clone(),
-        mean_bytes: 64,
-        duration: duration(bursts),
-        warmup: Span::ZERO,
-        interval: None,
-        output_links: false,
-        seed: 1,
-        log_states: false,
-        profile: false,
-    };
+    let setting = wattline_sim::Setting::new(&server, policy.clone(), duration(bursts));
     let decisions = Arc::default();
     let noted = Arc::clone(&decisions);
     let mut source = Played { bursts: bursts.to_vec(), next: 0 };

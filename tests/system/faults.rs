@@ -20,7 +20,7 @@ with_every_kind_of_forwarder!(
 );
 
 fn load() -> Load {
-    Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() }
+    Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16 }
 }
 
 pub fn reaches(topology: &Topology, address: &str) -> bool {

@@ -248,7 +248,7 @@ fn take_xdp_frames(namespace: &Namespace) -> PassAll {
 }
 
 pub fn load(rate_pps: f64) -> Load {
-    Load { rate_pps, duration: Duration::from_secs(600), flows: 16, ..Load::default() }
+    Load { rate_pps, duration: Duration::from_secs(600), flows: 16 }
 }
 
 /// Every packet between the other ports has arrived, but those for which the receiver had no room.

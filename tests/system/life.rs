@@ -41,7 +41,7 @@ fn killed_under_traffic(test: &str, forwarder: Forwarder) {
         let mut client = topology.source.command("iperf3");
         client.args(["-J", "-c", &SINK.v4.to_string(), "-t", "6", "-b", "100M"]);
         let client = std::thread::spawn(move || command::run(&mut client, LIMIT));
-        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16 };
         let probe = Probe::start(topology, &load).unwrap();
         std::thread::sleep(Duration::from_secs(3));
 
@@ -133,7 +133,7 @@ fn a_port_that_vanishes_takes_nothing_else_with_it() {
     let test = "a_port_that_vanishes_takes_nothing_else_with_it";
     quiet(test, || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
-        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16 };
         let probe = Probe::start(&bench.topology, &load).unwrap();
         std::thread::sleep(Duration::from_millis(500));
         bench.topology.router.ip("link del right").unwrap();

@@ -266,7 +266,7 @@ fn ports_that_are_left_and_taken_back_lose_nothing() {
             for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
                 assert!(reaches(&topology, &address));
             }
-            let load = Load { rate_pps: 20_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+            let load = Load { rate_pps: 20_000.0, duration: LIMIT, flows: 16 };
             let probe = Probe::start(&topology, &load).unwrap();
             for (change, state) in [("add", "left"), ("del", "up")].repeat(5) {
                 // Of which packets it is cannot be told; for all of them it changes nothing.

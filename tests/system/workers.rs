@@ -141,12 +141,7 @@ fn queues_beyond_the_workers_are_all_served() {
         let options = Options { queues: 4, static_neighbours: true, ..Options::default() };
         let bench = Bench::start(options, two);
         // Enough flows for each of the four queues.
-        let load = Load {
-            rate_pps: 2_000.0,
-            duration: Duration::from_secs(3),
-            flows: 64,
-            ..Load::default()
-        };
+        let load = Load { rate_pps: 2_000.0, duration: Duration::from_secs(3), flows: 64 };
         let outcome = Probe::start(&bench.topology, &load).unwrap().finish().unwrap();
         assert!(outcome.received_packets > 1_000, "{outcome:?}");
         assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
@@ -188,7 +183,7 @@ fn a_queue_more_does_not_lead_past_access_lists() {
         };
         let udp = || {
             let (rate_pps, duration) = (1_000.0, Duration::from_secs(1));
-            let load = Load { rate_pps, duration, flows: 64, ..Load::default() };
+            let load = Load { rate_pps, duration, flows: 64 };
             Probe::start(topology, &load).unwrap().finish().unwrap()
         };
         let address = SINK.v4.to_string();

@@ -68,7 +68,7 @@ fn xdp_programs_and_workers_relieve_each_other_under_traffic() {
     privileged(test, || {
         let topology = Topology::build(static_neighbours()).unwrap();
         let router = Wattline::start_with(&topology, binary(), auto).unwrap();
-        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16 };
         let probe = Probe::start(&topology, &load).unwrap();
         until(&router, false);
         for _ in 0..2 {
@@ -109,7 +109,7 @@ fn a_governor_sees_what_xdp_programs_forward() {
         let router =
             Wattline::start_with(&topology, binary(), |socket| governed("ondemand", socket))
                 .unwrap();
-        let load = Load { rate_pps: 2_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let load = Load { rate_pps: 2_000.0, duration: LIMIT, flows: 16 };
         let probe = Probe::start(&topology, &load).unwrap();
         until(&router, true);
         let offered =
@@ -186,7 +186,7 @@ fn a_route_of_the_configuration_hands_over_to_workers() {
         let topology = Topology::build(static_neighbours()).unwrap();
         set_gro(&topology, "on");
         let router = Wattline::start_with(&topology, binary(), auto).unwrap();
-        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+        let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16 };
         let probe = Probe::start(&topology, &load).unwrap();
         until(&router, true);
         let file = router.config();
@@ -258,7 +258,7 @@ fn a_port_that_refuses_every_frame_is_left_to_workers() {
         set_gro(&topology, "on");
         let router = Wattline::start_with(&topology, binary(), auto).unwrap();
         // Longer than all of this takes on a busy machine.
-        let load = Load { rate_pps: 2_000.0, duration: 10 * LIMIT, flows: 16, ..Load::default() };
+        let load = Load { rate_pps: 2_000.0, duration: 10 * LIMIT, flows: 16 };
         let probe = Probe::start(&topology, &load).unwrap();
         until(&router, true);
         while_down(&topology, || set_gro_of_sink(&topology, "off"));

@@ -6,7 +6,6 @@ pub mod app;
 pub mod breakdown;
 pub mod calibration;
 pub mod control_loop;
-pub mod cpu_time;
 mod device;
 pub mod eer;
 pub mod fib;

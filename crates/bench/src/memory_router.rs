@@ -21,8 +21,6 @@ use wattline_dataplane::routes::Routes;
 use wattline_dataplane::tap::slots::TapSlots;
 use wattline_dataplane::worker::{Worker, WorkerParts};
 use wattline_fib::routes_file::RoutesFileError;
-use wattline_packet::ipv4::Ipv4Header;
-use wattline_packet::protocol;
 use wattline_ports::memory::{DescriptorPeer, descriptor_ring};
 use wattline_units::{Span, Time};
 
@@ -256,7 +254,7 @@ impl MemoryRouter {
     }
 }
 
-/// A frame of this length with UDP ports and zeros; the IPv4 header is filled in later.
+/// A frame of this length with UDP ports and zeros, but without its IPv4 header.
 pub fn udp_template(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     bytes[..6].copy_from_slice(&MAC_IN);
@@ -268,28 +266,11 @@ pub fn udp_template(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// The IPv4 header of a UDP packet of `length` bytes.
-pub fn ipv4_header(length: usize, source: u32, destination: u32) -> Ipv4Header {
-    let mut header = Ipv4Header {
-        version_ihl: 0x45,
-        service: 0,
-        total_length: (length as u16).into(),
-        identification: 0.into(),
-        fragment: 0.into(),
-        ttl: 64,
-        protocol: protocol::UDP,
-        checksum: 0.into(),
-        source: source.into(),
-        destination: destination.into(),
-    };
-    header.fill_checksum();
-    header
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use wattline_packet::IntoBytes;
+    use wattline_packet::ipv4::Ipv4Header;
 
     struct Same(Vec<u8>);
 
@@ -302,7 +283,7 @@ mod tests {
 
     fn repeat(destination: u32) -> Result<Repeat, Error> {
         let mut frame = udp_template(60);
-        frame[14..34].copy_from_slice(ipv4_header(46, 0xc000_0209, destination).as_bytes());
+        frame[14..34].copy_from_slice(Ipv4Header::udp(46, 0xc000_0209, destination).as_bytes());
         let prefix: IpNet = "192.0.2.0/24".parse().unwrap();
         let mut router = MemoryRouter::new(&[prefix], Vec::new(), 64).unwrap();
         router.repeat(&Clock::new(), &mut Same(frame))

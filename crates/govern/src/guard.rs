@@ -277,12 +277,8 @@ impl Policy for Guarded {
         if self.target.is_some() { looks.and_latency() } else { looks }
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let risen = self.pressure.as_mut().and_then(|watch| watch.look(now));
         let rule = match (self.rule(now, seen.latency), risen) {
             (Rule::Policy, Some(words)) => {
@@ -302,7 +298,7 @@ impl Policy for Guarded {
         // Between its own times the policy is not asked: its rules count periods.
         let due = seen.trigger != Trigger::Timer || now >= self.ask.at;
         if due {
-            self.ask = self.inner.decide(now, seen, wanted);
+            self.ask = self.inner.decide(seen, wanted);
         }
         point.copy_from(wanted);
         self.bounds.apply(seen.platform, point);
@@ -406,9 +402,9 @@ mod tests {
             let queues = [QueueView::default(); 2];
             let observation = Observation {
                 latency,
-                ..Observation::new(&self.platform, trigger, &queues, &self.cores)
+                ..Observation::new(self.now, &self.platform, trigger, &queues, &self.cores)
             };
-            self.policy.decide(self.now, &observation, &mut self.point)
+            self.policy.decide(&observation, &mut self.point)
         }
 
         fn timer(&mut self, millis: u64, latency: Option<LatencyView>) -> (Rule, usize, usize) {
@@ -532,31 +528,18 @@ mod tests {
         assert_eq!(bench.timer(100, p99(10)), (Rule::Policy, 0, 2));
     }
 
-    /// Tells what it is shown, and wants the least of everything.
-    struct Shown(Arc<std::sync::Mutex<Vec<Option<u64>>>>);
-
-    impl Policy for Shown {
-        fn looks_at(&self) -> Looks {
-            Looks::WHOLE.and_latency()
-        }
-        fn decide(
-            &mut self,
-            now: Time,
-            seen: &Observation<'_>,
-            point: &mut OperatingPoint,
-        ) -> AskAgain {
-            self.0.lock().unwrap().push(seen.latency.map(|view| view.samples));
-            point.set_frequency(0);
-            AskAgain::at(now + CHECK)
-        }
-    }
-
     impl Bench {
-        /// With a policy that goes by latency; what it is shown.
+        /// With a policy that goes by latency and wants the least of everything; what it is shown.
         fn heeding(config: &str) -> (Self, Arc<std::sync::Mutex<Vec<Option<u64>>>>) {
             let mut bench = Self::new(config);
-            let shown = Arc::default();
-            bench.policy.inner = Box::new(Shown(Arc::clone(&shown)));
+            let shown: Arc<std::sync::Mutex<Vec<_>>> = Arc::default();
+            let noted = Arc::clone(&shown);
+            let looks = Looks::WHOLE.and_latency();
+            bench.policy.inner = wattline_policy::testing::policy(looks, move |seen, point| {
+                noted.lock().unwrap().push(seen.latency.map(|view| view.samples));
+                point.set_frequency(0);
+                AskAgain::at(seen.now + CHECK)
+            });
             bench.policy.heeds_latency = true;
             (bench, shown)
         }

@@ -146,12 +146,8 @@ impl Hardware {
 }
 
 impl Policy for Hardware {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let platform = seen.platform;
         let load = self.load(now, seen);
         if seen.trigger == Trigger::Start {
@@ -243,9 +239,9 @@ mod tests {
                 let asleep = Span::from_seconds(1.0 - load);
                 cores.iter_mut().for_each(|core| core.asleep += asleep);
             }
-            let seen = Observation::new(&platform, trigger, &[], &cores);
+            let seen = Observation::new(now, &platform, trigger, &[], &cores);
             let mut to = from.clone();
-            policy.decide(now, &seen, &mut to);
+            policy.decide(&seen, &mut to);
             to.bound(&platform, &from);
             let mut steps = Vec::new();
             between(&platform, &from, &to, &mut steps);

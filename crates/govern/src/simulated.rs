@@ -111,12 +111,8 @@ impl Machine {
 }
 
 impl Policy for Machine {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let before = self.preference;
         let mut next = Time::NEVER;
         if let Some(Governor(governor, platform, wanted, asks)) = &mut self.governor {
@@ -124,7 +120,7 @@ impl Policy for Machine {
             if begins || now >= *asks {
                 let trigger = if begins { Trigger::Start } else { seen.trigger };
                 let seen = Observation { platform, trigger, ..*seen };
-                *asks = governor.decide(now, &seen, wanted).at;
+                *asks = governor.decide(&seen, wanted).at;
                 self.preference = Preference::ALL[wanted.cores[0].frequency];
             }
             next = *asks;
@@ -140,7 +136,7 @@ impl Policy for Machine {
             }
         };
         if changed || now >= self.controller_asks {
-            self.controller_asks = controller.decide(now, seen, point).at;
+            self.controller_asks = controller.decide(seen, point).at;
         }
         AskAgain::at(next.min(self.controller_asks))
     }

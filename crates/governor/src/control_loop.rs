@@ -50,8 +50,9 @@ impl ControlLoop {
 
     /// Asks the policy, unless a client holds the point. Returns true if it wants another operating
     /// point, to which [`Self::act`] leads. After a lease, the policy begins anew.
-    pub fn decide(&mut self, now: Time, seen: &Observation<'_>) -> bool {
+    pub fn decide(&mut self, seen: &Observation<'_>) -> bool {
         let mut seen = *seen;
+        let now = seen.now;
         if let Some((_, before)) = self.lease.take_if(|(lease, _)| now >= lease.until) {
             self.wanted = before;
             seen.trigger = Trigger::Start;
@@ -61,7 +62,7 @@ impl ControlLoop {
                 lease.apply(seen.platform, &mut self.wanted);
                 AskAgain::at(lease.until)
             }
-            None => self.policy.decide(now, &seen, &mut self.wanted),
+            None => self.policy.decide(&seen, &mut self.wanted),
         };
         if self.wishes.at <= now {
             // The policy wants to be asked at once: at the next moment.

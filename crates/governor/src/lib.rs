@@ -133,6 +133,7 @@ impl<M: Machine> Governor<M> {
         // Observations for statistics in between must not consume the policy's samples.
         self.view.looks = Looks::WHOLE.and_counters();
         let observation = Observation {
+            now,
             platform: self.machine.platform(),
             trigger,
             queues: &self.view.queues,
@@ -142,7 +143,7 @@ impl<M: Machine> Governor<M> {
             entries: if looks.entries { &self.view.entries } else { &[] },
             offered: None,
         };
-        if self.control.decide(now, &observation) {
+        if self.control.decide(&observation) {
             self.control.act(now, &mut MachineActuator(&mut self.machine));
             self.capacity = Capacity::at(self.machine.platform(), self.control.point());
         }

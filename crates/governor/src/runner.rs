@@ -237,7 +237,11 @@ mod tests {
     use crate::step::Step;
     use wattline_needs::until;
     use wattline_policies::POLICIES;
-    use wattline_policy::{BuildContext, Can, FrequencyDomain, IdleState, Platform, Queue, build};
+    use wattline_policy::testing::policy;
+    use wattline_policy::{
+        AskAgain, BuildContext, Can, CoreSet, FrequencyDomain, IdleState, Looks, Platform, Policy,
+        Queue, build,
+    };
     use wattline_units::Hertz;
 
     /// Two cores; the ring of the first is what a test makes of it.
@@ -287,45 +291,27 @@ mod tests {
     }
 
     /// Wants to be asked at batches, at a level, and at a time; says what it was asked.
-    struct Both(std::sync::mpsc::Sender<Trigger>, Time);
-
-    impl wattline_policy::Policy for Both {
-        fn decide(
-            &mut self,
-            _: Time,
-            seen: &wattline_policy::Observation<'_>,
-            _: &mut wattline_policy::OperatingPoint,
-        ) -> wattline_policy::AskAgain {
-            let _ = self.0.send(seen.trigger);
+    fn both(sender: std::sync::mpsc::Sender<Trigger>, mut due: Time) -> Box<dyn Policy> {
+        policy(Looks::WHOLE, move |seen, _| {
+            let _ = sender.send(seen.trigger);
             if seen.trigger == Trigger::Timer {
-                self.1 = Time::NEVER;
+                due = Time::NEVER;
             }
-            let both = wattline_policy::CoreSet::first(2);
-            let ask = wattline_policy::AskAgain::on_batch(both).and_on_fill(both, 50);
-            wattline_policy::AskAgain { at: self.1, ..ask }
-        }
-    }
-
-    /// Fails at its second question.
-    struct Panics(bool);
-
-    impl wattline_policy::Policy for Panics {
-        fn decide(
-            &mut self,
-            now: Time,
-            _: &wattline_policy::Observation<'_>,
-            point: &mut wattline_policy::OperatingPoint,
-        ) -> wattline_policy::AskAgain {
-            assert!(!std::mem::replace(&mut self.0, true), "nobody expected this");
-            point.set_frequency(0);
-            wattline_policy::AskAgain::at(now)
-        }
+            let both = CoreSet::first(2);
+            AskAgain { at: due, ..AskAgain::on_batch(both).and_on_fill(both, 50) }
+        })
     }
 
     #[test]
     fn a_policy_that_panics_is_noticed_and_its_machine_comes_back() {
         let machine = fed("poll").into_machine();
-        let governor = Governor::new(machine, Box::new(Panics(false)));
+        let mut asked = false;
+        let panics = policy(Looks::WHOLE, move |seen, point| {
+            assert!(!std::mem::replace(&mut asked, true), "nobody expected this");
+            point.set_frequency(0);
+            AskAgain::at(seen.now)
+        });
+        let governor = Governor::new(machine, panics);
         let runner = Runner::start(governor, Duration::from_millis(1)).unwrap();
         until("it ends", || runner.has_failed());
         assert_eq!(runner.totals(Duration::ZERO).unwrap().own.decisions, 1, "of before");
@@ -336,25 +322,12 @@ mod tests {
         assert!(!well.has_failed());
     }
 
-    /// Asks for its next question at this time after the start.
-    struct At(Span);
-
-    impl wattline_policy::Policy for At {
-        fn decide(
-            &mut self,
-            _: Time,
-            _: &wattline_policy::Observation<'_>,
-            _: &mut wattline_policy::OperatingPoint,
-        ) -> wattline_policy::AskAgain {
-            wattline_policy::AskAgain::at(Time::ZERO + self.0)
-        }
-    }
-
     #[test]
     fn thread_sleeps_until_its_policy_is_due() {
         for (asks, waits) in [(30, 30), (500, 500), (5_000, 1_000)] {
             let machine = fed("poll").into_machine();
-            let policy = Box::new(At(Span::from_millis(asks)));
+            let due = Time::ZERO + Span::from_millis(asks);
+            let policy = policy(Looks::WHOLE, move |_, _| AskAgain::at(due));
             let mut governor = Governor::new(machine, policy);
             governor.start(Time::ZERO);
             let sample = Duration::from_millis(1);
@@ -368,7 +341,7 @@ mod tests {
     fn a_look_that_finds_the_level_is_one_question() {
         let (sender, asked) = std::sync::mpsc::channel();
         let machine = fed("poll").into_machine();
-        let mut governor = Governor::new(machine, Box::new(Both(sender, Time::NEVER)));
+        let mut governor = Governor::new(machine, both(sender, Time::NEVER));
         governor.start(Time::ZERO);
         let (mut seen, sample) = (Seen::default(), Duration::from_millis(1));
         for (millis, fill) in [(1, 49), (2, 50), (3, 60)] {
@@ -387,7 +360,7 @@ mod tests {
         let (sender, asked) = std::sync::mpsc::channel();
         let machine = fed("poll").into_machine();
         let due = Time::ZERO + Span::from_micros(2_500);
-        let mut governor = Governor::new(machine, Box::new(Both(sender, due)));
+        let mut governor = Governor::new(machine, both(sender, due));
         governor.start(Time::ZERO);
         let (mut seen, sample) = (Seen::default(), Duration::from_millis(1));
         for millis in 1..=4 {

@@ -6,8 +6,9 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use wattline_policies::POLICIES;
+use wattline_policy::testing::policy;
 use wattline_policy::{
-    BuildContext, Can, CoreSet, CoreSetting, FrequencyDomain, IdleState, Queue, Wait, build,
+    BuildContext, Can, CoreSet, CoreSetting, FrequencyDomain, IdleState, Looks, Queue, Wait, build,
 };
 use wattline_units::{Hertz, Span};
 
@@ -94,16 +95,15 @@ impl Machine for Picky {
     }
 }
 
-/// Wants the points of a list in turn.
-struct Scripted(VecDeque<OperatingPoint>);
-
-impl Policy for Scripted {
-    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
-        if let Some(next) = self.0.pop_front() {
+/// Wants these points in turn.
+fn scripted(points: Vec<OperatingPoint>) -> Box<dyn Policy> {
+    let mut points = points.into_iter();
+    policy(Looks::WHOLE, move |seen, point| {
+        if let Some(next) = points.next() {
             *point = next;
         }
-        AskAgain::at(now)
-    }
+        AskAgain::at(seen.now)
+    })
 }
 
 fn ask(governor: &mut Governor<Picky>, picos: u64) {
@@ -152,7 +152,7 @@ proptest! {
     #[test]
     fn steps_lead_there_safely(points in prop::collection::vec(any_point(), 1..6)) {
         let mut wanted = points.clone();
-        let mut governor = Governor::new(Picky::new([]), Box::new(Scripted(points.into())));
+        let mut governor = Governor::new(Picky::new([]), scripted(points));
         for (turn, wanted) in wanted.iter_mut().enumerate() {
             let before = governor.point().clone();
             ask(&mut governor, 2 * turn as u64);
@@ -179,7 +179,7 @@ proptest! {
         outcomes in prop::collection::vec(any_outcome(), 0..60),
     ) {
         let turns = points.len() as u64;
-        let mut governor = Governor::new(Picky::new(outcomes), Box::new(Scripted(points.into())));
+        let mut governor = Governor::new(Picky::new(outcomes), scripted(points));
         for turn in 0..turns {
             // Seconds apart, so that knobs that failed are tried again.
             ask(&mut governor, turn * 2_000_000_000_000);
@@ -227,7 +227,7 @@ fn a_knob_that_failed_rests_and_is_tried_again() {
     let wants_it_always = vec![slow; 10];
     let failed = Taken::Failed { why: "not permitted".into() };
     let machine = Picky::new(vec![failed; CORES]);
-    let mut governor = Governor::new(machine, Box::new(Scripted(wants_it_always.into())));
+    let mut governor = Governor::new(machine, scripted(wants_it_always));
     governor.start(Time::ZERO);
     assert_eq!(governor.point().cores[0].frequency, 2, "it is as it was");
     let at = |micros| Time::ZERO + Span::from_micros(micros);
@@ -363,16 +363,6 @@ fn after_years_a_governor_still_follows_the_load_and_does_not_spin() {
     assert!((useful / (30.0 * 365.0 * 86_400.0) - 1.0).abs() < 1e-9, "{useful} s");
 }
 
-/// Counts how often it is asked, and asks for the earliest moment again.
-struct Restless(std::sync::mpsc::Sender<Trigger>);
-
-impl Policy for Restless {
-    fn decide(&mut self, now: Time, seen: &Observation<'_>, _: &mut OperatingPoint) -> AskAgain {
-        let _ = self.0.send(seen.trigger);
-        AskAgain { at: now + Span::from_micros(100), ..AskAgain::on_batch(CoreSet::only(1)) }
-    }
-}
-
 /// A machine on which time passes and packets wait at every core.
 struct Busy(Picky, std::time::Instant);
 
@@ -395,7 +385,11 @@ impl Machine for Busy {
 fn a_thread_of_its_own_keeps_time_and_samples_watched_queues() {
     let (sender, asked) = std::sync::mpsc::channel();
     let machine = Busy(Picky::new([]), std::time::Instant::now());
-    let governor = Governor::new(machine, Box::new(Restless(sender)));
+    let restless = policy(Looks::WHOLE, move |seen, _| {
+        let _ = sender.send(seen.trigger);
+        AskAgain { at: seen.now + Span::from_micros(100), ..AskAgain::on_batch(CoreSet::only(1)) }
+    });
+    let governor = Governor::new(machine, restless);
     let sample = std::time::Duration::from_millis(1);
     let runner = runner::Runner::start(governor, sample).unwrap();
     assert_eq!(asked.recv(), Ok(Trigger::Start));
@@ -413,7 +407,7 @@ fn a_thread_of_its_own_keeps_time_and_samples_watched_queues() {
 
 #[test]
 fn stale_triggers_are_not_put_to_the_policy() {
-    let mut governor = Governor::new(Picky::new([]), Box::new(Scripted(VecDeque::new())));
+    let mut governor = Governor::new(Picky::new([]), scripted(Vec::new()));
     governor.start(Time::ZERO);
     assert!(!governor.trigger(Time::ZERO, Trigger::Batch { queue: 0, taken: 1, batches: 1 }));
     assert!(!governor.trigger(Time::ZERO, Trigger::Batch { queue: 99, taken: 1, batches: 1 }));

@@ -9,9 +9,10 @@ use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::pace::{Budget, Pace};
 use wattline_governor::step::Step;
 use wattline_governor::transition::{Actuator, Transition};
+use wattline_policy::testing::policy;
 use wattline_policy::{
-    AskAgain, Can, CoreSet, FrequencyDomain, IdleState, LatencyView, Observation, OperatingPoint,
-    Platform, Policy, Queue, Sees, Trigger,
+    AskAgain, Can, CoreSet, FrequencyDomain, IdleState, LatencyView, Looks, OperatingPoint,
+    Platform, Queue, Sees, Trigger,
 };
 use wattline_units::{Hertz, Span, Time};
 
@@ -328,24 +329,19 @@ fn who_keeps_its_word_conforms_and_who_breaks_it_is_found() {
     assert_eq!(complaints, [told]);
 }
 
-/// Changes everything at every question.
-struct Restless(bool);
-
-impl Policy for Restless {
-    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
-        self.0 = !self.0;
-        point.set_active(if self.0 { 1 } else { 4 }, 0, 1);
-        point.set_frequency(usize::from(self.0));
-        point.weights[0] = 1 + u8::from(self.0);
-        AskAgain::at(now + Span::from_micros(10))
-    }
-}
-
 /// Steps that were put off are asked for through the governor's own next time.
 #[test]
 fn a_governor_carries_on_between_two_decisions() {
     let machine = Word { platform: platform(), breaks: "", now: Time::ZERO };
-    let mut governor = Governor::new(machine, Box::new(Restless(false)));
+    let mut odd = false;
+    let changes_everything = policy(Looks::WHOLE, move |seen, point| {
+        odd = !odd;
+        point.set_active(if odd { 1 } else { 4 }, 0, 1);
+        point.set_frequency(usize::from(odd));
+        point.weights[0] = 1 + u8::from(odd);
+        AskAgain::at(seen.now + Span::from_micros(10))
+    });
+    let mut governor = Governor::new(machine, changes_everything);
     governor.start(Time::ZERO);
     let mut carried = 0;
     for _ in 0..1_000 {

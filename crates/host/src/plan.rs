@@ -127,8 +127,9 @@ pub fn plan_with(
     let full = host.present();
     let mut first = full.clone();
     let view = View::of(&platform);
-    let observation = Observation::new(&platform, Trigger::Start, &view.queues, &view.cores);
-    let ask = policy.decide(Time::ZERO, &observation, &mut first);
+    let observation =
+        Observation::new(Time::ZERO, &platform, Trigger::Start, &view.queues, &view.cores);
+    let ask = policy.decide(&observation, &mut first);
     first.bound(&platform, &full);
     go(&mut host, &full, &first, &mut problems);
     let at_start = host.knobs().writes().to_vec();

@@ -284,7 +284,7 @@ fn a_load_step_and_bursts_of_every_length_are_followed_down_to_rest() {
 struct Greedy;
 
 impl Policy for Greedy {
-    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         point.active = CoreSet::only(77);
         for core in &mut point.cores {
             core.frequency = 999;
@@ -293,7 +293,7 @@ impl Policy for Greedy {
         }
         point.moderation.fill(Span::from_millis(3_600_000));
         point.batch = 0;
-        AskAgain { at: now, ..AskAgain::NEVER }
+        AskAgain { at: seen.now, ..AskAgain::NEVER }
     }
 }
 
@@ -387,9 +387,9 @@ fn refused_setting_is_not_put_back() {
 struct Slow;
 
 impl Policy for Slow {
-    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         point.set_frequency(0);
-        AskAgain::at(now + Span::from_millis(10))
+        AskAgain::at(seen.now + Span::from_millis(10))
     }
 }
 
@@ -432,9 +432,9 @@ fn a_frequency_that_does_not_hold_is_neither_told_nor_counted() {
 struct Light;
 
 impl Policy for Light {
-    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
-        AskAgain::at(now + Span::from_millis(10))
+        AskAgain::at(seen.now + Span::from_millis(10))
     }
 }
 

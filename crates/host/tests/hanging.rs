@@ -14,7 +14,7 @@ use wattline_host::{Host, NoWorkers};
 use wattline_knobs::{Bounded, Machine as Settings};
 use wattline_needs::until;
 use wattline_policy::{AskAgain, Observation, OperatingPoint, Policy};
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 /// However slow the machine of the test.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,15 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Restless(bool);
 
 impl Policy for Restless {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         self.0 = !self.0;
         point.set_frequency(if self.0 { 0 } else { seen.platform.fastest() });
-        AskAgain { at: now + Span::from_millis(2), ..AskAgain::NEVER }
+        AskAgain { at: seen.now + Span::from_millis(2), ..AskAgain::NEVER }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::LeagueError;
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, PacketCost, ServerModel, ServiceDistribution};
-use wattline_sim::Scenario;
+use wattline_sim::{Scenario, Setting};
 use wattline_traffic::Spec;
 use wattline_units::{Hertz, Span};
 
@@ -42,20 +42,16 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// The simulation of this case under a policy; intervals of this length where wanted.
-    pub(crate) fn scenario(&self, policy: PolicySpec, interval: Option<Span>) -> Scenario<'_> {
-        Scenario {
-            server: self.server,
+    /// The simulation of this case under a policy, in which packets are late after these times.
+    pub(crate) fn scenario(&self, policy: PolicySpec, late_after: &[Span]) -> Scenario<'_> {
+        let setting = Setting {
             application: self.application,
-            policy,
-            traffic: self.traffic,
-            duration: self.duration,
             warmup: self.warmup,
-            interval,
-            output_links: false,
             seed: self.seed,
-            profile: false,
-        }
+            late_after: late_after.to_vec(),
+            ..Setting::new(self.server, policy, self.duration)
+        };
+        Scenario { setting, traffic: self.traffic }
     }
 
     /// Returns the cost of a packet of so many bytes.

@@ -85,23 +85,8 @@ pub fn play_policy(
     arrivals: &Arrivals,
 ) -> Result<Played, LeagueError> {
     let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
-    let report = case.scenario(policy.clone(), None).run_counting_late(budget.p99, |context| {
-        Ok(build(policy, context).map_err(ModelError::from)?)
-    })?;
+    let report = case.scenario(policy.clone(), &[budget.p99]).run()?;
     Ok(Played::judge(&report, budget, arrivals, slack))
-}
-
-/// Plays a policy of the registry; so many packets may wait at the end.
-///
-/// # Errors
-/// As [`play_policy`].
-pub(crate) fn play_one(
-    case: &Case<'_>,
-    policy: &PolicySpec,
-    (budget, recent): (Budget, u64),
-) -> Result<Played, LeagueError> {
-    let report = case.scenario(policy.clone(), None).run_counting_late_by(&[budget.p99])?;
-    Ok(Played::of(&report, report.late_packets.unwrap_or(0), budget, recent))
 }
 
 /// Plays a policy of the registry once and judges it by several budgets, each with the packets that
@@ -115,7 +100,7 @@ pub(crate) fn play_within(
     budgets: &[(Budget, u64)],
 ) -> Result<Vec<Played>, LeagueError> {
     let bounds: Vec<Span> = budgets.iter().map(|(budget, _)| budget.p99).collect();
-    let report = case.scenario(policy.clone(), None).run_counting_late_by(&bounds)?;
+    let report = case.scenario(policy.clone(), &bounds).run()?;
     let late = [report.late_packets.unwrap_or(0)];
     let late = late.iter().chain(&report.late_packets_further);
     let judge = |((budget, recent), late): (&(Budget, u64), &u64)| {
@@ -137,8 +122,9 @@ pub fn play_wrong(
 ) -> Result<Played, LeagueError> {
     let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
     let told = wrong.server(case.server);
-    let scenario = case.scenario(policy.clone(), None);
-    let report = scenario.run_counting_late_on(wrong.knobs, budget.p99, |context| {
+    let mut scenario = case.scenario(policy.clone(), &[budget.p99]);
+    scenario.setting.knobs = wrong.knobs;
+    let report = scenario.run_with(|context| {
         let packet = context
             .packet
             .and_then(|(_, bytes)| Some((told.packet_cost(case.application, bytes)?, bytes)));
@@ -164,7 +150,9 @@ pub fn play_points(
 ) -> Result<Played, LeagueError> {
     let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
     let unused = POLICIES.parse("poll").map_err(ModelError::from).map_err(sim)?;
-    let report = case.scenario(unused, interval).run_counting_late(budget.p99, |context| {
+    let mut scenario = case.scenario(unused, &[budget.p99]);
+    scenario.setting.interval = interval;
+    let report = scenario.run_with(|context| {
         Ok(Box::new(Script::new(&points, case.server, context.platform.cores)))
     })?;
     Ok(Played::judge(&report, budget, arrivals, slack))

@@ -42,7 +42,7 @@ impl Stage<'_> {
         let mut checked = BTreeSet::new();
         for (_, traffic) in traffics {
             for case in self.cases(traffic) {
-                let scenario = case.scenario(spec.clone(), None);
+                let scenario = case.scenario(spec.clone(), &[]);
                 // Of the traffic a policy is told the mean length of a packet, no more.
                 if !checked.insert((&case.server.name, scenario.mean_bytes())) {
                     continue;
@@ -77,7 +77,7 @@ impl Stage<'_> {
             }
             for case in self.cases(traffic) {
                 let Ok(unused) = POLICIES.parse("poll") else { continue };
-                match case.scenario(unused, None).check() {
+                match case.scenario(unused, &[]).check() {
                     Ok(()) => {}
                     Err(error @ SimError::Duration) => {
                         let told = error.to_string();

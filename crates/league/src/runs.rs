@@ -6,7 +6,7 @@ use crate::endings::Endings;
 use crate::envelope::{Envelope, envelope};
 use crate::error::LeagueError;
 use crate::pieces::Store;
-use crate::play::{Played, play_one, play_within};
+use crate::play::{Played, play_within};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ impl<'a> Runs<'a> {
         let key = self.play_key(named, policy, budget)?;
         self.store.piece(&key, || {
             let allowed = self.allowed(named, budget)?;
-            play_one(&named.case, policy, allowed)
+            Ok(play_within(&named.case, policy, &[allowed])?.swap_remove(0))
         })
     }
 

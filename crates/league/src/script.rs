@@ -32,13 +32,9 @@ impl Policy for Script {
         Looks::TRIGGER
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        let due = self.moments[self.next..].iter().take_while(|moment| moment.at <= now).count();
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let due =
+            self.moments[self.next..].iter().take_while(|moment| moment.at <= seen.now).count();
         self.next += due;
         if due > 0 {
             self.moments[self.next - 1].show(seen.platform, point);

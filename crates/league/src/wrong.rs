@@ -129,14 +129,9 @@ impl Policy for Metered {
         self.inner.looks_at()
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        let power = self.shown(now, seen.power);
-        self.inner.decide(now, &Observation { power, ..*seen }, point)
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let power = self.shown(seen.now, seen.power);
+        self.inner.decide(&Observation { power, ..*seen }, point)
     }
 
     fn driver_rule(&self, queue: usize) -> Option<RuleKind> {

@@ -6,7 +6,7 @@ use wattline_needs::browser::{Browser, look, url_of};
 use wattline_policies::POLICIES;
 use wattline_server::{Application, ServerFile};
 use wattline_sim::requests::{RequestSetting, run_requests};
-use wattline_sim::{Report, Scenario};
+use wattline_sim::{Report, Scenario, Setting};
 use wattline_traffic::Spec;
 use wattline_traffic::requests::RequestSpec;
 use wattline_units::Span;
@@ -15,19 +15,14 @@ const HOSTILE: &str = "<img src=x onerror=\"document.title='broken'\"></h2><h2>"
 
 fn simulate(policy: &str, traffic: &str, seed: u64, interval: Option<Span>) -> Report {
     let file = ServerFile::load("westmere-2010").unwrap();
-    let scenario = Scenario {
-        server: file.model().unwrap(),
-        application: Application::Ipv4,
-        policy: POLICIES.parse(policy).unwrap(),
-        traffic: &Spec::parse(traffic).unwrap(),
-        duration: Span::from_millis(8),
+    let policy = POLICIES.parse(policy).unwrap();
+    let setting = Setting {
         warmup: Span::from_millis(1),
         interval,
-        output_links: false,
         seed,
-        profile: false,
+        ..Setting::new(file.model().unwrap(), policy, Span::from_millis(8))
     };
-    scenario.run().unwrap()
+    Scenario { setting, traffic: &Spec::parse(traffic).unwrap() }.run().unwrap()
 }
 
 fn is_fine(browser: &mut Browser, name: &str, html: &str, plots: usize, words: &[&str]) {

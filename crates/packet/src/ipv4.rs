@@ -1,6 +1,7 @@
 //! IPv4 (RFC 791) headers, and the address rules of RFC 1812.
 
 use crate::checksum::Sum;
+use crate::protocol;
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -99,6 +100,23 @@ impl<'a> Ipv4Packet<'a> {
 }
 
 impl Ipv4Header {
+    /// The header of a UDP packet of `length` bytes without options, checksum included.
+    pub fn udp(length: u16, source: u32, destination: u32) -> Self {
+        let mut header = Self {
+            version_ihl: 0x45,
+            service: 0,
+            total_length: length.into(),
+            identification: 0.into(),
+            fragment: 0.into(),
+            ttl: 64,
+            protocol: protocol::UDP,
+            checksum: 0.into(),
+            source: source.into(),
+            destination: destination.into(),
+        };
+        header.fill_checksum();
+        header
+    }
     /// Version number.
     pub fn version(&self) -> u8 {
         self.version_ihl >> 4

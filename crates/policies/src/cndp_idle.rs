@@ -64,14 +64,12 @@ mod tests {
 
     #[test]
     fn it_blocks_after_the_time_and_polls_from_the_first_packet_on() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("cndp-idle:idle_timeout=1ms", None).unwrap();
-        bench.start(&mut *policy);
-        assert_eq!(step(&mut bench, &mut *policy, 5), Wait::Poll);
+        let mut bench = Bench::playing("cndp-idle:idle_timeout=1ms");
+        assert_eq!(step(&mut bench, 5), Wait::Poll);
         bench.now += Span::from_micros(900);
-        assert_eq!(step(&mut bench, &mut *policy, 0), Wait::Poll);
+        assert_eq!(step(&mut bench, 0), Wait::Poll);
         bench.now += Span::from_micros(200);
-        assert_eq!(step(&mut bench, &mut *policy, 0), Wait::Interrupt);
-        assert_eq!(step(&mut bench, &mut *policy, 1), Wait::Poll);
+        assert_eq!(step(&mut bench, 0), Wait::Interrupt);
+        assert_eq!(step(&mut bench, 1), Wait::Poll);
     }
 }

@@ -120,20 +120,18 @@ mod tests {
 
     #[test]
     fn steps_are_five_per_cent_and_the_middle_is_left_alone() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("conservative", None).unwrap();
-        bench.start(&mut *policy);
+        let mut bench = Bench::playing("conservative");
         let period = Span::from_millis(10);
-        bench.pass(&mut *policy, period, &[0.5], 0);
+        bench.pass(period, &[0.5], 0);
         assert_eq!(bench.rung(), (12, 13));
-        bench.pass(&mut *policy, period, &[0.1], 0);
+        bench.pass(period, &[0.1], 0);
         // 3.333 - 0.167 = 3.167 GHz, the slowest at or above is 3.2.
         assert_eq!(bench.rung(), (12, 12));
         for _ in 0..20 {
-            bench.pass(&mut *policy, period, &[0.1], 0);
+            bench.pass(period, &[0.1], 0);
         }
         assert_eq!(bench.rung(), (12, 0));
-        bench.pass(&mut *policy, period, &[0.9], 0);
+        bench.pass(period, &[0.9], 0);
         // 1.6 + 0.167 = 1.767 GHz, the fastest at or below is 1.733.
         assert_eq!(bench.rung(), (12, 1));
     }
@@ -141,7 +139,7 @@ mod tests {
     #[test]
     fn crossed_thresholds_are_refused() {
         let text = "conservative:up_threshold=30,down_threshold=40";
-        let error = Bench::new().make(text, None).err();
-        assert!(error.unwrap().to_string().contains("must be below up_threshold"));
+        let error = Bench::new().refused(text);
+        assert!(error.contains("must be below up_threshold"));
     }
 }

@@ -22,7 +22,7 @@ use wattline_policy::{
     Platform, Policy, PolicyInfo, Trigger,
 };
 use wattline_server::tables::ProfileTables;
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -153,23 +153,18 @@ impl Policy for Copi {
         Looks::WHOLE.and_latency()
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         if seen.trigger == Trigger::Start {
             self.start.apply(seen.platform, point);
             point.leave_moderation(seen.platform);
         }
         let Some(engine) = &mut self.engine else { return AskAgain::NEVER };
         if seen.trigger == Trigger::Start {
-            engine.begin(now, seen);
+            engine.begin(seen);
         } else {
-            engine.decide(now, seen, point);
+            engine.decide(seen, point);
         }
-        AskAgain::at(now + self.period)
+        AskAgain::at(seen.now + self.period)
     }
 
     fn driver_rule(&self, queue: usize) -> Option<RuleKind> {

@@ -7,7 +7,6 @@ use wattline_policy::{
     AskAgain, BuildContext, CoreSet, Kind, Looks, Observation, OperatingPoint, Parameter,
     Parameters, Policy, PolicyInfo, Trigger, Wait,
 };
-use wattline_units::Time;
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -80,7 +79,7 @@ impl Policy for DpdkPower {
         Looks::TRIGGER
     }
 
-    fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let platform = seen.platform;
         let fastest = platform.fastest();
         match seen.trigger {
@@ -115,31 +114,28 @@ mod tests {
     fn an_idle_core_scales_down_and_its_first_packet_scales_it_up() {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;
-        let mut policy = bench.make("dpdk-power", None).unwrap();
-        let ask = bench.start(&mut *policy);
+        let ask = bench.play("dpdk-power", None);
         assert_eq!(ask.after_empty_polls.map(|polls| polls.get()), Some(512));
-        bench.empty_polls(&mut *policy, 3);
+        bench.empty_polls(3);
         assert_eq!((bench.point.cores[3].frequency, bench.point.cores[2].frequency), (0, 13));
-        bench.batch(&mut *policy, 3, 1);
+        bench.batch(3, 1);
         assert_eq!(bench.point.cores[3].frequency, 13, "no step between");
         assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Poll));
     }
 
     #[test]
     fn an_idle_core_pauses_between_polls() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("dpdk-power:mode=pause", None).unwrap();
-        bench.start(&mut *policy);
-        bench.empty_polls(&mut *policy, 0);
+        let mut bench = Bench::playing("dpdk-power:mode=pause");
+        bench.empty_polls(0);
         assert_eq!(bench.point.cores[0].wait, Wait::Pause);
-        bench.batch(&mut *policy, 0, 1);
+        bench.batch(0, 1);
         assert_eq!((bench.point.cores[0].wait, bench.point.cores[0].frequency), (Wait::Poll, 13));
     }
 
     #[test]
     fn unsupported_mode_is_rejected_by_name() {
         let mut bench = Bench::new();
-        let error = |bench: &Bench, text: &str| bench.make(text, None).err().unwrap().to_string();
+        let error = |bench: &Bench, text: &str| bench.refused(text);
         assert!(error(&bench, "dpdk-power:mode=monitor").contains("UMWAIT"));
         assert!(error(&bench, "dpdk-power:mode=sleep").contains("scale or pause"));
         bench.platform.can.waits.pause = false;

@@ -3,7 +3,7 @@
 use wattline_policy::{
     AskAgain, Kind, Observation, OperatingPoint, Parameter, Parameters, Platform, Policy, Wait,
 };
-use wattline_units::{Hertz, Span, Time};
+use wattline_units::{Hertz, Span};
 
 /// Number of active cores.
 pub(super) const CORES: Parameter = Parameter {
@@ -131,7 +131,7 @@ impl Fixed {
 }
 
 impl Policy for Fixed {
-    fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         self.apply(seen.platform, point);
         AskAgain::NEVER
     }
@@ -146,14 +146,12 @@ mod tests {
     fn a_frequency_is_one_of_the_platform_or_hardly_beside_one() {
         let mut bench = Bench::new();
         for (text, frequency) in [("0", 13), ("1.5", 0), ("2", 3), ("3.6", 13)] {
-            let mut policy = bench.make(&format!("napi:frequency_ghz={text}"), None).unwrap();
-            bench.start(&mut *policy);
+            bench.play(&format!("napi:frequency_ghz={text}"), None);
             assert_eq!(bench.rung().1, frequency, "{text}");
         }
         for text in ["0.8", "9"] {
             for policy in ["napi", "poll"] {
-                let refused = bench.make(&format!("{policy}:frequency_ghz={text}"), None);
-                let error = refused.err().unwrap().to_string();
+                let error = bench.refused(&format!("{policy}:frequency_ghz={text}"));
                 let said = format!("frequency_ghz = {text}: the platform has 1.60 to 3.33");
                 assert!(error.contains(&said), "{error}");
             }
@@ -168,12 +166,11 @@ mod tests {
         assert!(bench.make("napi:moderation=84us", None).is_ok());
         assert!(bench.make("napi:moderation=0us", None).is_ok(), "the shortest period");
         for period in ["2us", "5ms"] {
-            let refused = bench.make(&format!("napi:moderation={period}"), None);
-            let error = refused.err().unwrap().to_string();
+            let error = bench.refused(&format!("napi:moderation={period}"));
             assert!(error.contains("the platform allows 6 us to 1022 us, or 0us"), "{error}");
         }
         bench.platform.can.set_moderation = false;
-        let error = bench.make("napi:moderation=84us", None).err().unwrap().to_string();
+        let error = bench.refused("napi:moderation=84us");
         assert!(error.contains("moderation = 84 us: the period of interrupts cannot"), "{error}");
         assert!(bench.make("napi", None).is_ok());
     }

@@ -7,7 +7,6 @@ use wattline_policy::{
     AskAgain, BuildContext, Looks, Observation, OperatingPoint, Parameters, Policy, PolicyInfo,
     Trigger, Wait,
 };
-use wattline_units::Time;
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -45,7 +44,7 @@ impl Policy for GroutAutoscale {
         Looks::TRIGGER
     }
 
-    fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let platform = seen.platform;
         let active = point.active.len();
         let wanted = match seen.trigger {
@@ -87,18 +86,17 @@ mod tests {
     #[test]
     fn four_full_bursts_add_a_core_and_empty_polls_take_one() {
         let mut bench = Bench::new();
-        let mut policy = bench.make("grout-autoscale", None).unwrap();
-        let ask = bench.start(&mut *policy);
+        let ask = bench.play("grout-autoscale", None);
         assert_eq!((bench.rung(), ask.on_batch.len()), ((1, 13), 1));
         for (burst, cores) in
             [(64, 1), (64, 1), (64, 1), (63, 1), (64, 1), (64, 1), (64, 1), (64, 2), (64, 2)]
         {
-            bench.burst(&mut *policy, 0, burst);
+            bench.burst(0, burst);
             assert_eq!(bench.rung().0, cores);
         }
-        let ask = bench.empty_polls(&mut *policy, 1);
+        let ask = bench.empty_polls(1);
         assert_eq!((bench.rung().0, ask.on_batch.len()), (1, 1));
-        bench.empty_polls(&mut *policy, 0);
+        bench.empty_polls(0);
         assert_eq!(bench.rung().0, 1, "the last one stays");
     }
 }

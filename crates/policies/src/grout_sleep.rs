@@ -89,15 +89,14 @@ mod tests {
     #[test]
     fn empty_looks_make_it_longer_and_one_packet_ends_it() {
         let mut bench = Bench::new();
-        let mut policy = bench.make("grout-sleep", None).unwrap();
-        let ask = bench.start(&mut *policy);
+        let ask = bench.play("grout-sleep", None);
         assert_eq!(ask.after_empty_polls.map(|polls| polls.get()), Some(256));
         for micros in 1..=50u64 {
-            let wait = step(&mut bench, &mut *policy, 0);
+            let wait = step(&mut bench, 0);
             // 512 packets at 10 Gbit/s: 36 us.
             assert_eq!(wait, Wait::Sleep(Span::from_micros(micros.min(36))));
         }
-        assert_eq!(step(&mut bench, &mut *policy, 1), Wait::Poll);
-        assert_eq!(step(&mut bench, &mut *policy, 0), Wait::Sleep(Span::from_micros(1)));
+        assert_eq!(step(&mut bench, 1), Wait::Poll);
+        assert_eq!(step(&mut bench, 0), Wait::Sleep(Span::from_micros(1)));
     }
 }

@@ -159,13 +159,8 @@ impl HardwarePstates {
 }
 
 impl Policy for HardwarePstates {
-    fn decide(
-        &mut self,
-        now: wattline_units::Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        self.sampled.decide(now, seen, point)
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        self.sampled.decide(seen, point)
     }
 
     fn remark(&self) -> Option<String> {
@@ -237,12 +232,11 @@ mod tests {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;
         bench.platform.can.driver_rules = true;
-        let mut policy = bench.make(policy, None).unwrap();
-        bench.start(&mut *policy);
+        bench.play(policy, None);
         let mut frequency = 3.333;
         for _ in 0..100 {
             let busy = (work / frequency).min(1.0);
-            bench.pass(&mut *policy, Span::from_millis(1), &[busy, 0.0], 0);
+            bench.pass(Span::from_millis(1), &[busy, 0.0], 0);
             frequency = bench.platform.frequencies[bench.point.cores[0].frequency].gigahertz();
         }
         frequency
@@ -287,11 +281,11 @@ mod tests {
             ("hardware-pstates:control=x", "amd-pstate-epp"),
             ("hardware-pstates:least_busy=0.9,most_busy=0.5", "above"),
         ] {
-            let error = bench.make(text, None).err().unwrap().to_string();
+            let error = bench.refused(text);
             assert!(error.contains(says), "{error}");
         }
         bench.platform.can.driver_rules = false;
-        let error = bench.make("hardware-pstates", None).err().unwrap().to_string();
+        let error = bench.refused("hardware-pstates");
         assert!(error.contains("wattline govern"), "{error}");
     }
 }

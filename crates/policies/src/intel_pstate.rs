@@ -85,23 +85,21 @@ mod tests {
 
     #[test]
     fn an_idle_core_comes_down_in_steps_and_a_busy_one_goes_up_at_once() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("intel-pstate", None).unwrap();
-        bench.start(&mut *policy);
+        let mut bench = Bench::playing("intel-pstate");
         let mut rungs = vec![bench.rung().1];
         for _ in 0..6 {
-            bench.pass(&mut *policy, Span::from_millis(10), &[0.0], 0);
+            bench.pass(Span::from_millis(10), &[0.0], 0);
             rungs.push(bench.rung().1);
         }
         assert!(rungs.windows(2).all(|pair| pair[1] <= pair[0]) && rungs[1] == 6, "{rungs:?}");
         assert_eq!(rungs[6], 0, "{rungs:?}");
-        bench.pass(&mut *policy, Span::from_millis(10), &[0.95], 0);
+        bench.pass(Span::from_millis(10), &[0.95], 0);
         assert_eq!(bench.rung().1, 13);
     }
 
     #[test]
     fn a_preference_is_refused() {
-        let error = Bench::new().make("intel-pstate:epp=balance_power", None).err().unwrap();
-        assert!(error.to_string().contains("not known"), "{error}");
+        let error = Bench::new().refused("intel-pstate:epp=balance_power");
+        assert!(error.contains("not known"), "{error}");
     }
 }

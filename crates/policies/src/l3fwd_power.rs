@@ -131,12 +131,8 @@ impl Policy for L3fwdPower {
         Looks::TRIGGER
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let platform = seen.platform;
         match seen.trigger {
             Trigger::Start => {
@@ -200,19 +196,18 @@ mod tests {
     fn queues_raise_the_frequency_at_once_or_by_their_trend() {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;
-        let mut policy = bench.make("l3fwd-power", None).unwrap();
-        bench.start(&mut *policy);
+        bench.play("l3fwd-power", None);
         bench.point.cores[0].frequency = 3;
         // 65 to 96 packets count a hundred each, 33 to 64 one: more than 10,000 are a step.
         for _ in 0..100 {
-            bench.batch(&mut *policy, 0, 96);
+            bench.batch(0, 96);
         }
         assert_eq!(bench.point.cores[0].frequency, 3);
-        bench.batch(&mut *policy, 0, 32);
+        bench.batch(0, 32);
         assert_eq!(bench.point.cores[0].frequency, 3, "32 count nothing");
-        bench.batch(&mut *policy, 0, 33);
+        bench.batch(0, 33);
         assert_eq!(bench.point.cores[0].frequency, 4);
-        bench.batch(&mut *policy, 0, 97);
+        bench.batch(0, 97);
         assert_eq!(bench.point.cores[0].frequency, 13);
         assert_eq!(bench.point.cores[1].frequency, 13, "untouched");
     }
@@ -221,18 +216,17 @@ mod tests {
     fn a_period_asleep_or_of_small_batches_takes_a_step_and_full_ones_do_not() {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;
-        let mut policy = bench.make("l3fwd-power:cores=3", None).unwrap();
-        bench.start(&mut *policy);
+        bench.play("l3fwd-power:cores=3", None);
         for _ in 0..20 {
-            bench.batch(&mut *policy, 0, 32);
-            bench.batch(&mut *policy, 1, 31);
+            bench.batch(0, 32);
+            bench.batch(1, 31);
         }
-        bench.empty_polls(&mut *policy, 2);
+        bench.empty_polls(2);
         assert_eq!(bench.point.cores[2].wait, Wait::Interrupt);
-        bench.pass(&mut *policy, Span::from_millis(100), &[], 0);
+        bench.pass(Span::from_millis(100), &[], 0);
         let frequencies: Vec<usize> = bench.point.cores.iter().map(|core| core.frequency).collect();
         assert_eq!(frequencies[..4], [13, 12, 12, 13]);
-        bench.batch(&mut *policy, 2, 1);
+        bench.batch(2, 1);
         assert_eq!(bench.point.cores[2].wait, Wait::Poll);
     }
 
@@ -243,7 +237,7 @@ mod tests {
             [("telemetry", "sets nothing"), ("pmd-mgmt", "dpdk-power"), ("empty-poll", "must be")]
         {
             let text = format!("l3fwd-power:mode={mode}");
-            let error = bench.make(&text, None).err().unwrap().to_string();
+            let error = bench.refused(&text);
             assert!(error.contains(says), "{error}");
         }
     }

@@ -59,13 +59,12 @@ mod tests {
     #[test]
     fn one_thread_sleeps_for_the_vacation_and_more_are_refused() {
         let mut bench = Bench::new();
-        let mut policy = bench.make("metronome", None).unwrap();
-        let ask = bench.start(&mut *policy);
+        let ask = bench.play("metronome", None);
         assert!(
             bench.point.cores.iter().all(|core| core.wait == Wait::Sleep(Span::from_micros(10)))
         );
         assert_eq!((bench.rung(), ask.at), ((12, 13), Time::NEVER));
-        let error = bench.make("metronome:threads=3", None).err().unwrap().to_string();
+        let error = bench.refused("metronome:threads=3");
         assert!(error.contains("belongs to one core"), "{error}");
     }
 }

@@ -84,15 +84,14 @@ mod tests {
     #[test]
     fn a_step_up_takes_one_period_and_a_chip_follows_its_busiest_core() {
         let mut bench = Bench::new();
-        let mut ondemand = bench.make("ondemand", None).unwrap();
-        assert_eq!(bench.start(&mut *ondemand).at, Time::ZERO + Span::from_millis(10));
+        assert_eq!(bench.play("ondemand", None).at, Time::ZERO + Span::from_millis(10));
         let period = Span::from_millis(10);
-        bench.pass(&mut *ondemand, period, &[0.0], 0);
+        bench.pass(period, &[0.0], 0);
         assert_eq!(bench.rung(), (12, 0));
-        bench.pass(&mut *ondemand, period, &[0.1, 0.4], 0);
+        bench.pass(period, &[0.1, 0.4], 0);
         // 1.6 + 0.4 * 1.733 = 2.293 GHz: 2.267 is nearer than 2.4.
         assert_eq!(bench.rung(), (12, 5));
-        bench.pass(&mut *ondemand, period, &[0.1, 0.96], 0);
+        bench.pass(period, &[0.1, 0.96], 0);
         assert_eq!(bench.rung(), (12, 13));
     }
 
@@ -100,9 +99,8 @@ mod tests {
     fn cores_of_their_own_domain_go_their_own_way() {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;
-        let mut ondemand = bench.make("ondemand:sampling_down_factor=5", None).unwrap();
-        bench.start(&mut *ondemand);
-        let next = bench.pass(&mut *ondemand, Span::from_millis(10), &[1.0, 0.0], 0);
+        bench.play("ondemand:sampling_down_factor=5", None);
+        let next = bench.pass(Span::from_millis(10), &[1.0, 0.0], 0);
         assert_eq!((bench.point.cores[0].frequency, bench.point.cores[1].frequency), (13, 0));
         assert_eq!(next.at, Time::ZERO + Span::from_millis(60));
     }

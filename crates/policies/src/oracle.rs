@@ -4,7 +4,7 @@ use wattline_policy::{
     AskAgain, BuildContext, Envelope, Kind, Looks, Observation, OperatingPoint, Parameter,
     Parameters, Policy, PolicyInfo, Trigger, Wait,
 };
-use wattline_units::{Hertz, PacketsPerSecond, Span, Time};
+use wattline_units::{Hertz, PacketsPerSecond, Span};
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -66,19 +66,14 @@ impl Policy for Oracle {
         Looks::WHOLE.clairvoyant()
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         if seen.trigger == Trigger::Start {
             point.set_wait(Wait::Interrupt);
         }
         // Without a known rate, full capacity is the safe choice.
         let rate = seen.offered.unwrap_or(PacketsPerSecond(f64::INFINITY));
         take_step(&self.envelope, rate, seen, point);
-        AskAgain::at(now + self.period)
+        AskAgain::at(seen.now + self.period)
     }
 }
 
@@ -93,11 +88,10 @@ mod tests {
         let model = server();
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         let mut bench = Bench::new();
-        let mut oracle = bench.make("oracle:load=1", Some(&model)).unwrap();
         for mpps in [0.5, 3.0, 5.0, 12.0, 19.0, 24.0, 28.7] {
             let rate = PacketsPerSecond::from_mpps(mpps);
             bench.offered = Some(rate);
-            bench.start(&mut *oracle);
+            bench.play("oracle:load=1", Some(&model));
             let (cores, frequency) = bench.rung();
             let power = |cores, frequency: usize| {
                 let point = model.napi_point(cores, model.processor.frequencies[frequency]);
@@ -111,7 +105,7 @@ mod tests {
             }
         }
         bench.offered = None;
-        bench.start(&mut *oracle);
+        bench.play("oracle:load=1", Some(&model));
         assert_eq!(bench.rung(), (12, 13));
     }
 }

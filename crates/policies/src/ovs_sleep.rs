@@ -75,9 +75,7 @@ mod tests {
 
     #[test]
     fn the_sleep_grows_by_a_microsecond_to_its_limit_and_half_a_burst_ends_it() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("ovs-sleep:max=3us", None).unwrap();
-        bench.start(&mut *policy);
+        let mut bench = Bench::playing("ovs-sleep:max=3us");
         let sleep = |micros| Wait::Sleep(Span::from_micros(micros));
         let script = [
             (0, sleep(1)),
@@ -89,7 +87,7 @@ mod tests {
             (32, Wait::Poll),
         ];
         for (at, (found, wait)) in script.into_iter().enumerate() {
-            assert_eq!(step(&mut bench, &mut *policy, found), wait, "step {at}");
+            assert_eq!(step(&mut bench, found), wait, "step {at}");
         }
         assert_eq!(bench.point.cores[1].wait, Wait::Poll, "each core for itself");
     }
@@ -98,7 +96,7 @@ mod tests {
     fn without_timed_sleep_it_is_refused() {
         let mut bench = Bench::new();
         bench.platform.can.waits.sleep = false;
-        let error = bench.make("ovs-sleep", None).err().unwrap().to_string();
+        let error = bench.refused("ovs-sleep");
         assert!(error.contains("timed sleep"), "{error}");
     }
 }

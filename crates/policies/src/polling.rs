@@ -81,12 +81,8 @@ impl<R: PollRule> Policy for Polling<R> {
         wattline_policy::Looks::TRIGGER
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         match seen.trigger {
             Trigger::Start => {
                 self.start.apply(seen.platform, point);
@@ -113,14 +109,14 @@ impl<R: PollRule> Policy for Polling<R> {
 #[cfg(test)]
 pub(super) mod testing {
     use crate::testing::Bench;
-    use wattline_policy::{Policy, Wait};
+    use wattline_policy::Wait;
 
     /// Returns the wait of core 0 after it took `fill` packets (at most 32), or none (0).
-    pub fn step(bench: &mut Bench, policy: &mut dyn Policy, fill: u32) -> Wait {
+    pub fn step(bench: &mut Bench, fill: u32) -> Wait {
         if fill == 0 {
-            bench.empty_polls(policy, 0);
+            bench.empty_polls(0);
         } else {
-            bench.batch(policy, 0, fill);
+            bench.batch(0, fill);
         }
         bench.point.cores[0].wait
     }

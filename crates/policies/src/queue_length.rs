@@ -201,12 +201,7 @@ impl Policy for QueueLength {
         Looks::TRIGGER
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let platform = seen.platform;
         let (was_at_top, was_at_bottom) = (at_top(platform, point), at_bottom(platform, point));
         match seen.trigger {
@@ -236,7 +231,7 @@ impl Policy for QueueLength {
         let stays = |before: bool, at_end: fn(&Platform, &OperatingPoint) -> bool| {
             !start && before && at_end(platform, point)
         };
-        self.ask(now, point, stays(was_at_top, at_top), stays(was_at_bottom, at_bottom))
+        self.ask(seen.now, point, stays(was_at_top, at_top), stays(was_at_bottom, at_bottom))
     }
 }
 
@@ -252,10 +247,10 @@ mod tests {
         (1..=12).map(|cores| (cores, 0)).chain((1..14).map(|step| (12, step))).collect()
     }
 
-    fn climb(bench: &mut Bench, policy: &mut dyn Policy, above: bool) -> Vec<(usize, usize)> {
+    fn climb(bench: &mut Bench, above: bool) -> Vec<(usize, usize)> {
         let mut rungs = vec![bench.rung()];
         for _ in 0..200 {
-            bench.streak(policy, 0, above);
+            bench.streak(0, above);
             if rungs.last() != Some(&bench.rung()) {
                 rungs.push(bench.rung());
             }
@@ -266,12 +261,11 @@ mod tests {
     #[test]
     fn climbs_and_descends_the_ladder() {
         let mut bench = Bench::new();
-        let mut controller = bench.make("queue-length:c_up=2,c_down=3", None).unwrap();
-        let ask = bench.start(&mut *controller);
+        let ask = bench.play("queue-length:c_up=2,c_down=3", None);
         assert_eq!(ask.watched(), CoreSet::only(0));
-        let up = climb(&mut bench, &mut *controller, true);
+        let up = climb(&mut bench, true);
         assert_eq!(up, ladder());
-        let mut down = climb(&mut bench, &mut *controller, false);
+        let mut down = climb(&mut bench, false);
         down.reverse();
         assert_eq!(down, ladder());
         assert!(bench.point.cores[1..].iter().all(|core| core.idle_limit == 2), "C6 when removed");
@@ -282,7 +276,7 @@ mod tests {
     fn parameters_become_the_rule_of_the_estimator() {
         let bench = &mut Bench::new();
         let text = "queue-length:q_h=20,q_l=3,c_up=2,c_down=5,read=pass,reset=own,look=1ms";
-        let ask = bench.start(&mut *bench.make(text, None).unwrap()).on_streak;
+        let ask = bench.play(text, None).on_streak;
         let rule = StreakRule {
             above: Level { packets: 20, samples: 2 },
             below: Level { packets: 3, samples: 5 },
@@ -303,38 +297,35 @@ mod tests {
     #[test]
     fn ends_of_the_ladder_ask_for_less() {
         let mut bench = Bench::new();
-        let mut controller = bench.make("queue-length", None).unwrap();
-        let ask = bench.start(&mut *controller).on_streak;
+        let ask = bench.play("queue-length", None).on_streak;
         assert!(ask.at_below && ask.at_silence, "the machine may not have followed yet");
-        let ask = bench.streak(&mut *controller, 0, false);
+        let ask = bench.streak(0, false);
         let streaks = ask.on_streak;
         assert!(streaks.at_above && !streaks.at_below && !streaks.at_silence);
         assert_eq!(ask.at, bench.now + LOOK_AGAIN);
-        let ask = bench.streak(&mut *controller, 0, true);
+        let ask = bench.streak(0, true);
         assert!(ask.on_streak.at_below && ask.on_streak.at_silence && ask.at == Time::NEVER);
-        climb(&mut bench, &mut *controller, true);
-        let ask = bench.streak(&mut *controller, 0, true).on_streak;
+        climb(&mut bench, true);
+        let ask = bench.streak(0, true).on_streak;
         assert!(!ask.at_above && ask.at_below && ask.at_silence);
-        let ask = bench.streak(&mut *controller, 0, false).on_streak;
+        let ask = bench.streak(0, false).on_streak;
         assert!(ask.at_above && bench.rung() == (12, 12));
         // A platform without a knob is at both ends.
         bench.platform.can.set_cores = false;
         bench.platform.can.set_frequency = false;
-        let ask = bench.streak(&mut *controller, 0, true).on_streak;
+        let ask = bench.streak(0, true).on_streak;
         assert!(!ask.at_above && !ask.at_below && !ask.at_silence);
     }
 
     #[test]
     fn silence_leads_down() {
-        let mut bench = Bench::new();
-        let mut controller = bench.make("queue-length:c_up=0", None).unwrap();
-        bench.start(&mut *controller);
-        bench.streak(&mut *controller, 0, true);
+        let mut bench = Bench::playing("queue-length:c_up=0");
+        bench.streak(0, true);
         assert_eq!(bench.rung(), (2, 0));
-        assert_eq!(controller.reason().unwrap().words, "queues stayed above q_h");
-        bench.silence(&mut *controller, 0);
+        assert_eq!(bench.policy().reason().unwrap().words, "queues stayed above q_h");
+        bench.silence(0);
         assert_eq!(bench.rung(), (1, 0));
-        assert!(controller.reason().unwrap().words.contains("silence"));
+        assert!(bench.policy().reason().unwrap().words.contains("silence"));
     }
 
     /// On the ladder the first rung that carries a rate costs less than 5 W above the lower

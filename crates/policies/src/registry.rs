@@ -56,8 +56,8 @@ mod tests {
                 seed: 1,
             };
             let spec = POLICIES.parse(info.name).unwrap();
-            let mut policy = build(&spec, &context).unwrap();
-            bench.start(policy.as_mut());
+            let policy = build(&spec, &context).unwrap();
+            bench.begin(policy);
             assert!(!bench.point.active.is_empty(), "{}", info.name);
         }
     }

@@ -6,7 +6,7 @@ use wattline_policy::{
     AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
     PolicyInfo, Trigger, Wait,
 };
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -76,12 +76,8 @@ fn change(load: &[f64], target: f64) -> i32 {
 }
 
 impl Policy for RssPp {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let platform = seen.platform;
         if seen.trigger == Trigger::Start {
             point.set_active(platform.cores, self.idle, platform.deepest());
@@ -122,15 +118,13 @@ mod tests {
 
     #[test]
     fn one_core_a_period() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("rsspp", None).unwrap();
-        bench.start(&mut *policy);
+        let mut bench = Bench::playing("rsspp");
         let period = Span::from_millis(100);
         for cores in (8..12).rev() {
-            bench.pass(&mut *policy, period, &[0.2; 12], 0);
+            bench.pass(period, &[0.2; 12], 0);
             assert_eq!(bench.rung(), (cores, 13));
         }
-        bench.pass(&mut *policy, period, &[0.9; 8], 0);
+        bench.pass(period, &[0.9; 8], 0);
         assert_eq!(bench.rung(), (9, 13));
     }
 }

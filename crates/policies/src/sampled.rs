@@ -3,7 +3,7 @@
 use super::cpu_load::{CpuLoad, over_domain};
 use super::fixed::Fixed;
 use wattline_policy::{AskAgain, Observation, OperatingPoint, Platform, Policy, Trigger};
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 /// Rule that sets frequencies by loads.
 pub(super) trait LoadRule: Send {
@@ -37,12 +37,8 @@ impl<R: LoadRule> Sampled<R> {
 }
 
 impl<R: LoadRule> Policy for Sampled<R> {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let platform = seen.platform;
         let periods = if seen.trigger == Trigger::Start {
             self.start.apply(platform, point);

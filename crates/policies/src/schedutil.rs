@@ -91,13 +91,12 @@ mod tests {
     fn a_steady_load_settles_a_quarter_above_its_need() {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;
-        let mut policy = bench.make("schedutil", None).unwrap();
-        bench.start(&mut *policy);
+        bench.play("schedutil", None);
         // Work of 1.6 GHz on the first core: the time it takes shrinks with the frequency.
         let mut frequency = 3.333;
         for _ in 0..200 {
             let busy = (1.6f64 / frequency).min(1.0);
-            bench.pass(&mut *policy, Span::from_millis(2), &[busy, 0.0], 0);
+            bench.pass(Span::from_millis(2), &[busy, 0.0], 0);
             frequency = bench.platform.frequencies[bench.point.cores[0].frequency].gigahertz();
         }
         // 1.25 x 1.6 = 2.0 GHz is a P-state; the smoothed value stays a hair below it.
@@ -109,16 +108,15 @@ mod tests {
     fn it_rises_by_half_lives_and_never_falls_without_idling() {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;
-        let mut policy = bench.make("schedutil", None).unwrap();
-        bench.start(&mut *policy);
+        bench.play("schedutil", None);
         for _ in 0..100 {
-            bench.pass(&mut *policy, Span::from_millis(2), &[0.0], 0);
+            bench.pass(Span::from_millis(2), &[0.0], 0);
         }
         assert_eq!(bench.point.cores[0].frequency, 0);
         let mut steps = 0;
         while bench.point.cores[0].frequency < 13 && steps < 100 {
             let before = bench.point.cores[0].frequency;
-            bench.pass(&mut *policy, Span::from_millis(2), &[1.0], 0);
+            bench.pass(Span::from_millis(2), &[1.0], 0);
             assert!(bench.point.cores[0].frequency >= before);
             steps += 1;
         }

@@ -4,7 +4,7 @@ use wattline_policy::{
     AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
     PolicyInfo, QueueView, Trigger, Wait,
 };
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
@@ -70,12 +70,7 @@ impl Shenango {
 }
 
 impl Policy for Shenango {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let platform = seen.platform;
         let active = point.active;
         if seen.trigger == Trigger::Start {
@@ -103,7 +98,7 @@ impl Policy for Shenango {
         }
         self.queues.copy_from_slice(seen.queues);
         self.served.iter_mut().zip(seen.cores).for_each(|(mine, core)| *mine = core.packets);
-        AskAgain::at(now + self.interval)
+        AskAgain::at(seen.now + self.interval)
     }
 }
 
@@ -116,46 +111,43 @@ mod tests {
 
     #[test]
     fn a_packet_that_waited_at_both_looks_brings_a_core_and_an_idle_one_parks() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("shenango", None).unwrap();
-        bench.start(&mut *policy);
+        let mut bench = Bench::playing("shenango");
         assert_eq!(bench.rung(), (1, 13));
         // Ten wait, but all of them came since the last look.
         bench.queues[0].fill = 10;
         bench.cores[0].packets += 1;
-        bench.pass(&mut *policy, LOOK, &[1.0], 10);
+        bench.pass(LOOK, &[1.0], 10);
         assert_eq!(bench.rung().0, 1);
         // Of these eleven one waited then.
         bench.queues[0].fill = 11;
         bench.cores[0].packets += 1;
-        bench.pass(&mut *policy, LOOK, &[1.0], 10);
+        bench.pass(LOOK, &[1.0], 10);
         assert_eq!(bench.rung().0, 2);
         bench.queues[0].fill = 0;
         bench.cores[0].packets += 11;
         bench.cores[1].packets += 1;
-        bench.pass(&mut *policy, LOOK, &[1.0, 1.0], 0);
+        bench.pass(LOOK, &[1.0, 1.0], 0);
         assert_eq!(bench.rung().0, 2, "both had packets");
         bench.cores[0].packets += 1;
-        bench.pass(&mut *policy, LOOK, &[1.0], 0);
+        bench.pass(LOOK, &[1.0], 0);
         assert_eq!(bench.rung().0, 1);
         assert_eq!(bench.point.cores[1].idle_limit, 2);
-        bench.pass(&mut *policy, LOOK, &[], 0);
+        bench.pass(LOOK, &[], 0);
         assert_eq!(bench.rung().0, 1, "the last one stays");
     }
 
     #[test]
     fn a_delay_counts_where_it_is_shown_and_is_refused_where_not() {
         let mut bench = Bench::new();
-        let error = bench.make("shenango:qdelay=10us", None).err().unwrap().to_string();
+        let error = bench.refused("shenango:qdelay=10us");
         assert!(error.contains("how long packets wait"), "{error}");
         bench.platform.can.sees.oldest = true;
-        let mut policy = bench.make("shenango:qdelay=10us", None).unwrap();
-        bench.start(&mut *policy);
+        bench.play("shenango:qdelay=10us", None);
         bench.queues[0].oldest = Some(Span::from_micros(9));
-        bench.pass(&mut *policy, LOOK, &[1.0], 0);
+        bench.pass(LOOK, &[1.0], 0);
         assert_eq!(bench.rung().0, 1);
         bench.queues[0].oldest = Some(Span::from_micros(10));
-        bench.pass(&mut *policy, LOOK, &[1.0], 0);
+        bench.pass(LOOK, &[1.0], 0);
         assert_eq!(bench.rung().0, 2);
     }
 }

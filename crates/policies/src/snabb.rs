@@ -66,9 +66,7 @@ mod tests {
 
     #[test]
     fn one_more_without_packets_and_half_with_them() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("snabb:max=4us", None).unwrap();
-        bench.start(&mut *policy);
+        let mut bench = Bench::playing("snabb:max=4us");
         let sleep = |micros| Wait::Sleep(Span::from_micros(micros));
         let script = [
             (0, sleep(1)),
@@ -82,7 +80,7 @@ mod tests {
             (0, sleep(1)),
         ];
         for (at, (found, wait)) in script.into_iter().enumerate() {
-            assert_eq!(step(&mut bench, &mut *policy, found), wait, "step {at}");
+            assert_eq!(step(&mut bench, found), wait, "step {at}");
         }
     }
 }

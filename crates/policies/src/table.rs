@@ -74,12 +74,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl Policy for Table {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         let arrivals = seen.arrivals();
         let elapsed = now.since(self.last.0).as_seconds();
         let rate = match seen.trigger {
@@ -104,10 +100,9 @@ mod tests {
     fn starts_with_everything_and_then_looks_up() {
         let model = server();
         let mut bench = Bench::new();
-        let mut table = bench.make("table", Some(&model)).unwrap();
-        bench.start(&mut *table);
+        bench.play("table", Some(&model));
         assert_eq!(bench.rung(), (12, 13));
-        bench.pass(&mut *table, Span::from_millis(10), &[], 50_000);
+        bench.pass(Span::from_millis(10), &[], 50_000);
         let (cores, frequency) = bench.rung();
         assert!(cores <= 4 && frequency == 0, "5 Mpps take 3 cores at 1.6 GHz, got {cores}");
     }
@@ -127,9 +122,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("three.toml");
         std::fs::write(&path, &three).unwrap();
-        let mut bench = Bench::new();
-        let mut table = bench.make(&format!("table:server={}", path.display()), None).unwrap();
-        bench.start(&mut *table);
+        let bench = Bench::playing(&format!("table:server={}", path.display()));
         assert_eq!(bench.rung(), (12, 13));
         std::fs::write(&path, three.replace("ports = 4", "ports = 0")).unwrap();
         let error = bench.make(&format!("table:server={}", path.display()), None).err().unwrap();
@@ -140,7 +133,7 @@ mod tests {
     #[test]
     fn an_unknown_server_is_named() {
         let bench = Bench::new();
-        let error = bench.make("table:server=none", None).err();
-        assert!(error.unwrap().to_string().contains("server: none: "));
+        let error = bench.refused("table:server=none");
+        assert!(error.contains("server: none: "));
     }
 }

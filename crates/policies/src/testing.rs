@@ -1,4 +1,4 @@
-//! A bench to hold a policy in: scripted observations, the operating points that follow.
+//! A bench on which a policy plays: scripted observations, the operating points that follow.
 
 use crate::POLICIES;
 use wattline_policy::testing::westmere;
@@ -21,6 +21,7 @@ pub(crate) struct Bench {
     pub latency: Option<LatencyView>,
     pub point: OperatingPoint,
     pub now: Time,
+    policy: Option<Box<dyn Policy>>,
 }
 
 impl Bench {
@@ -33,6 +34,7 @@ impl Bench {
             latency: None,
             point: OperatingPoint::full(&platform),
             now: Time::ZERO,
+            policy: None,
             platform,
         }
     }
@@ -54,59 +56,79 @@ impl Bench {
         build(&POLICIES.parse(text)?, &context)
     }
 
-    fn ask(&mut self, policy: &mut dyn Policy, trigger: Trigger) -> AskAgain {
+    /// Returns the error with which a policy is refused.
+    pub fn refused(&self, text: &str) -> String {
+        self.make(text, None).err().unwrap().to_string()
+    }
+
+    /// A bench on which this policy plays.
+    pub fn playing(text: &str) -> Self {
+        let mut bench = Self::new();
+        bench.play(text, None);
+        bench
+    }
+
+    /// Makes a policy, which plays from now on.
+    pub fn play(&mut self, text: &str, model: Option<&ServerModel>) -> AskAgain {
+        let policy = self.make(text, model).unwrap();
+        self.begin(policy)
+    }
+
+    /// Lets a policy play from now on.
+    pub fn begin(&mut self, policy: Box<dyn Policy>) -> AskAgain {
+        self.policy = Some(policy);
+        self.ask(Trigger::Start)
+    }
+
+    /// The policy that plays.
+    pub fn policy(&self) -> &dyn Policy {
+        self.policy.as_deref().expect("a policy plays")
+    }
+
+    pub fn ask(&mut self, trigger: Trigger) -> AskAgain {
+        let policy = self.policy.as_mut().expect("a policy plays");
         let observation = Observation {
             latency: self.latency.filter(|_| policy.looks_at().latency),
             offered: self.offered.filter(|_| policy.looks_at().offered),
-            ..Observation::new(&self.platform, trigger, &self.queues, &self.cores)
+            ..Observation::new(self.now, &self.platform, trigger, &self.queues, &self.cores)
         };
-        policy.decide(self.now, &observation, &mut self.point)
-    }
-
-    pub fn start(&mut self, policy: &mut dyn Policy) -> AskAgain {
-        self.ask(policy, Trigger::Start)
+        policy.decide(&observation, &mut self.point)
     }
 
     /// A batch on a queue whose ring holds `fill` packets.
-    pub fn batch(&mut self, policy: &mut dyn Policy, queue: usize, fill: u32) -> AskAgain {
+    pub fn batch(&mut self, queue: usize, fill: u32) -> AskAgain {
         self.queues[queue].fill = fill;
         self.now += Span::from_micros(10);
-        self.ask(policy, Trigger::Batch { queue, taken: fill.clamp(1, 32), batches: 1 })
+        self.ask(Trigger::Batch { queue, taken: fill.clamp(1, 32), batches: 1 })
     }
 
     /// A batch of so many packets, all that the ring holds.
-    pub fn burst(&mut self, policy: &mut dyn Policy, queue: usize, taken: u32) -> AskAgain {
+    pub fn burst(&mut self, queue: usize, taken: u32) -> AskAgain {
         self.queues[queue].fill = taken;
         self.now += Span::from_micros(10);
-        self.ask(policy, Trigger::Batch { queue, taken, batches: 1 })
+        self.ask(Trigger::Batch { queue, taken, batches: 1 })
     }
 
     /// A core has found its queues empty as often as was asked for.
-    pub fn empty_polls(&mut self, policy: &mut dyn Policy, core: usize) -> AskAgain {
+    pub fn empty_polls(&mut self, core: usize) -> AskAgain {
         self.now += Span::from_micros(10);
-        self.ask(policy, Trigger::EmptyPolls { core })
+        self.ask(Trigger::EmptyPolls { core })
     }
 
     /// A streak above the upper level of a queue, or below the lower one.
-    pub fn streak(&mut self, policy: &mut dyn Policy, queue: usize, above: bool) -> AskAgain {
+    pub fn streak(&mut self, queue: usize, above: bool) -> AskAgain {
         self.now += Span::from_micros(10);
-        self.ask(policy, Trigger::Streak { queue, above })
+        self.ask(Trigger::Streak { queue, above })
     }
 
     /// A core has had no sample for a long time.
-    pub fn silence(&mut self, policy: &mut dyn Policy, core: usize) -> AskAgain {
+    pub fn silence(&mut self, core: usize) -> AskAgain {
         self.now += Span::from_millis(1);
-        self.ask(policy, Trigger::Silence { core })
+        self.ask(Trigger::Silence { core })
     }
 
     /// Time passes: each core is useful for its fraction of it, parked ones sleep, `packets` arrive.
-    pub fn pass(
-        &mut self,
-        policy: &mut dyn Policy,
-        span: Span,
-        useful: &[f64],
-        packets: u64,
-    ) -> AskAgain {
+    pub fn pass(&mut self, span: Span, useful: &[f64], packets: u64) -> AskAgain {
         self.now += span;
         for (core, view) in self.cores.iter_mut().enumerate() {
             let fraction = useful.get(core).copied().unwrap_or(0.0);
@@ -117,7 +139,7 @@ impl Bench {
             view.idle_state = is_parked.then_some(self.point.cores[core].idle_limit);
         }
         self.queues[0].arrivals += packets;
-        self.ask(policy, Trigger::Timer)
+        self.ask(Trigger::Timer)
     }
 
     /// Number of active cores and index of their frequency.

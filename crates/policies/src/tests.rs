@@ -70,20 +70,18 @@ mod moderated {
 
     #[test]
     fn a_fixed_period_takes_the_place_of_the_policys_own() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("ondemand+84us", None).unwrap();
-        bench.start(&mut *policy);
+        let mut bench = Bench::playing("ondemand+84us");
         assert!(bench.point.moderation.iter().all(|period| *period == Span::from_micros(84)));
-        bench.pass(&mut *policy, Span::from_millis(10), &[0.0], 0);
+        bench.pass(Span::from_millis(10), &[0.0], 0);
         assert_eq!(bench.rung(), (12, 0), "the governor governs on");
-        let error = bench.make("ondemand+2s", None).err().unwrap().to_string();
+        let error = bench.refused("ondemand+2s");
         assert!(error.contains("the platform allows 0 us to 1000 us"), "{error}");
     }
 
     #[test]
     fn a_rule_of_the_driver_needs_a_driver() {
         let mut bench = Bench::new();
-        let error = bench.make("performance+dim", None).err().unwrap().to_string();
+        let error = bench.refused("performance+dim");
         assert!(error.contains("+dim") && error.contains("only a simulated driver"), "{error}");
         bench.platform.can.driver_rules = true;
         let policy = bench.make("performance+dim", None).unwrap();

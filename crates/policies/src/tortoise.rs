@@ -74,13 +74,11 @@ mod tests {
 
     #[test]
     fn finds_the_frequency_that_fits() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("tortoise:cores=2,target=1", None).unwrap();
-        bench.start(&mut *policy);
-        bench.pass(&mut *policy, Span::from_millis(10), &[0.6, 0.5], 0);
+        let mut bench = Bench::playing("tortoise:cores=2,target=1");
+        bench.pass(Span::from_millis(10), &[0.6, 0.5], 0);
         // 3.333 * 0.6 = 2.0 GHz.
         assert_eq!(bench.rung(), (2, 3));
-        bench.pass(&mut *policy, Span::from_millis(10), &[1.0, 0.9], 0);
+        bench.pass(Span::from_millis(10), &[1.0, 0.9], 0);
         assert_eq!(bench.rung(), (2, 13));
     }
 }

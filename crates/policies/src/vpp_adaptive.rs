@@ -94,9 +94,7 @@ mod tests {
 
     #[test]
     fn it_polls_from_ten_packets_a_loop_on_and_stops_at_five() {
-        let mut bench = Bench::new();
-        let mut policy = bench.make("vpp-adaptive", None).unwrap();
-        bench.start(&mut *policy);
+        let mut bench = Bench::playing("vpp-adaptive");
         for (found, wait) in [
             (6, Wait::Poll), // it begins by polling, and six are more than five
             (5, Wait::Interrupt),
@@ -106,15 +104,15 @@ mod tests {
             (0, Wait::Interrupt),
         ] {
             for _ in 0..127 {
-                step(&mut bench, &mut *policy, found);
+                step(&mut bench, found);
             }
-            assert_eq!(step(&mut bench, &mut *policy, found), wait, "{found}");
+            assert_eq!(step(&mut bench, found), wait, "{found}");
         }
     }
 
     #[test]
     fn thresholds_the_wrong_way_round_are_refused() {
-        let error = Bench::new().make("vpp-adaptive:up=2", None).err().unwrap().to_string();
+        let error = Bench::new().refused("vpp-adaptive:up=2");
         assert!(error.contains("at most up"), "{error}");
     }
 }

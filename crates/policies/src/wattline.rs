@@ -636,12 +636,8 @@ impl Policy for Wattline {
         Some(format!("Last change: {}.", self.reason()?))
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         self.check(now, seen, point);
         let seconds = now.since(self.last).as_seconds();
         let crowded =

@@ -57,7 +57,6 @@ pub use streaks::{BeyondPolls, FillRead, Level, StreakReset, StreakRule, Streaks
 pub use wait::Wait;
 
 use moderation::RuleKind;
-use wattline_units::Time;
 
 /// Decides from observations how the machine should run.
 ///
@@ -71,13 +70,8 @@ pub trait Policy: Send {
         Looks::WHOLE
     }
 
-    /// Decides at time `now`, counted from the start of the run.
-    fn decide(
-        &mut self,
-        now: Time,
-        observation: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain;
+    /// Decides from what it sees now.
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain;
 
     /// Returns the driver's rule that moderates a queue's interrupts after the last decision;
     /// `None` if the operating point's period moderates them. A policy uses rules only on a

@@ -5,7 +5,7 @@
 
 use crate::moderation::RuleKind;
 use crate::{AskAgain, BuildContext, Looks, Observation, OperatingPoint, Policy, Reason};
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 /// Texts allowed after the `+`.
 pub const ALLOWED: &str = "ixgbe, ixgbe-classic, dim or a duration such as 84us";
@@ -71,13 +71,8 @@ impl Policy for Moderated {
     fn looks_at(&self) -> Looks {
         self.policy.looks_at()
     }
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        let ask = self.policy.decide(now, seen, point);
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let ask = self.policy.decide(seen, point);
         if let Choice::Fixed(period) = self.choice {
             point.set_moderation(seen.platform, period);
         }

@@ -37,9 +37,9 @@ impl NeedsWorkers {
         }
         let queues = vec![QueueView::default(); platform.queues.len()];
         let cores = vec![CoreView::default(); platform.cores];
-        let observation = Observation::new(platform, Trigger::Start, &queues, &cores);
+        let observation = Observation::new(Time::ZERO, platform, Trigger::Start, &queues, &cores);
         let mut point = OperatingPoint::full(platform);
-        let ask = policy.decide(Time::ZERO, &observation, &mut point);
+        let ask = policy.decide(&observation, &mut point);
         let asks = platform.can.asks;
         let unnoticed = [
             (!ask.on_batch.is_empty(), asks.batch),

@@ -146,6 +146,8 @@ pub struct PowerView {
 /// Everything that a policy sees, apart from the present operating point.
 #[derive(Debug, Clone, Copy)]
 pub struct Observation<'a> {
+    /// The time, counted from the start of the run.
+    pub now: Time,
     /// The machine.
     pub platform: &'a Platform,
     /// Event at which the policy is asked.
@@ -170,12 +172,14 @@ pub struct Observation<'a> {
 impl<'a> Observation<'a> {
     /// An observation of queues and cores alone.
     pub fn new(
+        now: Time,
         platform: &'a Platform,
         trigger: Trigger,
         queues: &'a [QueueView],
         cores: &'a [CoreView],
     ) -> Self {
         Self {
+            now,
             platform,
             trigger,
             queues,

@@ -1,6 +1,9 @@
-//! A platform for tests of policies.
+//! A platform for tests of policies, and policies for tests of platforms.
 
-use crate::{Can, FrequencyDomain, IdleState, Platform, Queue};
+use crate::{
+    AskAgain, Can, FrequencyDomain, IdleState, Looks, Observation, OperatingPoint, Platform,
+    Policy, Queue,
+};
 use wattline_units::{Hertz, Span};
 
 /// Returns PowerSave's machine: 12 cores, 14 P-states, one frequency for all, four ports.
@@ -22,4 +25,30 @@ pub fn westmere() -> Platform {
         can: Can::EVERY_KNOB,
         ..Platform::BARE
     }
+}
+
+/// A policy that is a function.
+struct Function<F> {
+    looks: Looks,
+    decide: F,
+}
+
+impl<F> Policy for Function<F>
+where
+    F: FnMut(&Observation<'_>, &mut OperatingPoint) -> AskAgain + Send,
+{
+    fn looks_at(&self) -> Looks {
+        self.looks
+    }
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        (self.decide)(seen, point)
+    }
+}
+
+/// Returns a policy that looks at these parts of an observation and decides by a function.
+pub fn policy(
+    looks: Looks,
+    decide: impl FnMut(&Observation<'_>, &mut OperatingPoint) -> AskAgain + Send + 'static,
+) -> Box<dyn Policy> {
+    Box::new(Function { looks, decide })
 }

@@ -147,17 +147,12 @@ impl Router<'_> {
         // A multiple of the interval: a last one of some picoseconds would count like the others.
         let interval = Span::from_seconds(seconds.clamp(DURATIONS[0], DURATIONS[1])) / INTERVALS;
         let setting = Setting {
-            server: self.server,
             application: self.application,
-            policy: self.policy(at)?,
             mean_bytes: self.bytes.into(),
-            duration: interval * INTERVALS,
             warmup: interval,
             interval: Some(interval),
-            output_links: false,
             seed: self.seed,
-            log_states: false,
-            profile: false,
+            ..Setting::new(self.server, self.policy(at)?, interval * INTERVALS)
         };
         Ok(run(&setting, self.source(at).as_mut())?)
     }

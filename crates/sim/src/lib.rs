@@ -32,7 +32,7 @@ pub use error::SimError;
 pub use knobs::{BehaviourError, Fault, KnobBehaviour};
 pub use profile::{Phase, Profile};
 pub use report::{CoreResidency, Report, Residency};
-pub use run::{play, run, run_counting_late, run_on, run_sampled, run_with};
+pub use run::{run, run_with};
 pub use scenario::Scenario;
 pub use setting::Setting;
 pub use sweep::sweep;

@@ -79,7 +79,7 @@ pub struct Report {
     /// Forwarded packets above a latency bound; absent if no bound was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_packets: Option<u64>,
-    /// The same above further bounds ([`crate::Scenario::run_counting_late_by`]); not printed.
+    /// The same above further bounds ([`crate::Setting::late_after`]); not printed.
     #[serde(skip)]
     pub late_packets_further: Vec<u64>,
     /// Shortest latency.

@@ -2,7 +2,6 @@
 
 use crate::engine::Engine;
 use crate::error::SimError;
-use crate::knobs::KnobBehaviour;
 use crate::report::Report;
 use crate::setting::Setting;
 use std::time::Instant;
@@ -10,7 +9,6 @@ use wattline_cores::ModelError;
 use wattline_policy::Latency;
 use wattline_policy::{BuildContext, Policy, build};
 use wattline_traffic::Source;
-use wattline_units::Span;
 
 /// Simulates one server under one policy with these packets. The same setting and packets give the
 /// same report, except for `wall_seconds` and values that follow from it.
@@ -34,77 +32,10 @@ pub fn run_with(
     source: &mut dyn Source,
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
 ) -> Result<Report, SimError> {
-    run_on(setting, KnobBehaviour::default(), source, make)
-}
-
-/// Like [`run_with`], on a server with knobs of this behaviour.
-///
-/// # Errors
-/// Fails like [`run_with`].
-pub fn run_on(
-    setting: &Setting<'_>,
-    knobs: KnobBehaviour,
-    source: &mut dyn Source,
-    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
-) -> Result<Report, SimError> {
-    play(setting, knobs, source, &[], make)
-}
-
-/// Like [`run_with`], and also counts exactly the packets that took longer than `late_after`
-/// ([`Report::late_packets`]).
-///
-/// # Errors
-/// Fails like [`run_with`].
-pub fn run_counting_late(
-    setting: &Setting<'_>,
-    source: &mut dyn Source,
-    late_after: Option<Span>,
-    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
-) -> Result<Report, SimError> {
-    play(setting, KnobBehaviour::default(), source, late_after.as_slice(), make)
-}
-
-/// Like [`run`], with the latency of one packet in every `period` alone: the first that leaves, as a
-/// tester that sends probes sees it.
-///
-/// # Errors
-/// Fails like [`run`].
-pub fn run_sampled(
-    setting: &Setting<'_>,
-    source: &mut dyn Source,
-    period: Span,
-) -> Result<Report, SimError> {
-    let make =
-        |context: &BuildContext<'_>| Ok(build(&setting.policy, context).map_err(ModelError::from)?);
-    play_sampled(setting, KnobBehaviour::default(), source, &[], Some(period), make)
-}
-
-/// [`run_on`] and [`run_counting_late`] together, with any number of bounds: the whole run is
-/// judged by all of them, intervals by the first.
-///
-/// # Errors
-/// Fails like [`run_with`].
-pub fn play(
-    setting: &Setting<'_>,
-    knobs: KnobBehaviour,
-    source: &mut dyn Source,
-    late_after: &[Span],
-    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
-) -> Result<Report, SimError> {
-    play_sampled(setting, knobs, source, late_after, None, make)
-}
-
-fn play_sampled(
-    setting: &Setting<'_>,
-    knobs: KnobBehaviour,
-    source: &mut dyn Source,
-    late_after: &[Span],
-    sample: Option<Span>,
-    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
-) -> Result<Report, SimError> {
     let started = Instant::now();
     let end = setting.check()?;
-    let mut engine = Engine::new(setting, knobs, source, make)?;
+    let (late_after, sample) = (&setting.late_after, setting.sample);
+    let mut engine = Engine::new(setting, source, make)?;
     engine.sink.latency =
         if sample.is_some() { Latency::sampled() } else { Latency::with_bounds(late_after) };
     engine.start()?;

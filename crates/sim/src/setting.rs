@@ -1,6 +1,7 @@
 //! Setting of a simulation.
 
 use crate::error::SimError;
+use crate::knobs::KnobBehaviour;
 use wattline_policy::{BuildContext, Platform, PolicySpec};
 use wattline_server::{Application, ServerModel};
 use wattline_units::Span;
@@ -32,15 +33,44 @@ pub struct Setting<'a> {
     pub log_states: bool,
     /// Whether to measure the real time of the simulator's parts.
     pub profile: bool,
+    /// Behaviour of the server's knobs.
+    pub knobs: KnobBehaviour,
+    /// Latencies above which packets are counted exactly: above the first one in
+    /// [`crate::Report::late_packets`], above the others in [`crate::Report::late_packets_further`].
+    pub late_after: Vec<Span>,
+    /// Period in each of which the latency of one packet alone is measured: the first that leaves, as a
+    /// tester that sends probes sees it. `None` for that of every packet.
+    pub sample: Option<Span>,
 }
 
 /// Longest time that can be simulated: sums in picoseconds stay far from their limits.
 const LONGEST: Span = Span::from_millis(10 * 24 * 3_600 * 1_000);
 const MOST_INTERVALS: u64 = 100_000;
 
-impl Setting<'_> {
+impl<'a> Setting<'a> {
+    /// IPv4 packets of 64 bytes on ideal knobs and without output links, reported on as a whole from
+    /// the start.
+    pub fn new(server: &'a ServerModel, policy: PolicySpec, duration: Span) -> Self {
+        Self {
+            server,
+            application: Application::Ipv4,
+            policy,
+            mean_bytes: 64,
+            duration,
+            warmup: Span::ZERO,
+            interval: None,
+            output_links: false,
+            seed: 1,
+            log_states: false,
+            profile: false,
+            knobs: KnobBehaviour::default(),
+            late_after: Vec::new(),
+            sample: None,
+        }
+    }
+
     /// Returns the context of a policy that is made for the simulated machine.
-    pub(crate) fn context<'a>(&'a self, platform: &'a Platform) -> BuildContext<'a> {
+    pub(crate) fn context<'b>(&'b self, platform: &'b Platform) -> BuildContext<'b> {
         let cost = self.server.packet_cost(self.application, self.mean_bytes);
         BuildContext {
             platform,

@@ -4,7 +4,6 @@
 
 use crate::engine::Engine;
 use crate::error::SimError;
-use crate::knobs::KnobBehaviour;
 use crate::report::Report;
 use crate::setting::Setting;
 use crate::totals::Totals;
@@ -27,20 +26,19 @@ pub struct Tally {
 }
 
 /// Simulates one server with these packets, and tallies every span of length `every` (the last one
-/// may be shorter); packets are late beyond `late_after`. The report has no intervals.
+/// may be shorter). The report has no intervals.
 ///
 /// # Errors
 /// Fails like [`crate::run_with`].
 pub(crate) fn tallied(
     setting: &Setting<'_>,
     source: &mut dyn Source,
-    late_after: Span,
     every: Span,
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
 ) -> Result<(Report, Vec<Tally>), SimError> {
     let end = setting.check()?;
-    let mut engine = Engine::new(setting, KnobBehaviour::default(), source, make)?;
-    engine.sink.latency = Latency::with_bound(Some(late_after));
+    let mut engine = Engine::new(setting, source, make)?;
+    engine.sink.latency = Latency::with_bounds(&setting.late_after);
     engine.start()?;
     engine.warm_up()?;
     engine.sink.latency.reset();
@@ -82,34 +80,28 @@ mod tests {
     use wattline_cores::ModelError;
     use wattline_policies::POLICIES;
     use wattline_policy::build;
-    use wattline_server::{Application, ServerFile};
+    use wattline_server::ServerFile;
     use wattline_traffic::Spec;
 
     #[test]
     fn tallies_add_up_to_the_report_of_a_run_without_them() {
         let file = ServerFile::load("westmere-2010").unwrap();
         let traffic = Spec::parse("mmpp:5Mpps,size=64,ratio=10,high=1ms,low=2ms").unwrap();
-        let scenario = Scenario {
-            server: file.model().unwrap(),
-            application: Application::Ipv4,
-            policy: POLICIES.parse("table").unwrap(),
-            traffic: &traffic,
-            duration: Span::from_millis(5),
+        let policy = POLICIES.parse("table").unwrap();
+        let setting = Setting {
             warmup: Span::from_millis(1),
-            interval: None,
-            output_links: false,
             seed: 3,
-            profile: false,
+            late_after: vec![Span::from_micros(10)],
+            ..Setting::new(file.model().unwrap(), policy, Span::from_millis(5))
         };
-        let late_after = Span::from_micros(10);
+        let scenario = Scenario { setting, traffic: &traffic };
         let make = |context: &BuildContext<'_>| -> Result<Box<dyn Policy>, SimError> {
-            Ok(build(&scenario.policy, context).map_err(ModelError::from)?)
+            Ok(build(&scenario.setting.policy, context).map_err(ModelError::from)?)
         };
-        let whole = scenario.run_counting_late(late_after, make).unwrap();
+        let whole = scenario.run_with(make).unwrap();
         let mut source = traffic.build(3).unwrap();
-        let every = Span::from_micros(40);
         let (report, tallies) =
-            scenario.run_tallied(source.as_mut(), late_after, every, make).unwrap();
+            scenario.run_tallied(source.as_mut(), Span::from_micros(40), make).unwrap();
         assert_eq!(tallies.len(), 125);
         let joules: f64 = tallies.iter().map(|tally| tally.joules).sum();
         assert!((joules / whole.energy_joules - 1.0).abs() < 1e-9, "{joules}");

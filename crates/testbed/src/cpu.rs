@@ -1,16 +1,23 @@
-//! Processor time of an experiment, of the whole machine.
+//! Processor time of an experiment, of the whole machine, and of one thread.
 //!
 //! Packets are handled in the context of whoever is running (softirq), so a process's own
 //! time says little. Counted is what `/proc/stat` counts: every processor's time that was
 //! neither idle, nor waiting for a disc, nor stolen by the host.
 
 use crate::Error;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::ops::Sub;
 
 /// Length of a tick of `/proc/stat` in seconds: `USER_HZ` is 100 on every Linux machine
 /// that Rust knows.
 const TICK_SECONDS: f64 = 0.01;
+
+/// Processor time of the calling thread in seconds; time of other threads on its processor does not count.
+pub fn thread_cpu_seconds() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
 
 /// Processor time in seconds, summed over all processors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -100,5 +107,13 @@ mod tests {
             sum = (0..1_000_000_u64).fold(sum, |sum, step| sum.wrapping_mul(31).wrapping_add(step));
         }
         assert!(sum != 1);
+    }
+
+    #[test]
+    fn time_of_a_thread_does_not_pass_while_it_sleeps() {
+        let (cpu, wall) = (thread_cpu_seconds(), std::time::Instant::now());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let slept = wall.elapsed().as_secs_f64();
+        assert!(thread_cpu_seconds() - cpu < slept, "sleeping is not running");
     }
 }

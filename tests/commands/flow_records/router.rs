@@ -1,8 +1,8 @@
 //! A router between capture files that records flows.
 
+use crate::program::{document, errors, wattline};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 use wattline_packet::ipv4::Ipv4Packet;
 use wattline_packet::ipv6::Ipv6Header;
@@ -83,12 +83,8 @@ impl Folder {
             .collect();
         let config = CONFIG.replace("SOCKET", &socket).replace("ROUTES", &routes) + flow_records;
         std::fs::write(self.path("router.toml"), config).unwrap();
-        let mut command = Command::new(wattline_needs::program());
-        let output =
-            command.arg("run").arg(self.path("router.toml")).arg("--json").output().unwrap();
-        let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{log}");
-        (serde_json::from_slice(&output.stdout).unwrap(), log)
+        let output = wattline(&["run", self.path("router.toml").to_str().unwrap(), "--json"]);
+        (document(&output), errors(&output))
     }
 }
 

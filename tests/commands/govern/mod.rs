@@ -7,6 +7,7 @@ mod waiting;
 
 use crate::copy::copy;
 use crate::metrics_page::{Role, agrees_with};
+use crate::program::{ended_with, wattline};
 use running::{CPUS, Machine, SAMPLED};
 use serde_json::Value;
 use std::fs;
@@ -48,19 +49,13 @@ fn power_follows_the_load_and_an_orderly_end_leaves_no_trace() {
     // Other requests are refused with a reason.
     let refused = ask(&machine.socket(), Request::Graph).unwrap_err().to_string();
     assert!(refused.contains("a governor has no graph"), "{refused}");
-    let top = Command::new(wattline_needs::program())
-        .args(["top", "--once", "--socket"])
-        .arg(machine.socket())
-        .args(["--interval", "200ms"])
-        .output()
-        .unwrap();
+    let socket = machine.socket();
+    let socket = socket.to_str().unwrap();
+    let top = wattline(&["top", "--once", "--socket", socket, "--interval", "200ms"]);
     let text = String::from_utf8_lossy(&top.stdout).into_owned();
     assert!(text.contains("policy ondemand") && text.contains(" GHz"), "{text}");
-    let shown = Command::new(wattline_needs::program())
-        .args(["stats", "--socket"])
-        .arg(machine.socket())
-        .output();
-    let text = String::from_utf8_lossy(&shown.unwrap().stdout).into_owned();
+    let shown = wattline(&["stats", "--socket", socket]);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(text.contains("the policy rules") && text.contains("this governor took"), "{text}");
     machine.signal("-TERM");
     assert_eq!(machine.ended(), Some(0), "{}", machine.log());
@@ -375,26 +370,15 @@ fn plan_of_a_large_server_has_reasons_and_remedies_on_few_lines() {
 
 #[test]
 fn profiles_are_printed_to_be_copied_and_mistakes_are_usage_errors() {
-    let print = |name: &str| {
-        Command::new(wattline_needs::program())
-            .args(["govern", "--print-profile", name])
-            .output()
-            .unwrap()
-    };
+    let print = |name: &str| wattline(&["govern", "--print-profile", name]);
     let printed = print("latency");
     assert!(printed.status.success());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("own.toml");
     fs::write(&file, &printed.stdout).unwrap();
-    let checked = Command::new(wattline_needs::program())
-        .args(["config", "--govern"])
-        .arg(&file)
-        .output()
-        .unwrap();
+    let checked = wattline(&["config", "--govern", file.to_str().unwrap()]);
     assert!(checked.status.success(), "{checked:?}");
-    let wrong = print("fast");
-    assert_eq!(wrong.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("\"max-save\""));
+    ended_with(&print("fast"), 2, &["\"max-save\""]);
 }
 
 /// The machine that the test runs on, where it has no knob: it is told so, and measured.

@@ -1,7 +1,7 @@
 //! `wattline profile` of a recorded machine, killed by SIGKILL at scattered moments.
 
 use crate::govern::running::Machine;
-use crate::program::answering;
+use crate::program::{answering, runs};
 use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
@@ -58,12 +58,6 @@ fn watchdog(of: u32, root: &Path) -> Option<u32> {
         let command = String::from_utf8_lossy(&read("cmdline")).into_owned();
         parent == Some(of) && command.contains(&*root.to_string_lossy())
     })
-}
-
-/// Whether a process still runs; one that nobody has asked about after its end does not.
-fn runs(process: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
 /// Whatever the moment is: the file of points is whole and loses none, the machine is as before

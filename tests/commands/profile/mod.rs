@@ -6,7 +6,7 @@ mod bench;
 mod governed;
 mod interrupted;
 
-use crate::program::document;
+use crate::program::{document, ended_with, words};
 use bench::{Bench, Server};
 use serde_json::Value;
 use std::process::Output;
@@ -16,14 +16,12 @@ const RATE: f64 = 1_000.0;
 
 /// Two loads, quickly.
 fn run(bench: &Bench, more: &[&str]) -> Output {
-    let mut all: Vec<&str> = "--rate 1000 --warmup 100ms --duration 500ms --within 0.5 \
-                              --repetitions 3 --loads 0.5,1"
-        .split_whitespace()
-        .collect();
+    let line = "--rate 1000 --warmup 100ms --duration 500ms --within 0.5 --repetitions 3 \
+                --loads 0.5,1";
+    let mut all = words(line, more);
     if !more.contains(&"--periods") {
         all.extend(["--periods", "3"]);
     }
-    all.extend(more);
     bench.run(&all)
 }
 
@@ -44,9 +42,7 @@ fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
     let refused = run(&bench, &[]);
     let has_meter = refused.status.success();
     if !has_meter {
-        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert_eq!(refused.status.code(), Some(69), "{told}");
-        assert!(told.contains("--without-power"), "{told}");
+        ended_with(&refused, 69, &["--without-power"]);
     }
     let begun = Instant::now();
     let output = run(&bench, &["--without-power"]);
@@ -80,8 +76,7 @@ fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
         begun.elapsed()
     );
     let other = run(&bench, &["--without-power", "--periods", "4"]);
-    assert_eq!(other.status.code(), Some(65), "{other:?}");
-    assert!(String::from_utf8_lossy(&other.stderr).contains("points of another profile"));
+    ended_with(&other, 65, &["points of another profile"]);
 
     let told = std::fs::read_to_string(bench.path("tables.csv")).unwrap();
     assert!(told.contains("# energy = \"not measured; points are ordered by V/F state"), "{told}");
@@ -94,23 +89,10 @@ fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
 fn sparse(bench: &Bench) {
     let profiled = |target: &str| {
         let _ = std::fs::remove_file(bench.path("tables.csv.points.json"));
-        let output = run(
-            bench,
-            &[
-                "--without-power",
-                "--sparse",
-                "--states",
-                "1",
-                "--periods",
-                "24",
-                "--target",
-                target,
-            ],
-        );
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{told}");
-        assert!(told.contains("/at most "), "{told}");
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let line = "--without-power --sparse --states 1 --periods 24 --target";
+        let output = run(bench, &words(line, &[target]));
+        ended_with(&output, 0, &["/at most "]);
+        let report = document(&output);
         assert_eq!(report["points"], bench.points().len(), "{report:#}");
         (report, bench.points())
     };
@@ -157,13 +139,9 @@ fn a_profile_over_the_loopback_or_into_no_folder_is_refused_at_once() {
 fn nginx_is_profiled_over_six_periods_and_governed_within_its_latency() {
     let test = "nginx_is_profiled_over_six_periods_and_governed_within_its_latency";
     let Some(bench) = Bench::build(test, Server::Nginx) else { return };
-    let output = bench.run(
-        &"--rate 1000 --loads 0.5,1 --periods 6 --warmup 200ms --duration 2s --within 0.2 \
-          --repetitions 6 --without-power"
-            .split_whitespace()
-            .collect::<Vec<_>>(),
-    );
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let line = "--rate 1000 --loads 0.5,1 --periods 6 --warmup 200ms --duration 2s --within 0.2 \
+                --repetitions 6 --without-power";
+    ended_with(&bench.run(&words(line, &[])), 0, &[]);
     let points = bench.points();
     assert_eq!(points.len(), 2 + 2 * 6);
     for load in 0..2 {

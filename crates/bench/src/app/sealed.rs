@@ -1,10 +1,11 @@
 //! Packets for a receiving gateway: inner packets in ESP, as the far end of the tunnel sends them.
 
-use crate::memory_router::{LONGEST, Traffic, ipv4_header};
+use crate::memory_router::{LONGEST, Traffic};
 use wattline_ipsec::esp::algorithm::Algorithm;
 use wattline_ipsec::esp::transform::Transform;
 use wattline_packet::esp::{HEADER, TRAILER, padding, write_trailer};
-use wattline_packet::{IntoBytes, ethernet, ipv4, protocol};
+use wattline_packet::ipv4::{self, Ipv4Header};
+use wattline_packet::{IntoBytes, ethernet, protocol};
 
 /// SPI of the security association (SA); each direction has its own SA.
 pub(super) const SPI: u32 = 0x1001;
@@ -50,7 +51,8 @@ impl Traffic for Sealed {
         let (outer, rest) = chunk.split_at_mut(ethernet::HEADER + ipv4::HEADER);
         let esp = &mut rest[..packet];
         let addresses = [THERE, HERE].map(u32::from_be_bytes);
-        let mut header = ipv4_header(ipv4::HEADER + packet, addresses[0], addresses[1]);
+        let mut header =
+            Ipv4Header::udp((ipv4::HEADER + packet) as u16, addresses[0], addresses[1]);
         header.protocol = protocol::ESP;
         header.fill_checksum();
         outer[..12].copy_from_slice(&link[..12]);

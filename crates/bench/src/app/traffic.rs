@@ -1,6 +1,6 @@
 //! The packets of the workloads.
 
-use crate::memory_router::{Error, LONGEST, MAC_IN, Traffic, ipv4_header, udp_template};
+use crate::memory_router::{Error, LONGEST, MAC_IN, Traffic, udp_template};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -63,7 +63,8 @@ impl Traffic for FlowTraffic {
             (16 + (scattered >> 56) as u32 % 96) << 24 | (scattered >> 32) as u32 & 0xff_ffff;
         let bytes = &mut chunk[..length];
         bytes[..PAYLOAD].copy_from_slice(&self.template[..PAYLOAD]);
-        bytes[14..34].copy_from_slice(ipv4_header(length - 14, source, destination).as_bytes());
+        bytes[14..34]
+            .copy_from_slice(Ipv4Header::udp((length - 14) as u16, source, destination).as_bytes());
         bytes[34..36].copy_from_slice(&(1024 + (scattered >> 16) as u16 % 60_000).to_be_bytes());
         bytes[38..40].copy_from_slice(&((length - 34) as u16).to_be_bytes());
         let from = self.random.random_range(0..PAYLOADS - LONGEST);
@@ -151,7 +152,7 @@ mod tests {
     #[test]
     fn packets_of_captures_go_one_way() {
         for (source, destination) in [(0x0a01_0203, 0xc000_0201), (0xc000_0201, 0x0a01_0203)] {
-            let mut packet = ipv4_header(20, source, destination).as_bytes().to_vec();
+            let mut packet = Ipv4Header::udp(20, source, destination).as_bytes().to_vec();
             one_way(&mut packet);
             let packet = Ipv4Packet::parse(&packet).unwrap();
             assert_eq!(packet.header.source.get() >> 24, 10);

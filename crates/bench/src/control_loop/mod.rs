@@ -17,7 +17,6 @@ mod page;
 pub use page::page;
 
 use crate::calibration::{Calibration, spin};
-use crate::cpu_time::thread_cpu_seconds;
 use crate::sample::Sample;
 use quanta::Clock;
 use serde::Serialize;
@@ -30,6 +29,7 @@ use wattline_policy::{
     Trigger, build,
 };
 use wattline_server::{Application, ServerModel};
+use wattline_testbed::cpu::thread_cpu_seconds;
 use wattline_units::{Span, Time};
 
 /// Decisions per second at which the report gives the share of a core.

@@ -4,11 +4,11 @@ use super::addresses::{BATCH, Kind};
 use super::error::Error;
 use super::peer::{Peer, Variant};
 use super::report::{Lookups, PeerLookups};
-use crate::cpu_time::thread_cpu_seconds;
 use crate::sample::Sample;
 use std::hint::black_box;
 use wattline_fib::{NextHopId, Reader, SimdLevel};
 use wattline_packet::Family;
+use wattline_testbed::cpu::thread_cpu_seconds;
 
 /// Lookups per second of every pass over one set of addresses.
 pub(super) struct Passes {

@@ -4,7 +4,6 @@ use super::addresses::BATCH;
 use super::error::Error;
 use super::peer::write_file;
 use super::report::{Table, Updates};
-use crate::cpu_time::thread_cpu_seconds;
 use ipnet::IpNet;
 use std::fmt::Display;
 use std::path::Path;
@@ -15,6 +14,7 @@ use wattline_fib::grace::Grace;
 use wattline_fib::routes_file::RoutesFile;
 use wattline_fib::{Fib, FibError, NextHopId, Reader, SimdLevel, V4, V6};
 use wattline_packet::Family;
+use wattline_testbed::cpu::thread_cpu_seconds;
 
 /// Number of next hops over which routes without a next hop are spread.
 const NEXT_HOPS: usize = 256;

@@ -3,11 +3,14 @@
 use super::arrangement::{Arrangement, INSIDE, Load, OUTSIDE, Placement, Sink};
 use super::duty_cycle::DutyCycle;
 use super::threads::{Level, Thread};
+use crate::memory_router::udp_template;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use wattline_dataplane::port::PortId;
 use wattline_linux::namespace::{enter_thread, interface_index};
+use wattline_packet::IntoBytes;
+use wattline_packet::ipv4::Ipv4Header;
 use wattline_ports::afxdp::QueueAddress;
 use wattline_testbed::Error;
 use wattline_testbed::command::LIMIT;
@@ -261,24 +264,11 @@ pub fn kernel(error: impl std::fmt::Display) -> Error {
 
 /// A UDP packet of minimum length, from the source to a destination beyond the sink.
 fn frame() -> Vec<u8> {
-    let mut frame = LEFT_MAC.to_vec();
-    frame.extend(SOURCE_MAC);
-    frame.extend([0x08, 0x00]);
-    let length = (FRAME_BYTES - 14) as u16;
-    let mut header = [0_u8; 20];
-    header[0] = 0x45;
-    header[2..4].copy_from_slice(&length.to_be_bytes());
-    header[8] = 64;
-    header[9] = 17;
-    header[12..16].copy_from_slice(&[10, 1, 0, 2]);
-    header[16..20].copy_from_slice(&[10, 9, 0, 5]);
-    let checksum = wattline_packet::checksum::Sum::default().bytes(&header).checksum();
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
-    frame.extend(header);
-    // Ports 1000 and 9; no checksum.
-    frame.extend(1000_u16.to_be_bytes());
-    frame.extend(9_u16.to_be_bytes());
-    frame.extend((length - 20).to_be_bytes());
-    frame.resize(FRAME_BYTES, 0);
+    let mut frame = udp_template(FRAME_BYTES);
+    frame[..6].copy_from_slice(&LEFT_MAC);
+    frame[6..12].copy_from_slice(&SOURCE_MAC);
+    let [from, to] = [[10, 1, 0, 2], [10, 9, 0, 5]].map(u32::from_be_bytes);
+    let header = Ipv4Header::udp((FRAME_BYTES - 14) as u16, from, to);
+    frame[14..34].copy_from_slice(header.as_bytes());
     frame
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerModel};
-use wattline_sim::Scenario;
+use wattline_sim::{Scenario, Setting};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
@@ -68,18 +68,14 @@ impl Settings {
         policy: &PolicySpec,
         traffic: &'a Spec,
     ) -> Scenario<'a> {
-        Scenario {
-            server,
+        let setting = Setting {
             application: Self::APPLICATION,
-            policy: policy.clone(),
-            traffic,
-            duration: self.day(),
             warmup: self.interval(),
             interval: Some(self.interval()),
-            output_links: false,
             seed: self.seed,
-            profile: false,
-        }
+            ..Setting::new(server, policy.clone(), self.day())
+        };
+        Scenario { setting, traffic }
     }
 
     /// The traffic as data.

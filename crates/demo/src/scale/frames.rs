@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use wattline_packet::ethernet;
 use wattline_packet::ipv4::Ipv4Header;
 use wattline_packet::toeplitz::Toeplitz;
-use wattline_packet::{IntoBytes, protocol};
+use wattline_packet::{IntoBytes, ethernet};
 use wattline_scale::FCS_BYTES;
 use wattline_testbed::probe::payload::{self, Payload};
 use wattline_traffic::Packet;
@@ -16,7 +15,6 @@ const UDP: usize = IP + 20;
 pub(super) const PAYLOAD: usize = UDP + 8;
 /// The shortest frame without FCS.
 const SHORTEST: usize = 60;
-const TTL: u8 = 64;
 /// Port of the discard service (RFC 2544).
 const DESTINATION_PORT: u16 = 9;
 /// First source port to try; lower ones belong to services.
@@ -122,19 +120,8 @@ impl Flow {
         frame[..6].copy_from_slice(&port_mac(port));
         frame[6..12].copy_from_slice(&station_mac(port));
         frame[12..IP].copy_from_slice(&ethernet::IPV4.to_be_bytes());
-        let mut header = Ipv4Header {
-            version_ihl: 0x45,
-            service: 0,
-            total_length: ((length - IP) as u16).into(),
-            identification: 0.into(),
-            fragment: 0.into(),
-            ttl: TTL,
-            protocol: protocol::UDP,
-            checksum: 0.into(),
-            source: u32::from(self.source).into(),
-            destination: u32::from(self.destination).into(),
-        };
-        header.fill_checksum();
+        let header =
+            Ipv4Header::udp((length - IP) as u16, self.source.into(), self.destination.into());
         frame[IP..UDP].copy_from_slice(header.as_bytes());
         frame[UDP..UDP + 2].copy_from_slice(&self.source_port.to_be_bytes());
         frame[UDP + 2..UDP + 4].copy_from_slice(&DESTINATION_PORT.to_be_bytes());

@@ -25,17 +25,12 @@ impl Plan {
     pub fn simulated(&self, interval: Option<Span>) -> wattline_sim::Setting<'_> {
         let Setting { server, application, policy, mean_bytes, seed, .. } = &self.setting;
         wattline_sim::Setting {
-            server,
             application: *application,
-            policy: policy.clone(),
             mean_bytes: *mean_bytes,
-            duration: self.duration,
             warmup: self.warmup,
             interval,
-            output_links: false,
             seed: *seed,
-            log_states: false,
-            profile: false,
+            ..wattline_sim::Setting::new(server, policy.clone(), self.duration)
         }
     }
 }

@@ -9,21 +9,10 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use wattline_governor::conformance::{Circumstances, Follows, probe};
 use wattline_policies::POLICIES;
-use wattline_policy::{AskAgain, Observation, OperatingPoint};
-use wattline_units::Time;
+use wattline_policy::testing::policy;
+use wattline_policy::{AskAgain, Looks};
 
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
-
-/// Sets the lowest frequency, and panics when it is asked again.
-struct Panics(bool);
-
-impl Policy for Panics {
-    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
-        assert!(!std::mem::replace(&mut self.0, true), "nobody expected this");
-        point.set_frequency(0);
-        AskAgain::at(now + Span::from_millis(100))
-    }
-}
 
 /// A machine as it was recorded, on which nothing happens by itself.
 fn machine() -> (tempfile::TempDir, Tree) {
@@ -36,11 +25,15 @@ fn machine() -> (tempfile::TempDir, Tree) {
 fn a_governor_that_panics_ends_the_stretch_and_leaves_nothing_set() {
     let (_root, tree) = machine();
     let before = tree.text(GOVERNOR).unwrap();
-    let begin =
-        |config: &Config| Session::begin_with(config, &tree, |_, _, _| Ok(Box::new(Panics(false))));
+    let mut asked = false;
+    let panics = policy(Looks::WHOLE, move |seen, point| {
+        assert!(!std::mem::replace(&mut asked, true), "nobody expected this");
+        point.set_frequency(0);
+        AskAgain::at(seen.now + Span::from_millis(100))
+    });
     let config = Config::parse("[govern]\nmay_raise = true\n", "test", POLICIES).unwrap();
     let config = Config { policy: "ondemand".to_owned(), ..config };
-    let session = begin(&config).unwrap();
+    let session = Session::begin_with(&config, &tree, |_, _, _| Ok(panics)).unwrap();
     assert_ne!(tree.text(GOVERNOR).unwrap(), before, "it governs");
     let error = wattline_needs::until("the panic is noticed", || session.check_governor().err());
     assert!(matches!(error, GovernError::Panicked), "{error}");

@@ -322,12 +322,8 @@ impl Policy for Probe {
         Looks::WHOLE.and_counters().and_late(LATE_AFTER).and_power().and_entries()
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let now = seen.now;
         self.look(now, seen);
         if self.phase == Phase::Over {
             return AskAgain::NEVER;

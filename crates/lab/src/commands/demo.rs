@@ -212,12 +212,7 @@ fn day_settings(args: &Args) -> Result<day::Settings, ExitError> {
 
 fn comparison_settings(args: Args) -> Result<Settings, ExitError> {
     let binary = laboratory::operator();
-    let load = Load {
-        rate_pps: args.rate,
-        duration: args.compare_duration,
-        flows: args.flows,
-        ..Load::default()
-    };
+    let load = Load { rate_pps: args.rate, duration: args.compare_duration, flows: args.flows };
     let mode = match args.mode {
         ModeArgument::Poll => Mode::Poll,
         ModeArgument::Interrupt => Mode::Interrupt,

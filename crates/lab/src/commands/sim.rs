@@ -14,7 +14,7 @@ use wattline_governor::decisions::Decision;
 use wattline_league::simulated::Simulation;
 use wattline_report::FigurePage;
 use wattline_server::{Application, PartPower, Path};
-use wattline_sim::{Report, Scenario};
+use wattline_sim::{Report, Scenario, Setting};
 use wattline_units::Span;
 
 #[derive(Serialize, JsonSchema)]
@@ -67,20 +67,17 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     let policy_text = policy.to_string();
     let scaled = (args.app_costs != "model").then(|| server.description.clone());
-    let scenario = Scenario {
-        server: &server,
+    let setting = Setting {
         application: args.app,
-        policy,
-        traffic: &traffic,
-        duration: args.duration,
         warmup: args.warmup.unwrap_or(Span::from_millis(100)),
         interval: args.interval,
         output_links: args.output_links,
         seed: args.seed,
-        profile: false,
+        knobs,
+        ..Setting::new(&server, policy, args.duration)
     };
-    let mut report =
-        progress::during("simulating", || scenario.run_on(knobs)).map_err(simulation_error)?;
+    let scenario = Scenario { setting, traffic: &traffic };
+    let mut report = progress::during("simulating", || scenario.run()).map_err(simulation_error)?;
     let last_changes = args.explain.then(|| std::mem::take(&mut report.last_changes));
     let power_by_source = args.explain.then(|| std::mem::take(&mut report.power_by_source));
     let result = Output {

@@ -116,7 +116,7 @@ fn begin(
     all.extend(fixed.map(|fixed| vec![fixed.point; player.slots]));
     // A policy that refuses the budget gives no schedule.
     if let Ok(spec) = policy("wattline:p99={p99}", player.budget.p99)
-        && player.case.scenario(spec.clone(), None).check_policy().is_ok()
+        && player.case.scenario(spec.clone(), &[]).check_policy().is_ok()
     {
         all.push(recorded(player, &spec)?);
     }

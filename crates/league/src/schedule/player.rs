@@ -91,13 +91,11 @@ impl<'a> Player<'a> {
     pub fn play(&mut self, points: &[FixedPoint]) -> Result<Outcome, LeagueError> {
         self.played += 1;
         let timed = self.timed(points);
-        let scenario = self.case.scenario(self.unused.clone(), None);
-        let (report, tallies) = scenario.run_tallied(
-            &mut self.packets.again(),
-            self.budget.p99,
-            self.slot,
-            |context| Ok(Box::new(Script::new(&timed, self.case.server, context.platform.cores))),
-        )?;
+        let scenario = self.case.scenario(self.unused.clone(), &[self.budget.p99]);
+        let mut packets = self.packets.again();
+        let (report, tallies) = scenario.run_tallied(&mut packets, self.slot, |context| {
+            Ok(Box::new(Script::new(&timed, self.case.server, context.platform.cores)))
+        })?;
         let played = Played::judge(&report, self.budget, self.arrivals, self.slack);
         Ok(Outcome { played, tallies })
     }

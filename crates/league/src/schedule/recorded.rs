@@ -23,13 +23,8 @@ impl Policy for Recorder {
         self.inner.looks_at()
     }
 
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        let ask = self.inner.decide(now, seen, point);
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        let ask = self.inner.decide(seen, point);
         let first = point.active.lowest().unwrap_or(0);
         let taken = FixedPoint {
             cores: point.active.len(),
@@ -40,7 +35,7 @@ impl Policy for Recorder {
         };
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         if record.last().is_none_or(|(_, last)| *last != taken) {
-            record.push((now, taken));
+            record.push((seen.now, taken));
         }
         ask
     }
@@ -53,8 +48,7 @@ pub(super) fn recorded(
     spec: &PolicySpec,
 ) -> Result<Vec<FixedPoint>, LeagueError> {
     let record = Record::default();
-    let scenario = player.case.scenario(spec.clone(), None);
-    scenario.run_counting_late(player.budget.p99, |context| {
+    player.case.scenario(spec.clone(), &[player.budget.p99]).run_with(|context| {
         let inner = build(spec, context).map_err(ModelError::from)?;
         Ok(Box::new(Recorder { inner, record: record.clone() }))
     })?;

@@ -4,9 +4,9 @@ use super::tests::{LOW, bench, pass};
 use super::{Options, with_tables};
 use crate::testing::Bench;
 use std::sync::Arc;
+use wattline_policy::FrequencyDomain;
 use wattline_policy::moderation::RuleKind;
 use wattline_policy::tables::fingerprint;
-use wattline_policy::{FrequencyDomain, Policy};
 use wattline_server::tables::{Conditions, ProfilePoint, ProfileTables};
 use wattline_units::Span;
 
@@ -95,10 +95,10 @@ fn shared_frequency(
 }
 
 /// Returns the state and period set for a core; no period where it is left to the driver.
-fn decided(bench: &Bench, policy: &dyn Policy, core: usize) -> (usize, Option<usize>) {
+fn decided(bench: &Bench, core: usize) -> (usize, Option<usize>) {
     let micros = (bench.point.moderation[core].as_seconds() * 1e6).round() as u64;
     let period = PERIODS.iter().position(|period| *period == micros);
-    let left = policy.driver_rule(core) == Some(RuleKind::Ixgbe);
+    let left = bench.policy().driver_rule(core) == Some(RuleKind::Ixgbe);
     (bench.point.cores[core].frequency, period.filter(|_| !left))
 }
 
@@ -118,31 +118,27 @@ fn decisions_are_feasible_and_the_cheapest_on_10_000_random_tables() {
             ..Options::default()
         };
         let target = Span::from_micros(100 * target).as_seconds();
-        let make = |bench: &mut Bench| {
-            let mut policy = with_tables(Arc::clone(&tables), options, &bench.platform).unwrap();
-            bench.start(&mut *policy);
-            policy
-        };
-        let (mut free, mut shared) = (make(&mut per_core), make(&mut per_chip));
+        for bench in [&mut per_core, &mut per_chip] {
+            bench.begin(with_tables(Arc::clone(&tables), options, &bench.platform).unwrap());
+        }
         // Twice: the second decision has a point to keep.
         for second in [false, true] {
             // Also on the profiled loads, and beyond them.
             let loads = [(); CORES].map(|()| 100.0 * random.below(23) as f64);
-            pass(&mut per_core, &mut *free, &loads, None);
-            pass(&mut per_chip, &mut *shared, &loads, None);
+            pass(&mut per_core, &loads, None);
+            pass(&mut per_chip, &loads, None);
             let highest = per_chip.point.cores[0].frequency;
             let loads = loads.map(|load| (load * 0.1).round() / 0.1);
             // The first decision keeps nothing, so that each core takes the best point of all.
             if !second {
-                let alone: Vec<_> =
-                    (0..CORES).map(|core| decided(&per_core, &*free, core)).collect();
+                let alone: Vec<_> = (0..CORES).map(|core| decided(&per_core, core)).collect();
                 let expected = shared_frequency(&tables, &loads, &alone, target);
                 assert_eq!(highest, expected, "table {number}");
                 raised += u32::from(Some(highest) > alone.iter().map(|(f, _)| *f).max());
             }
             for (core, load) in loads.into_iter().enumerate() {
                 let all = feasible(&tables, load, target);
-                let at = decided(&per_core, &*free, core);
+                let at = decided(&per_core, core);
                 let least = all.iter().map(|(watts, ..)| *watts).fold(f64::INFINITY, f64::min);
                 if all.is_empty() {
                     infeasible += 1;
@@ -162,7 +158,7 @@ fn decisions_are_feasible_and_the_cheapest_on_10_000_random_tables() {
                 }
                 // On a chip the highest frequency holds for all; the period is feasible there
                 // wherever one is.
-                let (frequency, period) = decided(&per_chip, &*shared, core);
+                let (frequency, period) = decided(&per_chip, core);
                 assert_eq!(frequency, highest, "table {number}");
                 let there: Vec<_> = all.iter().filter(|(_, f, _)| *f == highest).collect();
                 let meets = there.iter().any(|(_, _, p)| period == Some(*p));

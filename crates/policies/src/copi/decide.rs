@@ -55,9 +55,9 @@ impl Engine {
         }
     }
 
-    pub fn begin(&mut self, now: Time, seen: &Observation<'_>) {
-        self.count(now, seen);
-        self.asked = now;
+    pub fn begin(&mut self, seen: &Observation<'_>) {
+        self.count(seen.now, seen);
+        self.asked = seen.now;
     }
 
     /// Whether a queue's core has a point of the tables.
@@ -66,8 +66,8 @@ impl Engine {
         core.and_then(|core| self.chosen.get(*core)).is_some_and(Option::is_some)
     }
 
-    pub fn decide(&mut self, now: Time, seen: &Observation<'_>, point: &mut OperatingPoint) {
-        let asked = self.asked;
+    pub fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) {
+        let (now, asked) = (seen.now, self.asked);
         if !self.count(now, seen) {
             return;
         }

@@ -5,7 +5,7 @@ use crate::testing::Bench;
 use std::sync::Arc;
 use wattline_policy::moderation::RuleKind;
 use wattline_policy::tables::fingerprint;
-use wattline_policy::{BuildContext, FrequencyDomain, LatencyView, Policy};
+use wattline_policy::{BuildContext, FrequencyDomain, LatencyView};
 use wattline_server::tables::{Conditions, EnergyOrder, ProfilePoint, ProfileTables};
 use wattline_units::{Hertz, Span};
 
@@ -57,17 +57,24 @@ pub(super) fn bench() -> Bench {
     bench
 }
 
-fn make(bench: &Bench, options: Options) -> Box<dyn Policy> {
-    with_tables(Arc::new(tables(bench)), options, &bench.platform).unwrap()
+/// Lets the policy begin with the tables of the bench's machine.
+fn begin(bench: &mut Bench, options: Options) {
+    let tables = tables(bench);
+    begin_with(bench, tables, options);
+}
+
+fn begin_with(bench: &mut Bench, tables: ProfileTables, options: Options) {
+    let policy = with_tables(Arc::new(tables), options, &bench.platform).unwrap();
+    bench.begin(policy);
 }
 
 /// A tenth of a second with these loads per core, all on the core's first queue.
-pub(super) fn pass(bench: &mut Bench, policy: &mut dyn Policy, loads: &[f64], p95: Option<Span>) {
+pub(super) fn pass(bench: &mut Bench, loads: &[f64], p95: Option<Span>) {
     for (core, load) in loads.iter().enumerate() {
         bench.queues[core].arrivals += (load * 0.1).round() as u64;
     }
     bench.latency = p95.map(|p95| LatencyView { samples: 10_000, p95, ..LatencyView::default() });
-    bench.pass(policy, PERIOD, &[], 0);
+    bench.pass(PERIOD, &[], 0);
 }
 
 fn millisecond_target() -> Options {
@@ -75,33 +82,31 @@ fn millisecond_target() -> Options {
 }
 
 /// Under a target of 1 ms, after a tenth of a second at the low load.
-fn within_a_millisecond() -> (Bench, Box<dyn Policy>) {
+fn within_a_millisecond() -> Bench {
     let mut bench = bench();
-    let mut policy = make(&bench, millisecond_target());
-    bench.start(&mut *policy);
-    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    begin(&mut bench, millisecond_target());
+    pass(&mut bench, &[LOW; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 6);
-    (bench, policy)
+    bench
 }
 
 #[test]
 fn each_core_gets_the_cheapest_point_within_the_target_at_its_load() {
     let mut bench = bench();
-    let mut policy = make(&bench, Options::default());
-    bench.start(&mut *policy);
-    assert_eq!(policy.driver_rule(0), Some(RuleKind::Ixgbe), "no load is known yet");
+    begin(&mut bench, Options::default());
+    assert_eq!(bench.policy().driver_rule(0), Some(RuleKind::Ixgbe), "no load is known yet");
     let mut loads = [LOW; 12];
     loads[3] = 5_000.0;
-    pass(&mut bench, &mut *policy, &loads, None);
+    pass(&mut bench, &loads, None);
     // Target 5 units: 14 - f + p <= 5. Power f - p falls by one for each unit of p and of f:
     // all of (9,0), (10,1), (11,2) cost 19; they take 5 units each: the highest frequency wins.
     assert_eq!(bench.point.cores[0].frequency, 11);
     assert_eq!(bench.point.moderation[0], Span::from_micros(1000));
-    assert_eq!(policy.driver_rule(0), None);
+    assert_eq!(bench.policy().driver_rule(0), None);
     // Beyond the profiled loads nothing is known.
     assert_eq!(bench.point.cores[3].frequency, 13);
-    assert_eq!(policy.driver_rule(3), Some(RuleKind::Ixgbe));
-    let remark = policy.remark().unwrap();
+    assert_eq!(bench.policy().driver_rule(3), Some(RuleKind::Ixgbe));
+    let remark = bench.policy().remark().unwrap();
     assert!(remark.contains("in 1 of 12 decisions"), "{remark}");
 }
 
@@ -109,13 +114,13 @@ fn each_core_gets_the_cheapest_point_within_the_target_at_its_load() {
 /// the next one has the packets of the whole time.
 #[test]
 fn a_load_is_of_the_time_in_which_it_was_counted() {
-    let (mut bench, mut policy) = within_a_millisecond();
+    let mut bench = within_a_millisecond();
     // Counted each 150 ms: milliseconds since then, and packets of as many milliseconds.
     for (age, new) in [(50, 50), (0, 150), (100, 0), (50, 150), (0, 150), (100, 0)] {
         bench.queues.iter_mut().for_each(|queue| queue.age = Span::from_millis(age));
         let queues = bench.queues.iter_mut().take(12);
         queues.for_each(|queue| queue.arrivals += (LOW * 1e-3) as u64 * new);
-        bench.pass(&mut *policy, PERIOD, &[], 0);
+        bench.pass(PERIOD, &[], 0);
         assert_eq!(bench.point.cores[0].frequency, 6, "{age} ms ago");
     }
 }
@@ -126,14 +131,12 @@ fn loads_are_requests_and_the_monitor_counts_packets() {
     let mut bench = bench();
     let mut measured = tables(&bench);
     measured.conditions.arrivals_per_request = vec![2.0, 2.0];
-    let mut policy = with_tables(Arc::new(measured), Options::default(), &bench.platform).unwrap();
-    bench.start(&mut *policy);
-    pass(&mut bench, &mut *policy, &[2.0 * HIGH; 12], None);
-    assert_eq!(policy.driver_rule(0), None, "a load that was profiled");
-    let mut policy = make(&bench, Options::default());
-    bench.start(&mut *policy);
-    pass(&mut bench, &mut *policy, &[2.0 * HIGH; 12], None);
-    assert_eq!(policy.driver_rule(0), Some(RuleKind::Ixgbe), "beyond what was profiled");
+    begin_with(&mut bench, measured, Options::default());
+    pass(&mut bench, &[2.0 * HIGH; 12], None);
+    assert_eq!(bench.policy().driver_rule(0), None, "a load that was profiled");
+    begin(&mut bench, Options::default());
+    pass(&mut bench, &[2.0 * HIGH; 12], None);
+    assert_eq!(bench.policy().driver_rule(0), Some(RuleKind::Ixgbe), "beyond what was profiled");
 }
 
 /// One queue, and an application that runs on any core: none of them sleeps while it works.
@@ -146,9 +149,8 @@ fn a_core_without_a_queue_has_the_load_of_the_busiest_with_one() {
     bench.queues.truncate(queues);
     bench.point = wattline_policy::OperatingPoint::full(&bench.platform);
     let options = millisecond_target();
-    let mut policy = make(&bench, options);
-    bench.start(&mut *policy);
-    pass(&mut bench, &mut *policy, &[LOW, HIGH], None);
+    begin(&mut bench, options);
+    pass(&mut bench, &[LOW, HIGH], None);
     let state = |core: usize| bench.point.cores[core].frequency;
     assert_eq!((state(0), state(1), state(2), state(11)), (6, 11, 11, 11));
 }
@@ -156,21 +158,18 @@ fn a_core_without_a_queue_has_the_load_of_the_busiest_with_one() {
 #[test]
 fn a_chip_runs_at_the_highest_state_that_a_core_needs() {
     let mut bench = bench();
-    let options = millisecond_target();
-    let mut policy = make(&bench, options);
-    bench.start(&mut *policy);
+    begin(&mut bench, millisecond_target());
     let mut loads = [LOW; 12];
     loads[5] = HIGH;
-    pass(&mut bench, &mut *policy, &loads, None);
+    pass(&mut bench, &loads, None);
     // 10 units at the low load: f - p = 4; at the high one 5: f - p = 9.
     let own = |core: usize| (bench.point.cores[core].frequency, bench.point.moderation[core]);
     assert_eq!(own(0), (6, Span::from_micros(1000)));
     assert_eq!(own(5), (11, Span::from_micros(1000)));
 
     bench.platform.domain = FrequencyDomain::Chip;
-    let mut policy = make(&bench, options);
-    bench.start(&mut *policy);
-    pass(&mut bench, &mut *policy, &loads, None);
+    begin(&mut bench, millisecond_target());
+    pass(&mut bench, &loads, None);
     assert!(bench.point.cores.iter().all(|core| core.frequency == 11));
     // And each core the best period for that state.
     assert!(bench.point.moderation[..12].iter().all(|period| *period == Span::from_micros(1000)));
@@ -181,37 +180,34 @@ fn a_point_is_kept_while_it_is_feasible_and_nearly_the_cheapest() {
     let mut bench = bench();
     let options =
         Options { target: Some(Span::from_micros(1_000)), hysteresis: 0.3, ..Options::default() };
-    let mut policy = make(&bench, options);
-    bench.start(&mut *policy);
-    pass(&mut bench, &mut *policy, &[HIGH; 12], None);
+    begin(&mut bench, options);
+    pass(&mut bench, &[HIGH; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 11);
     // The low load could do with 14 W; 19 W are more than 30 % above it.
-    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    pass(&mut bench, &[LOW; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 6);
-    let mut policy = make(&bench, Options { hysteresis: 0.5, ..millisecond_target() });
-    bench.start(&mut *policy);
+    begin(&mut bench, Options { hysteresis: 0.5, ..millisecond_target() });
     // The fresh policy counts arrivals from its start.
-    pass(&mut bench, &mut *policy, &[HIGH; 12], None);
+    pass(&mut bench, &[HIGH; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 11);
-    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    pass(&mut bench, &[LOW; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 11, "19 W are within half above 14 W");
 }
 
 #[test]
 fn a_missed_target_corrects_the_tables_until_it_is_met_again() {
-    let (mut bench, mut policy) = within_a_millisecond();
+    let mut bench = within_a_millisecond();
     // The tables say 1 ms; 1.4 ms are measured: half the gap counts, so 8 units remain.
-    pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(1_400)));
+    pass(&mut bench, &[LOW; 12], Some(Span::from_micros(1_400)));
     assert_eq!(bench.point.cores[0].frequency, 8);
     for _ in 0..100 {
-        pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(700)));
+        pass(&mut bench, &[LOW; 12], Some(Span::from_micros(700)));
     }
     assert_eq!(bench.point.cores[0].frequency, 6, "forgotten where it is met");
     // Without feedback the tables are trusted.
-    let mut policy = make(&bench, Options { correction: 0.0, ..millisecond_target() });
-    bench.start(&mut *policy);
-    pass(&mut bench, &mut *policy, &[LOW; 12], None);
-    pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(4_000)));
+    begin(&mut bench, Options { correction: 0.0, ..millisecond_target() });
+    pass(&mut bench, &[LOW; 12], None);
+    pass(&mut bench, &[LOW; 12], Some(Span::from_micros(4_000)));
     assert_eq!(bench.point.cores[0].frequency, 6);
 }
 
@@ -220,16 +216,15 @@ fn a_missed_target_corrects_the_tables_until_it_is_met_again() {
 fn after_a_burst_that_left_no_point_the_tables_hold_again() {
     let mut bench = bench();
     let options = Options { target: Some(Span::from_micros(300)), ..Options::default() };
-    let mut policy = make(&bench, options);
-    bench.start(&mut *policy);
-    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    begin(&mut bench, options);
+    pass(&mut bench, &[LOW; 12], None);
     let calm = bench.point.clone();
     for _ in 0..2 {
-        pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_millis(10)));
+        pass(&mut bench, &[LOW; 12], Some(Span::from_millis(10)));
     }
-    assert_eq!(policy.driver_rule(0), Some(RuleKind::Ixgbe), "no point is fast enough");
+    assert_eq!(bench.policy().driver_rule(0), Some(RuleKind::Ixgbe), "no point is fast enough");
     for _ in 0..100 {
-        pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(100)));
+        pass(&mut bench, &[LOW; 12], Some(Span::from_micros(100)));
     }
     assert_eq!(bench.point, calm);
 }
@@ -242,17 +237,16 @@ fn a_core_without_a_point_has_the_moderation_that_its_driver_had() {
         let mut bench = bench();
         bench.platform.can.driver_rules = false;
         bench.platform.moderation_found = found;
-        let mut policy = make(&bench, Options::default());
-        bench.start(&mut *policy);
+        begin(&mut bench, Options::default());
         assert_eq!(bench.point.as_found[0], found.is_some());
-        pass(&mut bench, &mut *policy, &[LOW; 12], None);
+        pass(&mut bench, &[LOW; 12], None);
         assert_eq!(bench.point.moderation[0], Span::from_micros(1000));
         assert!(!bench.point.as_found[0]);
-        pass(&mut bench, &mut *policy, &[5.0 * LOW; 12], None);
+        pass(&mut bench, &[5.0 * LOW; 12], None);
         assert_eq!(bench.point.moderation[0], Span::from_micros(expected));
         assert_eq!(bench.point.as_found[0], found.is_some());
         let words = if found.is_some() { "driver's moderation" } else { "shortest moderation" };
-        assert!(policy.remark().unwrap().contains(words));
+        assert!(bench.policy().remark().unwrap().contains(words));
     }
 }
 
@@ -270,11 +264,10 @@ fn a_chip_runs_at_a_state_at_which_every_core_meets_its_target() {
         }
     }
     let options = millisecond_target();
-    let mut policy = with_tables(Arc::new(tables), options, &bench.platform).unwrap();
-    bench.start(&mut *policy);
+    begin_with(&mut bench, tables, options);
     let mut loads = [LOW; 12];
     loads[5] = HIGH;
-    pass(&mut bench, &mut *policy, &loads, None);
+    pass(&mut bench, &loads, None);
     assert!(bench.point.cores.iter().all(|core| core.frequency == 11), "{:?}", bench.point.cores);
 }
 
@@ -285,10 +278,9 @@ fn tables_of_another_machine_are_refused_and_none_are_said() {
     bench.platform.frequencies.pop();
     let error = with_tables(tables, Options::default(), &bench.platform).err().unwrap();
     assert!(error.contains("another machine (bench)") && error.contains("frequencies"), "{error}");
-    let mut policy = bench.make("copi", None).unwrap();
-    bench.start(&mut *policy);
-    assert!(policy.remark().unwrap().contains("no tables"));
-    let error = bench.make("copi:tables=/nowhere.csv", None).err().unwrap().to_string();
+    bench.play("copi", None);
+    assert!(bench.policy().remark().unwrap().contains("no tables"));
+    let error = bench.refused("copi:tables=/nowhere.csv");
     assert!(error.contains("/nowhere.csv"), "{error}");
 }
 
@@ -345,26 +337,24 @@ fn without_watts_the_lowest_state_counts_and_then_the_longest_period_and_that_is
     let tables = Arc::new(without_watts(&bench));
     assert_eq!(tables.energy_order(), Some(EnergyOrder::StateThenPeriod));
     let options = millisecond_target();
-    let mut policy = with_tables(Arc::clone(&tables), options, &bench.platform).unwrap();
-    bench.start(&mut *policy);
-    let told = policy.remark().unwrap();
+    bench.begin(with_tables(Arc::clone(&tables), options, &bench.platform).unwrap());
+    let told = bench.policy().remark().unwrap();
     assert!(told.contains("not measured") && told.contains("the longest first"), "{told}");
-    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    pass(&mut bench, &[LOW; 12], None);
     // 10 units: 14 - f + p <= 10 holds from state 4 on, there with the shortest period alone.
     assert_eq!(bench.point.cores[0].frequency, 4);
     assert_eq!(bench.point.moderation[0], Span::from_micros(10));
     // More load needs more; what is feasible is left once something cheaper is.
-    pass(&mut bench, &mut *policy, &[HIGH; 12], None);
+    pass(&mut bench, &[HIGH; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 9);
-    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    pass(&mut bench, &[LOW; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 4);
     // On a chip whose fastest core holds for all, each gets the longest period that is feasible.
     bench.platform.domain = FrequencyDomain::Chip;
-    let mut policy = with_tables(tables, options, &bench.platform).unwrap();
-    bench.start(&mut *policy);
+    bench.begin(with_tables(tables, options, &bench.platform).unwrap());
     let mut loads = [LOW; 12];
     loads[5] = HIGH;
-    pass(&mut bench, &mut *policy, &loads, None);
+    pass(&mut bench, &loads, None);
     assert!(bench.point.cores.iter().all(|core| core.frequency == 9));
     assert_eq!(bench.point.moderation[0], Span::from_micros(1000));
     assert_eq!(bench.point.moderation[5], Span::from_micros(10));
@@ -447,7 +437,7 @@ fn files_without_an_end_are_not_read() {
     let huge = folder.path().join("huge.csv");
     std::fs::File::create(&huge).unwrap().set_len(ProfileTables::MOST_BYTES + 1).unwrap();
     for (path, told) in [("/dev/zero", "no regular file"), (huge.to_str().unwrap(), "128 MiB")] {
-        let error = bench.make(&format!("copi:tables={path}"), None).err().unwrap().to_string();
+        let error = bench.refused(&format!("copi:tables={path}"));
         assert!(error.contains(told), "{error}");
     }
 }
@@ -458,22 +448,20 @@ fn source_of_the_tables_watts_is_reported() {
     let mut modelled = tables(&bench);
     modelled.conditions.energy = Some("modelled: a server".to_owned());
     let read = Arc::new(ProfileTables::parse("test", &modelled.to_text()).unwrap());
-    let mut policy = with_tables(read, Options::default(), &bench.platform).unwrap();
-    bench.start(&mut *policy);
-    assert_eq!(policy.remark().unwrap(), "copi: energy of the tables: modelled: a server");
+    bench.begin(with_tables(read, Options::default(), &bench.platform).unwrap());
+    assert_eq!(bench.policy().remark().unwrap(), "copi: energy of the tables: modelled: a server");
 }
 
 /// A source at the end of a longer way sees more than the profile did, of the default point as well.
 #[test]
 fn a_source_that_sees_a_tenth_of_a_millisecond_more_of_every_point_leaves_points_feasible() {
     let mut bench = bench();
-    let mut policy = make(&bench, Options::default());
-    bench.start(&mut *policy);
+    begin(&mut bench, Options::default());
     let all = tables(&bench);
     let (mut seen, mut by_default) = (None, 0);
     for decision in 0..200 {
-        pass(&mut bench, &mut *policy, &[LOW; 12], seen);
-        let point = if policy.driver_rule(0).is_some() {
+        pass(&mut bench, &[LOW; 12], seen);
+        let point = if bench.policy().driver_rule(0).is_some() {
             by_default += u32::from(decision >= 100);
             all.default_point(0)
         } else {
@@ -497,8 +485,7 @@ fn sparse_tables_are_reported() {
         few.set(load, 11, 2, all.point(load, 11, 2).unwrap());
         few.set_default(load, all.default_point(load).unwrap());
     }
-    let mut policy = with_tables(Arc::new(few), Options::default(), &bench.platform).unwrap();
-    bench.start(&mut *policy);
-    let told = policy.remark().unwrap();
+    begin_with(&mut bench, few, Options::default());
+    let told = bench.policy().remark().unwrap();
     assert!(told.contains("2 of 84 points") && told.contains("the target"), "{told}");
 }

@@ -5,16 +5,15 @@ use wattline_policy::{Asks, FillLevel, LatencyView, Timing, Waits};
 use wattline_server::Application;
 
 /// Returns a bench on which this policy has begun, with the shipped model of PowerSave's machine.
-fn started(text: &str) -> (Bench, Box<dyn wattline_policy::Policy>) {
+fn started(text: &str) -> Bench {
     let mut bench = Bench::new();
-    let mut policy = bench.make(text, Some(&server())).unwrap();
-    bench.start(&mut *policy);
-    (bench, policy)
+    bench.play(text, Some(&server()));
+    bench
 }
 
-fn step(bench: &mut Bench, policy: &mut dyn wattline_policy::Policy, micros: u64, mpps: f64) {
+fn step(bench: &mut Bench, micros: u64, mpps: f64) {
     let packets = (mpps * micros as f64) as u64;
-    bench.pass(policy, Span::from_micros(micros), &[], packets);
+    bench.pass(Span::from_micros(micros), &[], packets);
 }
 
 /// Gives what the policy sees now.
@@ -22,6 +21,7 @@ fn with_seen<T>(bench: &Bench, then: impl FnOnce(&wattline_policy::Observation<'
     then(&wattline_policy::Observation {
         latency: bench.latency,
         ..wattline_policy::Observation::new(
+            bench.now,
             &bench.platform,
             Trigger::Timer,
             &bench.queues,
@@ -30,27 +30,12 @@ fn with_seen<T>(bench: &Bench, then: impl FnOnce(&wattline_policy::Observation<'
     })
 }
 
-/// Asks the policy about what it sees now.
-fn ask(bench: &mut Bench, policy: &mut dyn wattline_policy::Policy, trigger: Trigger) -> AskAgain {
-    let mut point = bench.point.clone();
-    let again = with_seen(bench, |seen| {
-        policy.decide(bench.now, &wattline_policy::Observation { trigger, ..*seen }, &mut point)
-    });
-    bench.point = point;
-    again
-}
-
 /// So many packets come to a queue at once, which asks the policy.
-fn queue_grows(
-    bench: &mut Bench,
-    policy: &mut dyn wattline_policy::Policy,
-    micros: u64,
-    packets: u32,
-) -> AskAgain {
+fn queue_grows(bench: &mut Bench, micros: u64, packets: u32) -> AskAgain {
     bench.queues[0].arrivals += u64::from(packets);
     bench.queues[0].fill = packets;
     bench.now += Span::from_micros(micros);
-    ask(bench, policy, Trigger::Fill { queue: 0 })
+    bench.ask(Trigger::Fill { queue: 0 })
 }
 
 /// Every look from now on shows so many packets, none of them late.
@@ -60,7 +45,7 @@ fn in_time(bench: &mut Bench, samples: u64) {
 
 #[test]
 fn begins_with_everything_and_settles_on_the_cheapest() {
-    let (mut bench, mut policy) = started("wattline:p99=100us");
+    let mut bench = started("wattline:p99=100us");
     assert_eq!(bench.rung(), (12, 13), "nothing is known yet");
     assert!(
         bench.point.cores.iter().all(|core| core.wait == Wait::Poll),
@@ -68,11 +53,11 @@ fn begins_with_everything_and_settles_on_the_cheapest() {
     );
     // All packets in time: what a leap may cost is saved up.
     in_time(&mut bench, 2_000_000);
-    (0..200).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+    (0..200).for_each(|_| step(&mut bench, 200, 1.0));
     let (cores, _) = bench.rung();
     assert!(cores <= 2, "1 Mpps: {cores}");
     assert!(matches!(bench.point.cores[0].wait, Wait::Sleep(_)), "{:?}", bench.point.cores[0]);
-    (0..200).for_each(|_| step(&mut bench, &mut *policy, 200, 16.0));
+    (0..200).for_each(|_| step(&mut bench, 200, 16.0));
     let (cores, _) = bench.rung();
     assert!((8..=12).contains(&cores), "16 Mpps: {cores}");
 }
@@ -86,14 +71,13 @@ fn full_polls_of_the_kernel_add_capacity_and_nothing_polls() {
     let can = &mut bench.platform.can;
     can.asks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
     can.waits = Waits { interrupt: true, ..Waits::NONE };
-    let mut policy = bench.make("wattline:p99=250us", Some(&model)).unwrap();
-    let look = |bench: &mut Bench, policy: &mut dyn wattline_policy::Policy, packets| {
+    let look = |bench: &mut Bench, packets| {
         bench.now += LOOK_AT_KERNEL;
         bench.queues[0].arrivals += packets;
-        ask(bench, policy, Trigger::Timer)
+        bench.ask(Trigger::Timer)
     };
-    bench.start(&mut *policy);
-    let again = (0..50).map(|_| look(&mut bench, &mut *policy, 100_000)).last().unwrap();
+    bench.play("wattline:p99=250us", Some(&model));
+    let again = (0..50).map(|_| look(&mut bench, 100_000)).last().unwrap();
     let (cores, frequency) = bench.rung();
     assert!(cores <= 2, "1 Mpps: {cores}");
     assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Interrupt));
@@ -107,17 +91,17 @@ fn full_polls_of_the_kernel_add_capacity_and_nothing_polls() {
     let grown = (1..20).find(|turn| {
         bench.now += Span::from_millis(1);
         bench.queues.iter_mut().for_each(|queue| queue.age = Span::from_millis(*turn));
-        let again = ask(&mut bench, &mut *policy, full);
+        let again = bench.ask(full);
         assert!(again.on_streak.rule.above.samples >= rule.above.samples);
         bench.rung() != (cores, frequency)
     });
     assert!(grown.is_some(), "capacity stays at {:?}", bench.rung());
     // The rate that nobody has read since is not taken for zero.
     bench.queues.iter_mut().for_each(|queue| queue.age = Span::ZERO);
-    look(&mut bench, &mut *policy, 2_000_000);
+    look(&mut bench, 2_000_000);
     assert!(bench.rung().0 >= cores, "10 Mpps: {:?}", bench.rung());
     bench.platform.can.asks = Asks::NOTHING;
-    let again = look(&mut bench, &mut *policy, 2_000_000);
+    let again = look(&mut bench, 2_000_000);
     assert_eq!(again.on_streak, Streaks::NEVER, "nobody counts them");
 }
 
@@ -134,8 +118,7 @@ fn bursts_at_a_constant_rate_change_nothing_and_ask_seldom() {
     bench.point = OperatingPoint::full(&bench.platform);
     bench.platform.can.asks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
     bench.platform.can.waits = Waits { interrupt: true, ..Waits::NONE };
-    let mut policy = bench.make("wattline", Some(&model)).unwrap();
-    let mut again = bench.start(&mut *policy);
+    let mut again = bench.play("wattline", Some(&model));
     let mut estimator = wattline_policy::QueueEstimator::new(1);
     let mut second = |bench: &mut Bench| {
         let mut rungs = Vec::new();
@@ -151,7 +134,7 @@ fn bursts_at_a_constant_rate_change_nothing_and_ask_seldom() {
                 continue;
             }
             let streak = Trigger::Streak { queue: 0, above: true };
-            again = ask(bench, &mut *policy, if full { streak } else { Trigger::Timer });
+            again = bench.ask(if full { streak } else { Trigger::Timer });
             rungs.push(bench.rung());
             if *estimator.rule() != again.on_streak.rule {
                 estimator.start(bench.now, again.on_streak.rule);
@@ -171,7 +154,7 @@ fn bursts_at_a_constant_rate_change_nothing_and_ask_seldom() {
 #[test]
 fn start_times_the_steps_and_reserves_cores_while_they_are_unknown() {
     let settled = |parks: bool| {
-        let (mut bench, mut policy) = started("wattline:p99=100us");
+        let mut bench = started("wattline:p99=100us");
         in_time(&mut bench, 2_000_000);
         for look in 1..220u64 {
             let micros = if look <= 20 { 50 } else { 200 };
@@ -181,7 +164,7 @@ fn start_times_the_steps_and_reserves_cores_while_they_are_unknown() {
                 let is_parked = parks && !bench.point.active.contains(core);
                 bench.cores[core].idle_state = is_parked.then_some(2);
             }
-            ask(&mut bench, &mut *policy, Trigger::Timer);
+            bench.ask(Trigger::Timer);
             if look == 15 {
                 assert_eq!(bench.rung(), (6, 13), "half of the cores park");
             }
@@ -194,15 +177,16 @@ fn start_times_the_steps_and_reserves_cores_while_they_are_unknown() {
 
 #[test]
 fn rise_brings_everything_at_once_and_gives_its_reason() {
-    let (mut bench, mut policy) = started("wattline:p99=100us");
-    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+    let mut bench = started("wattline:p99=100us");
+    (0..400).for_each(|_| step(&mut bench, 200, 1.0));
     let before = bench.rung();
-    queue_grows(&mut bench, &mut *policy, 30, 300);
+    queue_grows(&mut bench, 30, 300);
     let after = bench.rung();
     assert!(after.0 > before.0, "{before:?} {after:?}");
     assert_eq!(bench.point.cores[after.0 - 1].wait, Wait::Poll, "wakes at once");
     assert_eq!(after, (12, 13), "nobody knows how far it goes");
-    assert!(policy.remark().unwrap().contains("the load rose suddenly"), "{:?}", policy.remark());
+    let remark = bench.policy().remark().unwrap();
+    assert!(remark.contains("the load rose suddenly"), "{remark}");
     assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Poll), "all wake");
 }
 
@@ -211,11 +195,11 @@ fn rise_brings_everything_at_once_and_gives_its_reason() {
 #[test]
 fn what_a_leap_may_cost_has_to_be_saved_up_first() {
     let settled = |saves: bool| {
-        let (mut bench, mut policy) = started("wattline:p99=100us");
+        let mut bench = started("wattline:p99=100us");
         if saves {
             in_time(&mut bench, 2_000_000);
         }
-        (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.6));
+        (0..400).for_each(|_| step(&mut bench, 200, 1.6));
         let Wait::Sleep(nap) = bench.point.cores[0].wait else { return (bench.rung().0, 0.0) };
         (bench.rung().0, nap.as_seconds())
     };
@@ -242,9 +226,8 @@ fn line_rate_without_a_warning_needs_a_floor_of_cores() {
     let settled = |ring: usize| {
         let mut bench = Bench::new();
         bench.platform.ring_size = Some(ring);
-        let mut policy = bench.make("wattline:guard=link", Some(&model)).unwrap();
-        bench.start(&mut *policy);
-        (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 0.5));
+        bench.play("wattline:guard=link", Some(&model));
+        (0..400).for_each(|_| step(&mut bench, 200, 0.5));
         bench.rung().0
     };
     // 59.5 Mpps for some 140 us are 8,500 packets, and a core's four rings hold 2,048 or 1,024.
@@ -254,9 +237,7 @@ fn line_rate_without_a_warning_needs_a_floor_of_cores() {
 
 #[test]
 fn without_a_model_it_learns_what_a_packet_takes() {
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline", None).unwrap();
-    bench.start(&mut *policy);
+    let mut bench = Bench::playing("wattline");
     in_time(&mut bench, 2_000_000);
     for _ in 0..500 {
         // All cores together are useful for 0.5 us per packet at 4 Mpps.
@@ -265,7 +246,7 @@ fn without_a_model_it_learns_what_a_packet_takes() {
         for view in bench.cores.iter_mut().take(active) {
             view.packets += (4.0 * 200.0 / active as f64) as u64;
         }
-        bench.pass(&mut *policy, Span::from_micros(200), &useful, 800);
+        bench.pass(Span::from_micros(200), &useful, 800);
     }
     let (cores, _) = bench.rung();
     assert!((2..=6).contains(&cores), "2 cores' work: {cores}");
@@ -279,7 +260,7 @@ fn a_wrong_model_is_corrected_by_what_packets_take() {
     let settled = |times: f64| {
         let model = server();
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
-        let (mut bench, mut policy) = started("wattline:p99=100us");
+        let mut bench = started("wattline:p99=100us");
         in_time(&mut bench, 2_000_000);
         for _ in 0..1_000 {
             let (active, frequency) = bench.rung();
@@ -291,7 +272,7 @@ fn a_wrong_model_is_corrected_by_what_packets_take() {
             for view in bench.cores.iter_mut().take(active) {
                 view.packets += (each * 200e-6) as u64;
             }
-            bench.pass(&mut *policy, Span::from_micros(200), &useful, 2_400);
+            bench.pass(Span::from_micros(200), &useful, 2_400);
         }
         let (cores, frequency) = bench.rung();
         cores as f64 / model.service_seconds(cost, bench.platform.frequencies[frequency], cores)
@@ -303,31 +284,27 @@ fn a_wrong_model_is_corrected_by_what_packets_take() {
 }
 
 /// Phase and reason of the last change.
-fn last_change(policy: &dyn wattline_policy::Policy) -> (&'static str, &'static str) {
-    let reason = policy.reason().unwrap();
+fn last_change(bench: &Bench) -> (&'static str, &'static str) {
+    let reason = bench.policy().reason().unwrap();
     (reason.phase.unwrap(), reason.words)
 }
 
 /// A flash crowd of 10 Mpps over 1 Mpps, of which a queue tells.
-fn rises(
-    bench: &mut Bench,
-    policy: &mut dyn wattline_policy::Policy,
-    looks: usize,
-) -> (usize, usize) {
-    queue_grows(bench, policy, 30, 300);
+fn rises(bench: &mut Bench, looks: usize) -> (usize, usize) {
+    queue_grows(bench, 30, 300);
     let answer = bench.rung();
     bench.queues[0].fill = 0;
-    (0..looks).for_each(|_| step(bench, policy, 50, 10.0));
+    (0..looks).for_each(|_| step(bench, 50, 10.0));
     answer
 }
 
 #[test]
 fn rise_of_known_height_is_answered_by_the_cores_for_it() {
-    let (mut bench, mut policy) = started("wattline:p99=100us");
+    let mut bench = started("wattline:p99=100us");
     let mut answers = Vec::new();
     for _ in 0..2 {
-        (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
-        answers.push(rises(&mut bench, &mut *policy, 100));
+        (0..400).for_each(|_| step(&mut bench, 200, 1.0));
+        answers.push(rises(&mut bench, 100));
     }
     assert_eq!(answers[0].0, 12, "nobody knows how far it goes");
     assert!((4..=8).contains(&answers[1].0) && answers[1].1 == 13, "{answers:?}");
@@ -335,14 +312,14 @@ fn rise_of_known_height_is_answered_by_the_cores_for_it() {
 
 #[test]
 fn rise_that_goes_on_gets_twice_the_capacity() {
-    let (mut bench, mut policy) = started("wattline:p99=100us");
+    let mut bench = started("wattline:p99=100us");
     for _ in 0..2 {
-        (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
-        rises(&mut bench, &mut *policy, 100);
+        (0..400).for_each(|_| step(&mut bench, 200, 1.0));
+        rises(&mut bench, 100);
     }
-    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
-    let answer = rises(&mut bench, &mut *policy, 0);
-    queue_grows(&mut bench, &mut *policy, 30, 1_500);
+    (0..400).for_each(|_| step(&mut bench, 200, 1.0));
+    let answer = rises(&mut bench, 0);
+    queue_grows(&mut bench, 30, 1_500);
     assert!(bench.rung().0 >= 2 * answer.0 - 1, "{:?} after {answer:?}", bench.rung());
 }
 
@@ -520,14 +497,13 @@ fn staying_at_a_peak_may_cost_the_change_and_the_way_back() {
 /// The highest rate so far counts, and not the capacity of the answer.
 #[test]
 fn known_height_of_a_rise_is_divided() {
-    let mut bench = Bench::new();
-    let mut policy = settled_within_50us(&mut bench);
+    let mut bench = settled_within_50us();
     for _ in 0..2 {
-        rises(&mut bench, &mut *policy, 100);
-        (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+        rises(&mut bench, 100);
+        (0..400).for_each(|_| step(&mut bench, 200, 1.0));
     }
     let before = bench.rung().0;
-    let answer = rises(&mut bench, &mut *policy, 0).0;
+    let answer = rises(&mut bench, 0).0;
     let [awake, waking] = [0, answer - 1].map(|core| f64::from(bench.point.weights[core]));
     let carried = bare().machine.capacity(before, 13) - 300.0 / bare().given.exit.as_seconds();
     let each = (1.05e7 - carried) / (answer - before) as f64;
@@ -537,28 +513,26 @@ fn known_height_of_a_rise_is_divided() {
 
 #[test]
 fn floor_of_cores_is_kept() {
-    let (mut bench, mut policy) = started("wattline:p99=100us,floor=9");
+    let mut bench = started("wattline:p99=100us,floor=9");
     in_time(&mut bench, 2_000_000);
-    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 0.5));
+    (0..400).for_each(|_| step(&mut bench, 200, 0.5));
     assert_eq!(bench.rung().0, 9);
 }
 
 /// Makes a policy for 50 us, which a core in C6 exceeds, and settles at 1 Mpps.
-fn settled_within_50us(bench: &mut Bench) -> Box<dyn wattline_policy::Policy> {
-    let mut policy = bench.make("wattline:p99=50us", Some(&server())).unwrap();
-    bench.start(&mut *policy);
-    in_time(bench, 2_000_000);
-    (0..400).for_each(|_| step(bench, &mut *policy, 200, 1.0));
-    policy
+fn settled_within_50us() -> Bench {
+    let mut bench = started("wattline:p99=50us");
+    in_time(&mut bench, 2_000_000);
+    (0..400).for_each(|_| step(&mut bench, 200, 1.0));
+    bench
 }
 
 #[test]
 fn waking_cores_get_what_awake_ones_do_not_carry_in_a_rise() {
     let shares = |waiting: u32, full: u32| {
-        let mut bench = Bench::new();
-        let mut policy = settled_within_50us(&mut bench);
+        let mut bench = settled_within_50us();
         bench.queues[11].fill = full;
-        let again = queue_grows(&mut bench, &mut *policy, 30, waiting);
+        let again = queue_grows(&mut bench, 30, waiting);
         assert_eq!(bench.rung(), (12, 13));
         assert_eq!(again.at, bench.now + Span::from_micros(50), "looks are frequent");
         [0, 10, 11].map(|core| bench.point.weights[core])
@@ -572,11 +546,10 @@ fn waking_cores_get_what_awake_ones_do_not_carry_in_a_rise() {
 
 #[test]
 fn added_cores_poll_and_get_little_until_they_are_awake() {
-    let mut bench = Bench::new();
-    let mut policy = settled_within_50us(&mut bench);
+    let mut bench = settled_within_50us();
     let before = bench.rung().0;
     for look in 0.. {
-        let again = bench.pass(&mut *policy, Span::from_micros(200), &[], 700);
+        let again = bench.pass(Span::from_micros(200), &[], 700);
         let (cores, _) = bench.rung();
         if cores > before {
             let [old, new] = [0, cores - 1].map(|core| bench.point.weights[core]);
@@ -594,29 +567,32 @@ fn added_cores_poll_and_get_little_until_they_are_awake() {
 fn alarms_are_set_beyond_plan_and_chance() {
     let model = server();
     let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
-    assert_eq!(bench.start(&mut *policy).on_fill, FillLevel::NEVER, "everything is on");
+    assert_eq!(
+        bench.play("wattline:p99=100us", Some(&model)).on_fill,
+        FillLevel::NEVER,
+        "everything is on"
+    );
     in_time(&mut bench, 2_000_000);
-    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
-    let level = bench.pass(&mut *policy, Span::from_micros(200), &[], 200).on_fill;
+    (0..400).for_each(|_| step(&mut bench, 200, 1.0));
+    let level = bench.pass(Span::from_micros(200), &[], 200).on_fill;
     assert!((10..60).contains(&level.packets), "{level:?}");
     // A known rise is answered by some of the cores, whose queues may grow meanwhile.
-    rises(&mut bench, &mut *policy, 100);
-    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
-    let level = queue_grows(&mut bench, &mut *policy, 30, 100).on_fill;
+    rises(&mut bench, 100);
+    (0..400).for_each(|_| step(&mut bench, 200, 1.0));
+    let level = queue_grows(&mut bench, 30, 100).on_fill;
     assert_eq!(level.packets, 358, "seven tenths of a ring");
 }
 
 /// Cores that serve all that can come nap for long, and at a lower load a rise has to end their naps.
 #[test]
 fn naps_that_became_too_long_are_cut_short() {
-    let (mut bench, mut policy) = started("wattline:p99=500us");
+    let mut bench = started("wattline:p99=500us");
     in_time(&mut bench, 2_000_000);
-    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 27.0));
+    (0..400).for_each(|_| step(&mut bench, 200, 27.0));
     let Wait::Sleep(long) = bench.point.cores[0].wait else { panic!("it naps") };
     let mut polled = false;
     for _ in 0..100 {
-        let again = bench.pass(&mut *policy, Span::from_micros(200), &[], 200);
+        let again = bench.pass(Span::from_micros(200), &[], 200);
         match bench.point.cores[0].wait {
             Wait::Sleep(nap) if 2 * nap.as_picos() < long.as_picos() => break,
             Wait::Poll => {
@@ -631,39 +607,39 @@ fn naps_that_became_too_long_are_cut_short() {
 
 #[test]
 fn answer_ends_when_the_new_load_is_known() {
-    let (mut bench, mut policy) = started("wattline:p99=100us");
-    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
-    rises(&mut bench, &mut *policy, 5);
-    assert_eq!((bench.rung(), last_change(&*policy).0), ((12, 13), "Answer"), "0.25 ms later");
-    (0..3).for_each(|_| step(&mut bench, &mut *policy, 50, 10.0));
+    let mut bench = started("wattline:p99=100us");
+    (0..400).for_each(|_| step(&mut bench, 200, 1.0));
+    rises(&mut bench, 5);
+    assert_eq!((bench.rung(), last_change(&bench).0), ((12, 13), "Answer"), "0.25 ms later");
+    (0..3).for_each(|_| step(&mut bench, 50, 10.0));
     assert!(bench.rung().0 < 12, "{:?}", bench.rung());
-    assert_eq!(last_change(&*policy), ("Follow", why::SETTLED));
+    assert_eq!(last_change(&bench), ("Follow", why::SETTLED));
 }
 
 /// A millisecond at 10 Mpps, one at 1 Mpps: following costs more than the lows save.
 #[test]
 fn peak_that_returns_is_carried_and_followed_again_when_it_stays_away() {
-    let (mut bench, mut policy) = started("wattline:p99=100us");
+    let mut bench = started("wattline:p99=100us");
     for _ in 0..20 {
-        rises(&mut bench, &mut *policy, 20);
-        (0..20).for_each(|_| step(&mut bench, &mut *policy, 50, 1.0));
+        rises(&mut bench, 20);
+        (0..20).for_each(|_| step(&mut bench, 50, 1.0));
     }
     let carries = bench.rung();
-    let answer = rises(&mut bench, &mut *policy, 20);
+    let answer = rises(&mut bench, 20);
     let again = bench.rung();
     assert!(answer.0 == carries.0 && answer.1 < 13, "the peak is no news: {carries:?} {answer:?}");
     assert!(again.0 == carries.0 && again.1 < 13, "{carries:?} {again:?}");
-    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+    (0..400).for_each(|_| step(&mut bench, 200, 1.0));
     assert!(bench.rung().0 < carries.0, "{:?} after {carries:?}", bench.rung());
-    assert_eq!(last_change(&*policy).0, "Follow");
+    assert_eq!(last_change(&bench).0, "Follow");
 }
 
 #[test]
 fn crowded_queue_adds_capacity_though_the_load_does_not_rise() {
     let model = server();
-    let (mut bench, mut policy) = started("wattline:p99=100us");
+    let mut bench = started("wattline:p99=100us");
     in_time(&mut bench, 1_600);
-    (0..500).for_each(|_| step(&mut bench, &mut *policy, 200, 8.0));
+    (0..500).for_each(|_| step(&mut bench, 200, 8.0));
     let before = bench.rung();
     let frequencies = bench.platform.frequencies.clone();
     let capacity = |(cores, frequency): (usize, usize)| {
@@ -675,36 +651,36 @@ fn crowded_queue_adds_capacity_though_the_load_does_not_rise() {
     bench.queues[0].arrivals += 800;
     bench.queues[0].fill = 300;
     bench.now += Span::from_micros(100);
-    let again = ask(&mut bench, &mut *policy, Trigger::Fill { queue: 0 });
-    assert_eq!(last_change(&*policy), ("Follow", why::CROWDED));
+    let again = bench.ask(Trigger::Fill { queue: 0 });
+    assert_eq!(last_change(&bench), ("Follow", why::CROWDED));
     let added = bench.rung();
     assert!(capacity(added) > before);
     assert!(again.on_fill.packets >= 380, "a quarter more: {again:?}");
     bench.now += Span::from_micros(20);
-    ask(&mut bench, &mut *policy, Trigger::Fill { queue: 0 });
+    bench.ask(Trigger::Fill { queue: 0 });
     assert_eq!(bench.rung(), added, "the first addition has to take effect");
 }
 
 /// Cores that nap wake by the timers that they set; a rise would overfill their rings.
 #[test]
 fn long_naps_are_cut_short_when_a_rise_comes() {
-    let (mut bench, mut policy) = started("wattline:p99=500us");
+    let mut bench = started("wattline:p99=500us");
     in_time(&mut bench, 2_000_000);
-    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+    (0..400).for_each(|_| step(&mut bench, 200, 1.0));
     let Wait::Sleep(nap) = bench.point.cores[0].wait else { panic!("it naps") };
     assert!(nap > Span::from_micros(100), "{nap:?}");
-    queue_grows(&mut bench, &mut *policy, 30, 600);
+    queue_grows(&mut bench, 30, 600);
     assert_eq!(bench.point.cores[0].wait, Wait::Poll);
 }
 
 /// The machine refuses every frequency but the highest.
 #[test]
 fn refused_frequency_is_no_longer_asked_for() {
-    let (mut bench, mut policy) = started("wattline:p99=100us");
+    let mut bench = started("wattline:p99=100us");
     in_time(&mut bench, 1_600);
     let mut asked = Vec::new();
     for _ in 0..100 {
-        step(&mut bench, &mut *policy, 200, 4.0);
+        step(&mut bench, 200, 4.0);
         asked.push(bench.rung().1);
         bench.point.set_frequency(13);
     }
@@ -716,14 +692,14 @@ fn refused_frequency_is_no_longer_asked_for() {
 fn an_overload_costs_nothing_once_it_is_over() {
     let model = server();
     let settled = |overload: usize| {
-        let (mut bench, mut policy) = started("wattline:p99=100us");
+        let mut bench = started("wattline:p99=100us");
         in_time(&mut bench, 1_600);
-        (0..500).for_each(|_| step(&mut bench, &mut *policy, 200, 8.0));
+        (0..500).for_each(|_| step(&mut bench, 200, 8.0));
         bench.latency = Some(LatencyView { samples: 5_700, late: 5_700, ..LatencyView::default() });
-        (0..overload).for_each(|_| step(&mut bench, &mut *policy, 200, 34.0));
+        (0..overload).for_each(|_| step(&mut bench, 200, 34.0));
         // Late packets have to be paid for again, which takes a second.
         in_time(&mut bench, 1_600);
-        (0..7_500).for_each(|_| step(&mut bench, &mut *policy, 200, 8.0));
+        (0..7_500).for_each(|_| step(&mut bench, 200, 8.0));
         let (cores, frequency) = bench.rung();
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         cores as f64 / model.service_seconds(cost, bench.platform.frequencies[frequency], cores)

@@ -8,7 +8,7 @@ use crate::paper::Paper;
 use crate::planned;
 use wattline_policies::POLICIES;
 use wattline_report::Table;
-use wattline_server::{Application, ServerModel};
+use wattline_server::ServerModel;
 use wattline_sim::{Report, Setting, run, sweep};
 use wattline_traffic::source::{Content, Poisson, Rate};
 use wattline_traffic::{Popularity, Sizes, Spread};
@@ -123,17 +123,10 @@ impl Run {
         let content = Content::new(sizes, 8192, ports, Popularity::Uniform, Spread::Even, SEED);
         let mut source = Poisson::new(Rate::Packets(*packets_per_second), content, SEED);
         let setting = Setting {
-            server,
-            application: Application::Ipv4,
-            policy: POLICIES.parse(&policy)?,
             mean_bytes: BYTES.into(),
-            duration: Span::from_millis(20),
             warmup: Span::from_millis(5),
-            interval: None,
-            output_links: false,
             seed: SEED,
-            log_states: false,
-            profile: false,
+            ..Setting::new(server, POLICIES.parse(&policy)?, Span::from_millis(20))
         };
         Ok(run(&setting, &mut source)?)
     }

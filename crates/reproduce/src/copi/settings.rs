@@ -163,8 +163,8 @@ fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
         let mut cores = vec![CoreView::default(); platform.cores];
         let queues = vec![QueueView::default(); platform.queues.len()];
         let mut ask = |now, trigger, cores: &[CoreView], point: &mut OperatingPoint| {
-            let seen = Observation::new(platform, trigger, &queues, cores);
-            policy.decide(now, &seen, point);
+            let seen = Observation::new(now, platform, trigger, &queues, cores);
+            policy.decide(&seen, point);
             fastest - point.cores[0].frequency
         };
         let mut now = Time::ZERO;

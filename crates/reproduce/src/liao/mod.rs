@@ -21,35 +21,3 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("liao: proposals", &["proposals", "rate-adaptive"], proposals::figures),
     Step::new("liao: power", &["fig10-11", "fig12-13"], power::figures),
 ];
-
-#[cfg(test)]
-mod tests {
-    use crate::paper::Paper;
-    use crate::reproduction::reproduce;
-    use wattline_report::{Basis, Verdict};
-
-    #[test]
-    fn every_claim_of_liao_is_answered_with_a_reason() {
-        let results = reproduce(&[Paper::Liao.into()], |_| ()).unwrap();
-        let [liao] = results.as_slice() else { panic!("one paper") };
-        assert_eq!(liao.claims.len(), 98);
-        for claim in &liao.claims {
-            assert!(claim.note != "nothing is known of it here", "{}", claim.claim.id);
-            let reasoned = claim.verdict == Verdict::Meets || !claim.note.is_empty();
-            assert!(reasoned, "{} has no reason", claim.claim.id);
-        }
-        let made: Vec<_> = liao.figures.iter().flat_map(|figure| &figure.checks).collect();
-        let planned = crate::planned::made_for(Paper::Liao).unwrap();
-        for check in &planned.checks {
-            let answers = |claim: &String| made.iter().any(|m| m.claims.contains(&claim.as_str()));
-            assert!(check.claims.iter().all(answers), "{}", check.id);
-        }
-        assert_eq!(made.len(), planned.checks.len());
-        // Results that rest on the assumed rings are at best fitted.
-        let simulated = ["LI-041", "LI-045", "LI-052", "LI-057", "LI-061"];
-        for id in simulated {
-            let claim = liao.claims.iter().find(|claim| claim.claim.id == id).unwrap();
-            assert!(claim.basis >= Some(Basis::Fitted), "{id}");
-        }
-    }
-}

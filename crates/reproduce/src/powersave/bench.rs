@@ -100,17 +100,13 @@ pub(super) fn simulate(
     source: &mut dyn Source,
 ) -> Result<Report, ReproduceError> {
     let setting = Setting {
-        server,
         application: job.application,
-        policy: POLICIES.parse(job.policy)?,
         mean_bytes: job.bytes.into(),
-        duration: job.duration,
         warmup: job.warmup,
         interval: job.interval,
         output_links: job.output_links,
         seed: SEED,
-        log_states: false,
-        profile: false,
+        ..Setting::new(server, POLICIES.parse(job.policy)?, job.duration)
     };
     Ok(run(&setting, source)?)
 }

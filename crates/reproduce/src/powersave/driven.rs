@@ -52,8 +52,8 @@ impl Controller {
     fn decide(&mut self, trigger: Trigger) {
         let queues = vec![QueueView::default(); self.platform.queues.len()];
         let cores = vec![CoreView::default(); self.platform.cores];
-        let seen = Observation::new(&self.platform, trigger, &queues, &cores);
-        self.ask = self.policy.decide(self.now, &seen, &mut self.point);
+        let seen = Observation::new(self.now, &self.platform, trigger, &queues, &cores);
+        self.ask = self.policy.decide(&seen, &mut self.point);
     }
 
     /// Number of active cores, and the step of their frequency.

@@ -10,7 +10,7 @@ use crate::own::OwnTraffic;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_server::{Application, ServerModel};
-use wattline_sim::{Report, Setting, run_sampled};
+use wattline_sim::{Report, Setting, run};
 use wattline_study::optimise::{LoadedServer, cheapest};
 use wattline_traffic::source::{Bunched, Links};
 use wattline_traffic::{Popularity, Source};
@@ -55,20 +55,17 @@ fn source(own: &OwnTraffic, burst: u32) -> Box<dyn Source> {
 fn simulate(own: &OwnTraffic, case: &Case<'_>, policy: &str) -> Result<Report, ReproduceError> {
     let seconds = own.seconds();
     let interval = INTERVAL.max(seconds / MOST).min(seconds);
+    let policy = wattline_policies::POLICIES.parse(policy)?;
     let setting = Setting {
-        server: case.server,
         application: case.application,
-        policy: wattline_policies::POLICIES.parse(policy)?,
         mean_bytes: bytes(own).into(),
-        duration: Span::from_seconds(seconds),
-        warmup: Span::ZERO,
         interval: Some(Span::from_seconds(interval)),
         output_links: case.output_links,
         seed: SEED,
-        log_states: false,
-        profile: false,
+        sample: Some(SAMPLE),
+        ..Setting::new(case.server, policy, Span::from_seconds(seconds))
     };
-    Ok(run_sampled(&setting, source(own, case.burst).as_mut(), SAMPLE)?)
+    Ok(run(&setting, source(own, case.burst).as_mut())?)
 }
 
 /// Simulates all cases under all policies.

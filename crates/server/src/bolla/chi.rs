@@ -131,34 +131,11 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn printed_values_at_every_twentieth() {
-        let table = [
-            0.0, 0.0511, 0.1272, 0.2000, 0.2586, 0.3032, 0.3400, 0.3772, 0.4223, 0.4802, 0.5521,
-            0.6354, 0.7238, 0.8089, 0.8812, 0.9327, 0.9588, 0.9615, 0.9517, 0.9525, 1.0021,
-        ];
-        for (step, expected) in table.into_iter().enumerate() {
-            let t = step as f64 / 20.0;
-            let ours = Chi::printed().value(t);
-            assert!((ours - expected).abs() < 6e-5, "chi({t}) = {ours}, not {expected}");
-        }
-        assert!((Chi::printed().value(1.0) - 1.002_088).abs() < 2e-6);
-    }
-
-    #[test]
     fn argument_is_clamped() {
         let chi = Chi::printed();
         assert_eq!(chi.value(1.2), chi.value(1.0));
         assert_eq!(chi.value(-0.5), 0.0);
         assert_eq!(chi.value(f64::NAN), 0.0);
-    }
-
-    #[test]
-    fn printed_form_dips_where_the_paper_does_not_say_so() {
-        let chi = Chi::printed();
-        assert!((chi.turning_point(0.8, 0.85) - 0.830_76).abs() < 1e-4);
-        assert!((chi.value(0.8308) - chi.value(0.9265) - 0.0140).abs() < 1e-4);
-        // The text says that power is near its maximum from 700 of 1040 kpps on.
-        assert!((chi.value(700.0 / 1040.0) - 0.844).abs() < 1e-3);
     }
 
     #[test]

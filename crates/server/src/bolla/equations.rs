@@ -19,14 +19,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_of_the_two_states() {
-        let (idle, active) = (Watts(30.0), Watts(50.0));
-        assert_eq!(mean_power(1.0, idle, active), idle);
-        assert_eq!(mean_power(0.0, idle, active), active);
-        assert_eq!(mean_power(0.5, idle, active), Watts(40.0));
-    }
-
-    #[test]
     fn idle_probability_is_clamped() {
         assert_eq!(idle_probability(0.0, 10.0), 1.0);
         assert_eq!(idle_probability(10.0, 10.0), 0.0);

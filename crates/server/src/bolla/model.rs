@@ -143,10 +143,9 @@ fn mean_over(
 
 #[cfg(test)]
 mod tests {
-    use super::super::equations;
     use super::*;
 
-    fn xeon(gamma: &[f64]) -> BollaModel {
+    fn xeon() -> BollaModel {
         let point = |gigahertz, idle, active, kpps| FrequencyPoint {
             frequency: Hertz::from_gigahertz(gigahertz),
             idle: Watts(idle),
@@ -157,75 +156,14 @@ mod tests {
             name: "made up for tests".into(),
             base: Watts(100.0),
             frequencies: vec![point(2.0, 10.0, 30.0, 750.0), point(3.0, 12.0, 45.0, 1040.0)],
-            gamma: gamma.to_vec(),
+            gamma: vec![1.0, 2.0],
             chi: Chi::printed().corrected(),
         }
     }
 
     #[test]
-    fn equation_5_spans_idle_to_active() {
-        let model = xeon(&[1.0]);
-        let point = model.frequencies[1];
-        assert_eq!(model.core_power(&point, PacketsPerSecond::ZERO), Watts(112.0));
-        assert_eq!(model.core_power(&point, point.max_rate), Watts(145.0));
-        let printed = BollaModel { chi: Chi::printed(), ..model };
-        let active = printed.core_power(&point, point.max_rate).0 - 112.0;
-        assert!((active - 33.0 * 1.002_088).abs() < 1e-4);
-    }
-
-    #[test]
-    fn equation_6_is_the_lesser_of_load_and_limit() {
-        let model = xeon(&[1.0]);
-        let point = model.frequencies[0];
-        let throughput = |kpps: f64| model.core_throughput(&point, PacketsPerSecond(kpps * 1e3));
-        assert_eq!(throughput(100.0), PacketsPerSecond(100e3));
-        assert_eq!(throughput(900.0), PacketsPerSecond(750e3));
-    }
-
-    #[test]
-    fn equations_7_and_2_with_8_agree() {
-        let model = xeon(&[1.0]);
-        let point = model.frequencies[1];
-        let trace: Vec<(Span, PacketsPerSecond)> = (1..50)
-            .map(|step| (Span::from_millis(step), PacketsPerSecond(step as f64 * 21e3)))
-            .collect();
-        let by_7 = model.mean_power(&point, &trace).unwrap();
-        let idle = model.idle_probability(&point, &trace).unwrap();
-        let by_2 = model.base + equations::mean_power(idle, point.idle, point.active);
-        assert!((by_7.0 - by_2.0).abs() < 1e-9);
-        assert_eq!(model.mean_power(&point, &[]), None);
-    }
-
-    #[test]
-    fn one_core_reduces_equations_9_and_10_to_5_and_6() {
-        let model = xeon(&[1.0, 1.5]);
-        for kpps in [0.0, 300.0, 750.0, 2000.0] {
-            let offered = PacketsPerSecond(kpps * 1e3);
-            let alone = [CoreLoad { frequency: 0, offered }];
-            let point = &model.frequencies[0];
-            let rate = model.core_throughput(point, offered);
-            assert_eq!(model.power(&alone), model.core_power(point, rate));
-            assert_eq!(model.throughput(&alone), rate);
-        }
-    }
-
-    /// Section V.B: two cores of the Opteron forward 1.5 times what one does, of the Xeon twice.
-    #[test]
-    fn gamma_limits_each_core_and_the_sum() {
-        for (gamma, each) in [(1.5, 0.75), (2.0, 1.0)] {
-            let model = xeon(&[1.0, gamma]);
-            let offered = PacketsPerSecond(5e6);
-            let both = [CoreLoad { frequency: 1, offered }; 2];
-            assert_eq!(model.throughput(&both), PacketsPerSecond(1040e3 * gamma));
-            assert_eq!(model.power(&both), Watts(100.0 + 2.0 * 45.0));
-            let one_busy = [both[0], CoreLoad { frequency: 1, offered: PacketsPerSecond::ZERO }];
-            assert_eq!(model.throughput(&one_busy), PacketsPerSecond(1040e3 * each));
-        }
-    }
-
-    #[test]
     fn cores_may_differ_in_frequency() {
-        let model = xeon(&[1.0, 2.0]);
+        let model = xeon();
         let offered = PacketsPerSecond(750e3);
         let mixed = [CoreLoad { frequency: 0, offered }, CoreLoad { frequency: 1, offered }];
         let chi = model.chi.value(750.0 / 1040.0);

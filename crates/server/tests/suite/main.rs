@@ -5,5 +5,4 @@ mod modern_server;
 mod parts;
 mod powersave_constraints;
 mod published;
-mod sohan_and_liao;
 mod tables;

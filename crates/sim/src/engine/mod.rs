@@ -4,7 +4,7 @@ mod accounts;
 mod follow;
 
 use crate::error::SimError;
-use crate::knobs::{KnobBehaviour, SimKnobs};
+use crate::knobs::SimKnobs;
 use crate::nic::Nic;
 use crate::profile::{Phase, Stopwatch};
 use crate::setting::Setting;
@@ -97,7 +97,6 @@ impl<'a> Engine<'a> {
     /// An engine before its start. `make` builds the policy for the simulated machine.
     pub fn new(
         setting: &'a Setting<'a>,
-        behaviour: KnobBehaviour,
         source: &'a mut dyn Source,
         make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
     ) -> Result<Self, SimError> {
@@ -136,10 +135,10 @@ impl<'a> Engine<'a> {
                 policy,
                 &platform,
                 point.clone(),
-                behaviour.pace,
+                setting.knobs.pace,
                 DECISIONS_KEPT,
             ),
-            knobs: SimKnobs::new(platform.clone(), behaviour, setting.seed),
+            knobs: SimKnobs::new(platform.clone(), setting.knobs, setting.seed),
             point,
             frequencies: vec![UnderWay::default(); platform.cores],
             frequency_due: u64::MAX,
@@ -322,6 +321,7 @@ impl<'a> Engine<'a> {
         }
         let power = self.looks.power.then(|| self.mean_power());
         let observation = Observation {
+            now: Time::from_picos(self.now),
             platform: &self.platform,
             trigger,
             queues: &self.views.queues,
@@ -331,9 +331,8 @@ impl<'a> Engine<'a> {
             entries: self.nic.arrivals(&self.cores),
             offered: self.looks.offered.then_some(PacketsPerSecond(self.offered)),
         };
-        let now = Time::from_picos(self.now);
         let watched = self.control.wishes().watched();
-        let changed = self.control.decide(now, &observation) || trigger == Trigger::Start;
+        let changed = self.control.decide(&observation) || trigger == Trigger::Start;
         self.totals.decisions = self.control.count();
         if changed || self.control.wishes().watched() != watched {
             self.catch_up(watched);

@@ -236,13 +236,13 @@ impl<'a> Engine<'a> {
     fn decide(&mut self, trigger: Trigger) {
         self.show();
         let power = self.looks.power.then(|| self.mean_power());
+        let now = Time::from_picos(self.now);
         let observation = Observation {
             latency: self.sink.asked.as_mut().map(Latency::take_view),
             power,
-            ..Observation::new(&self.platform, trigger, &self.queue_views, &self.core_views)
+            ..Observation::new(now, &self.platform, trigger, &self.queue_views, &self.core_views)
         };
-        let now = Time::from_picos(self.now);
-        let changed = self.control.decide(now, &observation);
+        let changed = self.control.decide(&observation);
         if trigger == Trigger::Start {
             self.start();
         } else if changed {

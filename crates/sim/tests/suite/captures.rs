@@ -3,8 +3,7 @@
 use crate::common::server;
 use std::time::Duration;
 use wattline_policies::POLICIES;
-use wattline_server::Application;
-use wattline_sim::{KnobBehaviour, Report, Scenario, SimError};
+use wattline_sim::{Report, Scenario, Setting, SimError};
 use wattline_traffic::Spec;
 use wattline_traffic::capture::{LinkType, Resolution, Writer};
 use wattline_units::Span;
@@ -24,28 +23,14 @@ fn capture(millis: &[u64]) -> tempfile::TempPath {
 fn outcomes(traffic: &str) -> Vec<Result<Report, SimError>> {
     let server = server("westmere-2010");
     let traffic = Spec::parse(traffic).unwrap();
-    let scenario = Scenario {
-        server: &server,
-        application: Application::Ipv4,
-        policy: POLICIES.parse("napi").unwrap(),
-        traffic: &traffic,
-        duration: Span::from_millis(10),
+    let policy = POLICIES.parse("napi").unwrap();
+    let setting = Setting {
         warmup: Span::from_millis(5),
-        interval: None,
-        output_links: false,
-        seed: 1,
-        profile: false,
+        ..Setting::new(&server, policy.clone(), Span::from_millis(10))
     };
-    let late = Span::from_micros(100);
-    let make = |context: &wattline_policy::BuildContext<'_>| {
-        Ok(wattline_policy::build(&scenario.policy, context).unwrap())
-    };
-    vec![
-        scenario.run(),
-        scenario.run_counting_late(late, make),
-        scenario.run_counting_late_by(&[late]),
-        scenario.run_watched(KnobBehaviour::default(), |source| source, make),
-    ]
+    let scenario = Scenario { setting, traffic: &traffic };
+    let with = scenario.run_with(|context| Ok(wattline_policy::build(&policy, context).unwrap()));
+    vec![scenario.run(), with]
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Helpers for the tests of the simulator.
 
 use wattline_policies::POLICIES;
-use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_policy::{CoreView, LatencyView, Observation, PowerView, QueueView, Trigger};
+use wattline_server::{ServerFile, ServerModel};
 use wattline_sim::{Report, Scenario, Setting, run};
 use wattline_traffic::source::{Content, Poisson, Rate, Source};
 use wattline_traffic::{Popularity, Sizes, Spec, Spread};
-use wattline_units::Span;
+use wattline_units::{PacketsPerSecond, Span, Time};
 
 /// The policies that this simulator plays: all but the one that plays the processor of a server of
 /// requests.
@@ -22,18 +23,10 @@ pub fn server(name: &str) -> ServerModel {
 
 /// A run of one second after a warm-up of 0.1 s, with 64-byte IPv4 packets.
 pub fn setting<'a>(server: &'a ServerModel, policy: &str) -> Setting<'a> {
+    let policy = POLICIES.parse(policy).unwrap();
     Setting {
-        server,
-        application: Application::Ipv4,
-        policy: POLICIES.parse(policy).unwrap(),
-        mean_bytes: 64,
-        duration: Span::from_millis(1_000),
         warmup: Span::from_millis(100),
-        interval: None,
-        output_links: false,
-        seed: 1,
-        log_states: false,
-        profile: false,
+        ..Setting::new(server, policy, Span::from_millis(1_000))
     }
 }
 
@@ -49,19 +42,43 @@ pub fn poisson(server: &ServerModel, rate: f64, bytes: u16, seed: u64) -> Poisso
 
 /// Interval reports of a short run under `queue-length`, without real time.
 pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u64) -> Vec<Report> {
-    let scenario = Scenario {
-        server,
-        application: Application::Ipv4,
-        policy: POLICIES.parse("queue-length").unwrap(),
-        traffic,
+    let setting = Setting {
         duration: Span::from_millis(5),
         warmup: Span::from_millis(1),
         interval: Some(Span::from_millis(1)),
         output_links,
         seed,
-        profile: false,
+        ..setting(server, "queue-length")
     };
-    scenario.run().unwrap().intervals.iter().map(timeless).collect()
+    Scenario { setting, traffic }.run().unwrap().intervals.iter().map(timeless).collect()
+}
+
+/// An observation that is kept.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub now: Time,
+    pub trigger: Trigger,
+    pub queues: Vec<QueueView>,
+    pub cores: Vec<CoreView>,
+    pub latency: Option<LatencyView>,
+    pub power: Option<PowerView>,
+    pub entries: Vec<u64>,
+    pub offered: Option<PacketsPerSecond>,
+}
+
+impl From<&Observation<'_>> for Seen {
+    fn from(seen: &Observation<'_>) -> Self {
+        Self {
+            now: seen.now,
+            trigger: seen.trigger,
+            queues: seen.queues.to_vec(),
+            cores: seen.cores.to_vec(),
+            latency: seen.latency,
+            power: seen.power,
+            entries: seen.entries.to_vec(),
+            offered: seen.offered,
+        }
+    }
 }
 
 /// The report with real time set to zero: the only value that may differ between equal runs.

@@ -4,7 +4,7 @@ use crate::common::{poisson, server, setting};
 use wattline_governor::conformance::{Circumstances, Findings, Follows, page, probe};
 use wattline_policy::{Platform, Policy};
 use wattline_server::{Moderation, ServerModel};
-use wattline_sim::{KnobBehaviour, run_on};
+use wattline_sim::{KnobBehaviour, Setting, run_with};
 use wattline_units::Span;
 
 const PAGE: &str = include_str!("../../../../docs/explanation/policy-contract.md");
@@ -31,11 +31,15 @@ pub fn findings(
     describe: impl FnOnce(&mut Platform),
     wrap: impl FnOnce(Box<dyn Policy>, &Platform) -> Box<dyn Policy>,
 ) -> Findings {
-    let mut setting = setting(server, "poll");
-    (setting.warmup, setting.duration) = (Span::ZERO, PERIOD * PERIODS);
+    let setting = Setting {
+        warmup: Span::ZERO,
+        duration: PERIOD * PERIODS,
+        knobs: KnobBehaviour::parse(knobs).unwrap(),
+        ..setting(server, "poll")
+    };
     let mut source = poisson(server, mpps * 1e6, 64, 7);
     let mut findings = None;
-    run_on(&setting, KnobBehaviour::parse(knobs).unwrap(), &mut source, |context| {
+    run_with(&setting, &mut source, |context| {
         let mut platform = context.platform.clone();
         describe(&mut platform);
         let circumstances = Circumstances { period: PERIOD, traffic: true, follows: Follows::ALL };

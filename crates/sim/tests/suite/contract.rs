@@ -1,80 +1,39 @@
 //! The simulator shows policies what its platform promises ([`wattline_policy::Can`]), and does
 //! what they ask for.
 
-use crate::common::{played, poisson, server, setting};
+use crate::common::{Seen, played, poisson, server, setting};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use wattline_cores::platform_of;
 use wattline_policies::POLICIES;
+use wattline_policy::testing::policy;
 use wattline_policy::{
-    AskAgain, CoreSet, CoreView, LatencyView, Level, Looks, Observation, OperatingPoint, Policy,
-    PowerView, QueueView, StreakRule, Streaks, Timing, Trigger, Wait,
+    AskAgain, CoreSet, LatencyView, Level, Looks, OperatingPoint, StreakRule, Streaks, Timing,
+    Trigger, Wait,
 };
 use wattline_server::{ServerFile, ServerModel, library};
 use wattline_sim::{Report, run_with};
-use wattline_units::{PacketsPerSecond, Span, Time};
-
-/// Observations of one decision.
-#[derive(Debug, Clone)]
-struct Seen {
-    now: Time,
-    trigger: Trigger,
-    queues: Vec<QueueView>,
-    cores: Vec<CoreView>,
-    latency: Option<LatencyView>,
-    power: Option<PowerView>,
-    entries: Vec<u64>,
-    offered: Option<PacketsPerSecond>,
-}
-
-type Rule = Box<dyn FnMut(&Seen, &mut OperatingPoint) -> AskAgain + Send>;
-
-/// A policy that follows a rule and records its observations.
-struct Witness {
-    looks: Looks,
-    rule: Rule,
-    seen: Arc<Mutex<Vec<Seen>>>,
-}
-
-impl Policy for Witness {
-    fn looks_at(&self) -> Looks {
-        self.looks
-    }
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
-        let seen = Seen {
-            now,
-            trigger: seen.trigger,
-            queues: seen.queues.to_vec(),
-            cores: seen.cores.to_vec(),
-            latency: seen.latency,
-            power: seen.power,
-            entries: seen.entries.to_vec(),
-            offered: seen.offered,
-        };
-        let ask = (self.rule)(&seen, point);
-        self.seen.lock().unwrap().push(seen);
-        ask
-    }
-}
+use wattline_units::{Span, Time};
 
 /// Runs a rule for 20 ms at a rate of 64-byte packets; returns its observations and the report.
 fn witness(
     server: &ServerModel,
     mpps: f64,
     looks: Looks,
-    rule: impl FnMut(&Seen, &mut OperatingPoint) -> AskAgain + Send + 'static,
+    mut rule: impl FnMut(&Seen, &mut OperatingPoint) -> AskAgain + Send + 'static,
 ) -> (Vec<Seen>, Report) {
     let mut setting = setting(server, "poll");
     (setting.warmup, setting.duration) = (Span::ZERO, Span::from_millis(20));
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let policy = Witness { looks, rule: Box::new(rule), seen: Arc::clone(&seen) };
+    let noted = Arc::clone(&seen);
+    let policy = policy(looks, move |seen, point| {
+        let seen = Seen::from(seen);
+        let ask = rule(&seen, point);
+        noted.lock().unwrap().push(seen);
+        ask
+    });
     let mut source = poisson(server, mpps * 1e6, 64, 7);
-    let report = run_with(&setting, &mut source, |_| Ok(Box::new(policy))).unwrap();
+    let report = run_with(&setting, &mut source, |_| Ok(policy)).unwrap();
     let seen = seen.lock().unwrap().clone();
     (seen, report)
 }

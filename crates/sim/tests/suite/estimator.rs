@@ -7,7 +7,7 @@ use wattline_policy::{
 };
 use wattline_sim::{Report, run, run_with};
 use wattline_traffic::Spec;
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 const SILENCE: Span = Span::from_millis(1);
 
@@ -39,12 +39,7 @@ impl Policy for EachBatch {
     fn looks_at(&self) -> Looks {
         Looks::TRIGGER
     }
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         match seen.trigger {
             Trigger::Start => {
                 point.set_active(1, 0, seen.platform.deepest());
@@ -70,7 +65,7 @@ impl Policy for EachBatch {
             Trigger::Timer => self.step(false, seen, point),
             other => panic!("{other:?} was not asked for"),
         }
-        AskAgain { at: now + SILENCE, ..AskAgain::on_batch(CoreSet::only(0)) }
+        AskAgain { at: seen.now + SILENCE, ..AskAgain::on_batch(CoreSet::only(0)) }
     }
 }
 

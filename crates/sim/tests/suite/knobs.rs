@@ -1,67 +1,59 @@
 //! Knobs that are slow, fail, refuse or round: the simulator behaves like a real machine.
 
-use crate::common::{assert_conserved, poisson, server, setting, timeless};
+use crate::common::{assert_conserved, poisson, server, setting, simulate, timeless};
 use wattline_governor::ledger::Knob;
-use wattline_policies::POLICIES;
-use wattline_policy::{AskAgain, Observation, OperatingPoint, Policy, Trigger};
+use wattline_policy::testing::policy;
+use wattline_policy::{AskAgain, Looks, OperatingPoint, Policy, Trigger};
 use wattline_server::ServerModel;
-use wattline_sim::{KnobBehaviour, Report, Setting, run_on};
+use wattline_sim::{KnobBehaviour, Report, Setting, run_with};
 use wattline_units::{Span, Time};
 
-/// A policy that wants one point before a given time and another one after it; it asks every 100
-/// us. `shown` receives what it saw as the present point.
-struct Twice {
+/// Wants one point from the start and another one from a given time on, and asks every period.
+fn twice(
     before: fn(&mut OperatingPoint),
     after: fn(&mut OperatingPoint),
     at: Time,
     period: Span,
-}
-
-impl Policy for Twice {
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+) -> Box<dyn Policy> {
+    policy(Looks::WHOLE, move |seen, point| {
         if seen.trigger == Trigger::Start {
-            (self.before)(point);
+            before(point);
         }
-        if now >= self.at {
-            (self.after)(point);
+        if seen.now >= at {
+            after(point);
         }
-        AskAgain::at(now + self.period)
-    }
+        AskAgain::at(seen.now + period)
+    })
 }
 
-fn short(server: &ServerModel) -> Setting<'_> {
-    let mut setting = setting(server, "poll");
-    (setting.warmup, setting.duration) = (Span::ZERO, Span::from_millis(20));
-    setting.interval = Some(Span::from_millis(1));
-    setting
+fn short<'a>(server: &'a ServerModel, policy: &str, knobs: &str) -> Setting<'a> {
+    Setting {
+        warmup: Span::ZERO,
+        duration: Span::from_millis(20),
+        interval: Some(Span::from_millis(1)),
+        knobs: KnobBehaviour::parse(knobs).unwrap(),
+        ..setting(server, policy)
+    }
 }
 
 /// Four slow cores, then twelve fast ones from 5 ms on, on a server with these knobs.
 fn climb(server: &ServerModel, knobs: &str) -> Report {
-    let policy = Twice {
-        before: |point| {
-            point.set_active(4, 0, 2);
-            point.set_frequency(0);
-        },
-        after: |point| {
-            point.set_active(12, 0, 2);
-            point.set_frequency(13);
-        },
-        at: Time::ZERO + Span::from_millis(5),
-        period: Span::from_micros(100),
+    let slow = |point: &mut OperatingPoint| {
+        point.set_active(4, 0, 2);
+        point.set_frequency(0);
     };
-    run_twice(server, knobs, policy)
+    let fast = |point: &mut OperatingPoint| {
+        point.set_active(12, 0, 2);
+        point.set_frequency(13);
+    };
+    let at = Time::ZERO + Span::from_millis(5);
+    run_twice(server, knobs, twice(slow, fast, at, Span::from_micros(100)))
 }
 
-fn run_twice(server: &ServerModel, knobs: &str, policy: Twice) -> Report {
-    let knobs = KnobBehaviour::parse(knobs).unwrap();
+fn run_twice(server: &ServerModel, knobs: &str, policy: Box<dyn Policy>) -> Report {
+    let setting = short(server, "poll", knobs);
     let mut source = poisson(server, 2e6, 64, 7);
-    let report = run_on(&short(server), knobs, &mut source, |_| Ok(Box::new(policy))).unwrap();
+    let report = run_with(&setting, &mut source, |_| Ok(policy)).unwrap();
     assert_conserved(&report);
     report
 }
@@ -111,21 +103,15 @@ fn slow_writes_come_one_after_the_other_in_the_safe_order() {
 fn a_failing_write_is_left_alone_for_a_while_and_tried_again() {
     let server = server("westmere-2010");
     let run = |seed| {
-        let mut setting = setting(&server, "poll");
-        (setting.warmup, setting.duration) = (Span::ZERO, Span::from_millis(4_000));
-        setting.seed = seed;
-        let policy = Twice {
-            before: |_| {},
-            after: |point| {
-                point.set_active(2, 0, 2);
-                point.batch = 16;
-            },
-            at: Time::ZERO,
-            period: Span::from_micros(20_000),
+        let short = short(&server, "poll", "cores:fail=0.5");
+        let setting = Setting { duration: Span::from_millis(4_000), interval: None, seed, ..short };
+        let few = |point: &mut OperatingPoint| {
+            point.set_active(2, 0, 2);
+            point.batch = 16;
         };
-        let knobs = KnobBehaviour::parse("cores:fail=0.5").unwrap();
+        let policy = twice(|_| {}, few, Time::ZERO, Span::from_micros(20_000));
         let mut source = poisson(&server, 1e4, 64, 7);
-        run_on(&setting, knobs, &mut source, |_| Ok(Box::new(policy))).unwrap()
+        run_with(&setting, &mut source, |_| Ok(policy)).unwrap()
     };
     let reports: Vec<Report> = (0..40).map(run).collect();
     assert_eq!(timeless(&reports[0]), timeless(&run(0)), "failures come from the seed");
@@ -154,15 +140,11 @@ fn a_failing_write_is_left_alone_for_a_while_and_tried_again() {
 #[test]
 fn a_rounding_knob_is_reported_and_its_value_is_what_the_policy_goes_on_from() {
     let server = server("westmere-2010");
-    let policy = || Twice {
-        before: |point| point.set_frequency(0),
-        // One up from the present index; with steps of five this is five up, as the policy then
-        // sees.
-        after: |point| point.set_frequency((point.fastest_active() + 1).min(13)),
-        at: Time::ZERO + Span::from_millis(5),
-        period: Span::from_millis(5),
-    };
-    let report = run_twice(&server, "frequency:round=5", policy());
+    let period = Span::from_millis(5);
+    // One up from the present index; with steps of five this is five up, as the policy then sees.
+    let up = |point: &mut OperatingPoint| point.set_frequency((point.fastest_active() + 1).min(13));
+    let policy = twice(|point| point.set_frequency(0), up, Time::ZERO + period, period);
+    let report = run_twice(&server, "frequency:round=5", policy);
     let at = |index: usize| server.processor.frequencies[index].0;
     // 0 is rounded up to 3, then 4 to 8, and 9 to 13.
     let seen: Vec<f64> = [2, 7, 12].map(|millis| at_ms(&report, millis).1).to_vec();
@@ -175,14 +157,12 @@ fn a_rounding_knob_is_reported_and_its_value_is_what_the_policy_goes_on_from() {
 #[test]
 fn a_budget_and_a_dwell_time_put_changes_off_and_do_not_lose_them() {
     let server = server("westmere-2010");
-    let dither = || Twice {
-        before: |point| point.set_active(4, 0, 2),
-        after: |point| {
+    let dither = || {
+        let other = |point: &mut OperatingPoint| {
             let active = point.active.len();
             point.set_active(if active == 4 { 5 } else { 4 }, 0, 2);
-        },
-        at: Time::ZERO,
-        period: Span::from_micros(50),
+        };
+        twice(|point| point.set_active(4, 0, 2), other, Time::ZERO, Span::from_micros(50))
     };
     let free = run_twice(&server, "", dither());
     assert!(free.core_changes > 350, "{}", free.core_changes);
@@ -193,12 +173,7 @@ fn a_budget_and_a_dwell_time_put_changes_off_and_do_not_lose_them() {
     assert!(steps <= 10 + 20 + 20, "20 ms earn 20 writes: {steps}");
     assert!(poor.core_changes < 30, "{}", poor.core_changes);
     // A postponed step is taken even if the policy is not asked again.
-    let once = Twice {
-        before: |point| point.set_frequency(0),
-        after: |_| {},
-        at: Time::ZERO,
-        period: Span::from_millis(100),
-    };
+    let once = twice(|point| point.set_frequency(0), |_| {}, Time::ZERO, Span::from_millis(100));
     let late = run_twice(&server, "budget:rate=1000,burst=4", once);
     let slowest = server.processor.frequencies[0].0;
     assert!(at_ms(&late, 3).1 > slowest && at_ms(&late, 19).1 == slowest);
@@ -217,15 +192,8 @@ fn every_packet_is_accounted_for_whatever_the_knobs_do() {
         "cores:fail=0.9;idle-limit:refuse",
         "budget:rate=500,burst=20;cores:dwell=200us",
     ] {
-        let mut setting = short(&server);
-        setting.policy = POLICIES.parse(nervous).unwrap();
-        let behaviour = KnobBehaviour::parse(knobs).unwrap();
-        let mut source = poisson(&server, 3e6, 64, 5);
-        let report = run_on(&setting, behaviour, &mut source, |context| {
-            Ok(wattline_policy::build(&setting.policy, context).unwrap())
-        })
-        .unwrap();
-        assert_conserved(&report);
+        let setting = short(&server, nervous, knobs);
+        let report = simulate(&setting, &mut poisson(&server, 3e6, 64, 5));
         assert_eq!(report.reordered_packets, 0, "{knobs}");
         assert!(report.forwarded_packets > 50_000, "{knobs}");
         assert!(!report.knobs.is_empty(), "{knobs}");

@@ -2,32 +2,22 @@
 
 use crate::common::{poisson, server, setting};
 use std::sync::{Arc, Mutex};
-use wattline_policy::{
-    AskAgain, LatencyView, Looks, Observation, OperatingPoint, Policy, Trigger, Wait,
-};
+use wattline_policy::testing::policy;
+use wattline_policy::{AskAgain, LatencyView, Looks, Policy, Trigger, Wait};
 use wattline_sim::run_with;
-use wattline_units::{Span, Time};
+use wattline_units::Span;
 
 const PERIOD: Span = Span::from_millis(1);
 
 /// Adds a core when the 99th percentile is above the target, and removes one when it is below a
 /// fifth of the target.
-struct Target {
-    p99: Span,
+fn holding(
+    target: Span,
     looks: Looks,
     seen: Arc<Mutex<Vec<Option<LatencyView>>>>,
-}
-
-impl Policy for Target {
-    fn looks_at(&self) -> Looks {
-        self.looks
-    }
-    fn decide(
-        &mut self,
-        now: Time,
-        observation: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+) -> Box<dyn Policy> {
+    policy(looks, move |observation, point| {
+        let now = observation.now;
         let deepest = observation.platform.deepest();
         if observation.trigger == Trigger::Start {
             point.set_active(1, 0, deepest);
@@ -35,17 +25,17 @@ impl Policy for Target {
             point.set_wait(Wait::Interrupt);
             return AskAgain::at(now + PERIOD);
         }
-        self.seen.lock().unwrap().push(observation.latency);
+        seen.lock().unwrap().push(observation.latency);
         if let Some(latency) = observation.latency.filter(|latency| latency.samples > 0) {
             let cores = point.active.len();
-            if latency.p99 > self.p99 {
+            if latency.p99 > target {
                 point.set_active(cores + 1, 0, deepest);
-            } else if latency.p99 < self.p99 / 5 {
+            } else if latency.p99 < target / 5 {
                 point.set_active(cores - 1, 0, deepest);
             }
         }
         AskAgain::at(now + PERIOD)
-    }
+    })
 }
 
 #[test]
@@ -62,9 +52,9 @@ fn a_policy_can_hold_a_latency_target() {
         (6.0, Looks::WHOLE),
     ] {
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let policy = Target { p99: target, looks, seen: Arc::clone(&seen) };
+        let policy = holding(target, looks, Arc::clone(&seen));
         let mut source = poisson(&server, mpps * 1e6, 64, 3);
-        let report = run_with(&setting, &mut source, |_| Ok(Box::new(policy))).unwrap();
+        let report = run_with(&setting, &mut source, |_| Ok(policy)).unwrap();
         let seen = seen.lock().unwrap();
         assert_eq!(seen.len(), 60);
         if !looks.latency {

@@ -2,12 +2,13 @@
 //! probe: it keeps back one thing that the probe wants, does one that was denied, or shows one
 //! figure wrongly. All else is the simulator's.
 
+use crate::common::Seen;
 use crate::conformance::{findings, with_moderation};
 use wattline_policy::{
-    AskAgain, Can, CoreView, LatencyView, Looks, Observation, OperatingPoint, Platform, Policy,
-    PowerView, QueueView, Trigger, Wait,
+    AskAgain, Can, LatencyView, Looks, Observation, OperatingPoint, Platform, Policy, PowerView,
+    Trigger, Wait,
 };
-use wattline_units::{Hertz, Span, Time};
+use wattline_units::{Hertz, Span};
 
 /// A part of the operating point.
 type Part = fn(from: &OperatingPoint, to: &mut OperatingPoint);
@@ -26,15 +27,6 @@ const BATCH: Part = |from, to| to.batch = from.batch;
 const WEIGHTS: Part = |from, to| to.weights.clone_from(&from.weights);
 const CORES: Part = |from, to| to.active = from.active;
 
-/// View of a platform, to be spoilt.
-struct Shown {
-    queues: Vec<QueueView>,
-    cores: Vec<CoreView>,
-    latency: Option<LatencyView>,
-    power: Option<PowerView>,
-    entries: Vec<u64>,
-}
-
 /// The lie.
 #[derive(Clone, Copy)]
 enum Lie {
@@ -47,7 +39,7 @@ enum Lie {
     /// It says that it cannot, hands the part back as it was, and does it.
     Takes(Part, fn(&mut Can)),
     /// It shows something else, by what it showed first.
-    Shows(fn(&mut Shown, first: &Shown)),
+    Shows(fn(&mut Seen, first: &Seen)),
     /// It passes questions on for which this holds.
     Asks(fn(Trigger, count: u64) -> bool),
     /// It asks at a fill level where another question was wanted, or a level that is not reached.
@@ -64,22 +56,15 @@ struct Liar {
     real: Option<OperatingPoint>,
     /// For so many more timers what was taken is kept: as long as the probe watches it.
     keeps: u32,
-    first: Option<Shown>,
+    first: Option<Seen>,
     asked: u64,
     ask: AskAgain,
 }
 
 impl Liar {
-    fn shown(&mut self, seen: &Observation<'_>) -> Shown {
-        let copy = || Shown {
-            queues: seen.queues.to_vec(),
-            cores: seen.cores.to_vec(),
-            latency: seen.latency,
-            power: seen.power,
-            entries: seen.entries.to_vec(),
-        };
-        let mut shown = copy();
-        let first = self.first.get_or_insert_with(copy);
+    fn shown(&mut self, seen: &Observation<'_>) -> Seen {
+        let mut shown = Seen::from(seen);
+        let first = self.first.get_or_insert_with(|| shown.clone());
         match self.lie {
             Lie::Shows(spoil) => spoil(&mut shown, first),
             Lie::PretendsFrequency => {
@@ -98,12 +83,7 @@ impl Policy for Liar {
     fn looks_at(&self) -> Looks {
         self.probe.looks_at()
     }
-    fn decide(
-        &mut self,
-        now: Time,
-        seen: &Observation<'_>,
-        point: &mut OperatingPoint,
-    ) -> AskAgain {
+    fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         let shown = self.shown(seen);
         if let Lie::Asks(passes) = self.lie
             && !matches!(seen.trigger, Trigger::Start | Trigger::Timer)
@@ -126,6 +106,7 @@ impl Policy for Liar {
         }
         let before = wanted.clone();
         let observation = Observation {
+            now: seen.now,
             platform: &self.platform,
             trigger: seen.trigger,
             queues: &shown.queues,
@@ -135,7 +116,7 @@ impl Policy for Liar {
             entries: &shown.entries,
             offered: seen.offered,
         };
-        self.ask = self.probe.decide(now, &observation, &mut wanted);
+        self.ask = self.probe.decide(&observation, &mut wanted);
         let real = self.real.get_or_insert_with(|| point.clone()).clone();
         *point = wanted.clone();
         match self.lie {

@@ -4,11 +4,11 @@
 use super::account::Account;
 use super::flows::{Addresses, Flow};
 use super::load::Load;
-use super::outcome::thread_cpu_seconds;
 use super::receiver;
 use super::schedule::Schedule;
 use super::sender::{Sender, Turn};
 use crate::clock::monotonic_nanos;
+use crate::cpu::thread_cpu_seconds;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -112,13 +112,7 @@ mod tests {
     use super::*;
 
     fn cost(sizes: Sizes) -> OwnCost {
-        let facts = InterfaceFacts {
-            name: String::new(),
-            mac: [2; 6],
-            queues: 1,
-            zero_copy: false,
-            ring: 4096,
-        };
+        let facts = InterfaceFacts { mac: [2; 6], ..InterfaceFacts::default() };
         measure(&plain_link(&facts, &facts), &Load { sizes, ..Load::default() })
     }
 

@@ -34,7 +34,7 @@ pub(super) struct OpenedQueue {
 }
 
 /// Properties of an interface, as the generator found them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InterfaceFacts {
     /// Its name.
     pub name: String,

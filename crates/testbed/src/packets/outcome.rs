@@ -6,7 +6,6 @@ use super::sender::Sent;
 use super::sizes::{FCS, WIRE_OVERHEAD};
 use super::soundness::Soundness;
 use hdrhistogram::Histogram;
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 const SECONDS: f64 = 1e-9;
@@ -265,12 +264,6 @@ fn affected(account: &Account, sent: &[Sent]) -> (u64, Vec<FlowOutcome>) {
     });
     found.truncate(FLOWS_TOLD);
     (number, found)
-}
-
-/// Processor time of the calling thread.
-pub(super) fn thread_cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * SECONDS
 }
 
 #[cfg(test)]

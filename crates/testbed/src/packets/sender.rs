@@ -267,13 +267,7 @@ mod tests {
 
     /// Twenty thousand packets a second for ten seconds.
     fn sender() -> (Sender, FramePool) {
-        let facts = InterfaceFacts {
-            name: String::new(),
-            mac: [2; 6],
-            queues: 1,
-            zero_copy: false,
-            ring: 1024,
-        };
+        let facts = InterfaceFacts { mac: [2; 6], ..InterfaceFacts::default() };
         let addresses = plain_link(&facts, &facts);
         let flows: Vec<Flow> = (0..4).map(|number| Flow::new(&addresses, number)).collect();
         let load = super::super::Load {

@@ -88,69 +88,35 @@ const ALL_WAYS: [Ways; 4] = [
 ];
 
 fn addresses() -> Addresses {
-    plain_link(
-        &InterfaceFacts {
-            name: String::new(),
-            mac: SOURCE.mac,
-            queues: 1,
-            zero_copy: false,
-            ring: 1024,
-        },
-        &InterfaceFacts {
-            name: String::new(),
-            mac: LEFT.mac,
-            queues: 1,
-            zero_copy: false,
-            ring: 1024,
-        },
-    )
+    let facts = |mac| InterfaceFacts { mac, ..InterfaceFacts::default() };
+    plain_link(&facts(SOURCE.mac), &facts(LEFT.mac))
 }
 
-fn through_memory(faults: Faults, load: &Load) -> Outcome {
+/// A tester whose ends are those of two cables in memory.
+fn in_memory(near: WireEnd, far: WireEnd, both: bool) -> Tester {
+    let [near, far] = [(near, 0), (far, 1)]
+        .map(|(wire, port)| OpenedQueue::in_memory(wire.into_queue(PortId(port))));
+    Tester::in_memory(near, far, both)
+}
+
+/// A trial with these addresses that nobody stops.
+fn trial(tester: &mut Tester, addresses: &Addresses, load: &Load) -> Outcome {
+    tester.trial(addresses, load, &anywhere, &AtomicBool::new(false), &mut |_| ()).unwrap()
+}
+
+/// The same in both directions at once.
+fn trial_both(tester: &mut Tester, ways: [&Addresses; 2], load: &Load) -> [Outcome; 2] {
+    tester.trial_both(ways, load, &anywhere, &AtomicBool::new(false), &mut |_| ()).unwrap()
+}
+
+/// Runs a tester at a device in memory, which has these faults on the way there and none on the way back.
+fn at_device<R>(faults: Faults, both: bool, run: impl FnOnce(&mut Tester) -> R) -> R {
     let ((near, mut left), (mut right, far)) = (wire(1024, 2048), wire(1024, 2048));
-    let mut tester = Tester::in_memory(
-        OpenedQueue::in_memory(near.into_queue(PortId(0))),
-        OpenedQueue::in_memory(far.into_queue(PortId(1))),
-        false,
-    );
+    let mut tester = in_memory(near, far, both);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut device = Device::new(faults);
-            let push = |right: &mut WireEnd, frame: &[u8]| {
-                while !right.send(frame) && !over.load(Ordering::Relaxed) {
-                    std::thread::yield_now();
-                }
-            };
-            while !over.load(Ordering::Relaxed) {
-                let taken = left
-                    .receive_with(|frame| device.forward(frame, |frame| push(&mut right, frame)));
-                if taken.is_none() {
-                    std::thread::yield_now();
-                }
-            }
-        });
-        let never = AtomicBool::new(false);
-        let outcome = tester.trial(&addresses(), load, &anywhere, &never, &mut |_| ());
-        over.store(true, Ordering::Relaxed);
-        outcome.unwrap()
-    })
-}
-
-/// Each direction has its account: faults of one do not show in the other.
-#[test]
-fn both_directions_at_once_are_told_apart() {
-    let ((near, mut left), (mut right, far)) = (wire(1024, 2048), wire(1024, 2048));
-    let mut tester = Tester::in_memory(
-        OpenedQueue::in_memory(near.into_queue(PortId(0))),
-        OpenedQueue::in_memory(far.into_queue(PortId(1))),
-        true,
-    );
-    let load = burst(20_000, 4);
-    let over = AtomicBool::new(false);
-    let [forth, back] = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut faulty, mut sound) = (Device::new(SOME), Device::new(NONE));
+            let (mut faulty, mut sound) = (Device::new(faults), Device::new(NONE));
             let push = |end: &mut WireEnd, frame: &[u8]| {
                 while !end.send(frame) && !over.load(Ordering::Relaxed) {
                     std::thread::yield_now();
@@ -168,11 +134,21 @@ fn both_directions_at_once_are_told_apart() {
                 }
             }
         });
-        let never = AtomicBool::new(false);
-        let both = [&addresses(), &addresses()];
-        let outcomes = tester.trial_both(both, &load, &anywhere, &never, &mut |_| ());
+        let result = run(&mut tester);
         over.store(true, Ordering::Relaxed);
-        outcomes.unwrap()
+        result
+    })
+}
+
+fn through_memory(faults: Faults, load: &Load) -> Outcome {
+    at_device(faults, false, |tester| trial(tester, &addresses(), load))
+}
+
+/// Each direction has its account: faults of one do not show in the other.
+#[test]
+fn both_directions_at_once_are_told_apart() {
+    let [forth, back] = at_device(SOME, true, |tester| {
+        trial_both(tester, [&addresses(), &addresses()], &burst(20_000, 4))
     });
     check(&forth, 20_000);
     assert_eq!((back.sent_packets, back.received_packets), (20_000, 20_000), "{back:#?}");
@@ -183,11 +159,7 @@ fn both_directions_at_once_are_told_apart() {
 #[test]
 fn both_directions_need_both_ends_open() {
     let (near, far) = wire(64, 2048);
-    let mut tester = Tester::in_memory(
-        OpenedQueue::in_memory(near.into_queue(PortId(0))),
-        OpenedQueue::in_memory(far.into_queue(PortId(1))),
-        false,
-    );
+    let mut tester = in_memory(near, far, false);
     let never = AtomicBool::new(false);
     let both = [&addresses(), &addresses()];
     let error = tester.trial_both(both, &burst(10, 1), &anywhere, &never, &mut |_| ()).unwrap_err();
@@ -259,13 +231,8 @@ fn a_device_that_goes_away_loses_the_rest_and_the_trial_ends() {
     load.duration = Duration::from_secs(2);
     let (near, left) = wire(1024, 2048);
     let (right, far) = wire(16, 2048);
-    let mut tester = Tester::in_memory(
-        OpenedQueue::in_memory(near.into_queue(PortId(0))),
-        OpenedQueue::in_memory(far.into_queue(PortId(1))),
-        false,
-    );
-    let never = AtomicBool::new(false);
-    let outcome = tester.trial(&addresses(), &load, &anywhere, &never, &mut |_| ()).unwrap();
+    let mut tester = in_memory(near, far, false);
+    let outcome = trial(&mut tester, &addresses(), &load);
     // The cable is full, and nobody takes anything out.
     assert_eq!((outcome.sent_packets, outcome.unsent_packets), (1024, 3976), "{outcome:#?}");
     assert_eq!((outcome.lost_packets, outcome.received_packets), (1024, 0));
@@ -277,11 +244,7 @@ fn a_device_that_goes_away_loses_the_rest_and_the_trial_ends() {
 fn stopping_early_loses_nothing() {
     let load = Load { rate_pps: 1_000.0, duration: Duration::from_secs(60), ..Load::default() };
     let ((near, left), never) = (wire(1024, 2048), AtomicBool::new(true));
-    let mut tester = Tester::in_memory(
-        OpenedQueue::in_memory(near.into_queue(PortId(0))),
-        OpenedQueue::in_memory(left.into_queue(PortId(1))),
-        false,
-    );
+    let mut tester = in_memory(near, left, false);
     let outcome = tester.trial(&addresses(), &load, &anywhere, &never, &mut |_| ()).unwrap();
     assert_eq!(outcome.lost_packets, 0, "{outcome:#?}");
     assert_eq!(outcome.sent_packets, outcome.received_packets);
@@ -315,26 +278,6 @@ fn impossible_loads_are_refused_with_all_that_is_wrong() {
     }
     let endless = Load { rate_pps: 1e9, duration: Duration::from_secs(800_000), ..Load::default() };
     assert!(endless.check(false, 1).is_err());
-}
-
-#[test]
-#[ignore = "tens of seconds: `make test-long`"]
-fn one_lost_packet_in_ten_million_is_found_on_the_way() {
-    const PACKETS: u64 = 10_000_000;
-    let faults = Faults { lose: &[7_654_321], ..NONE };
-    let duration = Duration::from_secs(3_600);
-    let load = Load { sizes: Sizes::fixed(64), duration, ..burst(PACKETS, 1_000) };
-    let outcome = through_memory(faults, &load);
-    assert_eq!(outcome.sent_packets, PACKETS, "{outcome:#?}");
-    assert_eq!((outcome.lost_packets, outcome.received_packets), (1, PACKETS - 1), "{outcome:#?}");
-    assert_eq!((outcome.duplicated_packets, outcome.reordered_packets), (0, 0));
-    let [flow] = outcome.worst_flows.as_slice() else { panic!("{:?}", outcome.worst_flows) };
-    assert_eq!((flow.flow, flow.lost_packets), (7_654_321 % 1_000, 1));
-    println!(
-        "{:.2} Mpps, {:?} s a packet sent",
-        outcome.sent_rate_pps / 1e6,
-        outcome.sender_cpu_seconds_per_packet
-    );
 }
 
 /// A router's queue lends the kernel less under load, which a receiver must not.
@@ -482,7 +425,6 @@ fn several_queues_of_a_plain_link_account_for_every_packet() {
 fn account_for_every_packet(ways: Ways, from: End<'_>, to: End<'_>) {
     let mut tester = Tester::open(from, Some(to), 2, ways).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);
-    let never = AtomicBool::new(false);
     for _ in 0..2 {
         let load = Load {
             rate_pps: 20_000.0,
@@ -490,7 +432,7 @@ fn account_for_every_packet(ways: Ways, from: End<'_>, to: End<'_>) {
             flows: 64,
             ..Load::default()
         };
-        let outcome = tester.trial(&addresses, &load, &anywhere, &never, &mut |_| ()).unwrap();
+        let outcome = trial(&mut tester, &addresses, &load);
         is_accounted_for(ways, &outcome);
     }
 }
@@ -586,10 +528,7 @@ fn both_ways(ways: Ways, from: End<'_>, to: End<'_>) {
         flows: 64,
         ..Load::default()
     };
-    let never = AtomicBool::new(false);
-    let outcomes =
-        tester.trial_both([&forth, &back], &load, &anywhere, &never, &mut |_| ()).unwrap();
-    for outcome in outcomes {
+    for outcome in trial_both(&mut tester, [&forth, &back], &load) {
         is_accounted_for(ways, &outcome);
     }
 }
@@ -670,8 +609,7 @@ fn one_packet_of_ten_million_that_nftables_drops_is_found_on_the_way() {
         drain: Duration::from_secs(2),
         ..burst(PACKETS, 1_000)
     };
-    let never = AtomicBool::new(false);
-    let outcome = tester.trial(&addresses, &load, &anywhere, &never, &mut |_| ()).unwrap();
+    let outcome = trial(&mut tester, &addresses, &load);
     println!(
         "{:.2} Mpps, p50 {:?} s, {:?} s of processor time a packet sent, device included",
         outcome.sent_rate_pps / 1e6,
@@ -698,10 +636,9 @@ fn live_frames_are_sent_faster_than_any_forwarder_here_forwards() {
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
     let mut tester = Tester::open(from, Some(to), 1, XDP_WAYS).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);
-    let never = AtomicBool::new(false);
     let load = Load { sizes: Sizes::fixed(64), ..burst(5_000_000, 64) };
     let mut cost = |what: &str| {
-        let outcome = tester.trial(&addresses, &load, &anywhere, &never, &mut |_| ()).unwrap();
+        let outcome = trial(&mut tester, &addresses, &load);
         let cpu = outcome.sender_cpu_seconds_per_packet.unwrap();
         println!(
             "{what}: {:.2} Mpps, {:.0} ns of processor time a packet, {} of {} without room",

@@ -3,13 +3,14 @@
 use super::account::Account;
 use super::live::LiveSender;
 use super::opened_queue::OpenedQueue;
-use super::outcome::{Parts, thread_cpu_seconds};
+use super::outcome::Parts;
 use super::receiver;
 use super::role::{Counter, Placement, Progress, Role};
 use super::sender::{Sender, Sent, Turn};
 use super::sink::Sink;
 use crate::Error;
 use crate::clock::monotonic_nanos;
+use crate::cpu::thread_cpu_seconds;
 use std::panic::resume_unwind;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -13,7 +13,7 @@ mod receiver;
 mod sender;
 
 pub use live::{Live, PORT};
-pub use load::{Load, SizeMix, payload_bytes};
+pub use load::Load;
 pub use outcome::Outcome;
 pub use payload::Payload;
 pub use receiver::receive_buffer_errors;
@@ -99,12 +99,7 @@ mod tests {
             return;
         }
         let topology = Topology::build(Options::default()).unwrap();
-        let load = Load {
-            rate_pps: 5_000.0,
-            duration: Duration::from_millis(500),
-            flows: 8,
-            ..Load::default()
-        };
+        let load = Load { rate_pps: 5_000.0, duration: Duration::from_millis(500), flows: 8 };
         let outcome = Probe::start(&topology, &load).unwrap().finish().unwrap();
         assert_eq!(outcome.offered_packets, 2_500);
         assert_eq!(outcome.received_packets + outcome.lost_packets, outcome.offered_packets);
@@ -122,12 +117,7 @@ mod tests {
         let options = Options { static_neighbours: true, ..Options::default() };
         let topology = Topology::build(options).unwrap();
         topology.router.sysctl(&[("ipv4/ip_forward", "0")]).unwrap();
-        let load = Load {
-            rate_pps: 1_000.0,
-            duration: Duration::from_millis(200),
-            flows: 2,
-            ..Load::default()
-        };
+        let load = Load { rate_pps: 1_000.0, duration: Duration::from_millis(200), flows: 2 };
         // One flow is IPv4, the other IPv6, which goes on.
         let outcome = Probe::start(&topology, &load).unwrap().finish().unwrap();
         assert_eq!(outcome.offered_packets, 200);

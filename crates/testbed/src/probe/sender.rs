@@ -2,10 +2,10 @@
 
 use super::live::{Live, PORT};
 use super::load::Load;
-use super::load::payload_bytes;
-use super::payload::Payload;
+use super::payload::{self, Payload};
 use crate::Error;
 use crate::clock::monotonic_nanos;
+use crate::packets::{FCS, Sizes};
 use crate::topology::SINK;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
@@ -49,7 +49,7 @@ impl Sender {
     pub fn open(load: &Load) -> Result<Self, Error> {
         load.check()?;
         let flows = (0..load.flows).map(|number| open_flow(number % 2 == 1));
-        Ok(Self { flows: flows.collect::<Result<_, _>>()?, load: load.clone() })
+        Ok(Self { flows: flows.collect::<Result<_, _>>()?, load: *load })
     }
 
     /// Sends all of it, or until told to stop.
@@ -58,6 +58,7 @@ impl Sender {
         let mut sent = Sent::default();
         let start = monotonic_nanos();
         let flows = self.flows.len() as u64;
+        let sizes = Sizes::imix();
         for index in 0..self.load.packets() {
             wait_until(start + (index as f64 / self.load.rate_pps * 1e9) as u64);
             if live.stop_sending.load(Ordering::Acquire) {
@@ -66,7 +67,7 @@ impl Sender {
             let number = (index % flows) as usize;
             let flow = &mut self.flows[number];
             // By round, so that every flow has every size.
-            let frame = self.load.sizes.frame_bytes(index / flows + index % flows);
+            let frame = usize::from(sizes.at(index / flows + index % flows));
             let payload = &mut buffer[..payload_bytes(frame, flow.ipv6)];
             let (flow_number, sequence) = (number as u16, flow.sequence);
             Payload { flow: flow_number, sequence, nanos: monotonic_nanos() }.emit(payload);
@@ -83,6 +84,13 @@ impl Sender {
         sent.nanos = monotonic_nanos() - start;
         Ok(sent)
     }
+}
+
+/// Bytes of UDP payload in a frame of so many bytes; at least what a probe carries, so
+/// the smallest IPv6 frame is 84 bytes rather than 64.
+fn payload_bytes(frame_bytes: usize, ipv6: bool) -> usize {
+    let headers = 14 + if ipv6 { 40 } else { 20 } + 8 + usize::from(FCS);
+    frame_bytes.saturating_sub(headers).max(payload::LENGTH)
 }
 
 fn open_flow(ipv6: bool) -> Result<Flow, Error> {
@@ -103,5 +111,18 @@ fn wait_until(due: u64) {
     let ahead = due.saturating_sub(monotonic_nanos());
     if ahead > SHORTEST_SLEEP_NANOS {
         std::thread::sleep(Duration::from_nanos(ahead));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_get_the_size_that_is_asked_for() {
+        assert_eq!(payload_bytes(64, false), 18);
+        assert_eq!(payload_bytes(64, true), 18);
+        assert_eq!(payload_bytes(1518, false), 1472);
+        assert_eq!(payload_bytes(1518, true), 1452);
     }
 }

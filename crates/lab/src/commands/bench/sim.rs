@@ -4,13 +4,13 @@ use super::sim_report::{Output, page};
 use crate::commands::page_file::PageFile;
 use crate::commands::simulation;
 use crate::commands::simulation::simulation_error;
-use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 use wattline::exit::ExitError;
 use wattline::progress::Counted;
 use wattline_policy::PolicySpec;
-use wattline_server::{Application, ServerModel};
-use wattline_sim::{Scenario, sweep};
+use wattline_server::ServerModel;
+use wattline_sim::{Scenario, Setting, sweep};
+use wattline_testbed::cpu::thread_cpu_seconds;
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
@@ -48,33 +48,25 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let server = simulation::server(&args.server)?;
     let traffic = simulation::traffic(&args.traffic)?;
     let policy = simulation::policy(&args.policy)?;
-    let scenario = |seed, profile| Scenario {
-        server: &server,
-        application: Application::Ipv4,
-        policy: policy.clone(),
-        traffic: &traffic,
-        duration: args.duration,
-        warmup: Span::ZERO,
-        interval: None,
-        output_links: false,
-        seed,
-        profile,
+    let run = |profile| {
+        let setting = Setting { profile, ..Setting::new(&server, policy.clone(), args.duration) };
+        Scenario { setting, traffic: &traffic }.run().map_err(simulation_error)
     };
     // Runs, one for the profile, and the sweep on one thread and on all.
     let bar = Counted::new(u64::from(args.runs) + 1 + 2 * SWEEPS, "runs");
     let mut by_cpu = Vec::new();
     let (mut wall, mut cpu, mut packets) = (0.0, 0.0, 0);
     for _ in 0..args.runs {
-        let (cpu_before, wall_before) = (thread_seconds(), Instant::now());
-        packets = scenario(1, false).run().map_err(simulation_error)?.offered_packets;
-        let spent = thread_seconds() - cpu_before;
+        let (cpu_before, wall_before) = (thread_cpu_seconds(), Instant::now());
+        packets = run(false)?.offered_packets;
+        let spent = thread_cpu_seconds() - cpu_before;
         by_cpu.push(packets as f64 / spent);
         cpu += spent;
         wall += wall_before.elapsed().as_secs_f64();
         bar.step();
     }
     by_cpu.sort_by(f64::total_cmp);
-    let profile = scenario(1, true).run().map_err(simulation_error)?.profile.unwrap_or_default();
+    let profile = run(true)?.profile.unwrap_or_default();
     bar.step();
     let sweep = time_sweep(&server, (&policy, &traffic), args, &bar)?;
     bar.end();
@@ -122,19 +114,9 @@ fn time_sweep(
     let time = |threads| {
         let start = Instant::now();
         let work = |seed: &u64| {
-            let scenario = Scenario {
-                server,
-                application: Application::Ipv4,
-                policy: policy.clone(),
-                traffic,
-                duration: args.duration / 5,
-                warmup: Span::ZERO,
-                interval: None,
-                output_links: false,
-                seed: *seed,
-                profile: false,
-            };
-            scenario.run().map(|report| {
+            let short = Setting::new(server, policy.clone(), args.duration / 5);
+            let setting = Setting { seed: *seed, ..short };
+            Scenario { setting, traffic }.run().map(|report| {
                 (report.forwarded_packets, report.energy_joules, report.latency_mean_seconds)
             })
         };
@@ -156,10 +138,4 @@ fn time_sweep(
         sweep.identical &= of_one == of_all;
     }
     Ok(sweep)
-}
-
-/// Processor time that this thread has used.
-fn thread_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

@@ -19,7 +19,7 @@ use wattline_league::simulated::{Sweep, SweepRow as Row};
 use wattline_policy::PolicySpec;
 use wattline_report::FigurePage;
 use wattline_server::{Application, Path, ServerModel};
-use wattline_sim::{Scenario, sweep};
+use wattline_sim::{Scenario, Setting, sweep};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
@@ -182,19 +182,16 @@ fn write(args: &Args, rows: &[Row], page: FigurePage) -> Result<(), ExitError> {
 }
 
 fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
-    let scenario = Scenario {
-        server: case.server,
+    let traffic = case.traffic.1;
+    let setting = Setting {
         application: case.application,
-        policy: case.policy.clone(),
-        traffic: case.traffic.1,
-        duration: args.duration,
         warmup: args.warmup,
-        interval: case.traffic.1.ignores_seeds().then(|| args.duration / BATCHES),
+        interval: traffic.ignores_seeds().then(|| args.duration / BATCHES),
         output_links: args.output_links,
         seed: case.seed,
-        profile: false,
+        ..Setting::new(case.server, case.policy.clone(), args.duration)
     };
-    let mut report = scenario.run().map_err(simulation_error)?;
+    let mut report = Scenario { setting, traffic }.run().map_err(simulation_error)?;
     let parts = std::mem::take(&mut report.intervals);
     Ok(Row {
         server: case.server.name.clone(),
