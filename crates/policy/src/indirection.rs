@@ -18,6 +18,31 @@ impl IndirectionTable {
         table
     }
 
+    /// Tables of several ports. Other cores get the larger shares on each, so that the shares of all
+    /// ports together are nearly even.
+    pub fn for_ports(ports: usize, size: usize, active: CoreSet) -> Vec<Self> {
+        let mut cores: Vec<usize> = active.iter().collect();
+        // Nearly all entries are the same on every port, so that flows in turn come evenly spaced.
+        let mut tables = vec![Self::new(size, active); ports];
+        if active.is_empty() {
+            return tables;
+        }
+        let (share, larger) = (size / cores.len(), size % cores.len());
+        let mut held_elsewhere = [0usize; MAX_CORES];
+        for table in &mut tables {
+            let mut held = [0usize; MAX_CORES];
+            table.entries.iter().for_each(|&core| held[usize::from(core)] += 1);
+            cores.sort_by_key(|&core| (held_elsewhere[core], core));
+            let mut room = [0usize; MAX_CORES];
+            for (rank, &core) in cores.iter().enumerate() {
+                room[core] = share + usize::from(rank < larger);
+                held_elsewhere[core] += room[core];
+            }
+            table.fill(&cores, &held, room);
+        }
+        tables
+    }
+
     /// A table as a card has it already: the core of each entry.
     pub fn from_cores(entries: Vec<u16>) -> Self {
         Self { entries }
@@ -172,6 +197,22 @@ mod tests {
         // 4 x 128 entries are 42.7 for each of 12 cores; the last one that came has 4 x 10.
         assert!(held[..11].iter().all(|&entries| entries == 42 || entries == 43), "{held:?}");
         assert_eq!(held[11], 40);
+    }
+
+    #[test]
+    fn new_tables_of_four_ports_are_nearly_even() {
+        for cores in 1..=12 {
+            let active = CoreSet::first(cores);
+            let tables = IndirectionTable::for_ports(4, 128, active);
+            let mut held = vec![0; cores];
+            for table in &tables {
+                let own = shares(table, active);
+                assert!(own.iter().max().unwrap() - own.iter().min().unwrap() <= 1, "{own:?}");
+                held.iter_mut().zip(own).for_each(|(all, own)| *all += own);
+            }
+            assert_eq!(tables[0], IndirectionTable::new(128, active));
+            assert!(held.iter().max().unwrap() - held.iter().min().unwrap() <= 1, "{held:?}");
+        }
     }
 
     proptest! {

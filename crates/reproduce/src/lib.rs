@@ -15,6 +15,7 @@ mod error;
 mod figure;
 mod flips;
 mod inputs;
+mod judged_sets;
 mod liao;
 mod made;
 mod output;

@@ -6,8 +6,10 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::flips;
 use crate::inputs::Inputs;
+use crate::judged_sets::JudgedSets;
 use crate::own::OwnTraffic;
 use crate::paper::Paper;
+use crate::powersave;
 use crate::runner::{self, Progress};
 use crate::sets::SetVerdict;
 use crate::step::Step;
@@ -103,8 +105,22 @@ pub fn reproduce_own(
 /// # Errors
 /// When a record is damaged or belongs to other inputs.
 pub fn recorded(claim: &str) -> Result<(Option<SetVerdict>, Option<bool>), ReproduceError> {
-    let over = copi::range(false, claim)?;
+    let mut over = None;
+    for paper in Paper::ALL {
+        if let Some(sets) = judged_sets(paper, false)? {
+            over = over.or(sets.range(claim)?);
+        }
+    }
     Ok((over.map(|over| over.verdict), flips::robust(claim)?))
+}
+
+/// Returns the judged sets of a paper that has any.
+fn judged_sets(paper: Paper, fresh: bool) -> Result<Option<JudgedSets>, ReproduceError> {
+    match paper {
+        Paper::Copi => copi::judged_sets(fresh).map(Some),
+        Paper::Powersave => powersave::judged_sets(fresh).map(Some),
+        _ => Ok(None),
+    }
 }
 
 fn reproduce_with(
@@ -136,8 +152,8 @@ fn reproduce_with(
         }
         let paper = wanted.paper;
         let mut claims = claims::report(paper, &figures, wanted.whole())?;
-        if paper == Paper::Copi {
-            copi::add_ranges(inputs, &mut claims)?;
+        if let Some(sets) = judged_sets(paper, inputs.fresh)? {
+            sets.add_ranges(&mut claims)?;
         }
         flips::add(inputs, &mut claims)?;
         all.push(Reproduction {

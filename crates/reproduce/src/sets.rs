@@ -21,27 +21,24 @@ pub(crate) struct SearchPlan {
     pub range: Width,
     #[serde(rename = "parameter")]
     parameters: Vec<Parameter>,
-    #[serde(rename = "constraint")]
+    #[serde(default, rename = "constraint")]
     constraints: Vec<Constraint>,
     #[serde(skip)]
     hash: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Draw {
-    method: Method,
-    sets: usize,
-    seed: u64,
-    duration_ms: u64,
-    warmup_ms: u64,
-    traffic_seed: u64,
-    periods_us: Vec<f64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Method {
-    LatinHypercube,
+#[serde(tag = "method", rename_all = "kebab-case")]
+enum Draw {
+    /// Each parameter once from each of as many strata as there are sets.
+    LatinHypercube {
+        sets: usize,
+        seed: u64,
+        #[serde(flatten)]
+        runs: Runs,
+    },
+    /// Evenly spaced values of the only parameter, its bounds among them.
+    Grid { sets: usize },
 }
 
 #[derive(Debug, Deserialize)]
@@ -50,6 +47,9 @@ pub(crate) struct Judging {
     pub sets: usize,
     /// Numbers of connections; 0 for equal load.
     pub connections: Vec<u32>,
+    /// Checks that are judged, where the plan names them.
+    #[serde(default)]
+    pub checks: Vec<String>,
 }
 
 /// Widest range that still says something of a claim that only some sets meet.
@@ -67,6 +67,17 @@ struct Parameter {
     scale: Scale,
 }
 
+impl Parameter {
+    /// Returns the value at a part of the way from the lower to the upper bound.
+    fn at(&self, part: f64) -> f64 {
+        let Self { low, high, .. } = self;
+        rounded(match self.scale {
+            Scale::Linear => low + part * (high - low),
+            Scale::Logarithmic => low * (high / low).powf(part),
+        })
+    }
+}
+
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Scale {
@@ -80,20 +91,33 @@ struct Constraint {
 }
 
 /// Length of a run of the search, and the moderation periods that it tries.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Runs<'a> {
+#[derive(Debug, Deserialize)]
+pub(crate) struct Runs {
     pub duration_ms: u64,
     pub warmup_ms: u64,
-    pub seed: u64,
-    pub periods_us: &'a [f64],
+    pub traffic_seed: u64,
+    pub periods_us: Vec<f64>,
 }
+
+type Read = LazyLock<Result<SearchPlan, String>>;
 
 /// Returns Co-PI's plan.
 pub(crate) fn copi() -> Result<&'static SearchPlan, ReproduceError> {
-    static PLAN: LazyLock<Result<SearchPlan, String>> =
+    static PLAN: Read =
         LazyLock::new(|| SearchPlan::parse(include_str!("../published/sets/copi.toml")));
-    PLAN.as_ref().map_err(|error| {
-        ReproduceError::Model(format!("crates/reproduce/published/sets/copi.toml: {error}"))
+    read("copi", &PLAN)
+}
+
+/// Returns PowerSave's plan.
+pub(crate) fn powersave() -> Result<&'static SearchPlan, ReproduceError> {
+    static PLAN: Read =
+        LazyLock::new(|| SearchPlan::parse(include_str!("../published/sets/powersave.toml")));
+    read("powersave", &PLAN)
+}
+
+fn read(file: &str, plan: &'static Read) -> Result<&'static SearchPlan, ReproduceError> {
+    plan.as_ref().map_err(|error| {
+        ReproduceError::Model(format!("crates/reproduce/published/sets/{file}.toml: {error}"))
     })
 }
 
@@ -106,6 +130,11 @@ impl SearchPlan {
                 return Err(format!("{name}: bounds {low} and {high} must ascend from {least}"));
             }
         }
+        if let Draw::Grid { sets } = plan.plan
+            && (sets < 2 || plan.parameters.len() != 1)
+        {
+            return Err("a grid has two values or more of one parameter".to_owned());
+        }
         // A cached result belongs to one plan, to the letter.
         Ok(Self { hash: hash([text]), ..plan })
     }
@@ -115,9 +144,12 @@ impl SearchPlan {
         self.constraints.iter().map(|constraint| constraint.check.as_str())
     }
 
-    pub fn runs(&self) -> Runs<'_> {
-        let Draw { duration_ms, warmup_ms, traffic_seed: seed, periods_us, .. } = &self.plan;
-        Runs { duration_ms: *duration_ms, warmup_ms: *warmup_ms, seed: *seed, periods_us }
+    /// Returns the runs of the search; `None` where those of a figure are judged.
+    pub fn runs(&self) -> Option<&Runs> {
+        match &self.plan {
+            Draw::LatinHypercube { runs, .. } => Some(runs),
+            Draw::Grid { .. } => None,
+        }
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
@@ -128,22 +160,25 @@ impl SearchPlan {
         self.names().zip(values.iter().copied()).collect()
     }
 
-    /// Draws the sets of the plan: each parameter once from each of as many strata as there are sets.
+    /// Draws the sets of the plan.
     pub fn draw(&self) -> Vec<Vec<f64>> {
-        let Draw { method: Method::LatinHypercube, sets, seed, .. } = self.plan;
+        let (sets, seed) = match self.plan {
+            Draw::LatinHypercube { sets, seed, .. } => (sets, seed),
+            Draw::Grid { sets } => {
+                let part = |step: usize| step as f64 / (sets - 1) as f64;
+                let set = |step| self.parameters.iter().map(|one| one.at(part(step))).collect();
+                return (0..sets).map(set).collect();
+            }
+        };
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut all = vec![Vec::new(); sets];
-        for Parameter { low, high, scale, .. } in &self.parameters {
+        for parameter in &self.parameters {
             let mut strata: Vec<usize> = (0..sets).collect();
             for last in (1..sets).rev() {
                 strata.swap(last, random.random_range(0..=last));
             }
             for (set, stratum) in all.iter_mut().zip(strata) {
-                let part = (stratum as f64 + 0.5) / sets as f64;
-                set.push(rounded(match scale {
-                    Scale::Linear => low + part * (high - low),
-                    Scale::Logarithmic => low * (high / low).powf(part),
-                }));
+                set.push(parameter.at((stratum as f64 + 0.5) / sets as f64));
             }
         }
         all
@@ -292,7 +327,8 @@ mod tests {
     fn each_stratum_of_each_parameter_is_drawn_once() {
         let plan = copi().unwrap();
         let sets = plan.draw();
-        assert_eq!((sets.len(), &sets), (plan.plan.sets, &plan.draw()));
+        let Draw::LatinHypercube { sets: planned, .. } = plan.plan else { panic!("another") };
+        assert_eq!((sets.len(), &sets), (planned, &plan.draw()));
         for (index, one) in plan.parameters.iter().enumerate() {
             let part = |set: &Vec<f64>| match one.scale {
                 Scale::Linear => (set[index] - one.low) / (one.high - one.low),
@@ -303,6 +339,13 @@ mod tests {
             strata.sort_unstable();
             assert!(strata.into_iter().eq(0..sets.len()), "{}", one.name);
         }
+    }
+
+    #[test]
+    fn grid_has_both_bounds_and_equal_steps() {
+        let sets = powersave().unwrap().draw();
+        let expected = (0..=20).map(|step| vec![rounded(f64::from(step) / 20.0)]);
+        assert_eq!(sets, expected.collect::<Vec<_>>());
     }
 
     #[test]

@@ -355,8 +355,8 @@ fn counts() -> [String; 2] {
     let sentence = format!(
         "The papers make {} claims. Where our models predict a printed figure that they were not fitted to, {predicted} \
          agree; only these claims test the models. {robust} of their verdicts, whether they agree or differ, are robust: no \
-         unprinted input, moved by a quarter, changes them; {fragile} are fragile. Over the sets of unprinted numbers that \
-         Co-PI's figures allow and that were judged, claims hold for all ({all}), for some ({some}) or for none ({none}), or \
+         unprinted input, moved by a quarter, changes them; {fragile} are fragile. Over the judged sets of unprinted \
+         numbers that the printed figures allow, claims hold for all ({all}), for some ({some}) or for none ({none}), or \
          their range says nothing ({nothing}). The rest: fitted to the figure ({fitted} agree), a printed rule or equation \
          that we implement ({rule}), arithmetic on printed figures ({arithmetic}), a printed figure read back ({data}); \
          {contradict} contradict their own paper, {lost} lost their figure, {untestable} cannot be tested, {} repeat a \

@@ -34,9 +34,10 @@ impl Nic {
     /// Tables for these active cores; `count_entries` asks for counts per table entry.
     pub fn new(model: &NicModel, active: CoreSet, count_entries: bool) -> Self {
         let entries = model.redirect_table_entries;
-        let table = IndirectionTable::new(entries, active);
+        let tables = IndirectionTable::for_ports(model.ports, entries, active);
+        let port = |table| Port { link: Link::new(model), table };
         Self {
-            ports: vec![Port { link: Link::new(model), table }; model.ports],
+            ports: tables.into_iter().map(port).collect(),
             led: vec![0; if count_entries { model.ports * entries } else { 0 }],
             arrivals: Vec::new(),
             beyond_link: 0,

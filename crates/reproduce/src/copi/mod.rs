@@ -18,7 +18,7 @@ mod traces;
 
 use crate::step::Step;
 
-pub(super) use sets::{add_ranges, range};
+pub(super) use sets::judged_sets;
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("copi: settings and rules", &["settings"], settings::figures),

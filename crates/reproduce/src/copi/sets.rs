@@ -4,14 +4,14 @@
 use super::compare::saving_ids;
 use super::ranges::{Load, outcome, setting};
 use super::runs::{Case, LOADS, cases_with, server};
-use crate::claims::ClaimReport;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::{Inputs, replace};
+use crate::judged_sets::JudgedSets;
 use crate::made::Made;
 use crate::paper::Paper;
 use crate::planned::{self, Plan};
-use crate::sets::{self, Choice, Found, Judged, OverSets, SearchPlan, rounded};
+use crate::sets::{self, Choice, Found, Judged, OverSets, Runs, SearchPlan, rounded};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use wattline_report::table::number;
@@ -32,6 +32,7 @@ type Point = Option<(f64, f64)>;
 /// The paper's server with one set of values.
 struct Trial<'a> {
     search: &'a SearchPlan,
+    runs: &'a Runs,
     checks: &'static Plan,
     server: RequestServer,
     requests: RequestSpec,
@@ -42,8 +43,10 @@ struct Trial<'a> {
 impl<'a> Trial<'a> {
     fn new(search: &'a SearchPlan, choice: Choice) -> Result<Self, ReproduceError> {
         let inputs = Inputs::chosen(choice);
+        let no_runs = || ReproduceError::Model("Co-PI's plan has no runs".into());
         Ok(Self {
             search,
+            runs: search.runs().ok_or_else(no_runs)?,
             checks: planned::made_for(Paper::Copi)?,
             server: server(&inputs)?,
             requests: inputs.requests(Workload::Memcached, 1.0)?,
@@ -56,14 +59,13 @@ impl<'a> Trial<'a> {
         if let Some(known) = self.known.borrow().get(&key) {
             return Ok(*known);
         }
-        let runs = self.search.runs();
         let frequencies = &self.server.processor.frequencies;
         let ghz = frequencies[frequencies.len() - 1 - state].gigahertz();
         let requests = RequestSpec { rate, ..self.requests };
-        let mut setting = setting(&self.server, requests, ghz, runs.periods_us[period])?;
-        setting.duration = Span::from_millis(runs.duration_ms);
-        setting.warmup = Span::from_millis(runs.warmup_ms);
-        setting.seed = runs.seed;
+        let mut setting = setting(&self.server, requests, ghz, self.runs.periods_us[period])?;
+        setting.duration = Span::from_millis(self.runs.duration_ms);
+        setting.warmup = Span::from_millis(self.runs.warmup_ms);
+        setting.seed = self.runs.traffic_seed;
         let point = outcome(&run_requests(&setting)?);
         self.known.borrow_mut().insert(key, point);
         Ok(point)
@@ -71,7 +73,7 @@ impl<'a> Trial<'a> {
 
     /// Returns true if some period sustains the load, or fails to. The extremes are tried first.
     fn some(&self, rate: f64, state: usize, sustains: bool) -> Result<bool, ReproduceError> {
-        let last = self.search.runs().periods_us.len() - 1;
+        let last = self.runs.periods_us.len() - 1;
         for period in [0, last].into_iter().chain(1..last) {
             if self.point(rate, state, period)?.is_some() == sustains {
                 return Ok(true);
@@ -96,7 +98,7 @@ impl<'a> Trial<'a> {
     }
 
     fn load(&self, rate: f64) -> Result<Load, ReproduceError> {
-        let periods = self.search.runs().periods_us.len();
+        let periods = self.runs.periods_us.len();
         let state = |state| (0..periods).map(|period| self.point(rate, state, period)).collect();
         let states = 0..self.server.processor.frequencies.len();
         Ok(Load { rate, points: states.map(state).collect::<Result<_, _>>()? })
@@ -251,58 +253,15 @@ fn found(fresh: bool) -> Result<Found, ReproduceError> {
     })
 }
 
-/// Judges a check over the sets that were simulated with these numbers of connections. A run
-/// without a finite figure does not meet the claim.
-fn over(
-    found: &Found,
-    check: &str,
-    connections: &[u32],
-) -> Result<Option<OverSets>, ReproduceError> {
-    let (checks, width) = (planned::made_for(Paper::Copi)?, sets::copi()?.range);
-    let runs = found.judged.iter().filter(|one| connections.contains(&one.connections));
-    let all = runs.map(|one| match one.figures.get(check) {
-        Some(ours) => Ok((checks.check(check, ours)?.verdict == Verdict::Meets, ours.clone())),
-        None => Ok((false, Vec::new())),
-    });
-    let all: Vec<_> = all.collect::<Result<_, ReproduceError>>()?;
-    Ok(OverSets::of(&all, checks.widest(check, width)?))
-}
-
-/// Returns the range of a claim that depends on unprinted parameters: that of the check which fewest
-/// sets meet.
-pub(crate) fn range(fresh: bool, claim: &str) -> Result<Option<OverSets>, ReproduceError> {
-    let (found, checks) = (found(fresh)?, planned::made_for(Paper::Copi)?);
-    let connections = &sets::copi()?.judged.connections;
-    let mut least: Option<OverSets> = None;
-    for check in found.judged.first().into_iter().flat_map(|one| one.figures.keys()) {
-        if checks.claims_of(check)?.contains(&claim)
-            && let Some(over) = over(&found, check, connections)?
-            && least.is_none_or(|known| over.held < known.held)
-        {
-            least = Some(over);
-        }
-    }
-    Ok(least)
-}
-
-/// Adds the ranges to the claims that depend on unprinted parameters.
-pub(crate) fn add_ranges(
-    inputs: &Inputs,
-    claims: &mut [ClaimReport],
-) -> Result<(), ReproduceError> {
-    for claim in claims {
-        claim.sets = range(inputs.fresh, &claim.claim.id)?;
-        if let Some(over) = claim.sets {
-            let separator = if claim.note.is_empty() { "" } else { "; " };
-            claim.note.push_str(&format!("{separator}over accepted sets {}", over.text()));
-        }
-    }
-    Ok(())
+/// Returns the judged sets.
+pub(crate) fn judged_sets(fresh: bool) -> Result<JudgedSets, ReproduceError> {
+    Ok(JudgedSets { paper: Paper::Copi, plan: sets::copi()?, found: found(fresh)? })
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    let (plan, checks) = (sets::copi()?, planned::made_for(Paper::Copi)?);
-    let found = found(inputs.fresh)?;
+    let checks = planned::made_for(Paper::Copi)?;
+    let sets = judged_sets(inputs.fresh)?;
+    let JudgedSets { plan, found, .. } = &sets;
     let mut table = Table::new([
         "check",
         "claim",
@@ -317,14 +276,13 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
             format!("{} to {}", number(over.low), number(over.high))
         })
     };
-    for check in found.judged.first().into_iter().flat_map(|one| one.figures.keys()) {
+    for check in sets.checks() {
         let connections = &plan.judged.connections;
-        let [equal, unequal] = [0, 1].map(|place| {
-            connections.get(place).map_or(Ok(None), |one| over(&found, check, &[*one]))
-        });
-        let both = over(&found, check, connections)?;
+        let [equal, unequal] = [0, 1]
+            .map(|place| connections.get(place).map_or(Ok(None), |one| sets.over(check, &[*one])));
+        let both = sets.over(check, connections)?;
         table.row([
-            check.clone(),
+            check.to_owned(),
             checks.claims_of(check)?.join(" "),
             checks.published(check).map_or_else(String::new, number),
             text(equal?),
@@ -334,12 +292,12 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         ]);
     }
     let rejected = found.rejected.iter().map(|(check, sets)| format!("{check} {sets}"));
-    let sets = found.judged.iter().map(|one| one.set + 1).max().unwrap_or(0);
+    let judged = found.judged.iter().map(|one| one.set + 1).max().unwrap_or(0);
     Ok(vec![Figure {
         id: "sets",
         title: "Claims over all sets of unprinted parameters that Figures 3 and 4 allow".into(),
         about: format!(
-            "{} of {} sets tried, {} accepted, {sets} judged, each with equal load and with unequal \
+            "{} of {} sets tried, {} accepted, {judged} judged, each with equal load and with unequal \
              connections. Rejected by the first constraint that failed: {}. Accepted values: {}. The \
              plan, crates/reproduce/published/sets/copi.toml, was written before the search; no \
              claim of this table constrains it.",
@@ -347,7 +305,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
             plan.draw().len() + 1,
             found.accepted.len(),
             rejected.collect::<Vec<_>>().join(", "),
-            plan.accepted(&found),
+            plan.accepted(found),
         ),
         table,
         plots: Vec::new(),
@@ -404,7 +362,8 @@ mod tests {
     }
 
     /// Tables of the rejected sets and of the savings over the judged ones, as the page has them.
-    fn tables(plan: &SearchPlan, found: &Found) -> String {
+    fn tables(sets: &JudgedSets) -> String {
+        let JudgedSets { plan, found, .. } = sets;
         let judged = found.judged.iter().map(|one| one.set + 1).max().unwrap_or(0);
         let mut text = format!(
             "It has tried {} of {}, accepted {} and judged {judged}.\n\n\
@@ -422,7 +381,7 @@ mod tests {
                 for load in LOADS {
                     let id = &saving_ids(workload, load)[against];
                     let connections = &plan.judged.connections;
-                    let Some(over) = over(found, id, connections).unwrap() else { continue };
+                    let Some(over) = sets.over(id, connections).unwrap() else { continue };
                     let printed = planned::made_for(Paper::Copi).unwrap().published(id).unwrap();
                     text.push_str(&format!(
                         "|{workload} over {name}, {load}|{printed:.1}|{:.1} to {:.1}|{}, {} of {}|\n",
@@ -448,7 +407,7 @@ mod tests {
         let page = std::fs::read_to_string(file).unwrap();
         let (before, rest) = page.split_once(begin).unwrap();
         let (now, after) = rest.split_once(end).unwrap();
-        let text = tables(sets::copi().unwrap(), &found(false).unwrap());
+        let text = tables(&judged_sets(false).unwrap());
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(file, format!("{before}{begin}{text}{end}{after}")).unwrap();
         } else {

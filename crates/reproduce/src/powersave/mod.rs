@@ -10,6 +10,7 @@ mod controller;
 mod day;
 mod driven;
 mod grid;
+mod idle_states;
 mod ladder;
 mod latency;
 mod lengths;
@@ -22,6 +23,8 @@ mod sleep;
 mod trains;
 
 use crate::step::Step;
+
+pub(super) use idle_states::judged_sets;
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("powersave: the server and the rules", &["model"], rules::figures),

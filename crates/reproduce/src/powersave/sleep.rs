@@ -1,6 +1,7 @@
-//! Figures 7, 10 and 11 and Table 1: savings of idle states, and how many cores to keep on.
+//! Figures 7 and 11 and Table 1: savings of idle states, and how many cores to keep on.
 
 use super::bench::{Steady, all, ipv4, napping, server};
+use super::idle_states::{self, STATES};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
@@ -10,10 +11,7 @@ use crate::printed::printed;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Bars, Chart, Mark};
 use wattline_server::ServerModel;
-use wattline_sim::Report;
 use wattline_units::Hertz;
-
-const STATES: [&str; 3] = ["C1", "C3", "C6"];
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
@@ -21,7 +19,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     Ok(vec![
         fixed_rate(plan, &server)?,
         table1(plan, &server)?,
-        states(plan, &server)?,
+        idle_states::figure(plan, &server)?,
         cores(plan, &server)?,
     ])
 }
@@ -114,119 +112,6 @@ fn table1(plan: &'static Plan, server: &ServerModel) -> Result<Figure, Reproduce
         table,
         plots: vec![bars.svg()],
         checks,
-    })
-}
-
-/// Server whose cores know one idle state alone and enter it at once, as the text of Figure 10 has
-/// it. Leaving it costs its exit latency at the power of an awake core, for every nap.
-fn at_once(server: &ServerModel, state: &str) -> Result<ServerModel, ReproduceError> {
-    let index = server
-        .idle_state(state)
-        .ok_or_else(|| ReproduceError::Model(format!("{} has no {state}", server.name)))?;
-    let mut only = server.clone();
-    only.wake_up.fixed_seconds += server.extra_exit_latency(index).as_seconds();
-    only.idle_states = vec![server.idle_states[index].clone()];
-    Ok(only)
-}
-
-/// Power of a core while it leaves C3 or C6, from that of the idle state (0) to that of an awake core
-/// (1). The paper does not print it; the model has an awake core's.
-const LEAVING: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
-
-/// Returns the power that a server draws less if cores leave a state at the power of that state. Every
-/// interrupt wakes a core.
-fn less_while_leaving(server: &ServerModel, state: &str, report: &Report) -> f64 {
-    let Some(index) = server.idle_state(state) else { return f64::NAN };
-    let awake = server.awake_core_power(server.processor.lowest_frequency());
-    let less = awake - server.idle_states[index].power;
-    let naps = report.interrupts_per_packet.unwrap_or(0.0) * report.forwarded_rate_pps;
-    naps * server.extra_exit_latency(index).as_seconds() * less.0
-}
-
-/// Least load in Mpps at which the states are compared: the paper argues with one packet each µs.
-const COMPARED_FROM: f64 = 1.0;
-
-fn states(plan: &'static Plan, server: &ServerModel) -> Result<Figure, ReproduceError> {
-    let low = server.processor.lowest_frequency();
-    let cost = ipv4(server)?;
-    let counts = [2usize, 4, 12];
-    let mut table = Table::new(["cores", "idle_state", "entered", "offered_mpps", "power_watts"]);
-    let mut plots = Vec::new();
-    let mut widest = [0.0_f64; LEAVING.len()];
-    let mut lightest: f64 = 0.0;
-    for cores in counts {
-        let most = 0.97 * server.core_capacity(cost, cores, low).mpps();
-        let rates: Vec<f64> = (0..=20).map(|i| most * f64::from(i) / 20.0).collect();
-        for entered in ["at once", "after a while"] {
-            let mut chart = Chart::new(
-                format!("Figure 10: {cores} cores at 1.6 GHz, states entered {entered}"),
-                Axis::new("offered load (Mpps)"),
-                Axis::new("power (W)").from_zero(),
-            );
-            let mut by_state = Vec::new();
-            let mut less_by_state = Vec::new();
-            for state in STATES {
-                let own = match entered {
-                    "at once" => at_once(server, state)?,
-                    _ => server.clone(),
-                };
-                let run = |rate: &f64| Steady::new(napping(cores, low, state), *rate);
-                let runs: Vec<Steady> = rates.iter().map(run).collect();
-                let reports = all(&own, &runs)?;
-                let watts: Vec<f64> = reports.iter().map(|report| report.power_watts).collect();
-                for (rate, watts) in rates.iter().zip(&watts) {
-                    table.row([
-                        cores.to_string(),
-                        state.into(),
-                        entered.into(),
-                        format!("{rate:.4}"),
-                        format!("{watts:.3}"),
-                    ]);
-                }
-                let points = rates.iter().copied().zip(watts.iter().copied());
-                chart = chart.series(state, Mark::Line, points);
-                by_state.push(watts);
-                let less = reports.iter().map(|report| less_while_leaving(server, state, report));
-                less_by_state.push(less.collect::<Vec<f64>>());
-            }
-            plots.push(chart.svg());
-            if entered != "at once" {
-                continue;
-            }
-            for (index, _) in rates.iter().enumerate().filter(|(_, rate)| **rate >= COMPARED_FROM) {
-                for (share, widest) in LEAVING.into_iter().zip(&mut widest) {
-                    let less = |state: usize| (1.0 - share) * less_by_state[state][index];
-                    let deep = |state: usize| by_state[state][index] - less(state);
-                    let apart = |state: usize| (by_state[0][index] - deep(state)).abs();
-                    *widest = widest.max(apart(1)).max(apart(2));
-                }
-                let deeper = by_state[1][index].min(by_state[2][index]);
-                lightest = lightest.max(by_state[0][index] / deeper);
-            }
-        }
-    }
-    let by_leaving = widest.map(|watts| format!("{watts:.1}")).join(", ");
-    let gap = plan.check("gap-between-states", &[widest[LEAVING.len() - 1]])?;
-    let by_leaving = format!(
-        "{}. A core that leaves C3 or C6 at the power of the state, at three steps between and at an awake \
-         core's: {by_leaving} W",
-        gap.note
-    );
-    Ok(Figure {
-        id: "fig10",
-        title: "Figure 10: idle states under load".into(),
-        about: "Simulated, Poisson arrivals of 64-byte packets. \"At once\" is the paper's text: a core whose \
-                queue is empty enters the state at once and leaves it with its exit latency, at the power of an \
-                awake core. \"After a while\" is what kernels do: a nap begins in C1 and goes deeper after three \
-                exit latencies, so that at these loads no core gets there. The paper says that C3 and C6 leave \
-                caches cold, but prints no cost, so none is counted."
-            .into(),
-        table,
-        plots,
-        checks: vec![
-            plan.check("power-c1-lesser", &[lightest])?,
-            gap.note(by_leaving),
-        ],
     })
 }
 

@@ -75,7 +75,7 @@ impl Card {
             wires: Mutex::new(Wires {
                 links: vec![Link::new(model); ports],
                 sent: vec![0; ports * model.redirect_table_entries],
-                tables: vec![IndirectionTable::new(model.redirect_table_entries, active); ports],
+                tables: IndirectionTable::for_ports(ports, model.redirect_table_entries, active),
                 queues: (0..ports).map(|_| queues()).collect(),
                 spare: Vec::new(),
                 beyond_link: 0,
