@@ -198,7 +198,8 @@ impl fmt::Display for Line {
             ),
             Restored::Gone if setting.interface().is_some() => write!(
                 f,
-                "{setting}: its interface is no longer in this network namespace; where it was moved to                  another, this restores it: {}",
+                "{setting}: its interface is no longer in this network namespace; where it was moved to \
+                 another, this restores it: {}",
                 setting.command(old)
             ),
             Restored::Gone => {
