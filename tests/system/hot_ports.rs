@@ -6,6 +6,7 @@ use crate::ipsec::{KIND, keys, tunnel_end};
 use crate::soak::held_by;
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use wattline_daemon::socket::{Request, ask};
 use wattline_dataplane::port::PortId;
@@ -113,7 +114,9 @@ impl Row {
     /// Reloads this configuration. Returns the report, or the error.
     pub fn reload(&self, text: &str) -> Result<Value, String> {
         std::fs::write(self.router.config(), text).unwrap();
-        let mut command = self.router.command(&["reload", "--json"]);
+        // The router's own program may have been replaced.
+        let mut command = Command::new(binary());
+        command.args(["reload", "--json", "--socket"]).arg(self.router.socket());
         let output = command::run_to_end(&mut command, LIMIT, "").unwrap();
         match output.status.code() {
             // The second where a part of it needs a restart.

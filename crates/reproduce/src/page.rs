@@ -17,19 +17,19 @@ const MOST_ROWS: [usize; 2] = [60, 12];
 /// Returns the page of papers; `again` is the command that makes it.
 pub(super) fn html(reproductions: &[Reproduction], again: &str) -> String {
     let mut page = page::begin("published against ours");
+    let total: usize = reproductions.iter().map(|one| one.claims.len()).sum();
     put(
         &mut page,
         format_args!(
-            "<h1>Published against ours</h1>\n<p class=\"headline\"><strong>{}</strong> {}</p>\n",
+            "<h1>Published against ours</h1>\n<p class=\"headline\"><strong>{}</strong> {} Choose among \
+             {total} claims:</p>\n",
             Summary::new(reproductions).headline(),
             Summary::new(reproductions).others(),
         ),
     );
-    let total: usize = reproductions.iter().map(|one| one.claims.len()).sum();
     let counts = Verdict::ALL.map(|verdict| {
         (verdict, reproductions.iter().map(|one| one.count(verdict)).sum::<usize>())
     });
-    put(&mut page, format_args!("<p>{total} claims; choose a basis or a verdict:</p>\n"));
     let count = |of: Option<Basis>| {
         reproductions.iter().flat_map(|one| &one.claims).filter(|claim| claim.basis == of).count()
     };

@@ -49,9 +49,7 @@ impl<'a> Summary<'a> {
         let (robust, fragile) = (self.robust(true), self.robust(false));
         let dependence = match robust + fragile {
             0 => String::new(),
-            _ => {
-                format!(" Unprinted inputs moved by a quarter: {robust} robust, {fragile} fragile.")
-            }
+            _ => format!(" Robust {robust}, fragile {fragile}."),
         };
         let over = SetVerdict::ALL.map(|verdict| (verdict, self.over_sets(verdict)));
         let over: Vec<String> = over
@@ -79,11 +77,10 @@ impl<'a> Summary<'a> {
                 format!("{} {count}", verdict.text())
             });
         let again = [Verdict::Meets, Verdict::Differs].map(|verdict| self.count(None, verdict));
-        let again = again.iter().sum::<usize>();
-        format!(
-            "No evidence: {}; {}, repeats of a counted figure {again}.",
-            rest.join(", "),
-            without.join(", ")
-        )
+        let again = match again.iter().sum::<usize>() {
+            0 => String::new(),
+            again => format!(", repeats of a counted figure {again}"),
+        };
+        format!("No evidence: {}; {}{again}.", rest.join(", "), without.join(", "))
     }
 }
