@@ -21,10 +21,9 @@ pub(super) fn html(reproductions: &[Reproduction], again: &str) -> String {
     put(
         &mut page,
         format_args!(
-            "<h1>Published against ours</h1>\n<p class=\"headline\"><strong>{}</strong> {} Choose among \
+            "<h1>Published against ours</h1>\n<p class=\"headline\"><strong>{}</strong> Choose among \
              {total} claims:</p>\n",
             Summary::new(reproductions).headline(),
-            Summary::new(reproductions).others(),
         ),
     );
     let counts = Verdict::ALL.map(|verdict| {
@@ -39,9 +38,10 @@ pub(super) fn html(reproductions: &[Reproduction], again: &str) -> String {
     put(
         &mut page,
         format_args!(
-            "<div class=\"plots unchosen\">{}</div>\n<p class=\"unchosen\">Powers are those of \
+            "<div class=\"plots unchosen\">{}</div>\n<p class=\"unchosen\">{} Powers are those of \
              models, not measurements. {}</p>\n",
             overview(&Summary::new(reproductions)),
+            Summary::new(reproductions).others(),
             signs(reproductions)
         ),
     );
