@@ -536,14 +536,7 @@ impl Rib {
             }
         }
         if self.local_sources.note(prefix, self.prefixes.has_local(prefix)) {
-            let within = |key: &HopKey| match key {
-                HopKey::Gateway { address, .. } => prefix.contains(address),
-                _ => false,
-            };
-            // Rare, and so not indexed.
-            if self.hops.keys().any(within) {
-                self.dirty_prefixes.extend(self.prefixes.by_gateways_in(prefix));
-            }
+            self.dirty_prefixes.extend(self.prefixes.by_gateways_in(prefix));
         }
         self.dirty_prefixes.insert(prefix);
         let (first, last) = (prefix.network(), last_address(prefix));

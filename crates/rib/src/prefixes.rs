@@ -3,7 +3,7 @@
 use super::hops::HopKey;
 use super::source::Source;
 use ipnet::IpNet;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use wattline_linux::netlink::{Hop, Placement, Route, RouteKind, Table};
 
@@ -124,6 +124,8 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
     entries: HashMap<IpNet, Entry>,
+    /// Gateways of routes that there are or were, few beside the routes.
+    gateways: HashSet<IpAddr>,
 }
 
 impl Prefixes {
@@ -168,6 +170,7 @@ impl Prefixes {
 
     /// Adds a route. True if it does not fit what is known, so that a change was missed.
     pub fn add(&mut self, prefix: IpNet, new: Candidate, placement: Placement) -> bool {
+        self.gateways.extend(new.hops.iter().filter_map(|hop| hop.gateway));
         let list = &mut self.entries.entry(prefix).or_default().candidates;
         match prefix {
             _ if placement == Placement::Dumped => {
@@ -225,6 +228,8 @@ impl Prefixes {
     /// routes; returns their prefixes. Rare, and so not indexed.
     pub fn redirect(&mut self, nexthop: u32, to: Option<(RouteKind, &[Hop])>) -> Vec<IpNet> {
         let named = |known: &Candidate| known.nexthop == Some(nexthop);
+        let hops = to.iter().flat_map(|(_, hops)| *hops);
+        self.gateways.extend(hops.filter_map(|hop| hop.gateway));
         let mut changed = Vec::new();
         for (prefix, entry) in &mut self.entries {
             if !entry.candidates.iter().any(named) {
@@ -253,13 +258,16 @@ impl Prefixes {
         self.entries.iter().filter(move |(_, entry)| over(entry)).map(|(prefix, _)| *prefix)
     }
 
-    /// The prefixes with a route by a gateway within a network.
+    /// The prefixes with a route by a gateway within a network. All are looked through where there is, or was,
+    /// such a gateway.
     pub fn by_gateways_in(&self, network: IpNet) -> impl Iterator<Item = IpNet> {
+        let any = self.gateways.iter().any(|gateway| network.contains(gateway));
         let within = move |entry: &Entry| {
             let mut hops = entry.candidates.iter().flat_map(|candidate| &candidate.hops);
             hops.any(|hop| hop.gateway.is_some_and(|gateway| network.contains(&gateway)))
         };
-        self.entries.iter().filter(move |(_, entry)| within(entry)).map(|(prefix, _)| *prefix)
+        let entries = any.then_some(&self.entries).into_iter().flatten();
+        entries.filter(move |(_, entry)| within(entry)).map(|(prefix, _)| *prefix)
     }
 
     /// Stores the workers' present next hop, and forgets a prefix of which nothing is left.

@@ -700,6 +700,17 @@ fn local(prefix: &str) -> Route {
     Route { table: Table::Local, ..Route::new(net(prefix), 0, RouteKind::Local, vec![via(1, "")]) }
 }
 
+/// A member that is down has no next hop, yet its gateway counts.
+#[test]
+fn gateway_of_a_member_that_is_down_in_a_local_route_leaves_the_route_to_the_kernel() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(2, "198.51.100.3"), via(1, "192.0.2.2")])]);
+    bench.kernel([link(2, false)]);
+    assert_eq!(bench.towards("10.1.1.1"), resolve(0, Some("192.0.2.2")));
+    bench.kernel([Event::Route { route: local("198.51.100.0/24"), placement: Placement::Last }]);
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
+}
+
 /// The kernel then sends to the destination itself, also after the local route is gone.
 #[test]
 fn route_by_a_gateway_in_a_local_route_is_the_kernels() {
