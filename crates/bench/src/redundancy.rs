@@ -1,4 +1,4 @@
-//! Saving of redundancy elimination, on streams of known redundancy.
+//! Saving of redundancy elimination, on streams of known redundancy and on captures.
 //!
 //! Encoder and decoder run without a router, on one core. The saving of `zstd -3 --long=27` on the
 //! same payloads in one piece serves as an upper reference: it also compresses within packets,
@@ -7,8 +7,10 @@
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use wattline_packet::ipv4::Ipv4Packet;
 use wattline_packet::protocol;
 use wattline_packet::redundancy::{Key, LONGEST_PAYLOAD};
 use wattline_redundancy::nodes::select::Selection;
@@ -16,6 +18,8 @@ use wattline_redundancy::nodes::{
     Decoded, Decoder, DecoderCache, EncodeSettings, Encoded, Encoder, EncoderCache,
     SHORTEST_PAYLOAD,
 };
+use wattline_testbed::Error;
+use wattline_testbed::replay;
 
 /// Payload bytes per packet of synthetic streams.
 const PAYLOAD: usize = 1400;
@@ -48,6 +52,18 @@ fn synthetic(percent: u32, bytes: usize) -> (Payloads, f64) {
     }
     let known = 100.0 * (1.0 - history.len() as f64 / (payloads.len() * PAYLOAD) as f64);
     (payloads, known)
+}
+
+/// The payloads of a capture's IPv4 packets.
+///
+/// # Errors
+/// Fails when the capture cannot be read.
+fn capture_payloads(path: &Path) -> Result<Payloads, Error> {
+    let payload = |frame: &Vec<u8>| {
+        let packet = Ipv4Packet::parse(frame.get(14..)?).ok()?;
+        Some((packet.header.protocol, packet.payload.to_vec()))
+    };
+    Ok(replay::load(path)?.iter().filter_map(payload).collect())
 }
 
 /// Saving of zstd in per cent; `None` where zstd is not installed.
@@ -120,6 +136,29 @@ fn savings_are_near_the_known_repetition() {
             let name = selection.name();
             println!("{known:.1} % known, {name}: {saved:.1} % saved; zstd {reference}");
             assert!(saved <= known && saved >= known * (1.0 - COST / 100.0), "{name} {saved}");
+        }
+    }
+}
+
+#[test]
+fn captures_come_back_byte_for_byte() {
+    let data = std::env::var_os("WATTLINE_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let Ok(entries) = std::fs::read_dir(data.join("captures")) else {
+        wattline_needs::data("captures");
+        return;
+    };
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        let payloads = capture_payloads(&path).unwrap();
+        let reference = zstd_saves(&payloads).map_or("?".to_owned(), |it| format!("{it:.1} %"));
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        for selection in Selection::ALL {
+            // `measure` compares the decoded payloads with the originals.
+            let saved = measure(selection, 8 << 20, &payloads);
+            println!("{name}, {}: {saved:.2} % saved; zstd {reference}", selection.name());
+            assert!((0.0..100.0).contains(&saved));
         }
     }
 }

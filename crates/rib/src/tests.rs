@@ -148,6 +148,13 @@ fn mtu_of_a_route_that_is_left_to_the_kernel_is_reported() {
 }
 
 #[test]
+fn group_with_a_member_of_the_kernels_is_left_as_a_whole() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2"), via(3, "192.0.9.2")])]);
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
+}
+
+#[test]
 fn the_mtu_of_a_route_limits_what_goes_by_it_and_nothing_else() {
     let mut bench = Bench::new();
     let limited = |gateway| vec![Hop { mtu: Some(1300), ..via(1, gateway) }];
@@ -174,6 +181,32 @@ fn the_mtu_of_a_route_limits_what_goes_by_it_and_nothing_else() {
 }
 
 #[test]
+fn gateways_that_share_an_ethernet_address_stay_apart() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.1.0.0/16", 0, vec![via(1, "192.0.2.2")])]);
+    bench.kernel([route("10.2.0.0/16", 0, vec![via(1, "192.0.2.3")])]);
+    bench.kernel(["192.0.2.2", "192.0.2.3"].map(|ip| neighbour(1, ip, Some(MACS[0]))));
+    bench.kernel([neighbour(1, "192.0.2.3", Some(MACS[1]))]);
+    assert_eq!(bench.towards("10.1.0.1"), forward(0, MACS[0]));
+    assert_eq!(bench.towards("10.2.0.1"), forward(0, MACS[1]));
+}
+
+#[test]
+fn known_neighbours_of_a_connected_prefix_are_host_routes() {
+    let mut bench = Bench::new();
+    bench.kernel([route("192.0.2.0/24", 0, vec![via(1, "")])]);
+    bench.kernel([
+        neighbour(1, "192.0.2.2", Some(MACS[0])),
+        neighbour(2, "192.0.2.3", Some(MACS[1])),
+    ]);
+    assert_eq!(bench.towards("192.0.2.2"), forward(0, MACS[0]));
+    assert_eq!(bench.towards("192.0.2.3"), resolve(0, None), "known on the wrong link");
+    // A more specific route through a gateway also covers the neighbour's address.
+    bench.kernel([route("192.0.2.0/30", 0, vec![via(2, "198.51.100.1")])]);
+    assert_eq!(bench.towards("192.0.2.2"), resolve(1, Some("198.51.100.1")));
+}
+
+#[test]
 fn own_addresses_broadcasts_and_other_links_are_the_kernels() {
     let mut bench = Bench::new();
     let own = |text: &str| Address { link: 1, address: net(text), rank: SourceRank::Preferred };
@@ -192,6 +225,20 @@ fn own_addresses_broadcasts_and_other_links_are_the_kernels() {
 }
 
 #[test]
+fn the_best_usable_route_counts() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 20, vec![via(2, "198.51.100.2")])]);
+    bench.kernel([route("10.0.0.0/8", 10, vec![via(1, "192.0.2.2")])]);
+    assert_eq!(bench.towards("10.1.1.1"), resolve(0, Some("192.0.2.2")));
+    bench.kernel([link(1, false)]);
+    assert_eq!(bench.towards("10.1.1.1"), resolve(1, Some("198.51.100.2")));
+    bench.kernel([link(2, false)]);
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::None);
+    bench.kernel([link(1, true)]);
+    assert_eq!(bench.towards("10.1.1.1"), resolve(0, Some("192.0.2.2")));
+}
+
+#[test]
 fn multipath_uses_the_links_that_run_by_weight() {
     let mut bench = Bench::new();
     let heavy = Hop { weight: 4, ..via(2, "198.51.100.2") };
@@ -204,6 +251,15 @@ fn multipath_uses_the_links_that_run_by_weight() {
     assert_eq!(members, [(&one, 1), (&other, 2)]);
     bench.kernel([link(2, false)]);
     assert_eq!(bench.towards("10.1.1.1"), one);
+}
+
+#[test]
+fn multipath_with_a_lost_link_leads_straight_to_known_neighbours() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(1, ""), via(3, "")])]);
+    bench.kernel([neighbour(1, "10.1.1.1", Some(MACS[0]))]);
+    bench.kernel([link(3, false)]);
+    assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
 }
 
 /// A link-local address is on every link: that of the route counts.

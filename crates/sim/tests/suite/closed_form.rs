@@ -4,7 +4,6 @@
 use crate::common::{poisson, server, setting, simulate};
 use wattline_server::Application;
 use wattline_sim::Setting;
-use wattline_traffic::Spec;
 use wattline_units::{Hertz, PacketsPerSecond, Span};
 
 fn against_closed_form(policy: &str, cores: usize, gigahertz: f64, rate: f64, bytes: u16) {
@@ -77,54 +76,4 @@ fn saturated_capacity_and_power_are_those_of_the_model() {
         let power = server.power_at(cost, 64, &point, capacity).total().0;
         assert!((report.power_watts / power - 1.0).abs() < 0.01, "{policy}: {power} W");
     }
-}
-
-/// PowerSave, Table 1.
-#[test]
-fn sleeping_cores_draw_what_is_printed() {
-    let server = server("westmere-2010");
-    for (policy, watts) in [("napi:idle=C6", 115.0), ("napi:idle=C3", 120.0), ("napi", 133.0)] {
-        let report = simulate(&setting(&server, policy), &mut poisson(&server, 10.0, 64, 5));
-        assert!((report.power_watts - watts).abs() < 0.5, "{policy}: {} W", report.power_watts);
-    }
-}
-
-/// Cost of traffic with regular arrivals. Under NAPI the regularity decides how many packets share
-/// a wake-up, so the power depends on more than the rate.
-#[test]
-fn regular_arrivals_wake_a_core_for_every_packet() {
-    let server = server("westmere-2010");
-    let fastest = server.processor.highest_frequency();
-    let power = |traffic: &str| {
-        let setting = Setting {
-            mean_bytes: 1024,
-            duration: Span::from_millis(20),
-            warmup: Span::from_millis(2),
-            ..setting(&server, "napi")
-        };
-        simulate(&setting, Spec::parse(traffic).unwrap().build(1).unwrap().as_mut())
-    };
-    let turns = power("constant:1.8Mpps,size=1024,popularity=turns");
-    let any = power("constant:1.8Mpps,size=1024,popularity=uniform");
-    let poisson = power("poisson:1.8Mpps,size=1024");
-    for (name, report) in [("turns", &turns), ("any flow", &any), ("poisson", &poisson)] {
-        let interrupts = report.interrupts_per_packet.unwrap();
-        println!("{name}: {:.1} W, {interrupts:.3} interrupts a packet", report.power_watts);
-    }
-    // Flows take turns. The gap at a core, 6.7 us, is longer than the interrupt's delivery, wake-up
-    // and service together, 5.4 us, so nearly every packet has its own wake-up.
-    assert!(turns.interrupts_per_packet.unwrap() > 0.9);
-    let wake_up = server.wake_up_work(fastest).as_seconds();
-    let cost = server.packet_cost(Application::Ipv4, 1024).unwrap();
-    let service = 12.0 / server.core_capacity(cost, 12, fastest).0;
-    for report in [&turns, &any, &poisson] {
-        let work = service + wake_up * report.interrupts_per_packet.unwrap();
-        let expected = report.forwarded_rate_pps / 12.0 * work;
-        let cores = &report.residency.cores;
-        let awake = cores.iter().map(|core| core.useful).sum::<f64>() / 12.0;
-        println!("awake {awake:.4}, wake-ups and service {expected:.4}");
-        assert!((awake / expected - 1.0).abs() < 0.002);
-    }
-    // Flows are random: a core's share of a regular stream is as good as random.
-    assert!((any.power_watts - poisson.power_watts).abs() < 1.0);
 }

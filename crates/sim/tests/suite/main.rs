@@ -1,4 +1,4 @@
-//! The simulator compared with closed forms and itself. This is one program, so
+//! The simulator compared with closed forms, published figures and itself. This is one program, so
 //! that it links once and runs its files in parallel.
 
 mod bursts;
@@ -14,6 +14,7 @@ mod knobs;
 mod latency_view;
 mod liars;
 mod output_links;
+mod published;
 mod requests;
 mod spec_servers;
 mod theory;
