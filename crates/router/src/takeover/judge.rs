@@ -706,7 +706,7 @@ fn only<'a>(prefixes: [&'a [IpNet]; 2], own: &[IpAddr]) -> &'a [IpNet] {
     narrow.max_by_key(|these| these.iter().map(IpNet::prefix_len).min()).unwrap_or_default()
 }
 
-/// None of them stands for any address.
+/// The prefixes as those of a [`Reason`]: an empty list stands for any address.
 fn only_these(prefixes: &[IpNet]) -> Option<BTreeSet<IpNet>> {
     (!prefixes.is_empty()).then(|| prefixes.iter().copied().collect())
 }
