@@ -187,12 +187,23 @@ pub(super) fn start_with(machine: &mut Machine, more: &str, text: &str) -> Resul
     machine.run(&wait, INSIDE).map(drop)
 }
 
-/// Waits until the registers are so, and says what they are in the end.
+/// Waits until the registers have these values, and returns their last ones. Prints the state of
+/// the guest if they never get them.
 pub(super) fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2], Error> {
     let end = Instant::now() + PATIENCE;
     loop {
         let registers = machine.registers()?;
-        if registers == wanted || Instant::now() >= end {
+        if registers == wanted {
+            return Ok(registers);
+        }
+        if Instant::now() >= end {
+            let line = "grep . /sys/devices/system/cpu/cpufreq/policy*/scaling_*; head -3 /proc/stat; \
+                        sleep 5; head -3 /proc/stat; ps -o pid,psr,stat,args 2>&1 | tail -30; \
+                        wattline stats --json --socket /tmp/govern.sock; tail -40 /tmp/govern.log; true";
+            println!(
+                "registers are {registers:?}, not {wanted:?}:\n{}",
+                machine.run(line, INSIDE)?
+            );
             return Ok(registers);
         }
         std::thread::sleep(Duration::from_millis(200));
