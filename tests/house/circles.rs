@@ -111,6 +111,7 @@ fn whatever_way_a_file_is_named_it_is_a_use_of_it() {
         "use crate::*; pub struct B; fn f(_: A) {}",
         "pub struct B; fn f() { println!(\"{}\", crate::a::X) }",
         "pub struct B; mod within { fn f() -> u32 { super::super::a::X } }",
+        "named! { pub enum B { C = \"c\" } } fn f() -> u32 { crate::a::X }",
     ] {
         assert_eq!(circles_of(&[root, a, ("b.rs", back)]), circle(["a.rs", "b.rs"]), "{back}");
     }

@@ -2,7 +2,7 @@
 
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Expr, Item, ItemMod, ItemUse, Macro, Token, UseTree, Visibility};
+use syn::{Attribute, Expr, File, Item, ItemMod, ItemUse, Macro, Token, UseTree, Visibility};
 
 /// A path that is written somewhere in a module.
 #[derive(Debug)]
@@ -47,6 +47,15 @@ fn for_tests(attributes: &[Attribute]) -> bool {
         attribute.path().is_ident("cfg")
             && attribute.parse_args::<syn::Ident>().is_ok_and(|word| word == "test")
     })
+}
+
+/// Returns the items, and those that the calls of macros among them hold, such as `named! { enum … }`.
+pub fn with_those_in_macros(items: &[Item]) -> Vec<Item> {
+    let within = |item: &Item| match item {
+        Item::Macro(it) => syn::parse2::<File>(it.mac.tokens.clone()).map_or(vec![], |it| it.items),
+        _ => vec![],
+    };
+    items.iter().flat_map(|item| [vec![item.clone()], within(item)].concat()).collect()
 }
 
 /// Returns the name that an item defines.

@@ -23,6 +23,11 @@ pub(super) struct Configured {
 }
 
 impl Configured {
+    /// Returns the parts that need a restart, for a report.
+    pub fn pending(&self) -> Vec<String> {
+        self.needs_restart.iter().map(|part| (*part).to_owned()).collect()
+    }
+
     /// Has a table of routes and neighbours know those of the configuration as they are now.
     pub fn apply_statics(&self, rib: &mut Rib, links: &PortLinks) {
         statics::apply(rib, &self.config, &self.extra_routes, links);

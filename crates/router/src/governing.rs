@@ -3,25 +3,10 @@
 //! what is there then. Workers and programs forward meanwhile.
 
 use super::Router;
-use super::kernel::KernelSide;
+use super::kernel::forwarded;
 use super::power::Rules;
-use super::xdp_forward;
-use crate::config::Config;
 use std::time::Instant;
 use wattline_daemon::reload::Report;
-use wattline_xdp::ForwardedByCpu;
-
-/// Returns the counters of frames that XDP programs forward beside workers, for a governor. If a
-/// port's interface makes copies needless, workers forward all.
-pub(super) fn forwarded(
-    config: &Config,
-    kernel: Option<&KernelSide>,
-    zero_copy: bool,
-) -> Vec<Option<ForwardedByCpu>> {
-    let by_xdp = xdp_forward::obstacles(config, zero_copy).is_empty();
-    let programs = kernel.filter(|_| by_xdp);
-    programs.map(|kernel| kernel.programs.forwarded(config.ports.len())).unwrap_or_default()
-}
 
 impl Router {
     /// Has workers wait, and take at once, what the configuration says, as far as no governor rules
@@ -99,7 +84,7 @@ impl Router {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::PowerPlatform;
+    use crate::config::{Config, PowerPlatform};
     use crate::error::{Remedy, RouterError};
     use crate::platform::{Plan, PlatformDriver, Platforms, Running, Seen};
     use crate::stats::{PowerStats, Stats};

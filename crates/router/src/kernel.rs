@@ -4,7 +4,8 @@ use super::error::RouterError;
 use super::inbox::InboxSender;
 use super::neighbour_requests::{Batch, NeighbourRequests};
 use super::programs::Programs;
-use super::xdp_forward::Egress;
+use super::xdp_forward::{Egress, obstacles};
+use crate::config::Config;
 use crate::stats::KernelStats;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,6 +15,7 @@ use wattline_dataplane::flow_hash::{HashPolicy, KernelHash};
 use wattline_linux::multipath;
 use wattline_linux::netlink::{ChangeFeed, Event};
 use wattline_rib::{Rib, Source};
+use wattline_xdp::ForwardedByCpu;
 
 /// Interval of confirming neighbours that are about to be forgotten. The kernel keeps a stale one
 /// for a minute at least (gc_stale_time).
@@ -37,6 +39,18 @@ pub(super) struct KernelSide {
     routes: bool,
     /// Attributes of routes that are not understood and have been reported.
     not_understood: BTreeSet<String>,
+}
+
+/// Returns the counters of frames that XDP programs forward beside workers, for a governor. If a
+/// port's interface makes copies needless, workers forward all.
+pub(super) fn forwarded(
+    config: &Config,
+    kernel: Option<&KernelSide>,
+    zero_copy: bool,
+) -> Vec<Option<ForwardedByCpu>> {
+    let by_xdp = obstacles(config, zero_copy).is_empty();
+    let programs = kernel.filter(|_| by_xdp);
+    programs.map(|kernel| kernel.programs.forwarded(config.ports.len())).unwrap_or_default()
 }
 
 impl KernelSide {

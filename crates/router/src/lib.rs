@@ -39,7 +39,6 @@ pub mod metrics;
 mod neighbour_requests;
 pub mod platform;
 mod port;
-mod port_changes;
 mod power;
 mod programs;
 mod pulse;

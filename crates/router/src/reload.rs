@@ -1,12 +1,14 @@
 //! Reading the configuration again while traffic flows.
 
+mod port_changes;
+
 use super::Router;
 use super::port::Port;
-use super::port_changes::PortChanges;
 use super::takeover::Lookout;
 use crate::application::Application;
 use crate::config::{Config, RouterSettings, routes_file};
 use crate::error::RouterError;
+use port_changes::PortChanges;
 use wattline_daemon::reload::Report;
 
 impl Router {

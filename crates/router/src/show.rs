@@ -1,7 +1,6 @@
 //! State of a running router, for people to look at.
 
 use super::Router;
-use super::view::owned;
 use crate::application::Application;
 use crate::config::{PortSettings, format_mac, keys};
 use crate::stats::PortState;
@@ -98,7 +97,7 @@ impl Router {
         );
         PortTable {
             ports: ports.collect(),
-            needs_restart: owned(&self.configured.needs_restart),
+            needs_restart: self.configured.pending(),
             ..PortTable::default()
         }
     }

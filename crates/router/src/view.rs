@@ -24,7 +24,7 @@ impl Router {
         let mut stats = stats::of_sum(&sum, &names);
         stats.uptime_seconds = self.started.elapsed().as_secs_f64();
         stats.log_lines_lost = wattline_daemon::logging::lines_lost();
-        stats.needs_restart = owned(&self.configured.needs_restart);
+        stats.needs_restart = self.configured.pending();
         let (ipv4, ipv6) = self.routes.len();
         stats.routes = Prefixes { ipv4, ipv6 };
         stats.workers = snapshots
@@ -220,9 +220,4 @@ impl Router {
             ..Graph::default()
         }
     }
-}
-
-/// Copies names.
-pub(super) fn owned(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
 }

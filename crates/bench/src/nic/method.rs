@@ -1,7 +1,7 @@
 //! Measurement of two cards as Sohan et al. made it (sections II.C and III.B): idle with the links
 //! connected, then five TCP streams each way and both ways, repeated until runs agree.
 
-use super::streams::{Streams, check};
+use super::streams::{Streams, Traffic, check};
 use crate::breakdown::{MeterPower, Meters};
 use serde::Serialize;
 use std::process::Command;
@@ -12,7 +12,6 @@ use wattline_testbed::Error;
 use wattline_testbed::command::{self, LIMIT};
 use wattline_testbed::cpu::CpuTime;
 use wattline_testbed::packets::End;
-use wattline_units::named;
 
 /// Runs in a row that have to agree.
 const AGREEING: usize = 3;
@@ -32,22 +31,6 @@ pub struct Options {
     pub card_meter: Option<String>,
     /// Resistance of its shunt in ohms, if it has one.
     pub shunt_ohms: Option<f64>,
-}
-
-named! {
-    /// A state that is measured.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-    #[serde(rename_all = "snake_case")]
-    pub enum Traffic {
-        /// Powered, links connected, drivers loaded, no data.
-        Idle = "idle",
-        /// Five streams from the first interface to the second.
-        Forward = "forward",
-        /// Five streams from the second interface to the first.
-        Back = "back",
-        /// Five streams with data both ways: the paper's active state.
-        Both = "both",
-    }
 }
 
 /// One run.

@@ -6,7 +6,8 @@ mod probe;
 mod report;
 mod streams;
 
-pub use method::{Figure, Measured, Options, Run, State, Traffic, measure};
+pub use method::{Figure, Measured, Options, Run, State, measure};
 pub use page::page;
 pub use probe::{Card, Pcie, probe};
 pub use report::Report;
+pub use streams::Traffic;

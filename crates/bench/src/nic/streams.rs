@@ -1,6 +1,6 @@
 //! TCP streams between two interfaces of this machine, each in a network namespace of its own.
 
-use super::method::Traffic;
+use serde::Serialize;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use wattline_linux::namespace::own_number;
 use wattline_testbed::Error;
 use wattline_testbed::packets::End;
+use wattline_units::named;
 
 /// Streams of the paper's measurement.
 const STREAMS: usize = 5;
@@ -19,6 +20,22 @@ const CONNECT: Duration = Duration::from_secs(5);
 const BLOCK: usize = 128 << 10;
 /// Port that no packet is sent to: a route is looked up for it.
 const DISCARD: u16 = 9;
+
+named! {
+    /// A state that is measured.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Traffic {
+        /// Powered, links connected, drivers loaded, no data.
+        Idle = "idle",
+        /// Five streams from the first interface to the second.
+        Forward = "forward",
+        /// Five streams from the second interface to the first.
+        Back = "back",
+        /// Five streams with data both ways: the paper's active state.
+        Both = "both",
+    }
+}
 
 /// Running streams; ended when dropped.
 pub(super) struct Streams {

@@ -1,9 +1,8 @@
 //! Fifth phase: workers and governor run, and traffic is taken over.
 
 use super::super::error::RouterError;
-use super::super::governing;
 use super::super::inbox::InboxSender;
-use super::super::kernel::KernelSide;
+use super::super::kernel::{KernelSide, forwarded};
 use super::super::kernel_routes::KernelRoutes;
 use super::super::port::ports::{PATIENCE, Ports, await_workers};
 use super::super::power::Power;
@@ -63,7 +62,7 @@ pub(super) fn start_workers(
     }
     workers.configure(&config.router);
     let Some(power) = power else { return Ok(workers) };
-    let forwarded = governing::forwarded(config, known.kernel.as_ref(), opened.ports.zero_copy());
+    let forwarded = forwarded(config, known.kernel.as_ref(), opened.ports.zero_copy());
     let queues = opened.ports.queues(config);
     if known.unopened.is_empty() || !power.follows_ports() {
         power.start(config, queues, &workers, forwarded)?;

@@ -1,7 +1,6 @@
 //! Finds the parts of the kernel's forwarding that Wattline would bypass, and the packets that they
 //! concern.
 
-use crate::application::SourceCheck;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,6 +11,7 @@ use wattline_linux::netlink::forward_path::{
     QueueingKind, Stacked,
 };
 use wattline_rib::Local;
+use wattline_status::applications::SourceCheck;
 use wattline_xdp::LEFT_PREFIXES_MAX;
 
 /// The routing rule that strongSwan's daemon adds (charon.routing_table). Its table only sends

@@ -9,7 +9,6 @@
 mod hooks;
 mod judge;
 
-use crate::application::SourceCheck;
 use crate::config::{Config, Takeover};
 use ipnet::IpNet;
 pub(super) use judge::UsableFlowtable;
@@ -21,6 +20,7 @@ use wattline_dataplane::port::PortId;
 use wattline_linux::ethtool;
 use wattline_linux::netlink::forward_path::{self, ForwardPath, Watch};
 use wattline_rib::Rib;
+use wattline_status::applications::SourceCheck;
 
 /// Time between two looks: a hundred times the duration of a look, within these limits.
 const LOOK_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];

@@ -6,16 +6,16 @@
 //! beyond those of the start for that. A port that is removed is sent nothing first, then its program
 //! goes, then the workers empty its queues and give them up, and last it leaves the tables.
 
-use super::Router;
-use super::port::Port;
-use super::port::actuator::{Actuator, RELEASE};
-use super::port::guard::Guard;
-use super::port::machine::Event;
-use super::port::ports::{PATIENCE, await_workers};
-use super::queues::{self, Interface};
-use super::statics::port_spec;
-use super::takeover::judged_and_left;
+use crate::Router;
 use crate::config::{Config, PortKind, PortSettings};
+use crate::port::Port;
+use crate::port::actuator::{Actuator, RELEASE};
+use crate::port::guard::Guard;
+use crate::port::machine::Event;
+use crate::port::ports::{PATIENCE, await_workers};
+use crate::queues::{self, Interface};
+use crate::statics::port_spec;
+use crate::takeover::judged_and_left;
 use std::time::Instant;
 use wattline_dataplane::port::PortId;
 
