@@ -167,7 +167,7 @@ pub enum Stop {
         port: usize,
         /// Number of packets in the batch.
         taken: u32,
-        /// Whether the ring has reached the fill level that the policy asked for.
+        /// True if the ring has reached the fill level that the policy asked for.
         full: bool,
     },
     /// The core has found its rings empty as often as the policy asked for.
@@ -181,7 +181,7 @@ pub enum Stop {
         at: u64,
         /// Number of the port.
         port: usize,
-        /// Whether it was above the upper level.
+        /// True if it was above the upper level.
         above: bool,
     },
     /// Its estimator has had no sample for as long as the policy's rule says.
@@ -223,7 +223,7 @@ impl Stop {
 /// Conditions on which a core stops for the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watched {
-    /// Whether to stop at every batch.
+    /// True if to stop at every batch.
     pub batches: bool,
     /// Number of consecutive empty polls after which to stop.
     pub empty_polls: Option<u32>,

@@ -69,7 +69,7 @@ impl Watch {
         self.moved_at
     }
 
-    /// Whether all packets that waited at the move have left by `now`.
+    /// Returns true if all packets that waited at the move have left by `now`.
     pub fn is_over(&self, now: u64) -> bool {
         self.until <= now
     }

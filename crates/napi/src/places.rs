@@ -30,7 +30,7 @@ pub struct Place {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
     places: Vec<Place>,
-    /// Whether the backlogs of the CPUs count, too.
+    /// True if the backlogs of the CPUs count, too.
     backlogs: bool,
 }
 

@@ -24,7 +24,7 @@ fn observer() -> Option<Observer> {
     }
 }
 
-/// Whether the observer wakes its reader within so many milliseconds.
+/// Returns true if the observer wakes its reader within so many milliseconds.
 fn wakes(observer: &Observer, millis: i64) -> bool {
     let timeout = Timespec { tv_sec: millis / 1000, tv_nsec: millis % 1000 * 1_000_000 };
     poll(&mut [PollFd::new(observer, PollFlags::IN)], Some(&timeout)).unwrap() > 0

@@ -35,7 +35,7 @@ pub struct Waker {
 /// Descriptors of a waiter, as other threads change them.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Whether the list that the waiter has is out of date. Set while `lists` is held.
+    /// True if the list that the waiter has is out of date. Set while `lists` is held.
     changed: AtomicBool,
     lists: Mutex<Lists>,
 }

@@ -86,8 +86,8 @@ pub trait Application: Send {
         Vec::new()
     }
 
-    /// Whether packets may only leave as it says, so that nothing that the kernel would forward
-    /// may be left to it unseen.
+    /// Returns true if packets may only leave as it says, so that nothing that the kernel would
+    /// forward may be left to it unseen.
     fn guards(&self) -> bool {
         false
     }

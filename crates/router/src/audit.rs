@@ -13,7 +13,7 @@ pub(crate) use comparison::Question;
 pub(crate) use on_demand::Awaited;
 
 use super::kernel::KernelSide;
-use super::takeover::Lookout;
+use super::takeover::ForwardPathMonitor;
 use comparison::{Comparison, Difference, Outcome, State, ends};
 use ipnet::IpNet;
 use on_demand::OnDemand;
@@ -51,7 +51,7 @@ struct Suspect {
     seen: u32,
     touched: u64,
     next: Instant,
-    /// Whether an audit on demand waits for it.
+    /// True if an audit on demand waits for it.
     on_demand: bool,
 }
 
@@ -135,7 +135,7 @@ impl Audit {
     pub fn look(
         &mut self,
         (rib, routes): (&mut Rib, &Routes),
-        lookout: Option<&Lookout>,
+        monitor: Option<&ForwardPathMonitor>,
         kernel: &mut KernelSide,
         is_served: &dyn Fn(PortId) -> bool,
     ) -> bool {
@@ -148,9 +148,9 @@ impl Audit {
             return false;
         }
         let is_ours = |question: &Question| {
-            let is_left = lookout.is_some_and(|lookout| {
-                let mut prefixes = lookout.left_prefixes(question.port).into_iter().flatten();
-                lookout.left(question.port).is_some()
+            let is_left = monitor.is_some_and(|monitor| {
+                let mut prefixes = monitor.left_prefixes(question.port).into_iter().flatten();
+                monitor.left(question.port).is_some()
                     || prefixes.any(|it| {
                         it.contains(&question.source) || it.contains(&question.destination)
                     })

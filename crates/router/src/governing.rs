@@ -126,7 +126,7 @@ mod tests {
         obstacle: Option<&'static str>,
         /// Error of giving back.
         stuck: Option<&'static str>,
-        /// Whether that was given back by somebody else.
+        /// True if that was given back by somebody else.
         given_back: bool,
         /// Count of the present governor: seconds, each with its packet, its 5 J and its step.
         seconds: u64,

@@ -83,7 +83,7 @@ use pulse::Change;
 use rates::RecentRates;
 use std::time::{Duration, Instant};
 use surplus::Surplus;
-use takeover::Lookout;
+use takeover::ForwardPathMonitor;
 use taps::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
@@ -109,7 +109,7 @@ pub struct Router {
     ports: Ports,
     kernel: Option<KernelSide>,
     /// The kernel's work beside routing, where there are interfaces.
-    lookout: Option<Lookout>,
+    monitor: Option<ForwardPathMonitor>,
     /// The comparison of decisions with the kernel's.
     audit: Option<Audit>,
     /// The device by which packets enter the kernel.
@@ -181,7 +181,7 @@ impl Router {
         });
         let deadlines = kernel.iter().map(|kernel| kernel.deadline()).chain(due);
         let deadlines = deadlines.chain(ports.deadline(now));
-        let deadlines = deadlines.chain(self.lookout.iter().map(Lookout::deadline));
+        let deadlines = deadlines.chain(self.monitor.iter().map(ForwardPathMonitor::deadline));
         let deadlines = deadlines.chain(power.as_ref().and_then(|power| power.due()));
         let deadlines = deadlines.chain(self.audit.iter().map(Audit::deadline));
         deadlines.chain(self.kernel_routes.iter().map(KernelRoutes::deadline)).min()
@@ -213,14 +213,14 @@ impl Router {
     }
 
     fn compare_decisions(&mut self) {
-        let Self { audit: Some(audit), kernel: Some(kernel), rib, routes, lookout, ports, .. } =
+        let Self { audit: Some(audit), kernel: Some(kernel), rib, routes, monitor, ports, .. } =
             self
         else {
             return;
         };
         let is_served =
             |port: PortId| ports.state(port).is_some_and(|(state, _)| state == PortState::Up);
-        if audit.look((rib, routes), lookout.as_ref(), kernel, &is_served) {
+        if audit.look((rib, routes), monitor.as_ref(), kernel, &is_served) {
             self.commit();
         }
     }
@@ -269,23 +269,23 @@ impl Router {
 
     /// Looks what the kernel does beside routing; [`Self::look_at_interfaces`] does what follows.
     fn look_out(&mut self) {
-        let Some(lookout) = &mut self.lookout else { return };
+        let Some(monitor) = &mut self.monitor else { return };
         let now = Instant::now();
-        if now >= lookout.deadline()
+        if now >= monitor.deadline()
             && let Some(tun) = &self.tun
             && let Err(error) = wattline_linux::tun::pass_reverse_path(tun)
                 .and_then(|()| wattline_linux::tun::forward(tun))
         {
             tracing::debug!("{tun}: {error}");
         }
-        if !lookout.look(&self.configured.config, &self.rib, now) {
+        if !monitor.look(&self.configured.config, &self.rib, now) {
             return;
         }
         if let Some(kernel) = &mut self.kernel {
-            kernel.programs.leave_prefixes(|port| lookout.left_prefixes(port));
+            kernel.programs.leave_prefixes(|port| monitor.left_prefixes(port));
         }
         for Port { id, name, life, .. } in &self.ports.list {
-            if let (Some(what), Some(_)) = (life.guard.judges(), lookout.left(*id)) {
+            if let (Some(what), Some(_)) = (life.guard.judges(), monitor.left(*id)) {
                 tracing::error!(
                     "port {name}: {what} would not hold if the kernel forwarded the packets of this \
                      port: what comes in for others is dropped until the reason above is gone, or \
@@ -297,14 +297,14 @@ impl Router {
 
     /// Returns the ports, and the system that they act on; nothing if no interfaces are known.
     fn actuator(&mut self) -> Option<(&mut Vec<Port>, Actuator<'_>)> {
-        let Self { configured, kernel, rib, workers, ports, lookout, .. } = self;
+        let Self { configured, kernel, rib, workers, ports, monitor, .. } = self;
         let actuator = Actuator {
             config: &configured.config,
             programs: &mut kernel.as_mut()?.programs,
             rib,
             workers,
             interfaces: &mut ports.interfaces,
-            lookout: lookout.as_ref(),
+            monitor: monitor.as_ref(),
         };
         Some((&mut ports.list, actuator))
     }
@@ -327,8 +327,8 @@ impl Router {
         self.commit();
         let Some(kernel) = &mut self.kernel else { return };
         let config = &self.configured.config;
-        if let Some(lookout) = &self.lookout {
-            let targets = self.ports.flow_targets(config, lookout);
+        if let Some(monitor) = &self.monitor {
+            let targets = self.ports.flow_targets(config, monitor);
             kernel.programs.flows.look(&targets, &self.rib, Instant::now());
         }
         let obstacles = xdp_forward::obstacles(config, self.ports.zero_copy());

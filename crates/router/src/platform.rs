@@ -66,13 +66,13 @@ pub struct Running<'a> {
 
 /// A platform with its governor.
 pub trait PlatformDriver {
-    /// Returns the loops that workers run in place of their own, in their order; `bells` wake their
+    /// Returns the loops that workers run in place of their own, in their order; `wakers` wake their
     /// threads. Workers that are left out run as they do without a governor.
     ///
     /// # Errors
     /// When policy, model and workers are not fit for each other.
-    fn equip(&mut self, bells: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
-        let _ = bells;
+    fn equip(&mut self, wakers: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
+        let _ = wakers;
         Ok(Vec::new())
     }
 
@@ -111,8 +111,8 @@ pub trait PlatformDriver {
     /// Returns the figures that this platform alone has.
     fn details(&self) -> Details;
 
-    /// Whether it holds something that has to be given back before packets take the kernel's way
-    /// again.
+    /// Returns true if it holds something that has to be given back before packets take the
+    /// kernel's way again.
     fn holds_machine(&self) -> bool {
         false
     }

@@ -182,12 +182,12 @@ impl Router {
         if opened.is_err() {
             for port in added {
                 self.rib.set_port(*port, None);
-                self.lookout.iter_mut().for_each(|lookout| lookout.remove(*port));
+                self.monitor.iter_mut().for_each(|monitor| monitor.remove(*port));
             }
         }
         // Looked at for the new ones, and of others too.
-        if let (Some(kernel), Some(lookout)) = (&mut self.kernel, &self.lookout) {
-            kernel.programs.leave_prefixes(|port| lookout.left_prefixes(port));
+        if let (Some(kernel), Some(monitor)) = (&mut self.kernel, &self.monitor) {
+            kernel.programs.leave_prefixes(|port| monitor.left_prefixes(port));
         }
         opened
     }
@@ -203,11 +203,11 @@ impl Router {
             port.queues = interface.queues;
             port.attached_words = Some("added on");
             port.released_by = self.ports.patience(interface.link.index);
-            if let Some(lookout) = &mut self.lookout {
+            if let Some(monitor) = &mut self.monitor {
                 let checks = self.applications.iter().filter_map(|it| it.will_check(id, wanted));
-                lookout.add(id, port.life.guard.is_guarded(), checks.max(), (wanted, &self.rib));
+                monitor.add(id, port.life.guard.is_guarded(), checks.max(), (wanted, &self.rib));
                 let judges = Some(&port.by_workers).filter(|judges| !judges.is_empty());
-                if let (Some(judges), Some(why)) = (judges, lookout.left(id)) {
+                if let (Some(judges), Some(why)) = (judges, monitor.left(id)) {
                     wrong.push(judged_and_left(&port.name, judges, why));
                     continue;
                 }
@@ -279,7 +279,7 @@ impl Router {
         let until = Instant::now() + RELEASE;
         for port in self.ports.list.iter().filter(|it| removed.contains(&it.id)) {
             self.ports.released.extend(port.ifindex().map(|index| (index, until)));
-            self.lookout.iter_mut().for_each(|lookout| lookout.remove(port.id));
+            self.monitor.iter_mut().for_each(|monitor| monitor.remove(port.id));
             self.cleared.iter_mut().for_each(|cleared| cleared.forget_port(&port.name));
         }
         self.report(removed, &Event::Remove);

@@ -110,8 +110,8 @@ impl Power {
     }
 
     /// Returns the loops that the workers are to run in place of their own.
-    pub fn equip(&mut self, bells: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
-        self.driver.equip(bells)
+    pub fn equip(&mut self, wakers: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
+        self.driver.equip(wakers)
     }
 
     /// Begins, when the workers run, over so many queues by port.
@@ -134,7 +134,7 @@ impl Power {
         self.driver.follows_ports()
     }
 
-    /// Whether it governs now.
+    /// Returns true if it governs now.
     pub fn governs(&self) -> bool {
         self.waits.is_none()
     }

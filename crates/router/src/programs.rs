@@ -34,7 +34,7 @@ pub(super) struct Programs {
     pub egress: Egress,
     /// Flows of flowtables, at ports that are left to the kernel.
     pub flows: Flows,
-    /// Whether workers see the packets that begin TCP connections.
+    /// True if workers see the packets that begin TCP connections.
     clamps_mss: bool,
     /// Copies of what they forward, for captures and traces.
     pub copying: Copying,
@@ -63,7 +63,7 @@ pub(super) struct Target<'a> {
     pub left: &'a BTreeSet<IpNet>,
     /// Sections for which workers forward what comes in, if any.
     pub by_workers: &'a str,
-    /// Whether the kernel may forward no frame that the port receives.
+    /// True if the kernel may forward no frame that the port receives.
     pub is_guarded: bool,
 }
 
@@ -82,11 +82,11 @@ pub(super) struct Program {
     longest: u16,
     /// Reasons why the program does not forward by itself, if any.
     by_workers: String,
-    /// Whether the kernel may forward no frame that the port receives.
+    /// True if the kernel may forward no frame that the port receives.
     is_guarded: bool,
     /// MTU at the last check, so that a change is warned of once.
     warned_of: u32,
-    /// Whether packets with unfinished checksums have come in, so that they are left to the kernel.
+    /// True if packets with unfinished checksums have come in, so that they are left to the kernel.
     sees_unfinished: bool,
 }
 

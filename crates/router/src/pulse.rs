@@ -32,7 +32,7 @@ impl Pulse {
         Self { rounds: 0, unchanged: 0, next_look: None }
     }
 
-    /// Whether it hangs, as far as is known.
+    /// Returns true if it hangs, as far as is known.
     pub fn hangs(&self) -> bool {
         self.unchanged >= LOOKS
     }

@@ -19,7 +19,7 @@ use wattline_units::{Span, Time};
 pub struct Streak {
     /// Number of the port.
     pub port: usize,
-    /// Whether it was above the upper level.
+    /// True if it was above the upper level.
     pub above: bool,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct WorkerQueues {
     pub served: usize,
     /// Descriptors that become readable when frames arrive, by port.
     pub descriptors: Vec<(PortId, OwnedFd)>,
-    /// Whether some are captures, which it may have to wait for.
+    /// True if some are captures, which it may have to wait for.
     pub has_captures: bool,
 }
 

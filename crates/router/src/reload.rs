@@ -3,7 +3,7 @@
 use super::Router;
 use super::port::Port;
 use super::port_changes::PortChanges;
-use super::takeover::Lookout;
+use super::takeover::ForwardPathMonitor;
 use crate::application::Application;
 use crate::config::{Config, RouterSettings, routes_file};
 use crate::error::RouterError;
@@ -41,7 +41,7 @@ impl Router {
         (self.configured.set_log_level)(new.log_level);
         let other_takeover = follow(&mut self.configured.config.router, &new.router);
         if other_takeover {
-            self.lookout.iter_mut().for_each(Lookout::tell_again);
+            self.monitor.iter_mut().for_each(ForwardPathMonitor::tell_again);
         }
         self.leave_workers();
         // Routes refer to ports by index: with other ports they would point to the wrong one.

@@ -220,7 +220,7 @@ impl Router {
                 let reason = reason.unwrap_or_default();
                 return Some(format!("the port is {}: {reason}", state.name()));
             }
-            let left = self.lookout.as_ref().and_then(|it| it.left_prefixes(port));
+            let left = self.monitor.as_ref().and_then(|it| it.left_prefixes(port));
             let mut prefixes = left.into_iter().flatten();
             let prefix = prefixes.find(|prefix| prefix.contains(&address))?;
             Some(format!("the kernel forwards packets from and to {prefix}"))

@@ -71,7 +71,7 @@ struct Table<Q: Replaceable> {
 /// Queues that replace those of a worker.
 struct Offer<Q> {
     queues: Vec<Q>,
-    /// Whether the worker first empties those that it has.
+    /// True if the worker first empties those that it has.
     drains: bool,
     /// Whether the place begins anew: what was counted belongs to a port that is gone.
     forgets: bool,
@@ -108,7 +108,7 @@ impl<Q: Replaceable> Handover<Q> {
         self.waits.store(true, Ordering::Release);
     }
 
-    /// Whether the worker has taken what was offered last. What it had is closed.
+    /// Returns true if the worker has taken what was offered last. What it had is closed.
     pub fn is_taken(&self) -> bool {
         let now = Instant::now();
         let mut table = self.table();

@@ -17,7 +17,7 @@ use super::inbox::InboxSender;
 use super::platform::Platforms;
 use super::power::{self, Power, check_steered};
 use super::rates::RecentRates;
-use super::takeover::Lookout;
+use super::takeover::ForwardPathMonitor;
 use super::taps::watchers::Watchers;
 use crate::application::Applications;
 use crate::config::{Config, routes_file};
@@ -108,8 +108,8 @@ impl Router {
             serve_metrics(address, &control.inbox_sender)?;
         }
         for (number, port) in (0..).map(PortId).zip(&config.ports) {
-            let is_left = |lookout: &Lookout| lookout.left(number).is_some();
-            if !judged.lookout.as_ref().is_some_and(is_left) {
+            let is_left = |monitor: &ForwardPathMonitor| monitor.left(number).is_some();
+            if !judged.monitor.as_ref().is_some_and(is_left) {
                 tracing::info!("port {}: {}", port.name, opened.ports.mode(number));
             }
         }
@@ -134,7 +134,7 @@ impl Router {
             refused: 0,
             ports: opened.ports,
             kernel,
-            lookout: judged.lookout,
+            monitor: judged.monitor,
             audit,
             tun: opened.tunnel.map(|tunnel| tunnel.name),
             kernel_routes,

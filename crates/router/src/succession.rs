@@ -22,7 +22,7 @@ const SEEN_BY_ALL: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(super) struct Inherited {
     links: Vec<KeptLink>,
-    /// Whether the manager's store has something of ours.
+    /// True if the manager's store has something of ours.
     stored: bool,
 }
 

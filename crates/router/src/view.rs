@@ -48,9 +48,9 @@ impl Router {
             let traffic = self.of_ports(|number, _| traffic[usize::from(number.0)]);
             stats::add_xdp(&mut stats, traffic, counts.departed());
         }
-        stats.takeover = self.lookout.as_ref().map(|lookout| TakeoverStats {
+        stats.takeover = self.monitor.as_ref().map(|monitor| TakeoverStats {
             choice: self.configured.config.router.takeover,
-            passed_by: lookout.passed_by(&self.configured.config),
+            passed_by: monitor.passed_by(&self.configured.config),
         });
         if let Some(kernel) = &self.kernel {
             let verdicts = kernel.programs.all_verdicts();
@@ -115,7 +115,7 @@ impl Router {
 
     /// Describes the flowtable of a port that is left to the kernel, or how there could be one.
     fn flows_of(&self, port: PortId) -> Option<String> {
-        Some(match self.lookout.as_ref()?.flows(port)? {
+        Some(match self.monitor.as_ref()?.flows(port)? {
             Ok(flowtable) => match self.kernel.as_ref()?.programs.flows.state(port) {
                 Some(Ok(())) => {
                     format!("XDP programs forward the established flows of {flowtable}")
@@ -150,11 +150,11 @@ impl Router {
     /// Describes the packets of a port that are left to the kernel, if any.
     pub(crate) fn left_alone(&self, port: usize) -> Option<String> {
         let port = PortId(port as u16);
-        let left = self.lookout.as_ref().and_then(|lookout| lookout.left_prefixes(port));
+        let left = self.monitor.as_ref().and_then(|monitor| monitor.left_prefixes(port));
         let prefixes: BTreeSet<_> = left.into_iter().flatten().collect();
         // Those of whole families are named with their reason.
         let families: Vec<&str> =
-            self.lookout.iter().flat_map(|lookout| lookout.left_families(port)).collect();
+            self.monitor.iter().flat_map(|monitor| monitor.left_families(port)).collect();
         let is_part = |prefix: &&&IpNet| families.is_empty() || prefix.prefix_len() > 0;
         let prefixes: Vec<_> = prefixes.iter().filter(is_part).collect();
         let some: Vec<String> = prefixes.iter().take(5).map(ToString::to_string).collect();
@@ -162,8 +162,8 @@ impl Router {
             0 => String::new(),
             more => format!(" and {more} more prefixes"),
         };
-        let guarded = self.lookout.as_ref().is_some_and(|lookout| lookout.is_guarded(port));
-        let mut because = self.lookout.as_ref().map_or(Vec::new(), |it| it.prefixes_because(port));
+        let guarded = self.monitor.as_ref().is_some_and(|monitor| monitor.is_guarded(port));
+        let mut because = self.monitor.as_ref().map_or(Vec::new(), |it| it.prefixes_because(port));
         because.retain(|reason| !families.contains(&reason.as_str()));
         let some = (!some.is_empty()).then(|| match guarded {
             false => format!(

@@ -49,7 +49,7 @@ struct Thread {
     pulse: Pulse,
     /// Access for captures and traces, and the number of chunks of its memory.
     taps: (TapSlots, u32),
-    /// Whether it may wait for the other end of a pipe.
+    /// True if it may wait for the other end of a pipe.
     has_captures: bool,
     /// Message of its panic.
     panic: Arc<OnceLock<String>>,

@@ -41,11 +41,11 @@ pub(super) struct Forwarding {
     /// Absent before Linux 6.3, which does not report what interfaces can do.
     features: Option<XdpFeatures>,
     ports: Vec<EgressPort>,
-    /// Whether flows of a flowtable are forwarded, at ports that are left to the kernel.
+    /// True if flows of a flowtable are forwarded, at ports that are left to the kernel.
     of_flows: bool,
     /// Reasons to forward nothing now.
     obstacles: Vec<&'static str>,
-    /// Whether some route had an MTU of its own at the last look.
+    /// True if some route had an MTU of its own at the last look.
     route_mtus: bool,
     /// [`Rib::port_changes`] at the last look.
     port_changes: u64,
@@ -67,7 +67,7 @@ struct EgressPort {
     ifindex: u32,
     name: String,
     is_open: bool,
-    /// Whether it takes frames in fragments, too.
+    /// True if it takes frames in fragments, too.
     in_fragments: bool,
     /// Last log line on it.
     told: Option<Told>,
@@ -93,12 +93,12 @@ impl Egress {
         }
     }
 
-    /// Whether XDP programs can forward by themselves at all.
+    /// Returns true if XDP programs can forward by themselves at all.
     pub fn by_programs(&self) -> bool {
         self.forwarding().is_some()
     }
 
-    /// Whether packets out of a port are forwarded by XDP programs now.
+    /// Returns true if packets out of a port are forwarded by XDP programs now.
     pub fn forwards_to(&self, port: PortId) -> bool {
         self.forwarding().is_some_and(|forwarding| forwarding.is_open(port))
     }
@@ -296,7 +296,7 @@ impl Forwarding {
         })
     }
 
-    /// Whether packets out of a port are forwarded by XDP programs.
+    /// Returns true if packets out of a port are forwarded by XDP programs.
     pub fn is_open(&self, port: PortId) -> bool {
         let egress = self.ports.iter().find(|egress| egress.port == port && egress.is_open);
         // The programs may have closed it since.

@@ -26,7 +26,7 @@ addresses = ["192.0.2.1/24"]
 /// The last packet of the capture comes so late: no test waits for it.
 const END: Duration = Duration::from_secs(3_600);
 
-/// Whether the machine was given back.
+/// True if the machine was given back.
 static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
 
 /// A platform whose governor panics a moment after its start.

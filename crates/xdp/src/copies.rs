@@ -21,7 +21,7 @@ pub struct Copies {
     pub(crate) copying: Map,
     pub(crate) rings: Map,
     pub(crate) uncopied: Map,
-    /// Whether the kernel's verifier refuses programs that copy.
+    /// True if the kernel's verifier refuses programs that copy.
     refused: AtomicBool,
 }
 

@@ -29,7 +29,7 @@ pub struct PollRule {
     pub above: PollLevel,
     /// Samples with fewer packets.
     pub below: PollLevel,
-    /// Whether the end of a streak starts the counters of its instance alone anew.
+    /// True if the end of a streak starts the counters of its instance alone anew.
     pub own: bool,
     /// CPUs that count, below [`CPUS_MAX`].
     pub cpus: Vec<u32>,
@@ -46,7 +46,7 @@ pub struct PollLevel {
     pub samples: u32,
     /// Most polls that a sample counts for.
     pub worth: u32,
-    /// Whether the end of such a streak is reported.
+    /// True if the end of such a streak is reported.
     pub reported: bool,
 }
 

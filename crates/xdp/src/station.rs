@@ -10,7 +10,7 @@ pub(crate) struct Station {
     pub(crate) mac: [u8; 6],
     /// The length in bytes of the longest IP packet that sockets take.
     pub(crate) longest: u16,
-    /// Whether policies say what may leave.
+    /// True if policies say what may leave.
     pub(crate) guarded: bool,
     /// Bits of packets that are left to the kernel, as [`crate::Leaves`].
     pub(crate) leaves: u32,

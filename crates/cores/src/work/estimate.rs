@@ -8,7 +8,7 @@ use wattline_units::Time;
 pub(super) struct Estimate {
     estimator: QueueEstimator,
     ports: usize,
-    /// Whether it counts at all.
+    /// True if it counts at all.
     on: bool,
     /// Outcome of the batch that is about to be taken; `None` before it is counted.
     batch: Option<Option<bool>>,
@@ -73,7 +73,7 @@ impl Estimate {
         self.passed = 0;
     }
 
-    /// Whether the core has stopped in the middle of such a pass.
+    /// Returns true if the core has stopped in the middle of such a pass.
     pub fn is_in_empty_pass(&self) -> bool {
         self.passed > 0
     }

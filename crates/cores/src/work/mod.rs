@@ -60,7 +60,7 @@ pub struct Core {
     /// Flow of the packet served last.
     flow: u32,
     next_port: usize,
-    /// Whether the policy has seen the batch that is about to be taken.
+    /// True if the policy has seen the batch that is about to be taken.
     seen: bool,
     estimate: Estimate,
     empty_polls: u64,
@@ -192,12 +192,12 @@ impl Core {
         }
     }
 
-    /// Whether the core polls empty rings.
+    /// Returns true if the core polls empty rings.
     pub fn is_spinning(&self) -> bool {
         matches!(self.state, State::Spinning)
     }
 
-    /// Whether the core waits for packets and will react to the next one.
+    /// Returns true if the core waits for packets and will react to the next one.
     pub fn awaits_packets(&self) -> bool {
         matches!(self.state, State::Spinning | State::Idle { wake_at: None, .. })
     }

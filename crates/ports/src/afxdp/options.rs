@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Whether frames are copied between the card's memory and ours.
+/// True if frames are copied between the card's memory and ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CopyMode {
     /// Zero-copy where the drivers of all ports of the worker can, else copy.
@@ -34,7 +34,7 @@ pub struct Options {
     /// Whether the whole ring is lent to the kernel all the time, also in copy mode: for a
     /// receiver that has to lose nothing while it does not get its processor, whatever that costs.
     pub lend_all: bool,
-    /// Whether frames are copied.
+    /// True if frames are copied.
     pub copy: CopyMode,
     /// Bytes kept free before a received frame beside the 256 that the kernel always
     /// keeps; they shorten the longest frame that fits.
@@ -49,7 +49,7 @@ pub struct Options {
     pub later: usize,
     /// The largest MTU in bytes that these are expected to have, as far as AF_XDP takes it.
     pub later_mtu: u32,
-    /// Whether packets that are longer than the kernel's chunks may be left to others where the
+    /// True if packets that are longer than the kernel's chunks may be left to others where the
     /// kernel knows no frames in several pieces.
     pub leaves_long: bool,
 }

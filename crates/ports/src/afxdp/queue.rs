@@ -248,7 +248,7 @@ impl AfXdpQueue {
         Some(Frame { length, ..frame })
     }
 
-    /// Whether the kernel has a piece of the worker's chunk that has this address.
+    /// Returns true if the kernel has a piece of the worker's chunk that has this address.
     #[inline]
     fn has_piece_of(&self, address: u64) -> bool {
         let Layout { pieces, kernel } = self.layout;

@@ -24,7 +24,7 @@ pub trait Settings: SameSettings + Any + Debug + Send + Sync + RefUnwindSafe {
 
 /// Comparison of settings whose types are known at run time alone.
 pub trait SameSettings {
-    /// Whether the other says the same of the same application.
+    /// Returns true if the other says the same of the same application.
     fn is_same(&self, other: &dyn Settings) -> bool;
 }
 

@@ -58,7 +58,7 @@ pub struct PowerSettings {
     pub sample: Duration,
     /// State in which the machine is left on platform host.
     pub on_exit: OnExit,
-    /// Whether on platform host the uncore's frequency goes with the cores'.
+    /// True if on platform host the uncore's frequency goes with the cores'.
     pub uncore: bool,
     /// True if platform host may draw more power than the machine was found with.
     pub may_raise: bool,

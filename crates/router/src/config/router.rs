@@ -58,9 +58,9 @@ pub struct RouterSettings {
     pub batch: u16,
     /// The CPU of each worker; empty when they are not pinned.
     pub cpus: Vec<u16>,
-    /// Whether sockets ask for preferred busy polling.
+    /// True if sockets ask for preferred busy polling.
     pub busy_poll: bool,
-    /// Whether XDP programs forward by themselves what needs no worker.
+    /// True if XDP programs forward by themselves what needs no worker.
     pub xdp_forward: XdpForwarding,
     /// Drivers whose zero copy is used although reports warn of it.
     pub trust_drivers: Vec<String>,
@@ -68,7 +68,7 @@ pub struct RouterSettings {
     pub takeover: Takeover,
     /// Seed that spreads flows over several next hops; drawn at random without.
     pub flow_seed: Option<u32>,
-    /// Whether the kernel's routes, neighbours and addresses are followed.
+    /// True if the kernel's routes, neighbours and addresses are followed.
     pub kernel_routes: bool,
     /// Addresses per second for which decisions are compared with the kernel's.
     pub audit: u32,
@@ -95,7 +95,7 @@ pub enum Mode {
     Adaptive,
 }
 
-/// Whether XDP programs forward by themselves.
+/// True if XDP programs forward by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XdpForwarding {
     /// If frames would reach workers by copies, and none has to see them.

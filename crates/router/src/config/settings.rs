@@ -57,7 +57,7 @@ pub struct PortSettings {
     pub addresses: Vec<IpNet>,
     /// Largest IP packet in bytes; `None` for the interface's own.
     pub mtu: Option<u16>,
-    /// Whether frames to other Ethernet addresses are routed too.
+    /// True if frames to other Ethernet addresses are routed too.
     pub promiscuous: bool,
     /// Largest segments of TCP connections through it; `None` leaves them alone.
     pub clamp_mss: Option<ClampMss>,
@@ -80,7 +80,7 @@ impl PortSettings {
         }
     }
 
-    /// Whether it is a place without a port.
+    /// Returns true if it is a place without a port.
     pub fn is_vacant(&self) -> bool {
         self.kind == PortKind::Vacant
     }
@@ -106,9 +106,9 @@ pub enum PortKind {
         read: Option<PathBuf>,
         /// Frames are written to here.
         write: Option<PathBuf>,
-        /// Whether frames come at the times of their timestamps.
+        /// True if frames come at the times of their timestamps.
         paced: bool,
-        /// Whether packets that a snap length cut are filled up to the length that they had.
+        /// True if packets that a snap length cut are filled up to the length that they had.
         original_length: bool,
     },
     /// Nowhere: the port that was here was removed while the router runs.
@@ -177,7 +177,7 @@ impl Config {
         self.ports[port].mac.unwrap_or([0x02, 0, 0, 0, number[0], number[1]])
     }
 
-    /// Whether any port limits the segments of TCP connections.
+    /// Returns true if any port limits the segments of TCP connections.
     pub fn clamps_mss(&self) -> bool {
         self.ports.iter().any(|port| port.clamp_mss.is_some())
     }

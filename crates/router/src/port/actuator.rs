@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::programs::{Programs, Target};
 use crate::queues::{self, Interface, Sockets, Why, WorkerInterfaces, describe, duplicate};
 use crate::slot::Handover;
-use crate::takeover::Lookout;
+use crate::takeover::ForwardPathMonitor;
 use crate::workers::Workers;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::{BTreeSet, VecDeque};
@@ -68,7 +68,7 @@ pub(crate) struct Actuator<'a> {
     pub workers: &'a Workers,
     /// The workers' interfaces; none before they are opened.
     pub interfaces: &'a mut [WorkerInterfaces],
-    pub lookout: Option<&'a Lookout>,
+    pub monitor: Option<&'a ForwardPathMonitor>,
 }
 
 impl Actuator<'_> {
@@ -195,11 +195,11 @@ impl Actuator<'_> {
     /// Returns the prefixes whose packets a port leaves to the kernel: all from the first frame on,
     /// where a new port as a whole is left.
     fn left_prefixes(&self, port: &Port) -> BTreeSet<IpNet> {
-        let Some(lookout) = self.lookout else { return BTreeSet::new() };
-        if port.life.state == State::Open && lookout.left(port.id).is_some() {
+        let Some(monitor) = self.monitor else { return BTreeSet::new() };
+        if port.life.state == State::Open && monitor.left(port.id).is_some() {
             return [Ipv4Net::default().into(), Ipv6Net::default().into()].into();
         }
-        lookout.left_prefixes(port.id).cloned().unwrap_or_default()
+        monitor.left_prefixes(port.id).cloned().unwrap_or_default()
     }
 
     /// Opens the sockets of a port. Queues that are in use are waited for here and not between

@@ -76,7 +76,7 @@ pub(crate) enum Event {
 pub(crate) struct Life {
     pub guard: Guard,
     pub state: State,
-    /// Whether the program leaves the kernel no frame to forward.
+    /// True if the program leaves the kernel no frame to forward.
     pub is_blocked: bool,
 }
 

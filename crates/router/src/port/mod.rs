@@ -91,7 +91,7 @@ pub(crate) struct Port {
     pub queues: u32,
     /// Queues that are served, or were last; 0 before the first time.
     pub queues_served: u32,
-    /// Whether its XDP program is the one for bonds, once it has a program.
+    /// True if its XDP program is the one for bonds, once it has a program.
     pub is_bond: Option<bool>,
     /// The log's words for the next time that it is attached; none at the start.
     pub attached_words: Option<&'static str>,
@@ -106,7 +106,7 @@ pub(crate) struct Port {
     pub next_try: Instant,
     /// Present name of its interface, if it is not the configured one.
     pub renamed: Option<String>,
-    /// Whether packets can go through its interface, while it is served and the kernel knows it.
+    /// True if packets can go through its interface, while it is served and the kernel knows it.
     pub link: Option<PortState>,
 }
 

@@ -14,7 +14,7 @@ use crate::config::{Config, PortSettings, XdpForwarding};
 use crate::queues::{self, Interface, Why, WorkerInterfaces};
 use crate::statics::PortLinks;
 use crate::stats::PortState;
-use crate::takeover::Lookout;
+use crate::takeover::ForwardPathMonitor;
 use crate::xdp_forward::flows::FlowTarget;
 use std::time::{Duration, Instant};
 use wattline_daemon::notify::Notifier;
@@ -177,7 +177,7 @@ impl Ports {
     pub fn flow_targets<'a>(
         &self,
         config: &'a Config,
-        lookout: &'a Lookout,
+        monitor: &'a ForwardPathMonitor,
     ) -> Vec<FlowTarget<'a>> {
         if config.router.xdp_forward != XdpForwarding::On
             || !config.obstacles_to_xdp_forwarding().is_empty()
@@ -185,7 +185,7 @@ impl Ports {
             return Vec::new();
         }
         let of = |(port, settings): (PortId, &'a PortSettings)| {
-            let flowtable = lookout.flows(port)?.as_ref().ok()?;
+            let flowtable = monitor.flows(port)?.as_ref().ok()?;
             let (state, _) = self.state(port)?;
             let free = config.why_by_workers(usize::from(port.0)).is_empty();
             let is_target = free && state == PortState::Left;
@@ -225,7 +225,7 @@ impl Actuator<'_> {
                 links.push((port.id, 0));
             }
             self.look_at_interface(port, now);
-            let left = self.lookout.and_then(|it| it.left(port.id));
+            let left = self.monitor.and_then(|it| it.left(port.id));
             let event = left.map_or(Event::Release, |why| Event::Leave(why.to_owned()));
             if left.is_none() && matches!(port.life.state.reason(), Some(Why::Left(_))) {
                 (port.seen, port.next_try) = (None, now);

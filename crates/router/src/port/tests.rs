@@ -29,12 +29,12 @@ const CASES: u32 = 8192;
 struct World {
     has_interface: bool,
     is_loaded: bool,
-    /// Whether the program is attached to the present interface.
+    /// True if the program is attached to the present interface.
     is_attached: bool,
     is_guarded: bool,
     egress: bool,
     sockets_open: bool,
-    /// Whether the program has the sockets.
+    /// True if the program has the sockets.
     sockets_set: bool,
     offered: bool,
     workers_have_queues: bool,
@@ -44,7 +44,7 @@ struct World {
     published: bool,
     /// Whether the start or the reload that brought the port is over.
     in_force: bool,
-    /// Whether the program was taken from an interface that is still there.
+    /// True if the program was taken from an interface that is still there.
     is_exposed: bool,
 }
 
@@ -147,7 +147,7 @@ struct Run {
     world: World,
     defect: Defect,
     failures: u8,
-    /// Whether the program could not be guarded, which the next `Hold` repairs.
+    /// True if the program could not be guarded, which the next `Hold` repairs.
     has_failed: bool,
 }
 

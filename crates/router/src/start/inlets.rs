@@ -28,7 +28,7 @@ impl Inlets {
     /// When the process has no more descriptors or threads.
     pub fn open(settled: &Settled, known: &Known, judged: &Judged) -> Result<Self, RouterError> {
         // An overrun leaves its socket in error until it is read.
-        let watched = judged.lookout.iter().flat_map(|it| it.watch().descriptors());
+        let watched = judged.monitor.iter().flat_map(|it| it.watch().descriptors());
         let descriptors = known.kernel.iter().map(KernelSide::descriptor).chain(watched);
         let waiter = PollWaiter::new(descriptors)
             .map_err(|errno| RouterError::system("making a wake-up", errno))?

@@ -4,7 +4,7 @@ use super::super::error::RouterError;
 use super::super::kernel::KernelSide;
 use super::super::port::actuator::Actuator;
 use super::super::queues::{self, Interface, Unopened, WorkerInterfaces};
-use super::super::takeover::Lookout;
+use super::super::takeover::ForwardPathMonitor;
 use super::super::workers::Workers;
 use super::super::{statics, xdp_forward};
 use super::settled::Settled;
@@ -65,12 +65,12 @@ impl Known {
     pub fn actuator<'a>(
         &'a mut self,
         config: &'a Config,
-        lookout: Option<&'a Lookout>,
+        monitor: Option<&'a ForwardPathMonitor>,
         workers: &'a Workers,
         interfaces: &'a mut [WorkerInterfaces],
     ) -> Option<Actuator<'a>> {
         let programs = &mut self.kernel.as_mut()?.programs;
-        Some(Actuator { config, programs, rib: &mut self.rib, workers, interfaces, lookout })
+        Some(Actuator { config, programs, rib: &mut self.rib, workers, interfaces, monitor })
     }
 
     /// Brings what was told into the tables of the workers.

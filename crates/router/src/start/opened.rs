@@ -62,8 +62,8 @@ impl Opened {
                 port.take_sockets(sockets, interface, config);
             }
             let unopened = known.unopened.iter().find(|it| it.port == port.id).cloned();
-            let (lookout, interfaces) = (judged.lookout.as_ref(), &mut ports.interfaces);
-            let actuator = known.actuator(config, lookout, &workers, interfaces);
+            let (monitor, interfaces) = (judged.monitor.as_ref(), &mut ports.interfaces);
+            let actuator = known.actuator(config, monitor, &workers, interfaces);
             let (Some(mut actuator), Some(unopened)) = (actuator, unopened) else { continue };
             let why = unopened.why.clone();
             let event = match port.life.state {
@@ -86,9 +86,9 @@ fn attach(
     known: &mut Known,
     judged: &Judged,
 ) -> Result<(), RouterError> {
-    let (workers, lookout) = (Workers::default(), judged.lookout.as_ref());
+    let (workers, monitor) = (Workers::default(), judged.monitor.as_ref());
     let interfaces = known.interfaces.clone();
-    let Some(mut actuator) = known.actuator(config, lookout, &workers, &mut []) else {
+    let Some(mut actuator) = known.actuator(config, monitor, &workers, &mut []) else {
         return Ok(());
     };
     actuator.programs.inherited = Inherited::take();
@@ -109,7 +109,7 @@ fn attach(
     }
     let Actuator { programs, rib, .. } = actuator;
     programs.inherited.give_up_rest();
-    programs.leave_prefixes(|port| lookout?.left_prefixes(port));
+    programs.leave_prefixes(|port| monitor?.left_prefixes(port));
     let ends = judged.applications.iter().flat_map(|it| it.tunnel_ends()).collect();
     programs.end_tunnels(ends, rib);
     programs.tell(rib);

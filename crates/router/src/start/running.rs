@@ -41,8 +41,8 @@ pub(super) fn start_workers(
     let mut workers = Workers::default();
     let queues = std::mem::take(&mut opened.queues);
     let waiters = queues.iter().map(waiter_of).collect::<Result<Vec<_>, _>>()?;
-    let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
-    let loops = power.as_mut().map(|power| power.equip(&bells)).transpose()?;
+    let wakers: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
+    let loops = power.as_mut().map(|power| power.equip(&wakers)).transpose()?;
     let mut loops = loops.unwrap_or_default().into_iter();
     for (worker, (queues, waiter)) in (0..).zip(queues.into_iter().zip(waiters)) {
         let tunnel = opened.tunnel.as_ref().map(Tunnel::sink);
@@ -99,10 +99,10 @@ pub(super) fn take_over(
     let Some(kernel) = &mut known.kernel else { return Ok(routes) };
     kernel.programs.set_longest(opened.longest_packet)?;
     let Ports { list, interfaces, links, .. } = &mut opened.ports;
-    let lookout = judged.lookout.as_ref();
+    let monitor = judged.monitor.as_ref();
     let mut committed = Ok(());
     await_workers(PATIENCE, || {
-        if let Some(mut actuator) = known.actuator(config, lookout, workers, interfaces) {
+        if let Some(mut actuator) = known.actuator(config, monitor, workers, interfaces) {
             for (port, link) in actuator.poll(list, Instant::now()) {
                 links[usize::from(port.0)] = link;
             }
@@ -114,7 +114,7 @@ pub(super) fn take_over(
         committed.is_err() || !list.iter().any(|port| port.life.state.is_waiting())
     });
     committed?;
-    if let Some(mut actuator) = known.actuator(config, lookout, workers, interfaces) {
+    if let Some(mut actuator) = known.actuator(config, monitor, workers, interfaces) {
         actuator.enforce(list);
     }
     let Some(KernelSide { programs, .. }) = &mut known.kernel else { return Ok(routes) };

@@ -22,7 +22,7 @@ pub(super) struct Settled {
     pub socket: Server,
     /// Workers that are not started.
     pub surplus: Option<Surplus>,
-    /// Whether interfaces of the kernel are ports.
+    /// True if interfaces of the kernel are ports.
     pub has_interfaces: bool,
 }
 

@@ -36,9 +36,9 @@ pub(super) struct Reason {
     pub port: Option<PortId>,
     /// If set, it concerns only packets from or to these prefixes.
     pub only: Option<BTreeSet<IpNet>>,
-    /// Whether it is only reported, unless the configuration forbids any bypass.
+    /// True if it is only reported, unless the configuration forbids any bypass.
     pub is_mild: bool,
-    /// Whether the kernel itself passes it by with packets of a flow in an nftables flowtable.
+    /// True if the kernel itself passes it by with packets of a flow in an nftables flowtable.
     pub spares_flows: bool,
     /// Description for the user.
     pub text: String,
@@ -73,9 +73,9 @@ impl std::fmt::Display for UsableFlowtable {
 
 /// Other facts that the decision depends on.
 pub(super) struct Circumstances<'a> {
-    /// Whether the router uses the kernel's routes, so that its routing rules count.
+    /// True if the router uses the kernel's routes, so that its routing rules count.
     pub follows_kernel: bool,
-    /// Whether an application carries out IPsec policies.
+    /// True if an application carries out IPsec policies.
     pub guards: bool,
     /// Addresses of this machine.
     pub own: &'a [IpAddr],
@@ -85,13 +85,13 @@ pub(super) struct Circumstances<'a> {
     pub has_own_lookups: bool,
     /// Ports at which Wattline checks source addresses against its routes.
     pub checks: &'a BTreeMap<PortId, SourceCheck>,
-    /// Whether an interface strips VLAN tags from received frames.
+    /// True if an interface strips VLAN tags from received frames.
     pub strips_tags: &'a dyn Fn(&str) -> bool,
-    /// Whether an interface merges received packets (GRO).
+    /// True if an interface merges received packets (GRO).
     pub merges_packets: &'a dyn Fn(&str) -> bool,
     /// Value of a setting below `/proc/sys/net`, 0 without.
     pub setting: &'a dyn Fn(&str) -> u32,
-    /// Whether an interface has an address of IPv4.
+    /// True if an interface has an address of IPv4.
     pub has_ipv4: &'a dyn Fn(u32) -> bool,
     /// Prefixes of routes by gateways in local routes.
     pub by_own_gateways: &'a BTreeSet<IpNet>,

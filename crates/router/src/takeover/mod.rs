@@ -33,7 +33,7 @@ pub(super) const UNJUDGED: &str =
     "the kernel would also filter or translate them, but no application would check them there";
 
 /// The kernel's work beside routing, and the ports that are left to the kernel for it.
-pub(super) struct Lookout {
+pub(super) struct ForwardPathMonitor {
     watch: Watch,
     due: Instant,
     guards: bool,
@@ -55,7 +55,7 @@ pub(super) struct Lookout {
     cut_off_logged: BTreeSet<String>,
 }
 
-impl Lookout {
+impl ForwardPathMonitor {
     /// Begins to look; `guards` says whether an application does what policies of IPsec ask for,
     /// `checks` at which ports source addresses are compared with the routes, `guarded` which ports
     /// leave nothing to the kernel that it would forward.
@@ -270,7 +270,8 @@ impl Lookout {
         self.flows.get(&port)
     }
 
-    /// Whether an application judges the packets of a port, so that nobody forwards what is left of it.
+    /// Returns true if an application judges the packets of a port, so that nobody forwards what is
+    /// left of it.
     pub fn is_guarded(&self, port: PortId) -> bool {
         self.guarded.contains(&port)
     }

@@ -64,7 +64,7 @@ fn open(module: &str) -> Result<Option<OwnedFd>, BpfError> {
     }
 }
 
-/// Whether these types are of a module of the running kernel with this name.
+/// Returns true if these types are of a module of the running kernel with this name.
 fn is_of(types: &OwnedFd, module: &str) -> Result<bool, Errno> {
     let mut name = [0; NAME_BYTES];
     // Data and its size, number, name and its size, whether it is of the kernel.

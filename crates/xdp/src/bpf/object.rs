@@ -220,7 +220,7 @@ impl Object {
     }
 }
 
-/// Whether an instruction calls the helper of this number.
+/// Returns true if an instruction calls the helper of this number.
 fn is_call_of(instruction: &bpf_insn, helper: i32) -> bool {
     instruction.code == CALL && instruction.src_reg() == 0 && instruction.imm == helper
 }

@@ -116,7 +116,7 @@ impl XdpForward {
         self.ways.close(ifindex)
     }
 
-    /// Whether programs may forward to this interface now.
+    /// Returns true if programs may forward to this interface now.
     ///
     /// # Errors
     /// Only from the kernel.

@@ -44,7 +44,7 @@ pub struct FlowHeaders {
 pub struct MeasuredLoad<'a> {
     /// The interface to send to, in the network namespace of the thread that sends.
     pub ifindex: u32,
-    /// Whether packets are of IPv6.
+    /// True if packets are of IPv6.
     pub ipv6: bool,
     /// The flows, which take turns.
     pub flows: &'a [FlowHeaders],
