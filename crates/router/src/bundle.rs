@@ -10,7 +10,7 @@ use wattline_dataplane::port::{PortCounters, PortQueue};
 /// that another worker serves alone.
 pub(super) struct Bundle<Q> {
     queues: Vec<Q>,
-    /// Queue that is asked first next time, so that a busy one does not starve the others.
+    /// Queue that is polled first next time, so that a busy queue does not starve the others.
     turn: usize,
 }
 
@@ -19,7 +19,7 @@ impl<Q> Bundle<Q> {
         Self { queues, turn: 0 }
     }
 
-    /// Takes others in their place.
+    /// Replaces the queues, and returns the old ones.
     pub fn replace(&mut self, queues: Vec<Q>) -> Vec<Q> {
         self.turn = 0;
         std::mem::replace(&mut self.queues, queues)

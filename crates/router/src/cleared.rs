@@ -1,5 +1,5 @@
-//! Counters as people see them after `wattline clear counters`: what was counted since. What machines
-//! read (metrics, the account at the end) goes on from the start.
+//! Counters that users see after `wattline clear counters`: only events since then. Metrics and the
+//! account at the end still count from the start.
 
 use crate::stats::{NodeStats, PortStats, Stats, WorkerStats, XdpTraffic};
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ pub(super) struct Cleared {
 }
 
 impl Cleared {
-    /// As they are now.
+    /// Records the present counters.
     pub fn now(stats: Stats) -> Self {
         Self { at: Instant::now(), then: stats }
     }
 
-    /// A port is removed: another of its name counts from 0.
+    /// Forgets a removed port: a later port of the same name counts from 0.
     pub fn forget_port(&mut self, name: &str) {
         self.then.ports.retain(|port| port.name != name);
     }
@@ -41,7 +41,7 @@ impl Cleared {
         less_each(&mut now.xdp_dropped, &then.xdp_dropped);
         less_each(&mut now.icmp_not_sent, &then.icmp_not_sent);
         for port in &mut now.ports {
-            // Ports come and go.
+            // The port may have been added since.
             if let Some(old) = then.ports.iter().find(|old| old.name == port.name) {
                 of_port(port, old);
             }

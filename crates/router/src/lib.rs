@@ -1,17 +1,17 @@
 //! The router from start to end.
 //!
-//! One control thread, which [`Router::run`] is, and the workers. The control thread follows the
-//! kernel, writes the tables, answers the socket and waits for signals; it sleeps
-//! while there is nothing to do.
+//! There are one control thread ([`Router::run`]) and the workers. The control thread follows the
+//! kernel, writes the tables, answers the socket and waits for signals; it sleeps while there is
+//! nothing to do.
 //!
-//! Whatever happens to the process, the machine forwards on: the XDP programs are attached by
-//! links that the kernel cuts when the process ends. On SIGTERM, SIGINT or a request they are
-//! replaced first by such as pass everything, so that what arrives from then on takes the kernel's
-//! way, and the workers forward what is queued before they end ([`succession`]).
+//! If the process ends, the machine continues to forward: the XDP programs are attached by links
+//! that the kernel removes with the process. On SIGTERM, SIGINT or a request they are first
+//! replaced by programs that pass everything to the kernel. The workers then forward the queued
+//! packets before they end ([`succession`]).
 //!
-//! This crate is the life of a router: its configuration, ports, workers, the control socket and
-//! the statistics. Applications on the packets' way and what a governor drives are not part of it:
-//! the program (`wattline run`) hands both over ([`Extensions`]).
+//! This crate contains the router's configuration, ports, workers, control socket and statistics.
+//! Applications and the governor's platforms are not part of it: the program (`wattline run`)
+//! passes both in ([`Extensions`]).
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 // A daemon writes to its log: printing blocks on a stalled reader and panics without one.
@@ -95,7 +95,7 @@ use wattline_rib::Rib;
 use wattline_status::{ActiveWorkers, Contract, Empty, ReloadReport};
 use workers::Workers;
 
-/// The control thread looks around this often, whatever happens.
+/// The control thread wakes up at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// A router that has been started.
@@ -108,13 +108,13 @@ pub struct Router {
     refused: u64,
     ports: Ports,
     kernel: Option<KernelSide>,
-    /// The kernel's work beside routing, where there are interfaces.
+    /// Monitor of the kernel's other treatments of packets, if there are interfaces.
     monitor: Option<ForwardPathMonitor>,
-    /// The comparison of decisions with the kernel's.
+    /// Comparison of decisions with the kernel's.
     audit: Option<Audit>,
     /// The device by which packets enter the kernel.
     tun: Option<String>,
-    /// Routes by which programs leave packets to the kernel, where there are interfaces.
+    /// Routes by which programs leave packets to the kernel, if there are interfaces.
     kernel_routes: Option<KernelRoutes>,
     workers: Workers,
     /// Workers that were not started.
@@ -127,14 +127,14 @@ pub struct Router {
     started: Instant,
     /// Bits per second of ports.
     rates: RecentRates,
-    /// Since when counters are shown.
+    /// Counters when they were last cleared.
     cleared: Option<Cleared>,
 }
 
 impl Router {
-    /// Runs until all captures are read, a signal says stop, someone asks for it over the socket,
-    /// or a worker or the governor panics. Gives the final account, and what went wrong meanwhile: a
-    /// capture that turned out to be bad was forwarded up to there.
+    /// Runs until all captures are read, a signal or a request over the socket ends it, or a worker
+    /// or the governor panics. Returns the final account, and the error if there was one. A bad
+    /// capture was forwarded up to its first error.
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
         let mut notifier = Notifier::from_environment();
         if let Some(kernel) = &mut self.kernel {
@@ -169,7 +169,7 @@ impl Router {
         self.end(&notifier, failure)
     }
 
-    /// Has each part do what is due; returns the time of what is due next.
+    /// Has each part do its due work. Returns the time of the next work.
     fn prepare(&mut self, now: Instant) -> Option<Instant> {
         let Self { applications, rib, routes, kernel, ports, power, .. } = self;
         if let Some(power) = power {
@@ -187,7 +187,7 @@ impl Router {
         deadlines.chain(self.kernel_routes.iter().map(KernelRoutes::deadline)).min()
     }
 
-    /// Follows everything that changes outside of the router.
+    /// Follows all changes outside of the router.
     fn look(&mut self) {
         if let Some(kernel) = &mut self.kernel {
             kernel.catch_up(&mut self.rib, &self.control.inbox_sender);
@@ -225,7 +225,7 @@ impl Router {
         }
     }
 
-    /// Returns a query for statistics, for any thread; nothing is answered while the router is not
+    /// Returns a query for statistics, for any thread. It returns `None` while the router is not
     /// running.
     pub fn statistics(
         &self,
@@ -263,11 +263,12 @@ impl Router {
         let worked = failure.or_else(|| self.workers.failure()).or(hung).map_or(Ok(()), Err);
         drop(self.control.inbox);
         self.control.pending.wait();
-        // A machine that is left changed matters more than a worker, and that more than a capture.
+        // An unrestored machine matters more than a worker, and a worker more than a capture.
         (stats, given_back.and(worked).and(read))
     }
 
-    /// Looks what the kernel does beside routing; [`Self::look_at_interfaces`] does what follows.
+    /// Checks the kernel's other treatments of packets. [`Self::poll_interfaces`] acts on the
+    /// result.
     fn look_out(&mut self) {
         let Some(monitor) = &mut self.monitor else { return };
         let now = Instant::now();
@@ -309,7 +310,7 @@ impl Router {
         Some((&mut ports.list, actuator))
     }
 
-    /// Gives up interfaces that are gone and serves those that have come in their place.
+    /// Gives up interfaces that are gone and serves new ones in their place.
     fn look_at_interfaces(&mut self) {
         let Some((ports, mut actuator)) = self.actuator() else { return };
         let links = actuator.poll(ports, Instant::now());
@@ -322,7 +323,7 @@ impl Router {
         self.update_egress_ports();
     }
 
-    /// Brings the tables up to date, and lets XDP programs forward the packets and flows that they then may.
+    /// Brings the tables up to date, and lets XDP programs forward by them.
     fn update_egress_ports(&mut self) {
         self.commit();
         let Some(kernel) = &mut self.kernel else { return };
@@ -333,7 +334,7 @@ impl Router {
         }
         let obstacles = xdp_forward::obstacles(config, self.ports.zero_copy());
         kernel.programs.egress.set_obstacles(obstacles);
-        // Later than the obstacles, which ask for a look at once.
+        // After the obstacles, whose changes make the check due.
         kernel.programs.update_egress_ports(&self.rib, Instant::now());
         let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
         if let Err(error) = kernel.programs.copying.update(snap, nodes) {
@@ -350,7 +351,7 @@ impl Router {
         let port_changes = self.rib.port_changes();
         if let Err(errors) = self.rib.commit(&mut self.routes) {
             self.refused += errors.len() as u64;
-            // One line, however many there are: a table that is full refuses thousands.
+            // One line for all of them: a full table refuses thousands.
             if let Some(first) = errors.first() {
                 let count = errors.len();
                 tracing::warn!("the forwarding tables refused {count} changes; the first: {first}");
@@ -361,9 +362,9 @@ impl Router {
         {
             kernel.programs.tell(&self.rib);
         }
-        // Workers that sleep may hold packets for a neighbour that is known now.
+        // Sleeping workers may hold packets for a neighbour that is known now.
         self.workers.wake();
-        // There may be more than one poll takes.
+        // There may be more than one poll reads.
         if self.kernel.is_some() {
             self.control.inbox_sender.wake();
         }
@@ -376,12 +377,12 @@ impl Router {
                     kernel.resolve(&self.rib, &batch);
                 }
             }
-            // Whoever sent it sees the outcome in the log alone.
+            // The sender of a signal gets no answer: the outcome is in the log.
             Message::Signal(signal_hook::consts::SIGHUP) => drop(self.read_again(notifier)),
             Message::Signal(_) => self.stopping = true,
             Message::WorkerEnded => {}
             Message::Request(request, answer) => {
-                // Whoever asked may have gone.
+                // The client may have disconnected.
                 let reply = match request {
                     Request::Capture(look) => self.watch(watchers::Kind::Capture, &look),
                     Request::Trace(look) => self.watch(watchers::Kind::Trace, &look),
@@ -399,7 +400,8 @@ impl Router {
         }
     }
 
-    /// Reads the configuration again, and says in the log and to the service manager what came of it.
+    /// Reads the configuration again, and reports the outcome to the log and to the service
+    /// manager.
     fn read_again(&mut self, notifier: &Notifier) -> Result<Report, RouterError> {
         notifier.reloading();
         let outcome = self.reload();

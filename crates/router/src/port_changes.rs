@@ -1,10 +1,11 @@
 //! Ports that a reload adds and removes while the others forward.
 //!
-//! A port that is added is opened as a whole first: its program is attached and its sockets are open.
-//! Where one of several cannot be, none is added. Only then do workers get the queues, through the same
-//! slots by which an interface that came back reaches them ([`super::slot`]); their ports have places
-//! beyond those of the start for that. A port that is removed is sent nothing first, then its program
-//! goes, then the workers empty its queues and give them up, and last it leaves the tables.
+//! An added port is opened as a whole first: its program is attached and its sockets are open. If
+//! one of several cannot be opened, none is added. Only then do workers get the queues, through the
+//! same slots as those of an interface that returned ([`super::slot`]); workers have spare places
+//! for such ports. A removed port is taken from the egress ports first. Then its program is
+//! detached, the workers empty its queues and give them up, and finally the port is removed from
+//! the tables.
 
 use super::Router;
 use super::port::Port;
@@ -29,8 +30,8 @@ pub(super) struct PortChanges {
 }
 
 impl PortChanges {
-    /// From one configuration to another, whose ports are placed beside those of the first
-    /// ([`Config::load_beside`]). `kept` says why no port can come or go, if that is so.
+    /// Compares two configurations; the ports of the second are placed by those of the first
+    /// ([`Config::load_beside`]). `kept` is the reason why no port can be added or removed, if any.
     pub fn between(old: &Config, new: &Config, kept: Option<&str>) -> Self {
         let mut changes = Self::default();
         let vacant = PortSettings::vacant();
@@ -71,13 +72,13 @@ impl PortChanges {
         changes
     }
 
-    /// Whether ports come or go.
+    /// Returns true if ports are added or removed.
     pub fn any(&self) -> bool {
         !self.added.is_empty() || !self.removed.is_empty()
     }
 }
 
-/// Lists keys that differ between two ports of one name, beside their addresses.
+/// Lists keys that differ between two ports of one name, except their addresses.
 fn fixed_keys(before: &PortSettings, after: &PortSettings) -> Vec<&'static str> {
     let keys = [
         ("interface", before.kind.taken_over() != after.kind.taken_over()),
@@ -108,7 +109,7 @@ impl Router {
         if !has_interface {
             return Some(of_start("a router without interfaces"));
         }
-        // Its packets would pass a section by that is not in force yet.
+        // The port's packets would bypass a section that is not in force yet.
         let runs =
             |heading| self.configured.config.applications.iter().any(|it| it.heading() == heading);
         if let Some(more) = new.applications.iter().find(|it| !runs(it.heading())) {
@@ -120,7 +121,7 @@ impl Router {
         self.applications.iter().find_map(|it| it.refuses_ports(new))
     }
 
-    /// The interfaces of the ports, as far as can be told before anything is touched.
+    /// Returns the interfaces of the ports, checked as far as possible before any change.
     fn fit_interfaces(
         &self,
         wanted: &Config,
@@ -164,8 +165,7 @@ impl Router {
 impl Router {
     /// Opens all ports that are added.
     ///
-    /// # Errors
-    /// With everything that is wrong with any of them; all is as before then.
+    /// # Errors With all problems of all ports; nothing is changed then.
     pub(super) fn open_ports(&mut self, new: &Config, added: &[PortId]) -> Result<(), Vec<String>> {
         if added.is_empty() {
             return Ok(());
@@ -185,7 +185,7 @@ impl Router {
                 self.monitor.iter_mut().for_each(|monitor| monitor.remove(*port));
             }
         }
-        // Looked at for the new ones, and of others too.
+        // The monitor judged the new ports, and others again.
         if let (Some(kernel), Some(monitor)) = (&mut self.kernel, &self.monitor) {
             kernel.programs.leave_prefixes(|port| monitor.left_prefixes(port));
         }
@@ -237,7 +237,7 @@ impl Router {
         Err(wrong)
     }
 
-    /// Gives the workers ports that are open. They are in the configuration now.
+    /// Gives open ports to the workers. They are in the configuration now.
     pub(super) fn begin_ports(&mut self, added: &[PortId]) {
         if added.is_empty() {
             return;
@@ -255,7 +255,7 @@ impl Router {
         if let (Some(kernel), true) =
             (&mut self.kernel, self.configured.config.router.kernel_routes)
         {
-            // Link-local neighbours of links that are no ports are not kept.
+            // Link-local neighbours of links that were no ports were not kept.
             kernel.request_dump(Instant::now());
         }
     }
@@ -268,7 +268,7 @@ impl Router {
         }
     }
 
-    /// Leads the tables past ports that are removed.
+    /// Removes ports from the targets of the tables.
     pub(super) fn retire_ports(&mut self, removed: &[PortId]) {
         self.report(removed, &Event::Retire);
         removed.iter().for_each(|port| self.ports.links[usize::from(port.0)] = 0);
@@ -288,8 +288,8 @@ impl Router {
         }
     }
 
-    /// Waits until workers have taken the ports that were added, and traffic goes to them. Ports that
-    /// applications judge are blocked until then if it takes long.
+    /// Waits until workers have taken the added ports and get their traffic. Ports that
+    /// applications judge are blocked meanwhile if that takes long.
     pub(super) fn await_ports(&mut self) {
         await_workers(PATIENCE, || {
             self.look_at_interfaces();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_come_and_go_and_what_stays_is_fixed() {
+    fn ports_are_added_and_removed_and_others_are_fixed() {
         let old = config(&["a", "b"]);
         let mut new = config(&["a", "x", "c"]);
         new.ports[1] = PortSettings::vacant();

@@ -10,10 +10,9 @@ use crate::error::RouterError;
 use wattline_daemon::reload::Report;
 
 impl Router {
-    /// Reads the file again and applies what can be.
+    /// Reads the file again and applies all differences that do not need a restart.
     ///
-    /// # Errors
-    /// With everything that is wrong; nothing is changed then.
+    /// # Errors With all problems; nothing is changed then.
     pub(super) fn reload(&mut self) -> Result<Report, RouterError> {
         let mut new = Config::load_beside(
             &self.configured.path,
@@ -32,7 +31,7 @@ impl Router {
         let mut report =
             compare(&self.configured.config, &new, &ports, self.configured.extra_routes != extra);
         let ports_apply = ports.fixed.is_empty();
-        // All that can fail comes first.
+        // All steps that can fail come first.
         if ports_apply {
             self.open_ports(&new, &ports.added)
                 .map_err(|wrong| RouterError::Unfit(wrong.join("\n")))?;
@@ -89,8 +88,8 @@ impl Router {
     }
 }
 
-/// Takes over the router's own settings that can change while it runs. Returns true if it takes ports
-/// over by another rule.
+/// Takes over the router's own settings that can change while it runs. Returns true if `takeover`
+/// has changed.
 fn follow(settings: &mut RouterSettings, new: &RouterSettings) -> bool {
     let other_takeover = settings.takeover != new.takeover;
     settings.mode = new.mode;
@@ -101,7 +100,7 @@ fn follow(settings: &mut RouterSettings, new: &RouterSettings) -> bool {
     other_takeover
 }
 
-/// Lets applications take over what they can while packets flow.
+/// Lets applications apply settings that can change while packets flow.
 fn reload_applications(
     applications: &mut [Box<dyn Application>],
     config: &mut Config,
@@ -122,7 +121,8 @@ fn reload_applications(
     }
 }
 
-/// Sorts the differences, also of the routes file, by whether they can be applied.
+/// Sorts the differences, also of the routes file, into applicable ones and those that need a
+/// restart.
 fn compare(old: &Config, new: &Config, ports: &PortChanges, file_differs: bool) -> Report {
     let mut report = Report::default();
     let mut live = |name, differs: bool| {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_in_force_only_where_their_ports_are() {
+    fn routes_are_in_force_only_if_their_ports_are() {
         let before = Config::parse(BEFORE, "test").unwrap();
         assert_eq!(report(&before, &before, true).applied, ["routes_file"]);
         let both = BEFORE.replace("\"x\"", "\"y\"").replace("10.0.0.0", "11.0.0.0");

@@ -42,7 +42,7 @@ use wattline_policy::Registry;
 /// A program's router extensions.
 #[derive(Clone, Copy)]
 pub struct Extensions {
-    /// Applications beside plain forwarding.
+    /// Applications in addition to plain forwarding.
     pub applications: Applications,
     /// Platforms of its governor.
     pub platforms: Platforms,
@@ -52,10 +52,9 @@ pub struct Extensions {
 
 impl Router {
     /// Finds mistakes that [`Router::start`] would refuse on any machine and that [`Config::load`]
-    /// does not see.
+    /// does not find.
     ///
-    /// # Errors
-    /// The same as those of [`Router::start`].
+    /// # Errors As for [`Router::start`].
     pub fn check(config: &Config) -> Result<(), RouterError> {
         if let Some(path) = &config.routes_file {
             routes_file::load(path, config)?;
@@ -67,8 +66,7 @@ impl Router {
     /// Reads a configuration and starts the router that it describes, with the program's
     /// extensions. `set_log_level` is called at once and whenever the level changes.
     ///
-    /// # Errors
-    /// Fails if anything is wrong; nothing stays attached or changed then.
+    /// # Errors When any part fails; nothing stays attached or changed then.
     pub fn start(
         config_path: &Path,
         extensions: Extensions,

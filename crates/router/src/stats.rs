@@ -1,4 +1,4 @@
-//! Statistics of a router, as they go over the control socket: built from counters of workers and XDP
+//! Statistics of a router, in the form of the control socket: from counters of workers and XDP
 //! programs and from the governor's figures.
 
 use wattline_dataplane::counters::{self, NodeSnapshot, Snapshot};
@@ -10,14 +10,14 @@ pub use wattline_status::{
     RouterStats as Stats, TakeoverStats, WorkerStats, XdpTraffic,
 };
 
-/// Counts that removed ports leave in the sums of the router.
+/// Counts of removed ports in the sums of the router.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Departed {
-    /// Frames that went out by them.
+    /// Frames that they sent.
     pub transmitted: u64,
     /// Frames that their interfaces refused.
     pub refused: u64,
-    /// Frames that came in by them and had no egress port.
+    /// Frames that they received and that had no egress port.
     pub no_egress_port: u64,
 }
 
@@ -32,7 +32,7 @@ fn of_node(node: &NodeSnapshot) -> NodeStats {
     stats
 }
 
-/// Statistics of a worker, from its counters.
+/// Returns the statistics of a worker, from its counters.
 pub(crate) fn of_worker(snapshot: &Snapshot, active: bool) -> WorkerStats {
     WorkerStats {
         active,
@@ -70,7 +70,7 @@ fn of_port(counters: &counters::PortCounters) -> PortCounters {
     }
 }
 
-/// Statistics from the sum of all workers; only the control thread knows the rest.
+/// Returns statistics from the sum of all workers; only the control thread knows the rest.
 pub(crate) fn of_sum(sum: &Snapshot, port_names: &[String]) -> Stats {
     let owned = |(name, count): (&&'static str, &u64)| ((*name).to_owned(), *count);
     let not_sent = [
@@ -101,8 +101,8 @@ pub(crate) fn of_sum(sum: &Snapshot, port_names: &[String]) -> Stats {
     }
 }
 
-/// Adds the frames that XDP programs forwarded by themselves, by port, and to the sums those of ports
-/// that are gone. The verdicts of the ports have to be there.
+/// Adds the frames that XDP programs forwarded by themselves, by port, and those of removed ports
+/// to the sums. The ports' verdicts must have been added before.
 pub(crate) fn add_xdp(stats: &mut Stats, traffic: Vec<XdpTraffic>, departed: Departed) {
     let Departed { transmitted, refused, no_egress_port } = departed;
     sum_xdp(stats, transmitted, refused, no_egress_port);
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_of_a_port_are_keys_beside_its_name() {
+    fn counters_of_a_port_are_keys_next_to_its_name() {
         let counters =
             counters::PortCounters { received_packets: 3, waiting: 9, ..Default::default() };
         let counters = of_port(&counters);

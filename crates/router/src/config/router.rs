@@ -60,25 +60,25 @@ pub struct RouterSettings {
     pub cpus: Vec<u16>,
     /// True if sockets ask for preferred busy polling.
     pub busy_poll: bool,
-    /// True if XDP programs forward by themselves what needs no worker.
+    /// True if XDP programs forward packets that need no worker.
     pub xdp_forward: XdpForwarding,
-    /// Drivers whose zero copy is used although reports warn of it.
+    /// Drivers whose zero-copy mode is used despite reports of defects.
     pub trust_drivers: Vec<String>,
-    /// Treatment of ports whose packets the kernel would do more with than to route them.
+    /// Treatment of ports whose packets the kernel would do more with than route them.
     pub takeover: Takeover,
-    /// Seed that spreads flows over several next hops; drawn at random without.
+    /// Seed that spreads flows over several next hops; random if missing.
     pub flow_seed: Option<u32>,
     /// True if the kernel's routes, neighbours and addresses are followed.
     pub kernel_routes: bool,
-    /// Addresses per second for which decisions are compared with the kernel's.
+    /// Number of addresses per second for which decisions are compared with the kernel's.
     pub audit: u32,
-    /// Time an adaptive worker polls in vain before it blocks.
+    /// Time for which an adaptive worker polls empty queues before it blocks.
     pub idle: Duration,
-    /// Time in which workers may forward queued packets when the router stops.
+    /// Time for which workers may forward queued packets when the router stops.
     pub drain: Duration,
     /// Chunks of packet memory per worker, where no port is served by AF_XDP.
     pub frames: u32,
-    /// Ports for which there is memory beside those at the start.
+    /// Number of additional ports for which there is memory.
     pub spare_ports: u16,
     /// Path of the control socket; `None` for the default directory.
     pub socket: Option<PathBuf>,
@@ -87,20 +87,20 @@ pub struct RouterSettings {
 /// Behaviour of workers without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Asks its queues again and again.
+    /// Polls its queues continuously.
     Poll,
-    /// Blocks until something arrives.
+    /// Blocks until frames arrive.
     Interrupt,
     /// Polls while there is work, blocks when there has been none for a while.
     Adaptive,
 }
 
-/// True if XDP programs forward by themselves.
+/// Forwarding by XDP programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XdpForwarding {
-    /// If frames would reach workers by copies, and none has to see them.
+    /// If frames would be copied to workers, and no worker has to see them.
     Auto,
-    /// Always, or the router does not start.
+    /// Required: otherwise the router does not start.
     On,
     /// Never.
     Off,
@@ -109,8 +109,8 @@ pub enum XdpForwarding {
 /// Treatment of ports whose packets the kernel would filter, translate, shape, or route by rules.
 pub use wattline_status::TakeoverChoice as Takeover;
 
-/// Reads the section: the settings, and where it is asked for that XDP programs forward. The kernel is
-/// followed by default where a port has an interface.
+/// Reads the section: the settings, and the location of `xdp_forward` if it is "on". The kernel is
+/// followed by default if a port has an interface.
 pub(super) fn read(
     reader: &mut Reader,
     table: &Table,
@@ -149,8 +149,7 @@ pub(super) fn read(
     let known = reader.problems.len();
     if let Some(cpus) = reader.list(table, "cpus", false, cpu) {
         settings.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();
-        // A number that is none is told already, and is not missing; with one of workers that is
-        // none, as many CPUs may be right.
+        // An invalid number of workers is already reported. Any number of CPUs may be right then.
         let wrong = misplaced(&settings.cpus, counts.then_some(workers));
         if let Some(wrong) = wrong.filter(|_| reader.problems.len() == known) {
             reader.problem(SECTION, "cpus", &cpus.span, wrong);
@@ -186,8 +185,8 @@ fn parse_takeover(text: &str) -> Option<Takeover> {
     }
 }
 
-/// Lists faults of a list of CPUs for so many workers, if known, whatever the machine; an empty
-/// list has none.
+/// Lists faults of a list of CPUs that do not depend on the machine, for so many workers, if their
+/// number is known. An empty list has no faults.
 fn misplaced(cpus: &[u16], workers: Option<u16>) -> Option<String> {
     let mut wrong = Vec::new();
     let count = cpus.len();

@@ -1,5 +1,5 @@
 //! Actions of ports on the system: the only code that attaches programs, opens sockets after the
-//! start, hands queues to workers and leads the tables to a port.
+//! start, hands queues to workers and directs the tables to a port.
 
 use super::action::Action;
 use super::machine::{Event, State, next};
@@ -26,9 +26,9 @@ use wattline_xdp::{XdpError, XdpProgram};
 pub(crate) const ASK_WORKERS: Duration = Duration::from_millis(2);
 /// Longest time for workers to empty the queues of a port that is left to the kernel, or removed.
 pub(crate) const EMPTYING: Duration = Duration::from_millis(500);
-/// Longest wait for queues that were in use by this router: the kernel lets go of them in a work
-/// queue (xp_put_pool()), soon after their last socket was closed; on a machine without a processor
-/// to spare that has taken more than two seconds. It is below the service watchdog's timeout.
+/// Longest wait for queues that were in use by this router: the kernel releases them in a work
+/// queue (xp_put_pool()), soon after their last socket was closed. On a fully loaded machine that
+/// has taken more than two seconds. The wait is below the service watchdog's timeout.
 pub(crate) const RELEASE: Duration = Duration::from_secs(6);
 
 /// Reason why an action has failed.
@@ -51,7 +51,7 @@ impl From<BpfError> for Failure {
 impl Failure {
     fn reason(&self, interface: &str) -> Why {
         match self {
-            // It goes while it is looked at.
+            // It was removed meanwhile.
             Self::Program(XdpError::NoInterface { .. }) => {
                 Why::Absent(format!("{interface} is gone"))
             }
@@ -66,7 +66,7 @@ pub(crate) struct Actuator<'a> {
     pub programs: &'a mut Programs,
     pub rib: &'a mut Rib,
     pub workers: &'a Workers,
-    /// The workers' interfaces; none before they are opened.
+    /// The workers' interfaces; empty before they are opened.
     pub interfaces: &'a mut [WorkerInterfaces],
     pub monitor: Option<&'a ForwardPathMonitor>,
 }
@@ -75,8 +75,7 @@ impl Actuator<'_> {
     /// Reports an event to a port, and takes the actions that follow. `to` is the interface that
     /// the port gets, if it gets one.
     ///
-    /// # Errors
-    /// The first failure; the port is in the state that follows from it.
+    /// # Errors The first failure; the port is in the resulting state.
     pub fn apply(
         &mut self,
         port: &mut Port,
@@ -102,7 +101,7 @@ impl Actuator<'_> {
         outcome
     }
 
-    /// Reports an event whose failures have no other effect than a line in the log.
+    /// Reports an event whose failures are only logged.
     pub fn report(&mut self, port: &mut Port, event: Event) {
         if let Err(error) = self.apply(port, event, None) {
             tracing::error!("port {}: {error}", port.name);
@@ -192,8 +191,8 @@ impl Actuator<'_> {
         Ok(())
     }
 
-    /// Returns the prefixes whose packets a port leaves to the kernel: all from the first frame on,
-    /// where a new port as a whole is left.
+    /// Returns the prefixes whose packets a port leaves to the kernel: from the first frame on all,
+    /// if a new port is left as a whole.
     fn left_prefixes(&self, port: &Port) -> BTreeSet<IpNet> {
         let Some(monitor) = self.monitor else { return BTreeSet::new() };
         if port.life.state == State::Open && monitor.left(port.id).is_some() {
@@ -202,8 +201,8 @@ impl Actuator<'_> {
         monitor.left_prefixes(port.id).cloned().unwrap_or_default()
     }
 
-    /// Opens the sockets of a port. Queues that are in use are waited for here and not between
-    /// tries, for which the program would come and go each time.
+    /// Opens the sockets of a port. Waits here for queues that are in use: waiting between tries
+    /// would attach and detach the program each time.
     fn open_sockets(&mut self, port: &mut Port, to: Option<&Interface>) -> Result<(), RouterError> {
         let Some(interface) = to else { return Ok(()) };
         let sockets = open_queues(interface, self.config, self.interfaces, port.released_by)?;
@@ -237,12 +236,11 @@ impl Actuator<'_> {
         }
     }
 
-    /// Leaves what arrives at the queues of a worker to the kernel, or gives it to the worker
-    /// again.
+    /// Leaves the frames of a worker's queues to the kernel, or gives them to the worker again.
     pub fn serve_by(&self, ports: &[Port], worker: usize, does_serve: bool) {
         let sockets = self.interfaces.get(worker).map_or(&[][..], |worker| &worker.sockets);
         for (port, queue, socket) in sockets {
-            // Others get their sockets when all workers have taken them.
+            // Other ports get their sockets when all workers have taken their queues.
             let is_up = |it: &&Port| it.id == *port && matches!(it.life.state, State::Up(_));
             let Some(Port { name, .. }) = ports.iter().find(is_up) else { continue };
             let done = self.on_program(*port, |it| match does_serve {
@@ -257,7 +255,7 @@ impl Actuator<'_> {
 }
 
 impl Port {
-    /// Takes over sockets that are open, and whose queues workers have or will be offered.
+    /// Takes over open sockets, whose queues the workers have or will be offered.
     pub fn take_sockets(&mut self, sockets: Sockets, interface: &Interface, config: &Config) {
         let Interface { link, queues, .. } = interface;
         let program = std::mem::take(&mut self.mode);
@@ -269,7 +267,7 @@ impl Port {
         self.sockets = sockets;
     }
 
-    /// Drops the sockets, whose queues the kernel releases a while later.
+    /// Drops the sockets. The kernel releases their queues a while later.
     fn release(&mut self) {
         if !std::mem::take(&mut self.sockets).statuses.is_empty() {
             self.released_by = Instant::now() + RELEASE;
@@ -277,8 +275,8 @@ impl Port {
     }
 }
 
-/// Opens the queues of an interface for all workers. Queues that are in use are waited for until
-/// `patience` ends.
+/// Opens the queues of an interface for all workers. Waits for queues that are in use until
+/// `patience`.
 fn open_queues(
     interface: &Interface,
     config: &Config,
@@ -313,8 +311,8 @@ impl WorkerInterfaces {
         self.handovers.iter().find(|(of, _)| *of == port).map(|(_, handover)| &**handover)
     }
 
-    /// Returns true if the worker has taken the last offer for a port; closes what it has given
-    /// back.
+    /// Returns true if the worker has taken the last offer for a port. Closes the queues that it
+    /// has given back.
     pub fn is_taken(&self, port: PortId) -> bool {
         self.handover(port).is_none_or(Handover::is_taken)
     }

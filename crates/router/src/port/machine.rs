@@ -1,9 +1,9 @@
 //! Life of a port, without I/O: events move it from state to state and yield actions.
 //!
-//! Start, reload and return take the same way: the program is attached, the sockets are opened, the
-//! workers are offered the queues, the tables lead to the port, and only then the program gets the
-//! sockets. The actuator takes the actions in order. If one fails, it reports that as an event, and
-//! the actions of that event, if any, replace those that are left.
+//! Start, reload and return take the same steps: the program is attached, the sockets are opened,
+//! the workers are offered the queues, the tables lead to the port, and only then the program gets
+//! the sockets. The actuator takes the actions in order. If one fails, it reports that as an event,
+//! and the actions of that event, if any, replace the remaining ones.
 
 use super::action::Action;
 use super::guard::{Admission, Guard};
@@ -22,8 +22,8 @@ pub(crate) enum State {
     Listed,
     /// Workers serve the port.
     Up(Admission),
-    /// No more frames arrive. The workers empty the queues, and give them up once they are asked:
-    /// their tables lead elsewhere by then.
+    /// No more frames arrive. The workers empty the queues, and give them up on request: their
+    /// tables lead elsewhere by then.
     Emptying { why: Why, is_asked: bool },
     /// The port is removed. Workers may still have its queues.
     Removed,
@@ -38,7 +38,7 @@ pub(crate) enum Event {
     OpenSockets,
     /// The start or the reload has succeeded.
     Begin,
-    /// An interface has come that can be served.
+    /// An interface that can be served has appeared.
     Return,
     /// No interface can be served.
     Missing(Why),
@@ -54,18 +54,18 @@ pub(crate) enum Event {
     Recount,
     /// The tables lead elsewhere: the workers can be asked to empty the queues.
     Empty,
-    /// The queues are empty, or no longer waited for.
+    /// The queues are empty, or the wait for that has ended.
     GiveUp,
-    /// The configuration is in force. `attached` tells if the program is attached to the present
+    /// The configuration is in force. `attached` is true if the program is attached to the present
     /// interface.
     Hold { attached: bool },
-    /// The interface of a port that is not served is gone.
+    /// The interface of an unserved port is gone.
     Vanish,
     /// The configuration no longer has the port.
     Retire,
     /// No table leads to the port any more.
     Remove,
-    /// The queues of a removed port are no longer waited for.
+    /// The wait for the queues of a removed port has ended.
     Hurry,
     /// An action has failed.
     Failed(Action, Why),
@@ -81,7 +81,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Begins without an interface.
+    /// Creates the state without an interface.
     pub fn new(guard: Guard) -> Self {
         Self { guard, state: State::Without(Why::Absent(String::new())), is_blocked: false }
     }
@@ -98,7 +98,7 @@ impl State {
         matches!(self, Self::Offered | Self::Listed)
     }
 
-    /// Returns the reason for which no worker serves the port.
+    /// Returns the reason why no worker serves the port.
     pub fn reason(&self) -> Option<&Why> {
         match self {
             Self::Without(why) | Self::Emptying { why, .. } => Some(why),
@@ -106,7 +106,7 @@ impl State {
         }
     }
 
-    /// The same state for another reason.
+    /// Returns the same state with another reason.
     fn because(&self, why: Why) -> Self {
         match self {
             Self::Emptying { is_asked, .. } => Self::Emptying { why, is_asked: *is_asked },
@@ -115,12 +115,12 @@ impl State {
     }
 }
 
-/// Moves a port on, and returns the actions that this takes, in order.
+/// Applies an event to a port, and returns the resulting actions, in order.
 pub(crate) fn next(life: &mut Life, event: Event) -> Vec<Action> {
     use State::{Emptying, Listed, Offered, Open, Removed, Up, Without};
     let Life { state, guard, is_blocked } = life;
     let in_force = *state != Open;
-    // Takes the port back at once, without a look at what waits in its queues.
+    // Takes the port back at once, whether or not its queues are empty.
     let withdraw = || [guard.close(in_force), vec![Action::Unlist, Action::Close]].concat();
     let retire = || [guard.close(true), vec![Action::Retire]].concat();
     let (to, actions) = match (&*state, event) {
@@ -170,7 +170,7 @@ pub(crate) fn next(life: &mut Life, event: Event) -> Vec<Action> {
         (Removed, Event::Hurry) => (Removed, vec![Action::TakeAway { drains: false }]),
         (Removed, Event::GiveUp) => (Removed, vec![Action::Forget]),
         (_, Event::Failed(Action::Guard | Action::Attach { .. }, _)) => {
-            // Tried again by the next `Hold`.
+            // The next `Hold` tries again.
             *is_blocked = false;
             return Vec::new();
         }

@@ -1,10 +1,10 @@
 //! Ports of a router, while it runs.
 //!
-//! An interface can go: deleted, moved to another namespace, its card unplugged. Its sockets and
-//! its program go with it for good, even if another interface comes with the same name or number.
+//! An interface can disappear: deleted, moved to another namespace, its card unplugged. Its sockets
+//! and its program are then lost, even if another interface appears with the same name or number.
 //! So a port is served by *one* interface. When that is gone, routes over its name lead to the
-//! kernel ([`wattline_rib::Rib::serve`]). [`Actuator::poll`] looks for what has changed, and reports
-//! it to the ports.
+//! kernel ([`wattline_rib::Rib::serve`]). [`Actuator::poll`] detects changes and reports them to
+//! the ports.
 
 use super::actuator::{ASK_WORKERS, Actuator, EMPTYING, Failure};
 use super::machine::{Event, State};
@@ -23,12 +23,12 @@ use wattline_linux::netlink::Link;
 use wattline_ports::capture::CaptureStatus;
 use wattline_xdp::XdpProgram;
 
-/// Time between two looks at a served interface's program and queues: the kernel sends no event when
-/// they change, and drivers may give new queues no program (veth does not).
+/// Time between two checks of a served interface's program and queues: the kernel sends no event
+/// when they change, and drivers may give new queues no program (veth does not).
 const LOOK_AT_INTERFACE: Duration = Duration::from_secs(1);
-/// The log's words for a port that was attached before.
+/// Log text for a port that was attached before.
 pub(crate) const AGAIN: &str = "attached again to";
-/// Usual time for workers to let go of queues that are about to be opened again.
+/// Usual time for workers to release queues that are about to be opened again.
 const LET_GO: Duration = Duration::from_millis(50);
 /// Longest wait for workers that take or give up queues, beyond the time for emptying them. They
 /// take milliseconds, unless one hangs.
@@ -36,7 +36,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest wait for queues that this router has not used: another program, perhaps an earlier
 /// instance, may be about to end.
 const OTHERS: Duration = Duration::from_secs(2);
-/// Time between two looks at workers that take or give up queues.
+/// Time between two checks of workers that take or give up queues.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The ports by kind: interfaces and captures.
@@ -48,8 +48,8 @@ pub(crate) struct Ports {
     pub captures: Vec<CaptureStatus>,
     /// Link numbers for static routes, by place.
     pub links: PortLinks,
-    /// Interfaces of removed ports by index, and until when their queues may be in use by this
-    /// router's former sockets.
+    /// Interfaces of removed ports by index, and the times until which their queues may be in use
+    /// by this router's former sockets.
     pub released: Vec<(u32, Instant)>,
 }
 
@@ -59,12 +59,12 @@ impl Ports {
         self.list.iter().find(|it| it.id == port)
     }
 
-    /// Returns the state of a port, and the reason for it; nothing if it has no interface.
+    /// Returns the state of a port, and the reason for it; `None` if it has no interface.
     pub fn state(&self, port: PortId) -> Option<(PortState, Option<String>)> {
         Some(self.get(port)?.describe())
     }
 
-    /// Returns how the frames of a port are taken, in words.
+    /// Describes the mode in which the frames of a port are received.
     pub fn mode(&self, port: PortId) -> &str {
         self.get(port).map_or("capture", Port::mode)
     }
@@ -74,7 +74,7 @@ impl Ports {
         self.list.iter().any(|port| port.zero_copy)
     }
 
-    /// Returns until when the queues of an interface are waited for that is added.
+    /// Returns the time until which to wait for the queues of an interface that is added.
     pub fn patience(&self, interface: u32) -> Instant {
         let own = self.released.iter().filter(|(ifindex, _)| *ifindex == interface);
         own.map(|(_, until)| *until).fold(Instant::now() + OTHERS, Instant::max)
@@ -149,8 +149,8 @@ impl Ports {
         }
     }
 
-    /// Returns the receive queues that are served of each port, or were when it last was; 1 for ports
-    /// without an interface, 0 in the place of one that was removed.
+    /// Returns the number of receive queues of each port that are or were last served; 1 for ports
+    /// without an interface, 0 for places of removed ports.
     pub fn queues(&self, config: &Config) -> Vec<u32> {
         let of = |place: u16| {
             let known = self.get(PortId(place)).map(|it| it.queues_served);
@@ -172,8 +172,8 @@ impl Ports {
     }
 
     /// Lists ports that are left to the kernel and at which XDP programs may forward the flows of a
-    /// flowtable: only where the configuration demands programs, since the kernel itself takes fewer
-    /// instructions for packets that come in socket buffers.
+    /// flowtable. There are none unless the configuration demands programs: for packets in socket
+    /// buffers the kernel's own path takes fewer instructions.
     pub fn flow_targets<'a>(
         &self,
         config: &'a Config,
@@ -195,7 +195,8 @@ impl Ports {
     }
 }
 
-/// Repeats a look at workers until it returns true. Returns false if that takes longer than `most`.
+/// Repeats a check of workers until it returns true. Returns false if that takes longer than
+/// `most`.
 pub(crate) fn await_workers(most: Duration, mut look: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !look() {
@@ -212,8 +213,8 @@ fn removed(ports: &mut [Port]) -> impl Iterator<Item = &mut Port> {
 }
 
 impl Actuator<'_> {
-    /// Ceases to serve interfaces that are gone, and begins to serve those that have come. Returns
-    /// new interfaces of ports, with the link index that static routes have to use.
+    /// Stops serving interfaces that are gone, and begins to serve new ones. Returns ports whose
+    /// interface has changed, with the link index that static routes have to use.
     pub fn poll(&mut self, ports: &mut Vec<Port>, now: Instant) -> Vec<(PortId, u32)> {
         let mut links = Vec::new();
         for port in &mut *ports {
@@ -221,7 +222,7 @@ impl Actuator<'_> {
             port.note_link(self.rib);
             if let Some(why) = port.is_lost(self.rib) {
                 self.lose(port, why, now);
-                // No route may name the number, which another interface may get.
+                // Routes must not keep the number, which another interface may get.
                 links.push((port.id, 0));
             }
             self.look_at_interface(port, now);
@@ -243,8 +244,8 @@ impl Actuator<'_> {
         links
     }
 
-    /// Returns true if all workers have taken the last offer for a port. What they give back is
-    /// closed.
+    /// Returns true if all workers have taken the last offer for a port. Closes the queues that
+    /// they give back.
     fn is_taken(&self, port: PortId) -> bool {
         self.interfaces.iter().fold(true, |all, worker| worker.is_taken(port) & all)
     }
@@ -261,7 +262,7 @@ impl Actuator<'_> {
         }
     }
 
-    /// Gives up what is left of an interface that is gone.
+    /// Gives up an interface that is gone.
     fn lose(&mut self, port: &mut Port, why: String, now: Instant) {
         let (name, interface) = (&port.name, &port.interface);
         tracing::warn!(
@@ -273,8 +274,8 @@ impl Actuator<'_> {
         self.report(port, Event::Lose(Why::Absent(why)));
     }
 
-    /// Attaches the program and the queues anew where the program is attached no more, or the interface has
-    /// other queues than those that are served: frames would meet no program, and so no access list.
+    /// Attaches the program and the queues again if the program is no longer attached or the
+    /// interface's queues have changed: frames would bypass the program, and thus access lists.
     fn look_at_interface(&mut self, port: &mut Port, now: Instant) {
         if !matches!(port.life.state, State::Up(_)) || now < port.next_look {
             return;
@@ -282,14 +283,15 @@ impl Actuator<'_> {
         port.next_look = now + LOOK_AT_INTERFACE;
         let link = self.rib.link_of(port.id).filter(|it| it.index == port.ifindex);
         let Some(link) = link.cloned() else { return };
-        // The kernel reports nothing when somebody detaches the link of a program (BPF_LINK_DETACH).
+        // The kernel sends no event when another process detaches the link of a program
+        // (BPF_LINK_DETACH).
         if self.programs.xdp(port.id).and_then(XdpProgram::interface) != Some(link.index) {
             let why = "another program has detached its XDP program".to_owned();
             tracing::warn!("port {}: {why}; it is attached again", port.name);
             (port.seen, port.next_try) = (None, now);
             return self.report(port, Event::Lose(Why::Failed(why)));
         }
-        // One that is about to go has none left to count.
+        // An interface that is being removed may have no queues left.
         let Ok(queues @ 1..) = queues::receive_queues(&link.name) else { return };
         if queues == port.queues_served {
             return;
@@ -300,14 +302,14 @@ impl Actuator<'_> {
             link.name,
             port.queues_served
         );
-        // Its workers have to let go of the queues first.
+        // Its workers have to release the queues first.
         (port.seen, port.next_try) = (Some(link), now + LET_GO);
         self.report(port, Event::Recount);
         port.queues_served = queues;
     }
 
-    /// Takes over the interface that has the port's name now, if there is one that can be. Returns
-    /// the index for static routes if another link has the name.
+    /// Takes over the interface that has the port's name now, if possible. Returns the index for
+    /// static routes if another link has the name.
     fn look_for_another(&mut self, port: &mut Port, now: Instant) -> Option<(PortId, u32)> {
         let link = self.rib.link_named_as(port.id).cloned();
         let number = |link: &Option<Link>| link.as_ref().map(|link| link.index);
@@ -320,7 +322,7 @@ impl Actuator<'_> {
         let before = port.life.state.reason().cloned();
         match self.fit_interface(port, link) {
             Err(why) => self.report(port, Event::Missing(why)),
-            // The reason is in the state.
+            // A failure is kept in the state.
             Ok(interface) => drop(self.apply(port, Event::Return, Some(&interface))),
         }
         if let Some(Why::Failed(reason)) = port.life.state.reason()
@@ -361,8 +363,8 @@ impl Actuator<'_> {
         Ok(found)
     }
 
-    /// Blocks a port whose packets are judged and that is not up, also where its interface comes back
-    /// while the port is left.
+    /// Blocks a port whose packets are judged and that is not up, also if its interface returns
+    /// while the port is left to the kernel.
     fn hold(&mut self, port: &mut Port, now: Instant) {
         let Some(judges) = port.life.guard.judges().map(str::to_owned) else { return };
         if port.unblocked.as_ref().is_some_and(|(_, next_try)| now < *next_try) {
@@ -373,7 +375,7 @@ impl Actuator<'_> {
         let index = link.as_ref().map(|link| link.index);
         let to = link.map(|link| Interface { port: port.id, link, queues: 0 });
         let done: Result<(), Failure> = match (&to, attached) {
-            // Moved to another namespace, where it is nobody's port.
+            // Moved to another namespace, where it is not a port.
             (None, Some(_)) => self.apply(port, Event::Vanish, None),
             (None, None) => Ok(()),
             (Some(_), _) => {
@@ -394,22 +396,22 @@ impl Actuator<'_> {
         port.unblocked = Some((error, now + TRY_AGAIN));
     }
 
-    /// Blocks ports whose packets are judged and that no worker serves yet: the configuration is in
-    /// force.
+    /// Blocks ports whose packets are judged and that no worker serves yet, once the configuration
+    /// is in force.
     pub fn enforce(&mut self, ports: &mut [Port]) {
         for port in ports.iter_mut().filter(|it| it.life.state.is_waiting()) {
             self.hold(port, Instant::now());
         }
     }
 
-    /// Lets traffic come once all workers have taken what they were offered.
+    /// Lets traffic in once all workers have taken their queues.
     fn finish(&mut self, port: &mut Port) {
-        // Also where nothing is waited for: what they give back is closed here.
+        // Called in any state: it also closes queues that workers have given back.
         if !self.is_taken(port.id) || !port.life.state.is_waiting() {
             return;
         }
-        // The workers' tables are published after this look. Until then they lack the port's MAC address,
-        // and frames would be dropped.
+        // The workers' tables are published after this poll. Until then they lack the port's MAC
+        // address, and frames would be dropped.
         self.report(port, Event::Taken);
         if let State::Up(_) = port.life.state {
             if let Some(words) = port.attached_words.replace(AGAIN) {
@@ -425,14 +427,14 @@ impl Actuator<'_> {
         }
     }
 
-    /// Reports to ports that are open that the start or the reload has succeeded.
+    /// Reports the success of a start or reload to the open ports.
     pub fn begin(&mut self, ports: &mut [Port]) {
         for port in ports.iter_mut().filter(|it| it.life.state == State::Open) {
             self.report(port, Event::Begin);
         }
     }
 
-    /// Waits until workers have given up the ports that are removed.
+    /// Waits until workers have given up the removed ports.
     pub fn await_removed(&mut self, ports: &mut Vec<Port>) {
         let begun = Instant::now();
         let mut is_patient = true;

@@ -1,6 +1,6 @@
-//! Events of a port in any order, each action of which may fail: no frame that has to be judged
-//! passes unjudged, and nothing that was attached stays behind. Defects that reviews have found are
-//! planted, and the same checks find each of them.
+//! Events of a port in any order, with actions that may fail: no frame that has to be judged passes
+//! unjudged, and no program or socket stays behind. The same checks find each of the planted
+//! defects, which once were real.
 
 use super::action::Action;
 use super::guard::{Guard, Passage};
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use wattline_status::PortState;
 
 #[test]
-fn missing_carrier_and_interface_that_was_set_down_differ() {
+fn missing_carrier_and_interface_set_down_differ() {
     let (down, carrier) =
         (link_reason(PortState::Down, "eth0"), link_reason(PortState::NoCarrier, "eth0"));
     assert!(down.is_some_and(|it| it.contains("`ip link set dev eth0 up`")));
@@ -38,13 +38,14 @@ struct World {
     sockets_set: bool,
     offered: bool,
     workers_have_queues: bool,
-    /// Whether the tables know the port, whether they send to it, and whether workers know it.
+    /// True if the tables contain the port; `leads` if they also send to it, `published` if the
+    /// workers have such tables.
     listed: bool,
     leads: bool,
     published: bool,
-    /// Whether the start or the reload that brought the port is over.
+    /// True once the start or the reload that added the port is over.
     in_force: bool,
-    /// True if the program was taken from an interface that is still there.
+    /// True if the program was detached from an interface that still exists.
     is_exposed: bool,
 }
 
@@ -60,8 +61,8 @@ impl World {
         }
     }
 
-    /// Takes an action. Returns an error if it fails; those that cannot fail, or are forgotten all the
-    /// same, have their effect.
+    /// Takes an action. Returns an error if it fails; actions that cannot fail, or whose failure
+    /// does not prevent the effect, still have their effect.
     fn take(&mut self, action: Action, fails: bool) -> Result<(), Why> {
         let fails = fails || (matches!(action, Action::Attach { .. }) && !self.has_interface);
         match action {

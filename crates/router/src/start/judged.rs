@@ -1,5 +1,5 @@
-//! Third phase: the applications, and the ports that are left to the kernel because it would do more
-//! with their packets than route them.
+//! Third phase: the applications, and the ports that are left to the kernel because it would do
+//! more with their packets than route.
 
 use super::super::error::RouterError;
 use super::super::takeover::{self, ForwardPathMonitor};
@@ -12,20 +12,19 @@ use crate::port::guard::Guard;
 use std::time::Instant;
 use wattline_dataplane::port::PortId;
 
-/// Applications, and what they mean for the ports.
+/// Applications, and their effects on the ports.
 pub(super) struct Judged {
     pub applications: Vec<Box<dyn Application>>,
     /// Ports with an interface, with their guards; none is open yet.
     pub ports: Vec<Port>,
-    /// The kernel's work beside routing, where there are interfaces.
+    /// Monitor of the kernel's other treatments of packets, if there are interfaces.
     pub monitor: Option<ForwardPathMonitor>,
 }
 
 impl Judged {
-    /// Starts the applications and looks at the kernel's work beside routing.
+    /// Starts the applications and checks the kernel's other treatments of packets.
     ///
-    /// # Errors
-    /// When an application is wrong, or a port that may not be left would have to be.
+    /// # Errors When an application fails, or a port would be left to the kernel that must not be.
     pub fn new(
         settled: &Settled,
         known: &Known,
@@ -56,8 +55,8 @@ impl Judged {
     }
 }
 
-/// Refuses to start with a port that lists or source checks judge and that would be left to the
-/// kernel, and, with `takeover = "refuse"`, with any port that would be.
+/// Refuses to start if a port with access lists or source checks would be left to the kernel, or,
+/// with `takeover = "refuse"`, any port.
 fn refuse(monitor: &ForwardPathMonitor, config: &Config, ports: &[Port]) -> Result<(), RouterError> {
     if let Some(refusal) = monitor.refusal(config) {
         return Err(RouterError::Obstructed(refusal));

@@ -1,4 +1,5 @@
-//! Fourth phase: XDP programs are attached, which block, and the queues of all ports are opened.
+//! Fourth phase: XDP programs are attached, which forward nothing yet, and the queues of all ports
+//! are opened.
 
 use super::super::error::RouterError;
 use super::super::port::action::Action;
@@ -16,7 +17,7 @@ use crate::config::Config;
 use std::collections::BTreeMap;
 use wattline_xdp::XdpError;
 
-/// Ports with their queues, from which nothing is taken yet.
+/// Ports with their queues, which are not read yet.
 pub(super) struct Opened {
     /// One for each worker.
     pub queues: Vec<WorkerQueues>,
@@ -28,10 +29,9 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Attaches the programs and opens the queues. A port that fails is without an interface.
+    /// Attaches the programs and opens the queues. A port that fails has no interface.
     ///
-    /// # Errors
-    /// When something fails that all ports need.
+    /// # Errors When something fails that all ports need.
     pub fn open(
         settled: &Settled,
         known: &mut Known,
@@ -44,7 +44,7 @@ impl Opened {
             links: std::mem::take(&mut known.port_links),
             ..Ports::default()
         };
-        // The program first: it finds another instance before that one's queues are touched.
+        // The program first: that detects another instance before its queues are touched.
         if known.kernel.is_some() {
             attach(config, &mut ports, known, judged)?;
             if settled.has_interfaces {
@@ -100,7 +100,7 @@ fn attach(
         }
         match actuator.apply(port, Event::Attach, interface) {
             Ok(()) => port.attached_words = None,
-            // The process or the kernel lacks something, for every port.
+            // The process or the kernel lacks something that every port needs.
             Err(Failure::Program(error @ XdpError::Bpf(_))) => {
                 return Err(RouterError::Xdp { port: port.name.clone(), error });
             }

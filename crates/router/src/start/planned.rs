@@ -14,8 +14,8 @@ use wattline_dataplane::port::PortId;
 use wattline_rib::Rib;
 use wattline_status::PortPlan;
 
-/// Reads the kernel's state and says of each interface that is a port what would be left to the kernel now,
-/// and why. Source checks of `[urpf]` are not considered.
+/// Reads the kernel's state and reports, for each port with an interface, the packets that would be
+/// left to the kernel now, and why. Source checks of `[urpf]` are not considered.
 ///
 /// # Errors
 /// When the kernel's tables cannot be read.

@@ -21,7 +21,7 @@ use wattline_dataplane::nodes::ClampMss;
 use wattline_dataplane::punt::{Discard, PuntSink, Unavailable};
 use wattline_ports::waiter::{PollWaiter, Waker};
 
-/// Requests for neighbours that may wait; a worker repeats what does not fit.
+/// Most waiting requests for neighbours; a worker repeats requests that do not fit.
 const NEIGHBOUR_REQUESTS: usize = 4096;
 
 /// Starts the workers, and the governor once they run.
@@ -53,7 +53,7 @@ pub(super) fn start_workers(
         };
         let mut features = application::features(&mut judged.applications, worker);
         if config.clamps_mss() {
-            // Before all that hides a packet's headers.
+            // Before all features that hide a packet's headers.
             features.insert(0, ClampMss::feature());
         }
         let neighbours = neighbours.clone();
@@ -69,7 +69,7 @@ pub(super) fn start_workers(
         power.start(config, queues, &workers, forwarded)?;
         return Ok(workers);
     }
-    // It may be fit for the ports only when all are there.
+    // It may work only once all ports exist.
     power.resume(config, queues, &workers, forwarded);
     if !power.governs() {
         workers.set_active(workers.count());
@@ -78,11 +78,10 @@ pub(super) fn start_workers(
     Ok(workers)
 }
 
-/// Takes the traffic over: there are tables now, and workers to use them. Returns the follower of routes by
+/// Takes the traffic over, now that tables and workers exist. Returns the follower of routes by
 /// which programs leave packets to the kernel, if ports are interfaces.
 ///
-/// # Errors
-/// When the programs or the tables refuse it.
+/// # Errors When the programs or the tables refuse.
 pub(super) fn take_over(
     settled: &Settled,
     known: &mut Known,
@@ -92,7 +91,8 @@ pub(super) fn take_over(
 ) -> Result<Option<KernelRoutes>, RouterError> {
     let config = &settled.config;
     let mut routes = settled.has_interfaces.then(|| KernelRoutes::new(Instant::now()));
-    // Else what the kernel does not forward is not forwarded here, either, and named by port.
+    // With the kernel's routes, packets that the kernel does not forward are not forwarded here
+    // either, and reported by port.
     if settled.has_interfaces && !config.router.kernel_routes {
         fallback::warn();
     }
