@@ -70,7 +70,7 @@ pub trait Application: Send {
 
     /// Called before each [`Self::tick`] and before [`Self::finish`], with the present routes: for
     /// applications that report where packets go.
-    fn look_at_routes(&mut self, rib: &Rib, routes: &Routes) {
+    fn follow_routes(&mut self, rib: &Rib, routes: &Routes) {
         let _ = (rib, routes);
     }
 

@@ -135,7 +135,7 @@ impl Audit {
     /// Runs the comparisons that are due, once all notifications of the kernel were read and
     /// committed, for ports that are served and not left to the kernel. Returns true if it may have
     /// changed the tables.
-    pub fn look(
+    pub fn poll(
         &mut self,
         (rib, routes): (&mut Rib, &Routes),
         monitor: Option<&ForwardPathMonitor>,

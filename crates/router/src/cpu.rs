@@ -144,8 +144,8 @@ mod tests {
     fn all_unusable_cpus_are_reported_at_once_with_the_usable_ones() {
         let online = [0, 1, 2, 3, 8];
         assert_eq!(complaint(&[3, 8], &[], &online, None), None);
-        let told = |cpuset| complaint(&[1, 5, 9, 2], &[5, 9, 2], &online, cpuset).unwrap();
-        let with_cpuset = told(Some(vec![0, 1, 2, 8]));
+        let reported = |cpuset| complaint(&[1, 5, 9, 2], &[5, 9, 2], &online, cpuset).unwrap();
+        let with_cpuset = reported(Some(vec![0, 1, 2, 8]));
         for part in [
             "[router] cpus = [1, 5, 9, 2]: ",
             "no CPU 5 and CPU 9 on-line; this machine has online: 0-3,8",
@@ -154,7 +154,7 @@ mod tests {
         ] {
             assert!(with_cpuset.contains(part), "{part} in: {with_cpuset}");
         }
-        let without = told(None);
+        let without = reported(None);
         assert!(without.contains("keeps this process from CPU 2; name others"), "{without}");
     }
 

@@ -67,7 +67,7 @@ impl Router {
     }
 
     /// Restarts the governor if an interface's queues changed or if it is waiting.
-    pub(super) fn look_at_governor(&mut self, now: Instant) {
+    pub(super) fn poll_governor(&mut self, now: Instant) {
         let Some(power) = &self.power else { return };
         let queues = self.ports.queues(&self.configured.config);
         if power.is_out_of_date(&queues, now) {
@@ -322,18 +322,18 @@ addresses = ["192.0.2.1/24"]
             assert!(has_metric(&router, line), "{line}");
         }
         let report = router.reload().unwrap();
-        let told = format!("[power]: the governor waits: {OBSTACLE}");
-        assert_eq!(report.not_as_configured, [told]);
+        let waits = format!("[power]: the governor waits: {OBSTACLE}");
+        assert_eq!(report.not_as_configured, [waits]);
 
         // It is tried again every ten seconds, and then continues with its former counts.
         let now = Instant::now();
-        router.look_at_governor(now);
+        router.poll_governor(now);
         assert_eq!(fake(|fake| fake.starts), 2);
-        router.look_at_governor(now + Duration::from_secs(11));
+        router.poll_governor(now + Duration::from_secs(11));
         assert_eq!(fake(|fake| fake.starts), 3);
         assert!(power(&router).waits_because.is_some());
         fake(|fake| fake.obstacle = None);
-        router.look_at_governor(now + Duration::from_secs(22));
+        router.poll_governor(now + Duration::from_secs(22));
         fake(|fake| fake.seconds = 2);
         let again = power(&router);
         assert_eq!((fake(|fake| fake.starts), &again.waits_because), (4, &None));
@@ -383,7 +383,7 @@ addresses = ["192.0.2.1/24"]
         // A governor that starts has restored it.
         stop(|router| {
             fake(|fake| (fake.obstacle, fake.stuck) = (None, None));
-            router.look_at_governor(Instant::now() + Duration::from_secs(11));
+            router.poll_governor(Instant::now() + Duration::from_secs(11));
         })
         .unwrap();
     }
@@ -392,8 +392,8 @@ addresses = ["192.0.2.1/24"]
     #[track_caller]
     fn has_batch(packets: usize) {
         let seen = fake(|fake| format!("{:?}", fake.controls));
-        let told = format!("batch: {packets},");
-        assert_eq!(seen.matches(&told).count(), 2, "{told} {seen}");
+        let batch = format!("batch: {packets},");
+        assert_eq!(seen.matches(&batch).count(), 2, "{batch} {seen}");
     }
 
     #[test]
@@ -417,8 +417,7 @@ addresses = ["192.0.2.1/24"]
         has_batch(8);
         // Without a governor the configuration is in force, including earlier changes.
         fake(|fake| (fake.can, fake.obstacle) = (None, Some(OBSTACLE)));
-        let (_, told) = reload("poll", 16);
-        assert_eq!(told, [both.to_owned()]);
+        assert_eq!(reload("poll", 16).1, [both.to_owned()]);
         ports_change(&mut router);
         has_batch(16);
         stopped(router).1.unwrap();

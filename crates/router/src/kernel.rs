@@ -97,7 +97,7 @@ impl KernelSide {
                 }
             }
         }
-        self.care(rib, now);
+        self.refresh_neighbours(rib, now);
     }
 
     /// Takes over changes; returns true if there are more.
@@ -176,8 +176,8 @@ impl KernelSide {
         self.requests.resolve(&neighbours.collect::<Vec<_>>(), batch.left_out);
     }
 
-    /// Asks for gateways that routes need, and confirms neighbours that are in use.
-    pub fn care(&mut self, rib: &Rib, now: Instant) {
+    /// Asks for gateways that routes need, and confirms neighbours in use.
+    pub fn refresh_neighbours(&mut self, rib: &Rib, now: Instant) {
         if !self.routes || now < self.next_confirmation {
             return;
         }

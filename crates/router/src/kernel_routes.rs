@@ -24,7 +24,7 @@ const MOST: usize = ROUTED_PREFIXES_MAX as usize;
 /// not announce their changes.
 const READ_EVERY: Duration = Duration::from_secs(5);
 /// Interval of checks for unfinished checksums.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Least time between two collections.
 const COLLECT_EVERY: Duration = Duration::from_millis(50);
 /// The time between two collections is this many times the time that one takes.
@@ -36,7 +36,7 @@ pub(super) struct KernelRoutes {
     changed: bool,
     next: Instant,
     next_read: Instant,
-    next_look: Instant,
+    next_check: Instant,
     /// VLANs of ports by which the kernel sends IPv4 redirects.
     redirects: Vec<(PortId, u16)>,
 }
@@ -44,7 +44,7 @@ pub(super) struct KernelRoutes {
 impl KernelRoutes {
     /// Creates a follower whose first collection is due.
     pub fn new(now: Instant) -> Self {
-        Self { changed: true, next: now, next_read: now, next_look: now, redirects: Vec::new() }
+        Self { changed: true, next: now, next_read: now, next_check: now, redirects: Vec::new() }
     }
 
     /// Notes that routes or ports have changed.
@@ -60,8 +60,8 @@ impl KernelRoutes {
     /// Updates the programs, if routes have changed and it is time.
     pub fn update(&mut self, programs: &mut Programs, rib: &Rib) {
         let now = Instant::now();
-        if now >= self.next_look {
-            self.next_look = now + LOOK_EVERY;
+        if now >= self.next_check {
+            self.next_check = now + CHECK_EVERY;
             programs.warn_of_unfinished();
         }
         if now >= self.next_read || self.changed {

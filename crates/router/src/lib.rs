@@ -140,8 +140,8 @@ impl Router {
         if let Some(kernel) = &mut self.kernel {
             kernel.programs.inherited.settle(&notifier);
         }
-        let mut told = String::new();
-        self.ports.tell_manager(&notifier, &mut told);
+        let mut reported = String::new();
+        self.ports.notify_manager(&notifier, &mut reported);
         notifier.ready();
         let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
         let mut failure = None;
@@ -150,7 +150,7 @@ impl Router {
             notifier.alive(now);
             let due = self.prepare(now).map(|at| at.saturating_duration_since(now));
             self.control.waiter.wait(due.map_or(longest, |sleep| sleep.min(longest)));
-            self.look();
+            self.poll();
             while let Ok(message) = self.control.inbox.try_recv() {
                 self.handle(message, &notifier);
             }
@@ -159,7 +159,7 @@ impl Router {
             if let (Some(routes), Some(kernel)) = (&mut self.kernel_routes, &mut self.kernel) {
                 routes.update(&mut kernel.programs, &self.rib);
             }
-            self.ports.tell_manager(&notifier, &mut told);
+            self.ports.notify_manager(&notifier, &mut reported);
             failure = self
                 .workers
                 .failure()
@@ -176,7 +176,7 @@ impl Router {
             power.tick(now);
         }
         let due = applications.iter_mut().map(|application| {
-            application.look_at_routes(rib, routes);
+            application.follow_routes(rib, routes);
             application.tick(now)
         });
         let deadlines = kernel.iter().map(|kernel| kernel.deadline()).chain(due);
@@ -188,19 +188,19 @@ impl Router {
     }
 
     /// Follows all changes outside of the router.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         if let Some(kernel) = &mut self.kernel {
             kernel.catch_up(&mut self.rib, &self.control.inbox_sender);
         }
-        self.look_out();
-        self.look_at_interfaces();
-        let changes = self.workers.look(Instant::now());
+        self.check_forward_path();
+        self.poll_interfaces();
+        let changes = self.workers.poll(Instant::now());
         if let Some((ports, actuator)) = self.actuator() {
             for (worker, change) in changes {
                 actuator.serve_by(ports, worker, change == Change::GoesOn);
             }
         }
-        self.look_at_governor(Instant::now());
+        self.poll_governor(Instant::now());
         let now = Instant::now();
         if self.rates.is_due(now) {
             let stats = self.stats();
@@ -220,7 +220,7 @@ impl Router {
         };
         let is_served =
             |port: PortId| ports.state(port).is_some_and(|(state, _)| state == PortState::Up);
-        if audit.look((rib, routes), monitor.as_ref(), kernel, &is_served) {
+        if audit.poll((rib, routes), monitor.as_ref(), kernel, &is_served) {
             self.commit();
         }
     }
@@ -251,7 +251,7 @@ impl Router {
         }
         let ending = self.workers.drain(self.configured.config.router.drain);
         for application in &mut self.applications {
-            application.look_at_routes(&self.rib, &self.routes);
+            application.follow_routes(&self.rib, &self.routes);
             application.finish(!ending.left_behind);
         }
         succession::leave(kept, notifier);
@@ -269,7 +269,7 @@ impl Router {
 
     /// Checks the kernel's other treatments of packets. [`Self::poll_interfaces`] acts on the
     /// result.
-    fn look_out(&mut self) {
+    fn check_forward_path(&mut self) {
         let Some(monitor) = &mut self.monitor else { return };
         let now = Instant::now();
         if now >= monitor.deadline()
@@ -279,7 +279,7 @@ impl Router {
         {
             tracing::debug!("{tun}: {error}");
         }
-        if !monitor.look(&self.configured.config, &self.rib, now) {
+        if !monitor.poll(&self.configured.config, &self.rib, now) {
             return;
         }
         if let Some(kernel) = &mut self.kernel {
@@ -311,7 +311,7 @@ impl Router {
     }
 
     /// Gives up interfaces that are gone and serves new ones in their place.
-    fn look_at_interfaces(&mut self) {
+    fn poll_interfaces(&mut self) {
         let Some((ports, mut actuator)) = self.actuator() else { return };
         let links = actuator.poll(ports, Instant::now());
         if !links.is_empty() {
@@ -330,7 +330,7 @@ impl Router {
         let config = &self.configured.config;
         if let Some(monitor) = &self.monitor {
             let targets = self.ports.flow_targets(config, monitor);
-            kernel.programs.flows.look(&targets, &self.rib, Instant::now());
+            kernel.programs.flows.poll(&targets, &self.rib, Instant::now());
         }
         let obstacles = xdp_forward::obstacles(config, self.ports.zero_copy());
         kernel.programs.egress.set_obstacles(obstacles);
@@ -360,7 +360,7 @@ impl Router {
         if self.rib.port_changes() != port_changes
             && let Some(kernel) = &mut self.kernel
         {
-            kernel.programs.tell(&self.rib);
+            kernel.programs.publish_addresses(&self.rib);
         }
         // Sleeping workers may hold packets for a neighbour that is known now.
         self.workers.wake();

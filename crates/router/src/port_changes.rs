@@ -292,7 +292,7 @@ impl Router {
     /// applications judge are blocked meanwhile if that takes long.
     pub(super) fn await_ports(&mut self) {
         await_workers(PATIENCE, || {
-            self.look_at_interfaces();
+            self.poll_interfaces();
             self.workers.wake();
             !self.ports.list.iter().any(|port| port.life.state.is_waiting())
         });

@@ -172,7 +172,7 @@ impl Power {
             return;
         }
         let mut figures = self.figures();
-        self.look(&mut figures.0, Over::LastSeconds);
+        self.update(&mut figures.0, Over::LastSeconds);
         figures.0.end_of_governor();
         drop(figures);
         if let Err(error) = self.driver.pause() {
@@ -235,7 +235,7 @@ impl Power {
     pub fn finish(&self) {
         let (figures, over) = &mut *self.figures();
         // If the governor does not answer, the last counts stand for the whole run.
-        if !*over && !self.look(figures, Over::WholeRun) {
+        if !*over && !self.update(figures, Over::WholeRun) {
             figures.close();
         }
         *over = true;
@@ -266,7 +266,7 @@ impl Power {
         match (*over, self.governs()) {
             (true, _) => {}
             (false, true) => {
-                self.look(figures, Over::LastSeconds);
+                self.update(figures, Over::LastSeconds);
             }
             (false, false) => figures.wait(),
         }
@@ -281,7 +281,7 @@ impl Power {
     }
 
     /// Brings the figures up to date, as far as the governor answers; returns true if it did.
-    fn look(&self, figures: &mut Figures, over: Over) -> bool {
+    fn update(&self, figures: &mut Figures, over: Over) -> bool {
         let answer = self.driver.totals(PATIENCE);
         let seen = answer.as_ref().and_then(|_| self.driver.look(PATIENCE));
         if self.governs() {

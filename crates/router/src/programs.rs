@@ -202,7 +202,7 @@ impl Programs {
                         "port {name}: it cannot be taken over from the last router: {error}"
                     );
                 }
-                XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut fill)?
+                XdpProgram::load_prepared(link.index, mac, mode_for(link), forward, &mut fill)?
             }
         };
         self.places = self.places.max(port.0 + 1);
@@ -274,7 +274,7 @@ impl Programs {
                 let slot = Forwarding::slot(out);
                 each.values().filter_map(|of| of.program.sent(slot).ok()).map(|s| s.packets).sum()
             };
-            forwarding.look(rib, now, &sent);
+            forwarding.poll(rib, now, &sent);
         }
     }
 
@@ -308,7 +308,7 @@ impl Programs {
     pub fn end_tunnels(&mut self, at: HashSet<IpAddr>, rib: &Rib) {
         if self.tunnel_ends != at {
             self.tunnel_ends = at;
-            self.tell(rib);
+            self.publish_addresses(rib);
         }
     }
 
@@ -317,7 +317,7 @@ impl Programs {
     pub fn set_proxied(&mut self, proxied: Vec<(PortId, IpAddr)>, rib: &Rib) {
         if self.proxied != proxied {
             self.proxied = proxied;
-            self.tell(rib);
+            self.publish_addresses(rib);
         }
     }
 
@@ -338,14 +338,14 @@ impl Programs {
     }
 
     /// Writes the addresses of this machine and the routed VLANs to the XDP programs.
-    pub fn tell(&mut self, rib: &Rib) {
+    pub fn publish_addresses(&mut self, rib: &Rib) {
         let configs = rib.port_configs();
         for port in self.ports() {
             let local = self.local_addresses(port, rib);
             let Some(program) = self.each.get_mut(&port) else { continue };
             let config = &configs[usize::from(port.0)];
             let vlans = config.vlans.iter().map(|vlan| vlan.id).collect();
-            if let Err(error) = program.tell(config.mac, &local, &vlans) {
+            if let Err(error) = program.publish_addresses(config.mac, &local, &vlans) {
                 tracing::error!("[[port]] {}: {error}", program.name);
             }
         }
@@ -541,7 +541,7 @@ impl Program {
         Ok(())
     }
 
-    fn tell(
+    fn publish_addresses(
         &mut self,
         mac: [u8; 6],
         local: &HashMap<IpAddr, LocalAddress>,

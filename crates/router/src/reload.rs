@@ -40,7 +40,7 @@ impl Router {
         (self.configured.set_log_level)(new.log_level);
         let other_takeover = follow(&mut self.configured.config.router, &new.router);
         if other_takeover {
-            self.monitor.iter_mut().for_each(ForwardPathMonitor::tell_again);
+            self.monitor.iter_mut().for_each(ForwardPathMonitor::log_again);
         }
         self.leave_workers();
         // Routes refer to ports by index: with other ports they would point to the wrong one.
@@ -75,7 +75,7 @@ impl Router {
         }
         if other_takeover {
             // The report shows the new state of ports.
-            self.look_out();
+            self.check_forward_path();
             self.await_ports();
         }
         self.update_egress_ports();

@@ -227,10 +227,10 @@ impl Router {
             Some(format!("the kernel forwards packets from and to {prefix}"))
         };
         let ports = self.configured.config.present_ports();
-        let told = |(number, port): (PortId, &PortSettings)| {
+        let exception = |(number, port): (PortId, &PortSettings)| {
             Some(Exception { port: port.name.clone(), why: why(number)? })
         };
-        ports.filter_map(told).collect()
+        ports.filter_map(exception).collect()
     }
 
     fn next_hop(&self, next_hop: &NextHop) -> NextHopView {

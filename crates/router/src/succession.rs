@@ -86,7 +86,7 @@ pub(super) fn leave(links: Vec<KeptLink>, notifier: &Notifier) {
         }
         let left = notifier
             .store(name, &descriptors)
-            .and_then(|told| Ok(!told || notifier.wait_until_read(PATIENCE)?));
+            .and_then(|sent| Ok(!sent || notifier.wait_until_read(PATIENCE)?));
         match left {
             Ok(true) => {}
             Ok(false) => tracing::warn!(

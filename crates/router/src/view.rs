@@ -15,7 +15,7 @@ use wattline_status::Graph;
 use wattline_status::PortState::{Left, Up};
 
 impl Router {
-    /// Everything that is counted, now.
+    /// Returns all present counts.
     pub(crate) fn stats(&self) -> Stats {
         let snapshots = self.snapshots();
         let mut sum = Snapshot::default();
@@ -39,7 +39,7 @@ impl Router {
             .surplus
             .as_ref()
             .map(|surplus| NotStarted { count: surplus.count(), because: surplus.because.clone() });
-        self.tell_ports(&mut stats);
+        self.add_ports(&mut stats);
         if let Some(kernel) = &self.kernel
             && kernel.programs.any_forward()
         {
@@ -50,7 +50,7 @@ impl Router {
         }
         stats.takeover = self.monitor.as_ref().map(|monitor| TakeoverStats {
             choice: self.configured.config.router.takeover,
-            passed_by: monitor.passed_by(&self.configured.config),
+            passed_by: monitor.bypassed(&self.configured.config),
         });
         if let Some(kernel) = &self.kernel {
             let verdicts = kernel.programs.all_verdicts();
@@ -79,7 +79,7 @@ impl Router {
     }
 
     /// Adds state and mode of each port.
-    fn tell_ports(&self, stats: &mut Stats) {
+    fn add_ports(&self, stats: &mut Stats) {
         for ((number, _), port) in self.configured.config.present_ports().zip(&mut stats.ports) {
             self.ports.mode(number).clone_into(&mut port.mode);
             let state = self.ports.state(number);
@@ -105,7 +105,7 @@ impl Router {
                 if programs.egress.forwards_to(number) {
                     port.mode += ", xdp forward";
                 }
-                // The kernel forwards what comes in at others, if anybody does.
+                // Frames of unserved ports are forwarded by the kernel, if at all.
                 let is_served = !shown.is_some_and(is_without);
                 let why = programs.closed_egress(number).filter(|_| is_served);
                 port.xdp_closed_because = why.map(str::to_owned);
@@ -113,7 +113,7 @@ impl Router {
         }
     }
 
-    /// Describes the flowtable of a port that is left to the kernel, or how there could be one.
+    /// Describes the flowtable of a port that is left to the kernel, or how to add one.
     fn flows_of(&self, port: PortId) -> Option<String> {
         Some(match self.monitor.as_ref()?.flows(port)? {
             Ok(flowtable) => match self.kernel.as_ref()?.programs.flows.state(port) {
@@ -132,7 +132,7 @@ impl Router {
         })
     }
 
-    /// Something of each port that there is.
+    /// Calls a function for each present port, and returns the results.
     fn of_ports<T>(&self, each: impl Fn(PortId, &PortSettings) -> T) -> Vec<T> {
         self.configured.config.present_ports().map(|(number, port)| each(number, port)).collect()
     }
@@ -152,7 +152,7 @@ impl Router {
         let port = PortId(port as u16);
         let left = self.monitor.as_ref().and_then(|monitor| monitor.left_prefixes(port));
         let prefixes: BTreeSet<_> = left.into_iter().flatten().collect();
-        // Those of whole families are named with their reason.
+        // Whole families are named with their reason.
         let families: Vec<&str> =
             self.monitor.iter().flat_map(|monitor| monitor.left_families(port)).collect();
         let is_part = |prefix: &&&IpNet| families.is_empty() || prefix.prefix_len() > 0;

@@ -87,7 +87,7 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn defaults_hold_for_what_is_left_out() {
+fn missing_keys_get_their_defaults() {
     let text = "[[port]]\nname = \"a\"\ncapture = { write = \"x.pcap\" }";
     let config = Config::parse(text, "small").unwrap();
     assert_eq!((config.router.workers, config.router.batch), (1, 64));
@@ -107,7 +107,7 @@ fn routes_file_may_end_the_file() {
     assert_eq!(config.routes_file.as_deref(), Some("last.txt".as_ref()));
 }
 
-/// A change of the complete configuration, and the one complaint it must give.
+/// Makes a change in the complete configuration, and checks its only problem.
 #[track_caller]
 fn refused(from: &str, to: &str, line: usize, key: &str, message: &str) {
     assert!(COMPLETE.contains(from), "the test replaces nothing: {from}");
@@ -119,9 +119,9 @@ fn refused(from: &str, to: &str, line: usize, key: &str, message: &str) {
     assert!(problem.message.contains(message), "{problems}");
 }
 
-/// A list that may stand without brackets has one line for one mistake.
+/// A list that may omit its brackets has one line for one mistake.
 #[test]
-fn a_route_by_what_is_no_address_is_told_once() {
+fn invalid_gateway_is_reported_once() {
     let of = |via: &str| {
         let text = format!(
             "[[port]]\nname = \"b\"\ncapture = {{ read = \"x\" }}\n\
@@ -130,11 +130,11 @@ fn a_route_by_what_is_no_address_is_told_once() {
         Config::parse(&text, "x").unwrap_err().to_string()
     };
     for via in ["\"banana\"", "[\"banana\"]", "[]"] {
-        let told = of(via);
-        assert_eq!(told.matches("[[route]] via").count(), 1, "{via}: {told}");
+        let errors = of(via);
+        assert_eq!(errors.matches("[[route]] via").count(), 1, "{via}: {errors}");
     }
-    let told = of("[\"banana\", \"apple\"]");
-    assert_eq!(told.matches("[[route]] via").count(), 2, "{told}");
+    let errors = of("[\"banana\", \"apple\"]");
+    assert_eq!(errors.matches("[[route]] via").count(), 2, "{errors}");
 }
 
 #[test]
@@ -199,13 +199,13 @@ fn all_mistakes_are_reported_at_once_in_order() {
     let problems = Config::parse(&text, "bad.toml").unwrap_err();
     let lines: Vec<usize> = problems.list.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [4, 7, 23, 37], "{problems}");
-    // How many CPUs are right cannot be told without the number of workers.
+    // The right number of CPUs is unknown without the number of workers.
     assert!(problems.list[1].message.starts_with("CPU 1 stands there twice"), "{problems}");
     assert!(problems.to_string().contains("bad.toml:23: [[port]] mtu = 1: must be"));
 }
 
 #[test]
-fn ports_that_stand_twice_are_refused() {
+fn duplicate_ports_are_refused() {
     let text = "[[port]]\nname = \"a\"\ninterface = \"x\"\n".repeat(2);
     let problems = Config::parse(&text, "bad.toml").unwrap_err();
     let lines: Vec<usize> = problems.list.iter().map(|problem| problem.line).collect();
@@ -260,7 +260,7 @@ fn syntax_errors_have_a_line() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_told_from_wrong_ones() {
+fn unreadable_files_are_distinguished_from_wrong_ones() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("none.toml");
     assert!(matches!(
@@ -275,7 +275,7 @@ fn files_that_cannot_be_read_are_told_from_wrong_ones() {
 }
 
 #[test]
-fn mistakes_of_a_configuration_and_of_its_routes_are_told_together() {
+fn mistakes_of_a_configuration_and_of_its_routes_are_reported_together() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("router.toml");
     let problems = |text: &str, routes: Option<&str>| {
@@ -306,7 +306,7 @@ fn mistakes_of_a_configuration_and_of_its_routes_are_told_together() {
     assert_eq!(found.included.as_ref().map(|it| it.list.len()), Some(2), "{found}");
     assert!(found.to_string().contains("routes.txt:2: "), "{found}");
 
-    // Of ports that are wrong themselves nobody knows which neighbours are on them.
+    // The neighbours of a wrong port are unknown.
     let wrong_port = wrong_batch.replacen("mtu = 1400", "mtu = 1", 1);
     let found = problems(&wrong_port, Some(routes));
     assert_eq!(found.included.as_ref().map(|it| it.list.len()), Some(1), "{found}");
@@ -333,7 +333,7 @@ fn any_text_is_accepted_or_refused_with_a_reason() {
         if let Err(problems) = Config::parse(&text, "fuzz") {
             assert!(!problems.list.is_empty());
         }
-        // Most random text is no TOML at all; a cut and a changed byte reach further.
+        // Most random text is not TOML; a truncation or a changed byte gets further.
         let mut mutated = COMPLETE.as_bytes().to_vec();
         for pair in bytes.chunks_exact(3) {
             let at = usize::from(u16::from_le_bytes([pair[0], pair[1]])) % mutated.len();

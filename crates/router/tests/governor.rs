@@ -23,7 +23,7 @@ capture = { read = "FOLDER/in.pcap", write = "FOLDER/a.pcap", paced = true }
 mac = "02:00:00:00:00:01"
 addresses = ["192.0.2.1/24"]
 "#;
-/// The last packet of the capture comes so late: no test waits for it.
+/// Time of the capture's last packet: no test waits for it.
 const END: Duration = Duration::from_secs(3_600);
 
 /// True if the machine was given back.
@@ -64,7 +64,7 @@ fn open(_: &Config, _: Plan) -> Result<Box<dyn PlatformDriver>, RouterError> {
 
 const PLATFORMS: Platforms = &[(PowerPlatform::Host, open)];
 
-/// Nobody would ever change again what it set last.
+/// Otherwise its last settings would remain forever.
 #[test]
 fn a_router_ends_with_its_governor_and_gives_the_machine_back() {
     let folder = tempfile::tempdir().unwrap();

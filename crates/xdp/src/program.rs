@@ -67,14 +67,14 @@ impl XdpProgram {
         choice: XdpModeChoice,
         forward: Option<&XdpForward>,
     ) -> Result<Self, XdpError> {
-        Self::load_told(ifindex, mac, choice, forward, &mut |_| Ok(()))
+        Self::load_prepared(ifindex, mac, choice, forward, &mut |_| Ok(()))
     }
 
     /// The same, and `tell` tells the program what it has to know before its first frame.
     ///
     /// # Errors
     /// See [`XdpError`], and those of `tell`; nothing stays attached then.
-    pub fn load_told(
+    pub fn load_prepared(
         ifindex: u32,
         mac: [u8; 6],
         choice: XdpModeChoice,

@@ -16,7 +16,7 @@ use wattline_status::{AuditDecision, AuditDifference, AuditHop, AuditReport};
 /// Differences that a report lists; others are counted.
 const MOST_LISTED: usize = 1000;
 /// Time between two checks that the report is still wanted.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// An audit on demand.
 pub(super) struct OnDemand {
@@ -148,7 +148,7 @@ impl Awaited {
     /// When the connection fails.
     pub fn send(&self, out: &mut Outlet<'_>) -> io::Result<()> {
         loop {
-            match self.findings.recv_timeout(LOOK) {
+            match self.findings.recv_timeout(CHECK_EVERY) {
                 Ok(Finding::Difference(difference)) => out.event(&difference)?,
                 Ok(Finding::Report(report)) => return out.end(&report),
                 Err(RecvTimeoutError::Timeout) if out.is_wanted() => {}

@@ -95,8 +95,8 @@ pub(crate) struct Port {
     pub is_bond: Option<bool>,
     /// Log text for the next time that it is attached; `None` at the start.
     pub attached_words: Option<&'static str>,
-    /// Time of the next look at its program and the number of its queues.
-    pub next_look: Instant,
+    /// Time of the next check of its program and the number of its queues.
+    pub next_check: Instant,
     /// Time until which workers may empty its queues.
     pub emptied_by: Instant,
     /// Time until which its queues may be in use, by its own former sockets or by another program.
@@ -131,7 +131,7 @@ impl Port {
             queues_served: 0,
             is_bond: None,
             attached_words: Some("attached to"),
-            next_look: now,
+            next_check: now,
             emptied_by: now,
             released_by: now,
             seen: None,

@@ -25,7 +25,7 @@ use wattline_xdp::XdpProgram;
 
 /// Time between two checks of a served interface's program and queues: the kernel sends no event
 /// when they change, and drivers may give new queues no program (veth does not).
-const LOOK_AT_INTERFACE: Duration = Duration::from_secs(1);
+const CHECK_INTERFACE: Duration = Duration::from_secs(1);
 /// Log text for a port that was attached before.
 pub(crate) const AGAIN: &str = "attached again to";
 /// Usual time for workers to release queues that are about to be opened again.
@@ -37,7 +37,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// instance, may be about to end.
 const OTHERS: Duration = Duration::from_secs(2);
 /// Time between two checks of workers that take or give up queues.
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_EVERY: Duration = Duration::from_millis(1);
 
 /// The ports by kind: interfaces and captures.
 #[derive(Default)]
@@ -125,11 +125,11 @@ impl Ports {
     }
 
     /// Reports the ports that are not served to the service manager, when they change.
-    pub fn tell_manager(&self, notifier: &Notifier, told: &mut String) {
+    pub fn notify_manager(&self, notifier: &Notifier, reported: &mut String) {
         let status = self.summary();
-        if status != *told {
+        if status != *reported {
             notifier.status(&status);
-            *told = status;
+            *reported = status;
         }
     }
 
@@ -162,7 +162,7 @@ impl Ports {
     /// Returns the time by which [`Actuator::poll`] has to be called.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let due = |port: &Port| match &port.life.state {
-            State::Up(_) => Some(port.next_look),
+            State::Up(_) => Some(port.next_check),
             State::Without(Why::Failed(_)) => Some(port.next_try),
             State::Without(Why::Left(_)) | State::Open | State::Removed => None,
             State::Without(Why::Absent(_)) => port.seen.as_ref().map(|_| port.next_try),
@@ -197,13 +197,13 @@ impl Ports {
 
 /// Repeats a check of workers until it returns true. Returns false if that takes longer than
 /// `most`.
-pub(crate) fn await_workers(most: Duration, mut look: impl FnMut() -> bool) -> bool {
+pub(crate) fn await_workers(most: Duration, mut check: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
-    while !look() {
+    while !check() {
         if begun.elapsed() > most {
             return false;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_EVERY);
     }
     true
 }
@@ -225,7 +225,7 @@ impl Actuator<'_> {
                 // Routes must not keep the number, which another interface may get.
                 links.push((port.id, 0));
             }
-            self.look_at_interface(port, now);
+            self.check_interface(port, now);
             let left = self.monitor.and_then(|it| it.left(port.id));
             let event = left.map_or(Event::Release, |why| Event::Leave(why.to_owned()));
             if left.is_none() && matches!(port.life.state.reason(), Some(Why::Left(_))) {
@@ -233,7 +233,7 @@ impl Actuator<'_> {
             }
             self.report(port, event);
             if matches!(port.life.state, State::Without(Why::Absent(_) | Why::Failed(_))) {
-                links.extend(self.look_for_another(port, now));
+                links.extend(self.find_interface(port, now));
             }
             if port.life.state.reason().is_some() {
                 self.hold(port, now);
@@ -276,11 +276,11 @@ impl Actuator<'_> {
 
     /// Attaches the program and the queues again if the program is no longer attached or the
     /// interface's queues have changed: frames would bypass the program, and thus access lists.
-    fn look_at_interface(&mut self, port: &mut Port, now: Instant) {
-        if !matches!(port.life.state, State::Up(_)) || now < port.next_look {
+    fn check_interface(&mut self, port: &mut Port, now: Instant) {
+        if !matches!(port.life.state, State::Up(_)) || now < port.next_check {
             return;
         }
-        port.next_look = now + LOOK_AT_INTERFACE;
+        port.next_check = now + CHECK_INTERFACE;
         let link = self.rib.link_of(port.id).filter(|it| it.index == port.ifindex);
         let Some(link) = link.cloned() else { return };
         // The kernel sends no event when another process detaches the link of a program
@@ -310,7 +310,7 @@ impl Actuator<'_> {
 
     /// Takes over the interface that has the port's name now, if possible. Returns the index for
     /// static routes if another link has the name.
-    fn look_for_another(&mut self, port: &mut Port, now: Instant) -> Option<(PortId, u32)> {
+    fn find_interface(&mut self, port: &mut Port, now: Instant) -> Option<(PortId, u32)> {
         let link = self.rib.link_named_as(port.id).cloned();
         let number = |link: &Option<Link>| link.as_ref().map(|link| link.index);
         let other =

@@ -44,12 +44,12 @@ impl Judged {
             let guarded = of_interfaces.iter().filter(|port| port.life.guard.is_guarded());
             let guarded = guarded.map(|port| port.id).collect();
             let mut monitor = ForwardPathMonitor::new(guards, checks, guarded);
-            monitor.look_first(config, &known.rib, Instant::now());
+            monitor.check_first(config, &known.rib, Instant::now());
             monitor
         });
         if let Some(monitor) = &mut monitor {
             refuse(monitor, config, &of_interfaces)?;
-            monitor.tell_first(config);
+            monitor.log_first(config);
         }
         Ok(Self { applications, ports: of_interfaces, monitor })
     }

@@ -112,7 +112,7 @@ fn attach(
     programs.leave_prefixes(|port| monitor?.left_prefixes(port));
     let ends = judged.applications.iter().flat_map(|it| it.tunnel_ends()).collect();
     programs.end_tunnels(ends, rib);
-    programs.tell(rib);
+    programs.publish_addresses(rib);
     known.give_up(config, &failed);
     Ok(())
 }

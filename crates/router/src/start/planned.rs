@@ -34,7 +34,7 @@ pub fn plan_ports(config: &Config) -> Result<Vec<PortPlan>, RouterError> {
     let judges = |port: &PortId| !config.why_by_workers(usize::from(port.0)).is_empty();
     let guarded = interfaces().map(|(port, _)| port).filter(judges).collect();
     let mut monitor = ForwardPathMonitor::new(false, BTreeMap::new(), guarded);
-    monitor.look_first(config, &rib, Instant::now());
+    monitor.check_first(config, &rib, Instant::now());
     let plan = |(port, settings): (PortId, &PortSettings)| PortPlan {
         name: settings.name.clone(),
         is_absent: rib.interfaces_of(port).is_empty(),

@@ -91,8 +91,8 @@ pub(super) fn take_over(
 ) -> Result<Option<KernelRoutes>, RouterError> {
     let config = &settled.config;
     let mut routes = settled.has_interfaces.then(|| KernelRoutes::new(Instant::now()));
-    // With the kernel's routes, packets that the kernel does not forward are not forwarded here
-    // either, and reported by port.
+    // Not needed with the kernel's routes: packets that the kernel does not forward are then
+    // reported by port, and not forwarded here either.
     if settled.has_interfaces && !config.router.kernel_routes {
         fallback::warn();
     }
