@@ -26,7 +26,7 @@ pub enum XdpError {
         /// Index of the interface.
         ifindex: u32,
     },
-    /// The driver (and the kernel's generic hook) refused it.
+    /// The driver (and the kernel's generic hook) refused the program.
     #[error("interface {ifindex} takes no XDP program: {}", describe(refusals))]
     Refused {
         /// Index of the interface.
@@ -50,8 +50,8 @@ fn describe(refusals: &[(XdpMode, Errno)]) -> String {
         .join("; ")
 }
 
-/// Explains the kernel's error by its most common cause: the driver's own message does not come
-/// with it. For veth, veth_xdp_set() of drivers/net/veth.c has the messages.
+/// Explains the kernel's error by its most common cause, since the driver's own message is not
+/// returned. For veth, veth_xdp_set() of drivers/net/veth.c has the messages.
 pub(crate) fn explain(mode: XdpMode, errno: Errno) -> String {
     let meaning = match (mode, errno) {
         (XdpMode::Native, Errno::NOSPC) => {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_what_it_mostly_means_and_what_the_kernel_answered() {
+    fn refusal_names_its_common_cause_and_the_error_of_the_kernel() {
         let refusals = vec![(XdpMode::Native, Errno::RANGE), (XdpMode::Generic, Errno::INVAL)];
         let told = XdpError::Refused { ifindex: 7, refusals }.to_string();
         assert!(told.contains("native mode: the MTU of the far end of a veth"), "{told}");

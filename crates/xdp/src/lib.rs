@@ -1,15 +1,15 @@
-//! The XDP program that picks transit packets out for AF_XDP sockets, or forwards them itself.
+//! The XDP program that passes transit packets to AF_XDP sockets, or forwards them itself.
 //!
-//! It is attached by a BPF link that this process owns: however the process ends, the
-//! kernel detaches the program and forwards on by itself.
+//! It is attached by a BPF link that this process owns: when the process ends, for any reason, the
+//! kernel detaches the program and continues to forward by itself.
 //!
-//! - [`XdpProgram`]: what `wattline-router` attaches to an interface; [`XdpForward`]: what it needs
-//!   to forward by itself
-//! - [`Copies`]: copies of what programs forward, for captures and traces
+//! - [`XdpProgram`]: the program that `wattline-router` attaches to an interface; [`XdpForward`]:
+//!   the ports between which programs forward by themselves
+//! - [`Copies`]: copies of packets that programs forward, for captures and traces
 //! - [`bpf`]: compiled programs, maps and links; the programs themselves are C, in `bpf/`
-//! - [`measured`]: load that is made and accounted for in the kernel
+//! - [`measured`]: load that is generated and accounted for in the kernel
 //! - [`polls`]: polls of receive queues by the kernel, and time in its soft interrupts
-//! - [`steer`], [`CountingSink`], [`LiveGenerator`], [`PassAll`]: what test beds are made of
+//! - [`steer`], [`CountingSink`], [`LiveGenerator`], [`PassAll`]: parts of test beds
 
 pub mod bpf;
 mod by_cpu;

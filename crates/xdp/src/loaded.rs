@@ -1,4 +1,4 @@
-//! The program of an interface with its maps, in the kernel, but not on an interface yet.
+//! The program of an interface with its maps, loaded but not attached yet.
 
 use crate::bpf::{BpfError, KernelFunction, Map, Object, Program, object};
 use crate::flows::FlowLookup;
@@ -13,7 +13,8 @@ pub(crate) struct Loaded {
     pub(crate) program: Program,
 }
 
-/// The maps of one program; `bpf/port.h`, `bpf/verdict.h` and `bpf/forward.h` say what they hold.
+/// The maps of one program; `bpf/port.h`, `bpf/verdict.h` and `bpf/forward.h` describe their
+/// contents.
 pub(crate) struct Maps {
     pub(crate) sockets: Map,
     pub(crate) station: Map,
@@ -41,8 +42,8 @@ impl Maps {
 }
 
 impl Loaded {
-    /// Loads the program for an interface with this address: with `ways` the one that forwards
-    /// between them by itself.
+    /// Loads the program for an interface with this address; with `ways`, the program that forwards
+    /// between these ports by itself.
     pub(crate) fn new(mac: [u8; 6], ways: Option<&Arc<Ways>>) -> Result<Self, BpfError> {
         let Some(ways) = ways else {
             let object = object!("sockets")?;
@@ -67,8 +68,8 @@ impl Loaded {
         Self::forwarding(mac, ways, object, Some(lookup.called()))
     }
 
-    /// Loads a program that forwards; without copies where the verifier refuses those, since not every
-    /// kernel's follows them and forwarding does not need them.
+    /// Loads a program that forwards. Some kernels' verifiers refuse copies, which forwarding does
+    /// not need: the program is then loaded without them.
     fn forwarding(
         mac: [u8; 6],
         ways: &Arc<Ways>,

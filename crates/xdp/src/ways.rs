@@ -7,16 +7,16 @@ use std::sync::Arc;
 /// Maximum number of ports between which programs forward; `bpf/ways.h` has the same figure.
 pub const FORWARD_PORTS_MAX: u32 = 256;
 
-/// Places of interfaces that are found at once; `bpf/ways.h` has the same figure.
+/// Number of places of interfaces that are found without hashing; `bpf/ways.h` has the same figure.
 const NEAR_OUTS: u32 = 1024;
 
 /// The maps that the programs of all ports share (`bpf/ways.h`).
 #[derive(Debug)]
 pub(crate) struct Ways {
-    /// Interfaces to which programs may send now, with their slot and whether they take frames in
+    /// Interfaces to which programs may send now, with their slot and a flag for frames in
     /// fragments.
     outs: Map,
-    /// The same where most look-ups find them, by [`place`].
+    /// The same in an array indexed by [`place`], where most look-ups find them.
     near_outs: Map,
     /// Slot of each interface that is a port.
     pub(crate) members: Map,
@@ -84,7 +84,7 @@ impl Ways {
         Ok(())
     }
 
-    /// Lets programs send to an interface no more; nothing happens where they did not.
+    /// Stops programs from sending to an interface; nothing happens if they did not.
     pub(crate) fn close(&self, ifindex: u32) -> Result<(), BpfError> {
         self.outs.remove(&ifindex.to_ne_bytes())?;
         if self.near(ifindex)? as u32 == ifindex {
@@ -93,7 +93,7 @@ impl Ways {
         Ok(())
     }
 
-    /// Returns whether programs send to an interface.
+    /// Returns true if programs send to an interface.
     pub(crate) fn is_open(&self, ifindex: u32) -> Result<bool, BpfError> {
         Ok(self.outs.get(&ifindex.to_ne_bytes())?.is_some())
     }
@@ -116,7 +116,7 @@ impl ForwardMaps {
         self.ways.all().into_iter().chain([&self.forwarded])
     }
 
-    /// Returns the frames that one program has sent out of the interface at `slot`.
+    /// Returns the count of frames that one program has sent out of the interface at `slot`.
     pub(crate) fn sent(&self, slot: u32) -> Result<Sent, BpfError> {
         let values = self.forwarded.get(&slot.to_ne_bytes())?.unwrap_or_default();
         let (words, _) = values.as_chunks::<8>();

@@ -1,16 +1,16 @@
 //! Losses of frames that the XDP program sends and interfaces refuse.
 //!
-//! Two programs on tracepoints of the kernel count it, and close a port whose interface refuses
-//! frames altogether: `bpf/losses.h` says how.
+//! Two programs on tracepoints of the kernel count the losses, and close a port whose interface
+//! refuses all frames (`bpf/losses.h`).
 
 use crate::bpf::{BpfError, Link, object};
 use crate::ways::Ways;
 use rustix::io::Errno;
 use wattline_linux::namespace;
 
-/// Begins to count, into `ways.refused`, and to close, until the links are dropped.
+/// Counts refused frames, into `ways.refused`, and closes ports, until the links are dropped.
 pub(super) fn count(ways: &Ways) -> Result<[Link; 2], BpfError> {
-    // Of this thread, which is the one that attaches programs to interfaces.
+    // The namespace of this thread, which attaches programs to interfaces.
     let namespace = namespace::own_number().map_err(|error| {
         let source = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         BpfError::System { action: "asking for the network namespace".to_owned(), source }
