@@ -68,11 +68,11 @@ impl XdpProgram {
         forward: Option<&XdpForward>,
     ) -> Result<Self, XdpError> {
         let KeptLink { link, mode } = kept;
-        let ways = match mode {
-            XdpMode::Native => forward.map(XdpForward::ways),
+        let ports = match mode {
+            XdpMode::Native => forward.map(XdpForward::ports),
             XdpMode::Generic => None,
         };
-        let loaded = Loaded::new(mac, ways)?;
+        let loaded = Loaded::new(mac, ports)?;
         link.update(loaded.program.as_fd())?;
         Ok(Self { loaded, link: Some(link), mode, refused: None })
     }

@@ -14,6 +14,7 @@
 pub mod bpf;
 mod by_cpu;
 mod copies;
+mod egress;
 mod error;
 mod flows;
 mod forward;
@@ -29,13 +30,13 @@ mod program;
 mod station;
 pub mod steer;
 mod verdict;
-mod ways;
 
 #[cfg(test)]
 mod tests;
 
 pub use by_cpu::ForwardedByCpu;
 pub use copies::{Copied, Copies, CopyReader};
+pub use egress::{FORWARD_PORTS_MAX, Sent};
 pub use error::XdpError;
 pub use flows::FlowLookup;
 pub use forward::XdpForward;
@@ -45,4 +46,3 @@ pub use load::{CountingSink, LiveGenerator, PassAll};
 pub use mode::{XdpMode, XdpModeChoice};
 pub use program::{LOCAL_ADDRESSES_MAX, LocalAddress, QUEUES_MAX, XdpProgram};
 pub use verdict::{Verdict, XdpCounters};
-pub use ways::{FORWARD_PORTS_MAX, Sent};

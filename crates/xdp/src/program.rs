@@ -9,7 +9,7 @@ use crate::loaded::Loaded;
 use crate::mode::{XdpMode, XdpModeChoice};
 use crate::station::Station;
 use crate::verdict::{Verdict, XdpCounters};
-use crate::ways::Sent;
+use crate::egress::Sent;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
@@ -88,12 +88,12 @@ impl XdpProgram {
         let mut refusals = Vec::new();
         for &mode in modes {
             // Forwarding in generic mode has no advantage: the socket buffer exists already.
-            let ways = match mode {
-                XdpMode::Native => forward.map(XdpForward::ways),
+            let ports = match mode {
+                XdpMode::Native => forward.map(XdpForward::ports),
                 XdpMode::Generic => None,
             };
             let mut program =
-                Self { loaded: Loaded::new(mac, ways)?, link: None, mode, refused: None };
+                Self { loaded: Loaded::new(mac, ports)?, link: None, mode, refused: None };
             prepare(&program)?;
             match attach(&program.loaded.program, ifindex, mode)? {
                 Ok(link) => {
@@ -120,7 +120,7 @@ impl XdpProgram {
         lookup: &FlowLookup,
     ) -> Result<Self, XdpError> {
         let mode = XdpMode::Native;
-        let loaded = Loaded::flow_program(mac, forward.ways(), lookup)?;
+        let loaded = Loaded::flow_program(mac, forward.ports(), lookup)?;
         match attach(&loaded.program, ifindex, mode)? {
             Ok(link) => Ok(Self { loaded, link: Some(link), mode, refused: None }),
             Err(errno) => Err(XdpError::Refused { ifindex, refusals: vec![(mode, errno)] }),

@@ -4,12 +4,12 @@
 //! refuses all frames (`bpf/losses.h`).
 
 use crate::bpf::{BpfError, Link, object};
-use crate::ways::Ways;
+use crate::egress::EgressPorts;
 use rustix::io::Errno;
 use wattline_linux::namespace;
 
-/// Counts refused frames, into `ways.refused`, and closes ports, until the links are dropped.
-pub(super) fn count(ways: &Ways) -> Result<[Link; 2], BpfError> {
+/// Counts refused frames, into `ports.refused`, and closes ports, until the links are dropped.
+pub(super) fn count(ports: &EgressPorts) -> Result<[Link; 2], BpfError> {
     // The namespace of this thread, which attaches programs to interfaces.
     let namespace = namespace::own_number().map_err(|error| {
         let source = Errno::from_io_error(&error).unwrap_or(Errno::IO);
@@ -20,9 +20,9 @@ pub(super) fn count(ways: &Ways) -> Result<[Link; 2], BpfError> {
     let mut transmission = object!("transmit")?;
     transmission.set(&[("namespace_number", &namespace.to_ne_bytes())])?;
     let mut redirection = object!("redirect")?;
-    redirection.set(&[("devices_number", &ways.devices.id()?.to_ne_bytes())])?;
+    redirection.set(&[("devices_number", &ports.devices.id()?.to_ne_bytes())])?;
     Ok([
-        transmission.load(&ways.all())?.attach_tracepoint(c"xdp_devmap_xmit")?,
-        redirection.load(&ways.all())?.attach_tracepoint(c"xdp_redirect_err")?,
+        transmission.load(&ports.all())?.attach_tracepoint(c"xdp_devmap_xmit")?,
+        redirection.load(&ports.all())?.attach_tracepoint(c"xdp_redirect_err")?,
     ])
 }

@@ -15,7 +15,7 @@ mod tests;
 use crate::bpf::{BpfError, Link, object};
 use crate::copies::Copies;
 use crate::loaded::Loaded;
-use crate::ways::Ways;
+use crate::egress::EgressPorts;
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// their own counters.
 #[derive(Debug)]
 pub struct XdpForward {
-    ways: Arc<Ways>,
+    ports: Arc<EgressPorts>,
     _losses: [Link; 2],
 }
 
@@ -34,23 +34,23 @@ impl XdpForward {
     /// # Errors Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (refused frames are reported by
     /// tracepoints only), in a kernel without type information, or one that refuses the program.
     pub fn new(copies: &Arc<Copies>) -> Result<Self, BpfError> {
-        let ways = Ways::new(&object!("redirect")?, copies)?;
-        let losses = losses::count(&ways)?;
-        let forward = Self { ways: ways.into(), _losses: losses };
+        let ports = EgressPorts::new(&object!("redirect")?, copies)?;
+        let losses = losses::count(&ports)?;
+        let forward = Self { ports: ports.into(), _losses: losses };
         // If the kernel's verifier does not accept the program, that should be known before a port
         // is attached.
-        Loaded::new([0; 6], Some(&forward.ways))?;
+        Loaded::new([0; 6], Some(&forward.ports))?;
         Ok(forward)
     }
 
     /// Returns the maps for copies of forwarded packets.
     pub fn copies(&self) -> &Arc<Copies> {
-        &self.ways.copies
+        &self.ports.copies
     }
 
     /// Returns the maps that the programs of ports share.
-    pub(crate) fn ways(&self) -> &Arc<Ways> {
-        &self.ways
+    pub(crate) fn ports(&self) -> &Arc<EgressPorts> {
+        &self.ports
     }
 
     /// Adds a port: an interface that gets a program, and whose counters as an egress port are at
@@ -60,8 +60,8 @@ impl XdpForward {
     /// When `slot` is not below [`crate::FORWARD_PORTS_MAX`], or there is no such interface.
     pub fn add(&self, ifindex: u32, slot: u32) -> Result<(), BpfError> {
         let key = ifindex.to_ne_bytes();
-        self.ways.members.set(&key, &slot.to_ne_bytes())?;
-        self.ways.devices.set(&key, &key)
+        self.ports.members.set(&key, &slot.to_ne_bytes())?;
+        self.ports.devices.set(&key, &key)
     }
 
     /// Removes an interface that is gone. Its slot continues to count for the next interface that
@@ -71,9 +71,9 @@ impl XdpForward {
     /// Only from the kernel.
     pub fn remove(&self, ifindex: u32) -> Result<(), BpfError> {
         let key = ifindex.to_ne_bytes();
-        self.ways.close(ifindex)?;
-        self.ways.members.remove(&key)?;
-        self.ways.devices.remove(&key).map(|_| ())
+        self.ports.close(ifindex)?;
+        self.ports.members.remove(&key)?;
+        self.ports.devices.remove(&key).map(|_| ())
     }
 
     /// Lets programs forward to an added port; with `in_fragments` also frames in several pieces of
@@ -84,13 +84,13 @@ impl XdpForward {
     /// # Errors ENOENT if it was not added.
     pub fn open(&self, ifindex: u32, in_fragments: bool) -> Result<(), BpfError> {
         let key = ifindex.to_ne_bytes();
-        let slot = self.ways.members.get(&key)?.ok_or_else(|| BpfError::System {
+        let slot = self.ports.members.get(&key)?.ok_or_else(|| BpfError::System {
             action: format!("opening the egress of interface {ifindex}"),
             source: Errno::NOENT,
         })?;
-        self.ways.causes.set(&slot, &0_u32.to_ne_bytes())?;
+        self.ports.causes.set(&slot, &0_u32.to_ne_bytes())?;
         let slot = slot.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
-        self.ways.open(ifindex, slot, in_fragments)
+        self.ports.open(ifindex, slot, in_fragments)
     }
 
     /// Returns the error that has closed the interface at `slot` since it was last opened: ENXIO if
@@ -100,7 +100,7 @@ impl XdpForward {
     /// # Errors
     /// Only from the kernel.
     pub fn cause(&self, slot: u32) -> Result<Option<Errno>, BpfError> {
-        let value = self.ways.causes.get(&slot.to_ne_bytes())?.unwrap_or_default();
+        let value = self.ports.causes.get(&slot.to_ne_bytes())?.unwrap_or_default();
         let number = value.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
         Ok((number != 0).then(|| Errno::from_raw_os_error(number)))
     }
@@ -111,7 +111,7 @@ impl XdpForward {
     /// Only from the kernel.
     pub fn close(&self, ifindex: u32) -> Result<(), BpfError> {
         // It remains a member and a device: frames under way may still be sent and counted.
-        self.ways.close(ifindex)
+        self.ports.close(ifindex)
     }
 
     /// Returns true if programs may forward to this interface now.
@@ -119,7 +119,7 @@ impl XdpForward {
     /// # Errors
     /// Only from the kernel.
     pub fn is_open(&self, ifindex: u32) -> Result<bool, BpfError> {
-        self.ways.is_open(ifindex)
+        self.ports.is_open(ifindex)
     }
 
     /// Returns the number of frames that the interface at `slot` refused; they count as forwarded,
@@ -128,7 +128,7 @@ impl XdpForward {
     /// # Errors
     /// Only from the kernel.
     pub fn refused(&self, slot: u32) -> Result<u64, BpfError> {
-        let values = self.ways.refused.get(&slot.to_ne_bytes())?.unwrap_or_default();
+        let values = self.ports.refused.get(&slot.to_ne_bytes())?.unwrap_or_default();
         let (per_cpu, _) = values.as_chunks::<8>();
         Ok(per_cpu.iter().map(|value| u64::from_ne_bytes(*value)).sum())
     }

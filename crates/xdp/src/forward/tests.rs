@@ -75,7 +75,7 @@ impl Fixture {
         assert!(forward.open(out, true).is_err());
         forward.add(out, SLOT).unwrap();
         forward.open(out, true).unwrap();
-        let loaded = Loaded::new(MAC, Some(forward.ways())).unwrap();
+        let loaded = Loaded::new(MAC, Some(forward.ports())).unwrap();
         let program = XdpProgram { loaded, link: None, mode: XdpMode::Native, refused: None };
         for address in ["192.0.2.1", "192.0.2.0", "192.0.2.255", "198.18.0.1", "2001:db8:9::1"] {
             program.add_local(address.parse().unwrap(), LocalAddress::Host).unwrap();
@@ -504,5 +504,5 @@ fn program_of_flows_is_accepted_where_kernel_has_function() {
         Err(error @ BpfError::MissingFeature { .. }) => return wattline_needs::machine(error),
         Err(error) => panic!("{error}"),
     };
-    Loaded::flow_program([0; 6], forward.ways(), &lookup).unwrap_or_else(|error| panic!("{error}"));
+    Loaded::flow_program([0; 6], forward.ports(), &lookup).unwrap_or_else(|error| panic!("{error}"));
 }
