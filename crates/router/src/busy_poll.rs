@@ -21,7 +21,7 @@ pub(super) fn why_ineffective(interface: &str, queues: u32) -> Option<String> {
         .collect();
     (!commands.is_empty()).then(|| {
         format!(
-            "busy polling is in vain, as {interface} defers no interrupts: `{}`",
+            "busy polling has no effect, since {interface} defers no interrupts: `{}`",
             commands.join("; ")
         )
     })

@@ -289,8 +289,8 @@ impl Router {
             if let (Some(what), Some(_)) = (life.guard.judges(), monitor.left(*id)) {
                 tracing::error!(
                     "port {name}: {what} would not hold if the kernel forwarded the packets of this \
-                     port: what comes in for others is dropped until the reason above is gone, or \
-                     [router] takeover = \"force\" says that it is to be passed by"
+                     port: packets for others are dropped until the reason above is gone; \
+                     [router] takeover = \"force\" forwards them anyway"
                 );
             }
         }
@@ -338,7 +338,7 @@ impl Router {
         kernel.programs.update_egress_ports(&self.rib, Instant::now());
         let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
         if let Err(error) = kernel.programs.copying.update(snap, nodes) {
-            tracing::error!("copies of what XDP programs forward: {error}");
+            tracing::error!("copies of packets that XDP programs forward: {error}");
         }
     }
 

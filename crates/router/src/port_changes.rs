@@ -134,8 +134,8 @@ impl Router {
             let mut present = self.configured.config.ports.iter();
             let found = match present.find(|it| it.kind.taken_over() == Some(name)) {
                 Some(other) => Err(format!(
-                    "is still that of port {}: remove that one with one reload, and add this one with \
-                     the next",
+                    "still belongs to port {}: remove that port with one reload, and add this one \
+                     with the next",
                     other.name
                 )),
                 None => match self.rib.link_named_as(*port) {
@@ -213,7 +213,7 @@ impl Router {
                 }
             }
             let Some((ports, actuator)) = self.actuator() else {
-                return Err(vec!["[[port]]: nothing is known of interfaces".to_owned()]);
+                return Err(vec!["[[port]]: the interfaces are unknown".to_owned()]);
             };
             let mut actuator = Actuator { config: wanted, ..actuator };
             let opened = actuator

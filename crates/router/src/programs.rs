@@ -199,7 +199,7 @@ impl Programs {
             other => {
                 if let Some(Err(error)) = other {
                     tracing::warn!(
-                        "port {name}: it cannot be taken over from the last router: {error}"
+                        "port {name}: cannot be taken over from the last router: {error}"
                     );
                 }
                 XdpProgram::load_prepared(link.index, mac, mode_for(link), forward, &mut fill)?
@@ -578,7 +578,7 @@ fn mode_of(Program { program, by_workers, .. }: &Program, others_forward: bool) 
         mode += &format!(", as its driver refused native xdp: {why}");
     }
     if others_forward && !by_workers.is_empty() {
-        mode += &format!("; workers forward what comes in here: {by_workers}");
+        mode += &format!("; workers forward received packets: {by_workers}");
     }
     mode
 }

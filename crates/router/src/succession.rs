@@ -90,12 +90,12 @@ pub(super) fn leave(links: Vec<KeptLink>, notifier: &Notifier) {
         match left {
             Ok(true) => {}
             Ok(false) => tracing::warn!(
-                "the service manager does not read notifications: a restart may make the queues of \
-                 ports anew"
+                "the service manager does not read notifications: a restart may recreate the \
+                 queues of ports"
             ),
             Err(error) => tracing::warn!(
                 "the attachments of ports cannot be left with the service manager: {error}; a \
-                 restart may make their queues anew"
+                 restart may recreate their queues"
             ),
         }
     }

@@ -53,8 +53,8 @@ fn advice(error: &std::io::Error) -> String {
         _ => "see that the kernel has the driver tun",
     };
     format!(
-        "{DEVICE}: {error}: workers cannot give packets to the kernel that they have already taken, and drop \
-         them as {}; {remedy}, and restart",
+        "{DEVICE}: {error}: workers cannot return taken packets to the kernel, and drop them as \
+         {}; {remedy}, and restart",
         DropReason::PuntUnavailable.name()
     )
 }

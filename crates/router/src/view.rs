@@ -184,7 +184,7 @@ impl Router {
             .map(|prefix| prefix.to_string())
             .collect();
         let audited = (!audited.is_empty()).then(|| {
-            format!("the kernel decides otherwise than Wattline about {}", audited.join(", "))
+            format!("the kernel decides differently from Wattline about {}", audited.join(", "))
         });
         let sees_unfinished =
             self.kernel.as_ref().is_some_and(|kernel| kernel.programs.sees_unfinished(port));

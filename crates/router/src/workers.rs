@@ -394,7 +394,7 @@ impl Drop for Workers {
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("nothing that could be kept").to_owned()
+    text.unwrap_or("no message").to_owned()
 }
 
 #[cfg(test)]

@@ -143,9 +143,9 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
     refused("batch = 32", "batch = 65", 6, "[router] batch", "1 to 64");
     refused("batch = 32", "batch = \"32\"", 6, "[router] batch", "1 to 64");
     refused("\"interrupt\"", "\"sleep\"", 5, "[router] mode", "\"adaptive\"");
-    refused("[1, 0]", "[1, 1]", 7, "[router] cpus", "CPU 1 stands there twice");
+    refused("[1, 0]", "[1, 1]", 7, "[router] cpus", "CPU 1 is listed twice");
     refused("[1, 0]", "[1]", 7, "[router] cpus", "has 1 CPU for [router] workers = 2");
-    refused("[1, 0]", "[1, 0, 1]", 7, "[router] cpus", "workers = 3; CPU 1 stands there twice");
+    refused("[1, 0]", "[1, 0, 1]", 7, "[router] cpus", "workers = 3; CPU 1 is listed twice");
     refused("workers = 2", "workers = 65", 4, "[router] workers", "1 to 64");
     refused("[1, 0]", "[1, 1024]", 7, "[router] cpus", "a list of CPU numbers from 0 to 1023");
     refused("busy_poll = true", "busy_poll = 1", 8, "[router] busy_poll", "true or false");
@@ -200,7 +200,7 @@ fn all_mistakes_are_reported_at_once_in_order() {
     let lines: Vec<usize> = problems.list.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [4, 7, 23, 37], "{problems}");
     // The right number of CPUs is unknown without the number of workers.
-    assert!(problems.list[1].message.starts_with("CPU 1 stands there twice"), "{problems}");
+    assert!(problems.list[1].message.starts_with("CPU 1 is listed twice"), "{problems}");
     assert!(problems.to_string().contains("bad.toml:23: [[port]] mtu = 1: must be"));
 }
 

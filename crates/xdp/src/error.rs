@@ -67,7 +67,8 @@ pub(crate) fn explain(mode: XdpMode, errno: Errno) -> String {
             "the driver has no native XDP, or not with the present MTU and offloads"
         }
         (XdpMode::Native, Errno::INVAL) => {
-            "many drivers say so of an MTU that is too large, or of LRO: `ethtool -K NAME lro off`"
+            "many drivers return it for an MTU that is too large, or with LRO: `ethtool -K NAME \
+             lro off`"
         }
         _ => return errno.to_string(),
     };

@@ -58,7 +58,7 @@ pub enum OpenError {
     #[error(
         "{interface} has no queue {queue}: `ethtool -l {interface}` shows how many it has; \
          `ethtool -L {interface} combined N` changes that, or `ethtool -L {interface} rx N tx N` \
-         where they are counted apart, as of a veth"
+         if they are counted separately, as for a veth"
     )]
     NoSuchQueue {
         /// Name of the interface.

@@ -165,7 +165,7 @@ impl Comparison {
         if kernel == NO_ROUTE
             && prefix.is_some_and(|it| it.addr().is_ipv6() && rib.names_object(it))
         {
-            return Outcome::NotComparable("the kernel says nothing of a next-hop object");
+            return Outcome::NotComparable("the kernel does not report a next-hop object");
         }
         let longest = prefix.into_iter().chain(route.map(|route| route.prefix));
         let prefix = longest.max_by_key(IpNet::prefix_len).unwrap_or_else(|| destination.into());

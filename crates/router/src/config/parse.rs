@@ -171,8 +171,8 @@ fn read(
         if !obstacles.is_empty() {
             let obstacles = obstacles.join(", ");
             let message = format!(
-                "cannot be with {obstacles}: XDP programs forward by the kernel's tables alone, and \
-                 no worker sees the packets"
+                "cannot be combined with {obstacles}: XDP programs forward by the kernel's tables \
+                 only, and no worker sees the packets"
             );
             reader.problem(router::SECTION, "xdp_forward", &place, message);
         }

@@ -20,11 +20,11 @@ pub(super) const KEYS: &[Key] = &[
     Key::whole(SECTION, "batch", Some("64"), "32", 1..=64,
         "Most frames that a worker takes from a queue at once."),
     Key::new(SECTION, "cpus", Some("[]"), "[2, 3]", "a list of CPU numbers from 0 to 1023, one per worker, without repetition",
-        "The CPU that each worker is pinned to, on whose NUMA node its packet memory lies; empty: not pinned.\nOne that is off-line, or that the cpuset of the cgroup lacks, is refused at the start."),
+        "The CPU that each worker is pinned to, on whose NUMA node its packet memory lies; empty: not pinned.\nA CPU that is off-line or outside of the cgroup's cpuset is refused at the start."),
     Key::new(SECTION, "busy_poll", Some("false"), "true", "true or false",
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst). It has no effect on queues\nthat defer no interrupts, which `stats` says; [power] platform \"host\" defers them while workers poll."),
     Key::new(SECTION, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
-        "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy asks for what only workers see, and\nno application, route or port setting of this file needs to see the packets. on: flows of a flowtable, too, which saves\ninstructions where they come by cards and costs some where they come by virtual interfaces."),
+        "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy needs data that only workers see, and\nno application, route or port setting of this file needs to see the packets. on: flows of a flowtable, too, which saves\ninstructions where they come by cards and costs some where they come by virtual interfaces."),
     Key::new(SECTION, "trust_drivers", Some("[]"), "[\"ice\"]", "a list of names of drivers",
         "Drivers that are trusted in spite of reports that their zero copy hangs or their links drop; `plan` names them."),
     Key::new(SECTION, "takeover", Some("\"narrow\""), "\"strict\"", "\"strict\", \"narrow\" or \"force\"",
@@ -38,11 +38,11 @@ pub(super) const KEYS: &[Key] = &[
     Key::duration(SECTION, "idle", Some("\"20us\""), "\"1ms\"", ("1us", "1s", "50us"),
         "Longest time that an adaptive worker polls empty queues before it blocks. If frames arrive further\napart than this, it polls for a shorter time or not at all."),
     Key::duration(SECTION, "drain", Some("\"500ms\""), "\"2s\"", ("0s", "60s", "500ms"),
-        "How long workers may continue to forward queued packets after the router was told to stop."),
+        "Longest time for workers to forward queued packets when the router stops."),
     Key::whole(SECTION, "frames", Some("4096"), "16384", 1024..=32768,
         "Chunks of packet memory per worker, where all ports are captures. AF_XDP sizes its own."),
     Key::whole(SECTION, "spare_ports", Some("2"), "8", 0..=64,
-        "How many ports `wattline reload` can add to those at the start. Memory for their packets is taken at the\nstart: 13 MB per port and worker, 25 MB where an MTU is above 1774, 100 MB at an MTU of 9000, and as much again for\neach further queue of the interface. A port that is removed leaves its memory to the next one. None is taken on\n[power] platform \"scale\", whose ports are fixed."),
+        "Number of ports that `wattline reload` can add to those at the start. Memory for their packets is taken at the\nstart: 13 MB per port and worker, 25 MB where an MTU is above 1774, 100 MB at an MTU of 9000, and as much again for\neach further queue of the interface. A port that is removed leaves its memory to the next one. None is taken on\n[power] platform \"scale\", whose ports are fixed."),
     Key::new(SECTION, "socket", None, "\"/run/wattline/edge.sock\"", "the path of a Unix socket, at most 100 bytes",
         "The control socket. Default: named after this file and the process, in $XDG_RUNTIME_DIR/wattline,\nelse /run/wattline for root, else the directory for temporary files."),
 ];
@@ -203,7 +203,7 @@ fn misplaced(cpus: &[u16], workers: Option<u16>) -> Option<String> {
     wrong.extend(
         twice
             .iter()
-            .map(|cpu| format!("CPU {cpu} stands there twice: each worker needs one of its own")),
+            .map(|cpu| format!("CPU {cpu} is listed twice: each worker needs one of its own")),
     );
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }

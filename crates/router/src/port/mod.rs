@@ -272,7 +272,7 @@ impl Port {
         match self.life.state.reason() {
             Some(Why::Absent(why)) => tracing::warn!(
                 "port {name}: {why}; the port is attached as soon as {interface} is there and up, and \
-                 the kernel forwards what is routed over it until then"
+                 the kernel forwards packets routed over it until then"
             ),
             Some(Why::Failed(why)) => self.log_failed(why),
             _ => {}
@@ -282,7 +282,8 @@ impl Port {
     /// Logs that the port cannot be attached.
     pub fn log_failed(&self, reason: &str) {
         tracing::warn!(
-            "port {}: cannot be attached: {reason}; the kernel forwards what is routed over it, and \
+            "port {}: cannot be attached: {reason}; the kernel forwards packets routed over it, \
+             and \
              the router tries again once a second",
             self.name
         );

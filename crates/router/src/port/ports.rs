@@ -267,7 +267,7 @@ impl Actuator<'_> {
         let (name, interface) = (&port.name, &port.interface);
         tracing::warn!(
             "port {name}: {why}; the port is attached as soon as there is an interface {interface}, \
-             and the kernel forwards what is routed over it until then"
+             and the kernel forwards packets routed over it until then"
         );
         (port.renamed, port.link) = (None, None);
         (port.seen, port.next_try) = (None, now);
@@ -388,7 +388,7 @@ impl Actuator<'_> {
         let error = error.to_string();
         if before.is_none_or(|(before, _)| before != error) {
             tracing::error!(
-                "port {}: cannot be blocked: {error}; the kernel forwards what comes in without \
+                "port {}: cannot be blocked: {error}; the kernel forwards received packets without \
                  {judges}",
                 port.name
             );
@@ -455,7 +455,8 @@ impl Actuator<'_> {
         }
         for port in removed(ports) {
             self.report(port, Event::GiveUp);
-            tracing::info!("port {}: removed; the kernel forwards what comes in there", port.name);
+            tracing::info!("port {}: removed; the kernel forwards packets received there", \
+                            port.name);
         }
         self.drop_removed(ports);
     }

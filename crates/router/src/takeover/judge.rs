@@ -116,7 +116,7 @@ pub(super) fn judge(
     reasons.extend(judge_rules(found, &by_link, circumstances));
     reasons.extend(judge_local_routes(circumstances));
     reasons.extend(judge_ipsec_policies(found, circumstances));
-    let unseen = |what: &String| format!("it cannot be seen what the kernel does: {what}");
+    let unseen = |what: &String| format!("cannot determine what the kernel does: {what}");
     reasons.extend(found.unread.iter().map(|what| Reason::weighty(None, unseen(what))));
     reasons.extend(judge_programs(found, &by_link));
     reasons.extend(judge_machine(found, circumstances));
@@ -204,7 +204,7 @@ fn describe(chain: &Chain, Taken { rules: taking, by_policy, prefixes }: &Taken<
     let Chain { family, table, name, hook, rules: count, drops, sets_mss, .. } = chain;
     let mut text = format!("nftables: chain {family} {table} {name} (hook {hook})");
     text += &match (count, drops) {
-        (0, _) => " drops what no rule accepts".to_owned(),
+        (0, _) => " drops packets that no rule accepts".to_owned(),
         (1, _) => " has a rule".to_owned(),
         (count, _) => format!(" has {count} rules"),
     };
@@ -227,7 +227,7 @@ fn describe(chain: &Chain, Taken { rules: taking, by_policy, prefixes }: &Taken<
         };
     }
     if *by_policy && *count > 0 {
-        text += "; the policy drops what no rule accepts by one interface or address alone";
+        text += "; the policy drops packets that no rule accepts by one interface or address alone";
     }
     text
 }
@@ -423,7 +423,7 @@ fn judge_local_routes(circumstances: &Circumstances<'_>) -> Vec<Reason> {
     if !has_own_lookups {
         return by_own.collect();
     }
-    let text = |which: &str| format!("{which}: the kernel drops what comes from there");
+    let text = |which: &str| format!("{which}: the kernel drops packets from there");
     let reason = |only: BTreeSet<IpNet>, text| Reason {
         only: Some(only),
         spares_flows: true,
@@ -432,7 +432,7 @@ fn judge_local_routes(circumstances: &Circumstances<'_>) -> Vec<Reason> {
     };
     let added = local.added.iter();
     let added = added.map(|it| reason(BTreeSet::from([*it]), text(&format!("local route {it}"))));
-    let shared = text("broadcast addresses, beside local routes or rules of a user's");
+    let shared = text("broadcast addresses, because of added local routes or rules");
     let shared = (!local.shared.is_empty()).then(|| reason(local.shared.clone(), shared));
     added.chain(shared).chain(by_own).collect()
 }
@@ -506,9 +506,9 @@ fn judge_links(
     for master in &found.masters {
         let Some((of, name)) = by_link.get(&master.link) else { continue };
         let (what, consequence) = match &master.kind {
-            MasterKind::Bridge(_) => ("bridge", "what is bridged is not for a router"),
+            MasterKind::Bridge(_) => ("bridge", "whose packets are not for a router"),
             MasterKind::Vrf => ("VRF", "whose table of routes is not followed"),
-            MasterKind::Other(kind) => (kind.as_str(), "and packets are that one's"),
+            MasterKind::Other(kind) => (kind.as_str(), "which gets its packets"),
         };
         let text = format!("{name} belongs to the {what} {}, {consequence}", master.name);
         let spares_flows = matches!(master.kind, MasterKind::Bridge(_));
@@ -547,7 +547,7 @@ fn judge_stripped_tags(
     let is_aggregate = found.aggregates.iter().any(|it| it.link == *link);
     let strips = !subinterfaces.is_empty() && !is_aggregate && (circumstances.strips_tags)(name);
     let text = format!(
-        "{name} has VLANs and takes the tags off their frames before Wattline sees them \
+        "{name} has VLANs and strips their tags before Wattline sees the frames \
          (`ethtool -K {name} rxvlan off` changes that)"
     );
     strips.then(|| Reason::weighty(Some(of.port), text))
@@ -671,14 +671,14 @@ fn judge_aggregate(
     let reason = |is_mild, text| Reason { is_mild, ..Reason::weighty(Some(of.port), text) };
     if aggregate.kind == Aggregation::Team {
         let text =
-            format!("{name} is a team, which Wattline has not been tried with: a bond is taken");
+            format!("{name} is a team, with which Wattline has not been tested: use a bond");
         return vec![reason(false, text)];
     }
     let mut reasons = Vec::new();
     if of.links.len() > 1 {
         let text = format!(
-            "{name} is a bond with VLANs: the kernel takes the tags off their frames at the members, \
-             before Wattline sees them"
+            "{name} is a bond with VLANs: the kernel strips their tags at the members, before \
+             Wattline sees the frames"
         );
         reasons.push(reason(false, text));
     }
@@ -855,8 +855,8 @@ fn lines_for_flowtable(found: &ForwardPath, names: &[&str]) -> Option<String> {
          flow add @wattline'"
     ));
     Some(format!(
-        "a flowtable gives established connections the kernel's fast path, by which their packets pass by \
-         these chains; to add one: {}",
+        "a flowtable gives established connections the kernel's fast path, which bypasses these \
+         chains; to add one: {}",
         lines.join(" && ")
     ))
 }
@@ -1236,7 +1236,7 @@ mod tests {
         found.chains[0].accepted = vec![Concern::default()];
         assert!(text(&found).ends_with("packets of 2 prefixes"), "the policy drops none");
         found.chains[0].accepted.clear();
-        let policy = "has 2 rules; the policy drops what no rule accepts by one interface";
+        let policy = "has 2 rules; the policy drops packets that no rule accepts by one interface";
         assert!(judged(&found).iter().any(|(_, text)| text.contains(policy)));
     }
 

@@ -219,7 +219,7 @@ impl ForwardPathMonitor {
             let of = of.unwrap_or_default();
             let is_off = reason.is_of_family();
             let fate = match (forces || reason.is_mild, reason.port) {
-                (true, _) if is_off => "Wattline forwards such packets all the same".to_owned(),
+                (true, _) if is_off => "Wattline forwards such packets anyway".to_owned(),
                 (true, _) => "Wattline forwards packets without it".to_owned(),
                 (false, _) if is_off => {
                     "such packets of this port are left to the kernel".to_owned()
@@ -257,7 +257,7 @@ impl ForwardPathMonitor {
         lines.insert(0, "Wattline would bypass what the kernel does:".into());
         lines.push(
             "remove these features, or choose: [router] takeover = \"narrow\" leaves such ports to \
-             the kernel, \"force\" forwards all the same"
+             the kernel, \"force\" forwards anyway"
                 .into(),
         );
         Some(lines.join("\n"))
@@ -314,7 +314,7 @@ impl ForwardPathMonitor {
 pub(super) fn judged_and_left(name: &str, judges: &str, why: &str) -> String {
     format!(
         "[[port]] {name}: {judges} would not hold, as the port would be left to the kernel: {why}; \
-         remove that, or say [router] takeover = \"force\" to forward without it"
+         remove that, or set [router] takeover = \"force\" to forward without it"
     )
 }
 

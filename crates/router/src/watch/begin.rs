@@ -62,7 +62,7 @@ impl Router {
             );
         }
         if let Err(error) = copying {
-            unseen.push(format!("what XDP programs forward ({error})"));
+            unseen.push(format!("packets that XDP programs forward ({error})"));
         }
         let names: Vec<String> =
             self.configured.config.ports.iter().map(|port| port.name.clone()).collect();
@@ -103,9 +103,9 @@ impl Router {
     fn unseen(&self) -> Vec<String> {
         let Some(kernel) = &self.kernel else { return Vec::new() };
         let mut unseen = vec![
-            "what goes to the kernel before a worker sees it (ARP, routing protocols, packets to this \
-             machine, multicast, IPv4 options, packets whose time to live ends here): tcpdump on the \
-             interface sees that"
+            "packets that go to the kernel before a worker sees them (ARP, routing protocols, \
+             packets to this machine, multicast, IPv4 options, packets whose time to live ends \
+             here): tcpdump on the interface shows them"
                 .to_owned(),
         ];
         for (number, port) in self.configured.config.present_ports() {

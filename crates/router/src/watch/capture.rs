@@ -142,8 +142,8 @@ impl Form for Capture {
             entry.comments.push("waits for its neighbour".to_owned());
         }
         let packets = Self::write(&held, out)?;
-        let remark = "packets of all interfaces that the filter took, and those that are missing as they \
-                      came too fast";
+        let remark = "packets of all interfaces that matched the filter, and those missed because \
+                      they came too fast";
         if !self.ports.is_empty() {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             out.bytes(&write_pcapng::statistics(0, now, matched, missed, remark))?;

@@ -55,7 +55,7 @@ impl Link {
             .word(4, length)
             .output(8, &mut info)
             .call(Command::ObjectInfo)
-            .map_err(|errno| error("asking what a link is", errno))?;
+            .map_err(|errno| error("querying a link", errno))?;
         let word = |at: usize| info[at..].first_chunk().map_or(0, |it| u32::from_ne_bytes(*it));
         let interface = Some(word(16)).filter(|interface| *interface != 0);
         let attached = Attached { interface, program: word(8) };
