@@ -256,16 +256,16 @@ mod tests {
     /// A socket that recovers from an error, like a netlink socket after an overrun.
     #[test]
     fn socket_in_error_remains_watched_on_request() {
-        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let peer_address = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(nobody).unwrap();
+        socket.connect(peer_address).unwrap();
         let mut waiter = PollWaiter::new([socket.as_fd()]).unwrap().keeping_broken();
-        socket.send(b"to nobody").unwrap();
+        socket.send(b"unanswered").unwrap();
         waiter.wait(FOR_EVER);
         assert!(socket.take_error().unwrap().is_some());
         assert_eq!(waiter.ports().len(), 1);
-        let somebody = std::net::UdpSocket::bind(nobody).unwrap();
-        somebody.send_to(b"answer", socket.local_addr().unwrap()).unwrap();
+        let peer = std::net::UdpSocket::bind(peer_address).unwrap();
+        peer.send_to(b"answer", socket.local_addr().unwrap()).unwrap();
         waiter.wait(FOR_EVER);
         assert_eq!(socket.recv(&mut [0; 16]).unwrap(), 6);
     }

@@ -241,7 +241,7 @@ mod tests {
     /// Received packets are filtered before they are decrypted, also if left to the kernel: a
     /// packet that has to be encrypted unchanged would otherwise pass no filter.
     #[test]
-    fn packets_pass_applications_in_the_order_of_their_way() {
+    fn packets_pass_applications_in_the_order_of_their_path() {
         let mut applications: Vec<Box<dyn Application>> =
             vec![Box::new(Named("filter")), Box::new(Named("esp"))];
         let features = features(&mut applications, 0);

@@ -511,7 +511,7 @@ mod tests {
 
     /// Regardless of its ports' addresses and of the ingress port.
     #[test]
-    fn every_address_is_compared_where_the_kernel_answers() {
+    fn every_address_is_compared_if_the_kernel_answers() {
         in_namespace(|laboratory| {
             std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
             for line in [
@@ -656,8 +656,8 @@ mod tests {
             let route = Route::new(prefix, 0, RouteKind::Unicast, vec![hop]);
             let placement = wattline_linux::netlink::Placement::Replace;
             laboratory.plant(Event::Route { route, placement });
-            let beside = report(laboratory, "198.51.100.0/24").unwrap();
-            assert!(beside.compared > 0 && beside.total == 0, "{beside:?}");
+            let outside = report(laboratory, "198.51.100.0/24").unwrap();
+            assert!(outside.compared > 0 && outside.total == 0, "{outside:?}");
             let found = report(laboratory, "10.1.7.0/24").unwrap();
             assert_eq!(found.total, 1, "{found:?}");
             let difference = &found.differences[0];
@@ -711,7 +711,7 @@ mod tests {
             ip.wait().unwrap();
             writer.join().unwrap();
             let Audit { checked, mismatches, .. } = laboratory.audit;
-            println!("{checked} addresses compared beside {} prefixes", laboratory.rib.prefixes());
+            println!("{checked} addresses compared with {} prefixes", laboratory.rib.prefixes());
             assert_eq!(mismatches, 0);
             assert!(checked > 0);
         });

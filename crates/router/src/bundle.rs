@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn without_queues_nothing_comes_and_nothing_goes() {
+    fn nothing_is_received_or_sent_without_queues() {
         let mut pool = pool();
         let mut bundle = Bundle::<wattline_ports::memory::WireQueue>::new(Vec::new());
         assert!(bundle.exhausted());

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reason_why_workers_forward_follows_the_configuration() {
+    fn reason_for_forwarding_by_workers_follows_the_configuration() {
         let mut by_workers = ByWorkers::for_obstacles(vec!["[router] mode = \"poll\""]);
         by_workers.set_obstacles(vec!["[router] mode = \"poll\""]);
         assert_eq!(by_workers.because(), "[router] mode = \"poll\"");

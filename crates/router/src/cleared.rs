@@ -107,7 +107,7 @@ mod tests {
     use wattline_status::PortCounters;
 
     #[test]
-    fn counters_begin_anew_and_levels_stay() {
+    fn counters_restart_and_levels_are_kept() {
         let stats = |count: u64| {
             let counters = PortCounters { received_packets: count, ..PortCounters::default() };
             let port = PortStats { counters, ..PortStats::default() };

@@ -205,7 +205,7 @@ mod tests {
 
     /// Operators commonly exclude the workers' CPUs from a service's affinity.
     #[test]
-    fn the_affinity_of_the_start_does_not_forbid_a_cpu() {
+    fn initial_affinity_does_not_forbid_a_cpu() {
         let online = Tree::live().cpus("/sys/devices/system/cpu/online").unwrap();
         let online: Vec<u16> = online.iter().filter_map(|cpu| u16::try_from(*cpu).ok()).collect();
         let try_all = || refused(&online, move_to);
@@ -229,7 +229,7 @@ mod tests {
             let (Some(node), Ok(maps)) =
                 (node_of(cpu), std::fs::read_to_string("/proc/self/numa_maps"))
             else {
-                wattline_needs::machine("this kernel does not tell on which node memory lies");
+                wattline_needs::machine("this kernel does not report the node of memory");
                 return;
             };
             let Some(pages) = pages_on(&maps, memory.as_ptr().addr(), node) else { continue };
@@ -262,7 +262,7 @@ mod tests {
 
     /// Lines of a machine with two nodes.
     #[test]
-    fn the_account_of_a_machine_with_two_nodes_is_read() {
+    fn numa_maps_of_a_machine_with_two_nodes_are_read() {
         let maps = "7f0000000000 default file=/lib N1=9\n\
                     7f1000000000 default anon=2048 dirty=2048 active=0 N0=48 N1=2000 kernelpagesize_kB=4\n\
                     7f2000000000 default anon=1 N0=1\n";

@@ -39,7 +39,7 @@ impl PortChanges {
             let at =
                 |config: &'_ Config| config.ports.get(place).cloned().unwrap_or(vacant.clone());
             let (before, after, port) = (at(old), at(new), PortId(place as u16));
-            let said = match (before.is_vacant(), after.is_vacant()) {
+            let changed = match (before.is_vacant(), after.is_vacant()) {
                 (true, true) => continue,
                 (true, false) => {
                     changes.added.push(port);
@@ -62,11 +62,11 @@ impl PortChanges {
                     continue;
                 }
             };
-            if is_capture(said) {
-                let name = &said.name;
+            if is_capture(changed) {
+                let name = &changed.name;
                 changes.fixed.push(format!("[[port]] {name}: captures are read from the start"));
             } else if let Some(why) = kept {
-                changes.fixed.push(format!("[[port]] {}: {why}", said.name));
+                changes.fixed.push(format!("[[port]] {}: {why}", changed.name));
             }
         }
         changes

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_passes_count_only_where_they_are_read() {
+    fn empty_passes_count_only_on_request() {
         for (read, event) in [(FillRead::Before, None), (FillRead::Pass, Some(0))] {
             let (shared, mut worker) = estimator();
             worker.empty_pass(Time::ZERO);

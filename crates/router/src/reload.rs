@@ -109,10 +109,10 @@ fn reload_applications(
 ) {
     for application in applications {
         let Some(heading) = application.reload(new) else { continue };
-        let said = new.applications.iter().find(|it| it.heading() == heading).cloned();
+        let settings = new.applications.iter().find(|it| it.heading() == heading).cloned();
         let known = config.applications.iter_mut().find(|it| it.heading() == heading);
-        if let (Some(known), Some(said)) = (known, said) {
-            *known = said;
+        if let (Some(known), Some(settings)) = (known, settings) {
+            *known = settings;
         }
         if report.needs_restart.contains(&heading) {
             report.needs_restart.retain(|it| *it != heading);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_blocks_is_not_stalled() {
+    fn blocked_thread_is_not_stalled() {
         let (end, until): (_, Receiver<()>) = channel();
         let (number, thread) = thread(move || assert!(until.recv().is_err()));
         std::thread::sleep(WINDOW);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_stalled_while_another_has_its_processor() {
+    fn thread_is_stalled_while_another_has_its_processor() {
         let end = Arc::new(AtomicBool::new(false));
         let first = |until: Arc<AtomicBool>| {
             move || {

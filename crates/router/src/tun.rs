@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_begins_behind_the_headers() {
+    fn packet_begins_behind_the_headers() {
         let mut frame = vec![0; 14];
         frame[12..14].copy_from_slice(&[0x08, 0x00]);
         frame.push(0x45);

@@ -473,8 +473,8 @@ mod tests {
         let (mut workers, _inbox) = start(Bad::Hangs(other_end));
         let now = Instant::now();
         let second = |number| now + Duration::from_secs(number);
-        let looks: Vec<_> = (0..4).flat_map(|number| workers.poll(second(number))).collect();
-        assert_eq!(looks, [(0, Change::Hangs)]);
+        let changes: Vec<_> = (0..4).flat_map(|number| workers.poll(second(number))).collect();
+        assert_eq!(changes, [(0, Change::Hangs)]);
         assert!(workers.hangs(0) && workers.failure().is_none());
         // It makes a round and hangs again.
         end.send(()).unwrap();

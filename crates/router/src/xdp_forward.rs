@@ -462,7 +462,7 @@ mod tests {
 
     /// Before Linux 6.3 generic netlink has no family `netdev`.
     #[test]
-    fn interfaces_are_tried_where_the_kernel_does_not_report_on_them() {
+    fn interfaces_are_tried_if_the_kernel_does_not_report_them() {
         let absent = || io::Error::from(rustix::io::Errno::OPNOTSUPP);
         assert!(matches!(known::<()>(Err(absent())), Ok(None)));
         assert_eq!(transmits(None, 1).unwrap(), Transmits::Whole);

@@ -138,7 +138,7 @@ fn invalid_gateway_is_reported_once() {
 }
 
 #[test]
-fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
+fn each_mistake_is_named_with_its_place_and_the_allowed_values() {
     refused("workers = 2", "workers = 2\nworkes = 3", 5, "[router] workes", "mean \"workers\"");
     refused("batch = 32", "batch = 65", 6, "[router] batch", "1 to 64");
     refused("batch = 32", "batch = \"32\"", 6, "[router] batch", "1 to 64");
@@ -232,7 +232,7 @@ fn captures_that_would_overwrite_each_other_are_refused() {
     refused(port("a", write) + &port("b", read), 6, of_read, "is written already");
     refused(port("a", write) + &port("b", write), 6, of_write, "is written already");
     let twice = port("a", read) + &port("b", read);
-    assert!(Config::parse(&twice, "good.toml").is_ok(), "reading harms nobody");
+    assert!(Config::parse(&twice, "good.toml").is_ok(), "reading is harmless");
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn any_text_is_accepted_or_refused_with_a_reason() {
 }
 
 #[test]
-fn neighbours_of_a_route_are_checked_also_where_its_prefix_is_wrong() {
+fn neighbours_of_a_route_are_checked_even_if_its_prefix_is_wrong() {
     let text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n[[route]]\n\
         prefix = \"10.0.0.1/8\"\nvia = [\"10.9.9.9\", \"10.9.9.8%b\"]\n";
     let problems = Config::parse(text, "router.toml").unwrap_err();

@@ -66,7 +66,7 @@ const PLATFORMS: Platforms = &[(PowerPlatform::Host, open)];
 
 /// Otherwise its last settings would remain forever.
 #[test]
-fn a_router_ends_with_its_governor_and_gives_the_machine_back() {
+fn router_ends_with_its_governor_and_restores_the_machine() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let mut writer = Writer::create(at("in.pcap"), LinkType::ETHERNET, Resolution::Nanos).unwrap();

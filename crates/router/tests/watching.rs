@@ -232,10 +232,10 @@ fn stopped_capture_gets_its_rest_and_frees_its_place() {
     }
     // A client that disconnects without a message.
     drop(begin().unwrap());
-    for (filter, said) in [("interface c", "no such port"), ("tpc", "character 1")] {
+    for (filter, message) in [("interface c", "no such port"), ("tpc", "character 1")] {
         let refused = listen(&running.socket(), &Request::Trace(look(filter, None)));
         let Err(SocketError::Refused(why)) = refused else { panic!("{filter}") };
-        assert!(why.contains(said), "{why}");
+        assert!(why.contains(message), "{why}");
     }
     let stats = running.stop();
     let dropped: u64 = stats.dropped.values().sum();

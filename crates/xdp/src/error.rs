@@ -82,9 +82,9 @@ mod tests {
     #[test]
     fn refusal_names_its_common_cause_and_the_error_of_the_kernel() {
         let refusals = vec![(XdpMode::Native, Errno::RANGE), (XdpMode::Generic, Errno::INVAL)];
-        let told = XdpError::Refused { ifindex: 7, refusals }.to_string();
-        assert!(told.contains("native mode: the MTU of the far end of a veth"), "{told}");
-        assert!(told.contains(&format!("({})", Errno::RANGE)), "{told}");
-        assert!(told.ends_with(&format!("generic mode: {}", Errno::INVAL)), "{told}");
+        let text = XdpError::Refused { ifindex: 7, refusals }.to_string();
+        assert!(text.contains("native mode: the MTU of the far end of a veth"), "{text}");
+        assert!(text.contains(&format!("({})", Errno::RANGE)), "{text}");
+        assert!(text.ends_with(&format!("generic mode: {}", Errno::INVAL)), "{text}");
     }
 }

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_begins_with_a_fresh_header() {
+    fn round_begins_with_a_fresh_header() {
         let generator = match LiveGenerator::new(1, &[9; 60], None) {
             Ok(generator) => generator,
             Err(error @ BpfError::MissingCapability { .. }) => {

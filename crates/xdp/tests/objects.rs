@@ -22,7 +22,7 @@ fn files(folder: &Path, end: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn no_source_was_changed_since_the_objects_were_built() {
+fn sources_are_unchanged_since_the_objects_were_built() {
     let folder = sources();
     let list = std::fs::read_to_string(folder.join("objects/SHA256SUMS")).unwrap();
     let listed: BTreeSet<_> = list.lines().filter_map(|line| line.rsplit('/').next()).collect();
@@ -78,13 +78,13 @@ impl Content {
 fn compiling_the_sources_gives_the_same_objects() {
     let folder = std::env::temp_dir().join(format!("wattline-bpf-{}", std::process::id()));
     let output = Command::new(script()).arg(&folder).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
     // The compiler of the objects is not installed.
     if output.status.code() == Some(69) {
         let _ = std::fs::remove_dir_all(&folder);
-        return wattline_needs::tool(&said);
+        return wattline_needs::tool(&output_text);
     }
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{output_text}");
     let built = files(&folder, ".o");
     assert_eq!(built, files(&sources().join("objects"), ".o"));
     for object in &built {

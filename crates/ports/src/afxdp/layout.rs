@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_divided_where_chunks_of_the_kernel_end() {
+    fn frame_is_divided_at_the_ends_of_kernel_chunks() {
         let layout = Layout { kernel: 4096, pieces: 4 };
         let parts = |offset, length| layout.parts(offset, length).collect::<Vec<_>>();
         assert_eq!(parts(256, 60), [(256, 60, false)]);

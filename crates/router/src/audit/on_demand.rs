@@ -73,7 +73,7 @@ impl OnDemand {
         (audit, Awaited { findings, _reader: reader })
     }
 
-    /// Returns true while somebody waits for the report.
+    /// Returns true while the report is awaited.
     pub fn is_wanted(&self) -> bool {
         self.reader.strong_count() > 0
     }

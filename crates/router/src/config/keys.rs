@@ -73,7 +73,7 @@ mod tests {
 
     /// The text of a range agrees with its check, and each default is within its range.
     #[test]
-    fn ranges_hold_to_their_ends_and_not_beyond() {
+    fn ranges_include_exactly_their_ends() {
         let mut checked = 0;
         for key in KEYS.into_iter().flatten() {
             let (good, bad) = match key.allowed {

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_it_writes() {
+    fn written_address_is_read_back() {
         let mac = [0x02, 0, 0xab, 0xcd, 0xef, 0x01];
         assert_eq!(parse_mac(&format_mac(mac)), Some(mac));
         assert_eq!(parse_mac("02-00-AB-CD-EF-01"), Some(mac));

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_what_is_allowed() {
+    fn mistakes_name_the_allowed_values() {
         for (text, says) in [
             ("platform = \"moon\"", "\"host\""),
             ("policy = \"powersafe\"", "queue-length"),

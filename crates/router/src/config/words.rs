@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_senders_end_is_an_interface_here_or_elsewhere() {
+    fn senders_end_is_an_interface_here_or_in_a_namespace() {
         let parsed = |text| parse_steer(text).map(|steer| (steer.namespace, steer.interface));
         assert_eq!(parsed("up0"), Some((None, "up0".to_owned())));
         assert_eq!(parsed("lab/up0"), Some((Some("lab".to_owned()), "up0".to_owned())));

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_doubles_the_wait_up_to_a_longest() {
+    fn each_refusal_doubles_the_wait_up_to_a_limit() {
         let (mut trust, mut now) = (Trust::default(), Instant::now());
         for wait in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 64.0] {
             trust.refuse(now, NXIO);
@@ -217,7 +217,7 @@ mod tests {
 
     /// A ring that overflows under load takes some frames all the same.
     #[test]
-    fn a_full_ring_closes_nothing() {
+    fn full_ring_closes_no_port() {
         let (mut trust, now) = (Trust::default(), Instant::now());
         let overload: Vec<(u64, u64)> = (0..600).map(|s| (1000 * s, 900 * s)).collect();
         let now = watch(&mut trust, now, &overload);

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_names_what_is_missing() {
+    fn refusal_names_the_missing_capabilities() {
         let needed = CapabilitySet::BPF | CapabilitySet::NET_ADMIN;
         let text = BpfError::new("loading a program", needed, Errno::PERM).to_string();
         assert!(text.starts_with("loading a program needs CAP_"), "{text}");

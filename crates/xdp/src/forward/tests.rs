@@ -324,7 +324,7 @@ fn mangled_frames_are_forwarded_correctly_or_not_at_all() {
 
 /// The program sees only the first piece of a jumbo frame, which may be too long for sockets.
 #[test]
-fn frames_in_fragments_are_forwarded_where_they_are_taken() {
+fn frames_in_fragments_are_forwarded_to_interfaces_that_take_them() {
     let Some(namespace) = namespace() else { return };
     for link in ["w0", "w1"] {
         namespace.ip(&format!("link set {link} mtu 9000")).unwrap();
@@ -494,7 +494,7 @@ fn egress_port_closes_with_the_error_of_its_driver() {
 }
 
 #[test]
-fn program_of_flows_is_accepted_where_kernel_has_function() {
+fn program_of_flows_is_accepted_if_kernel_has_function() {
     let forward = match Copies::new().and_then(|it| XdpForward::new(&it.into())) {
         Ok(forward) => forward,
         Err(error) => return wattline_needs::rights(&error),

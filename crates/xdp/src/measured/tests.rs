@@ -158,7 +158,7 @@ fn received_packets_are_counted_exactly() {
 }
 
 #[test]
-fn a_load_without_a_start_begins_when_the_kernel_makes_frames() {
+fn load_without_a_start_begins_when_the_kernel_generates_frames() {
     let Some(namespace) = link() else { return };
     namespace
         .enter(|| {
@@ -190,7 +190,7 @@ fn a_load_without_a_start_begins_when_the_kernel_makes_frames() {
 }
 
 #[test]
-fn a_load_arrives_as_it_was_paced() {
+fn load_arrives_as_paced() {
     const PACKETS: u64 = 4_000;
     let Some(namespace) = link() else { return };
     namespace
