@@ -139,7 +139,8 @@ impl Observer {
     /// its cores, by number. Without cores there are no streaks. Has to be called again when places
     /// have changed.
     ///
-    /// # Errors When the rule cannot be applied on this path; the previous rule remains.
+    /// # Errors
+    /// When the rule cannot be applied on this path; the previous rule remains.
     pub fn set_streaks(
         &mut self,
         now: Time,
@@ -226,7 +227,8 @@ fn sum(cpus: &BTreeMap<u32, PollCounts>) -> PollCounts {
 /// Converts a policy's rule for the BPF program; `since` is its start in nanoseconds of the
 /// monotonic clock, `napis` are the instances that count.
 ///
-/// # Errors When polls do not show the quantities that the rule needs.
+/// # Errors
+/// When polls do not show the quantities that the rule needs.
 pub fn poll_rule(
     since: u64,
     streaks: &Streaks,

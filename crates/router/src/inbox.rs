@@ -75,10 +75,11 @@ impl InboxSender {
         receiver.recv_timeout(PATIENCE).ok()
     }
 
-    /// Answers the control socket, in threads that end with the process. The process should wait
-    /// for the returned value before.
+    /// Answers the control socket, in threads that end with the process. Before that,
+    /// [`Pending::wait`] waits for unsent answers.
     ///
-    /// # Errors When no thread can be started.
+    /// # Errors
+    /// When no thread can be started.
     pub fn answer(&self, listener: UnixListener) -> io::Result<Pending> {
         let inbox_sender = self.clone();
         serve_all(listener, move |request| inbox_sender.ask(request))

@@ -69,7 +69,8 @@ pub trait PlatformDriver {
     /// Returns the loops that workers run in place of their own, in the order of the workers;
     /// `wakers` wake their threads. Other workers run as they do without a governor.
     ///
-    /// # Errors When policy, model and workers do not fit each other.
+    /// # Errors
+    /// When policy, model and workers do not fit each other.
     fn equip(&mut self, wakers: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
         let _ = wakers;
         Ok(Vec::new())
@@ -84,7 +85,8 @@ pub trait PlatformDriver {
     /// Puts the governor in charge, once the workers run. Returns the counts at the start; without
     /// them, the first interval begins with the first call of [`Self::totals`].
     ///
-    /// # Errors When the platform cannot be governed; it is unchanged then.
+    /// # Errors
+    /// When the platform cannot be governed; it is unchanged then.
     fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError>;
 
     /// Returns all counts so far, and the latencies since the last call if they are measured, which
@@ -96,7 +98,8 @@ pub trait PlatformDriver {
 
     /// Lets a client hold an operating point in place of the policy, or ends that.
     ///
-    /// # Errors When it cannot be held, or when the governor does not answer within `patience`.
+    /// # Errors
+    /// When it cannot be held, or when the governor does not answer within `patience`.
     fn lease(&self, asked: &Asked, patience: Duration) -> Result<Option<HeldPoint>, String> {
         let _ = (asked, patience);
         Err("this platform's operating points cannot be held".to_owned())

@@ -165,7 +165,8 @@ impl Router {
 impl Router {
     /// Opens all ports that are added.
     ///
-    /// # Errors With all problems of all ports; nothing is changed then.
+    /// # Errors
+    /// With all problems of all ports; nothing is changed then.
     pub(super) fn open_ports(&mut self, new: &Config, added: &[PortId]) -> Result<(), Vec<String>> {
         if added.is_empty() {
             return Ok(());

@@ -211,7 +211,8 @@ impl Power {
     /// Restores this machine before the kernel forwards again, which needs full speed and all
     /// queues.
     ///
-    /// # Errors [`RouterError::Platform`] when some settings could not be restored.
+    /// # Errors
+    /// [`RouterError::Platform`] when some settings could not be restored.
     pub fn give_back(&mut self) -> Result<(), RouterError> {
         if self.driver.holds_machine() {
             self.finish();

@@ -227,7 +227,8 @@ impl Programs {
     /// Removes a port: detaches its program and closes the port to the other programs. Afterwards
     /// no frame is under way to its sockets.
     ///
-    /// # Errors Returns errors of the kernel only; the program is removed in any case.
+    /// # Errors
+    /// Returns errors of the kernel only; the program is removed in any case.
     pub fn remove_port(&mut self, port: PortId) -> Result<(), BpfError> {
         self.detach(port);
         let closed = self.egress.forwarding_mut().map_or(Ok(()), |it| it.remove(port));

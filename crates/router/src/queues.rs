@@ -141,7 +141,8 @@ impl Unopened {
 
 /// Returns the present interfaces of ports, and the ports whose interface cannot be used yet.
 ///
-/// # Errors With all interfaces that can never be ports.
+/// # Errors
+/// With all interfaces that can never be ports.
 pub(super) fn interfaces(
     config: &Config,
     rib: &Rib,
@@ -259,7 +260,8 @@ pub(super) fn receive_queues(name: &str) -> io::Result<u32> {
 /// Opens all ports that can be opened. Allocates memory for the queues of the other ports, too,
 /// which are opened later.
 ///
-/// # Errors When something fails that more than one port needs.
+/// # Errors
+/// When something fails that more than one port needs.
 pub(super) fn open(
     config: &Config,
     interfaces: &[Interface],
@@ -463,16 +465,14 @@ fn has_captures(config: &Config) -> bool {
 
 /// Checks that each worker has a queue of every port, since it sends on its own queues only.
 fn check_spread(config: &Config) -> Result<(), RouterError> {
-    let workers = u32::from(config.router.workers);
-    let mut wrong = Vec::new();
-    let all_are_captures = config.captures_only();
-    if workers > 1 && has_captures(config) && !all_are_captures {
-        wrong.push(format!(
-            "[router] workers = {workers}: beside other ports, captures have only one queue, and \
+    let workers = config.router.workers;
+    if workers > 1 && has_captures(config) && !config.captures_only() {
+        return Err(RouterError::Unfit(format!(
+            "[router] workers = {workers}: with other ports, captures have only one queue, and \
              each worker needs one of every port: at most 1 worker"
-        ));
+        )));
     }
-    if wrong.is_empty() { Ok(()) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
+    Ok(())
 }
 
 /// Checks that no written capture is the same file as another capture, also under another name (the

@@ -12,7 +12,8 @@ use wattline_daemon::reload::Report;
 impl Router {
     /// Reads the file again and applies all differences that do not need a restart.
     ///
-    /// # Errors With all problems; nothing is changed then.
+    /// # Errors
+    /// With all problems; nothing is changed then.
     pub(super) fn reload(&mut self) -> Result<Report, RouterError> {
         let mut new = Config::load_beside(
             &self.configured.path,

@@ -54,7 +54,8 @@ impl Router {
     /// Finds mistakes that [`Router::start`] would refuse on any machine and that [`Config::load`]
     /// does not find.
     ///
-    /// # Errors As for [`Router::start`].
+    /// # Errors
+    /// As for [`Router::start`].
     pub fn check(config: &Config) -> Result<(), RouterError> {
         if let Some(path) = &config.routes_file {
             routes_file::load(path, config)?;
@@ -66,7 +67,8 @@ impl Router {
     /// Reads a configuration and starts the router that it describes, with the program's
     /// extensions. `set_log_level` is called at once and whenever the level changes.
     ///
-    /// # Errors When any part fails; nothing stays attached or changed then.
+    /// # Errors
+    /// When any part fails; nothing stays attached or changed then.
     pub fn start(
         config_path: &Path,
         extensions: Extensions,

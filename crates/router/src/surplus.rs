@@ -32,7 +32,7 @@ impl Surplus {
             }
             PortKind::Capture { .. } if !all_are_captures => {
                 let what = format!("port {} is a capture, which has one queue", port.name);
-                Some((1, what, "no captures beside other ports".to_owned()))
+                Some((1, what, "no captures with other ports".to_owned()))
             }
             PortKind::Capture { .. } | PortKind::Vacant => None,
         });

@@ -158,7 +158,8 @@ impl Forwarding {
     /// Prepares forwarding of all packets or, if `of_flows`, of the flows of flowtables. Programs
     /// use these maps for copies, or new ones.
     ///
-    /// # Errors When the kernel does not support it, or capabilities are missing.
+    /// # Errors
+    /// When the kernel does not support it, or capabilities are missing.
     pub fn open(of_flows: bool, copies: Option<&Arc<Copies>>) -> Result<Self, RouterError> {
         let copies = copies.cloned().map_or_else(|| Copies::new().map(Arc::new), Ok)?;
         let failed = |source| RouterError::system("querying the XDP features of interfaces", \

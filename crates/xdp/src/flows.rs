@@ -27,8 +27,9 @@ pub struct FlowLookup {
 impl FlowLookup {
     /// Finds the look-up in the running kernel.
     ///
-    /// # Errors [`BpfError::MissingFeature`] if the module is not loaded or lacks the function, or
-    /// its structures are unknown; without CAP_SYS_ADMIN, which nothing else needs later.
+    /// # Errors
+    /// [`BpfError::MissingFeature`] if the module is not loaded or lacks the function, or its
+    /// structures are unknown; without CAP_SYS_ADMIN, which nothing else needs later.
     pub fn open() -> Result<Self, BpfError> {
         let absent = || BpfError::MissingFeature {
             action: "looking up the flows of a flowtable".to_owned(),

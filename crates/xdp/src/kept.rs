@@ -80,7 +80,8 @@ impl XdpProgram {
     /// Has the driver set the program on each of its queues again, after their number has changed:
     /// veth gives new queues none. For some microseconds, received frames go to the kernel.
     ///
-    /// # Errors From the kernel; the program may then be attached to only some queues.
+    /// # Errors
+    /// From the kernel; the program may then be attached to only some queues.
     pub fn cover_queues(&self) -> Result<(), BpfError> {
         let Some(link) = &self.link else { return Ok(()) };
         // The kernel does not call the driver if the program is already attached

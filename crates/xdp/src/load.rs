@@ -76,7 +76,8 @@ impl LiveGenerator {
     /// Makes `count` copies from the calling thread, as fast as possible, and sends those that are
     /// due. Frames for which the other side has no room are lost.
     ///
-    /// # Errors When the kernel has no live frames (Linux 5.18), or a signal interrupts it (EINTR).
+    /// # Errors
+    /// When the kernel has no live frames (Linux 5.18), or a signal interrupts it (EINTR).
     pub fn send(&self, count: u32) -> Result<(), BpfError> {
         self.program.run_live(&self.frame, count, BATCH)
     }

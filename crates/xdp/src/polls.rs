@@ -222,8 +222,9 @@ pub struct Polls {
 impl Polls {
     /// Begins to count. Other programs on the same tracepoint are not affected.
     ///
-    /// # Errors Without CAP_BPF and CAP_PERFMON, type information of the kernel
-    /// (CONFIG_DEBUG_INFO_BTF) or the tracepoint.
+    /// # Errors
+    /// Without CAP_BPF and CAP_PERFMON, type information of the kernel (CONFIG_DEBUG_INFO_BTF) or
+    /// the tracepoint.
     pub fn observe() -> Result<Self, BpfError> {
         let object = object!("napi_poll")?;
         let counters = Counters::new(&object)?;
@@ -342,7 +343,8 @@ impl Rehearsal {
     /// Runs the program for a poll of an instance at `time` on a CPU with `work` packets, and
     /// returns the end of a streak, if any.
     ///
-    /// # Errors While the CPU is offline.
+    /// # Errors
+    /// While the CPU is offline.
     pub fn poll(
         &mut self,
         cpu: u32,

@@ -72,7 +72,8 @@ impl XdpProgram {
 
     /// Does the same, and calls `prepare` to fill the program's maps before its first frame.
     ///
-    /// # Errors See [`XdpError`], and errors of `prepare`; nothing stays attached then.
+    /// # Errors
+    /// See [`XdpError`], and errors of `prepare`; nothing stays attached then.
     pub fn load_prepared(
         ifindex: u32,
         mac: [u8; 6],

@@ -47,7 +47,8 @@ impl WorkerMemory {
     /// mode differs), the memory is registered again, which counts against the limit of locked
     /// memory a second time.
     ///
-    /// # Errors See [`OpenError`]; does not wait for a queue that is in use.
+    /// # Errors
+    /// See [`OpenError`]; does not wait for a queue that is in use.
     pub fn open(
         &self,
         address: &QueueAddress,

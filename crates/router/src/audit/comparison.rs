@@ -79,7 +79,8 @@ impl Comparison {
     /// takes the first port and source for which the decisions can be compared. With `thorough`,
     /// sources are also chosen from routes over the port.
     ///
-    /// # Errors When no port allows a comparison, with each port's reason.
+    /// # Errors
+    /// When no port allows a comparison, with each port's reason.
     pub fn about(
         &mut self,
         state: &State<'_>,

@@ -75,7 +75,8 @@ impl Actuator<'_> {
     /// Reports an event to a port, and takes the actions that follow. `to` is the interface that
     /// the port gets, if it gets one.
     ///
-    /// # Errors The first failure; the port is in the resulting state.
+    /// # Errors
+    /// The first failure; the port is in the resulting state.
     pub fn apply(
         &mut self,
         port: &mut Port,

@@ -24,7 +24,8 @@ pub(super) struct Judged {
 impl Judged {
     /// Starts the applications and checks the kernel's other treatments of packets.
     ///
-    /// # Errors When an application fails, or a port would be left to the kernel that must not be.
+    /// # Errors
+    /// When an application fails, or a port would be left to the kernel that must not be.
     pub fn new(
         settled: &Settled,
         known: &Known,

@@ -75,7 +75,8 @@ impl Known {
 
     /// Publishes the known state to the tables of the workers.
     ///
-    /// # Errors When the tables refuse a route.
+    /// # Errors
+    /// When the tables refuse a route.
     pub fn commit(&mut self) -> Result<(), RouterError> {
         self.rib.commit(&mut self.routes).map_err(refused)
     }

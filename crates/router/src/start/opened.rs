@@ -31,7 +31,8 @@ pub(super) struct Opened {
 impl Opened {
     /// Attaches the programs and opens the queues. A port that fails has no interface.
     ///
-    /// # Errors When something fails that all ports need.
+    /// # Errors
+    /// When something fails that all ports need.
     pub fn open(
         settled: &Settled,
         known: &mut Known,

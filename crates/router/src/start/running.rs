@@ -81,7 +81,8 @@ pub(super) fn start_workers(
 /// Takes the traffic over, now that tables and workers exist. Returns the follower of routes by
 /// which programs leave packets to the kernel, if ports are interfaces.
 ///
-/// # Errors When the programs or the tables refuse.
+/// # Errors
+/// When the programs or the tables refuse.
 pub(super) fn take_over(
     settled: &Settled,
     known: &mut Known,

@@ -29,8 +29,8 @@ pub(super) struct Settled {
 impl Settled {
     /// Reads the configuration, sets the log level, and binds the control socket.
     ///
-    /// # Errors When the configuration is wrong, capabilities are missing, or another router has
-    /// the socket.
+    /// # Errors
+    /// When the configuration is wrong, capabilities are missing, or another router has the socket.
     pub fn read(
         config_path: &Path,
         applications: application::Applications,

@@ -36,7 +36,8 @@ impl Copying {
     /// Starts or ends copying, as needed by the present captures and traces: up to `snap` bytes of
     /// each frame. In traces, the reader's node number follows those of the `nodes` nodes.
     ///
-    /// # Errors When memory for the ring or a thread to read it is lacking.
+    /// # Errors
+    /// When memory for the ring or a thread to read it is lacking.
     pub(crate) fn update(&mut self, snap: Option<u16>, nodes: usize) -> Result<(), BpfError> {
         let Some(copies) = &self.copies else { return Ok(()) };
         let wanted = snap.map(|snap| snap.max(HEADERS));

@@ -23,7 +23,8 @@ pub(crate) struct KernelFunction {
 impl KernelFunction {
     /// Finds a function among `types`, the types of the kernel and of `module`.
     ///
-    /// # Errors Without CAP_SYS_ADMIN, which the kernel requires to open the types of a module.
+    /// # Errors
+    /// Without CAP_SYS_ADMIN, which the kernel requires to open the types of a module.
     pub(crate) fn find(
         types: &KernelTypes,
         name: &str,

@@ -34,7 +34,8 @@ impl Link {
     /// Replaces the attached program by another, given by its descriptor, in the same mode. The
     /// driver only swaps the programs, which changes neither queues nor carrier (Linux 5.9).
     ///
-    /// # Errors [`BpfError::System`] with ENOLINK if the interface is gone.
+    /// # Errors
+    /// [`BpfError::System`] with ENOLINK if the interface is gone.
     pub fn update(&self, program: BorrowedFd<'_>) -> Result<(), BpfError> {
         let mut attributes =
             Attributes::new().word(0, self.number()).word(4, program.as_raw_fd() as u32);
@@ -44,7 +45,8 @@ impl Link {
 
     /// Returns interface and program of the link; `None` if it is no link of an XDP program.
     ///
-    /// # Errors EINVAL if the descriptor is not one of BPF.
+    /// # Errors
+    /// EINVAL if the descriptor is not one of BPF.
     pub fn attached(&self) -> Result<Option<Attached>, BpfError> {
         // `struct bpf_link_info`: type, number, number of the program, 4 unused bytes, and for XDP
         // the interface. Other types may be longer and are truncated.

@@ -136,8 +136,9 @@ impl Map {
 
     /// Sets the value of a key.
     ///
-    /// # Errors When a hash table is full (E2BIG), an index is too large (E2BIG), or a socket
-    /// cannot be used.
+    /// # Errors
+    /// When a hash table is full (E2BIG), an index is too large (E2BIG), or a socket cannot be
+    /// used.
     ///
     /// # Panics
     /// When key or value have another size than the map's.
@@ -235,7 +236,8 @@ impl Map {
     /// # Errors
     /// Only from the kernel.
     ///
-    /// # Panics When the map is no array, or the number or size of the values is wrong.
+    /// # Panics
+    /// When the map is no array, or the number or size of the values is wrong.
     pub fn set_all(&self, values: &[u8]) -> Result<(), BpfError> {
         assert!(self.kind == MapKind::Array && values.len() == self.bytes());
         let keys: Vec<u32> = (0..self.entries).collect();

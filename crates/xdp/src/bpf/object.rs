@@ -54,7 +54,8 @@ pub struct Object {
 impl Object {
     /// Reads an object file, which is aligned to 8 bytes.
     ///
-    /// # Errors [`BpfError::Unusable`] if it is invalid: a defect of Wattline.
+    /// # Errors
+    /// [`BpfError::Unusable`] if it is invalid: a defect of Wattline.
     pub fn read(name: &'static str, bytes: &[u8]) -> Result<Self, BpfError> {
         let content =
             aya_obj::Object::parse(bytes).map_err(|error| unusable(name, "reading it", error))?;
@@ -63,7 +64,8 @@ impl Object {
 
     /// Sets constants of the program, by name, as bytes.
     ///
-    /// # Errors [`BpfError::Unusable`] if it has no constant of this name and size.
+    /// # Errors
+    /// [`BpfError::Unusable`] if it has no constant of this name and size.
     pub fn set(&mut self, constants: &[(&str, &[u8])]) -> Result<(), BpfError> {
         let globals = constants.iter().map(|(name, value)| (*name, (*value, true))).collect();
         let patched = self.content.patch_map_data(globals);
@@ -72,7 +74,8 @@ impl Object {
 
     /// Creates a map as defined by the program.
     ///
-    /// # Errors See [`Map::create`]; [`BpfError::Unusable`] if the program has no such map.
+    /// # Errors
+    /// See [`Map::create`]; [`BpfError::Unusable`] if the program has no such map.
     pub fn create(&self, map: &'static str) -> Result<Map, BpfError> {
         let wanted = self.content.maps.get(map);
         let wanted = wanted.ok_or_else(|| unusable(self.name, "creating its maps", map))?;
@@ -81,7 +84,8 @@ impl Object {
 
     /// Does the same with another number of entries than the program defines.
     ///
-    /// # Errors As [`Self::create`]; E2BIG or ENOMEM if it is too large.
+    /// # Errors
+    /// As [`Self::create`]; E2BIG or ENOMEM if it is too large.
     pub fn create_with_entries(&self, map: &'static str, entries: u32) -> Result<Map, BpfError> {
         let wanted = self.content.maps.get(map);
         let wanted = wanted.ok_or_else(|| unusable(self.name, "creating its maps", map))?;
@@ -112,15 +116,17 @@ impl Object {
 
     /// Loads the program with its constants and with these maps, which are all that it declares.
     ///
-    /// # Errors Without the capabilities; when the verifier refuses it, with its messages; without
-    /// type information of the kernel if the program reads the kernel's structures.
+    /// # Errors
+    /// Without the capabilities; when the verifier refuses it, with its messages; without type
+    /// information of the kernel if the program reads the kernel's structures.
     pub fn load(self, maps: &[&Map]) -> Result<Program, BpfError> {
         self.load_calling(maps, None)
     }
 
     /// Does the same for a program that uses the argument types of a tracepoint.
     ///
-    /// # Errors As [`Self::load`]; if there is no such tracepoint.
+    /// # Errors
+    /// As [`Self::load`]; if there is no such tracepoint.
     pub fn load_at(mut self, tracepoint: &'static str, maps: &[&Map]) -> Result<Program, BpfError> {
         self.tracepoint = Some(tracepoint);
         self.load(maps)

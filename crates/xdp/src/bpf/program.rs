@@ -179,7 +179,8 @@ impl Program {
     /// Attaches a program to the tracepoint of this name, which must be its own if it was loaded
     /// for one.
     ///
-    /// # Errors [`BpfError::System`] with ENOENT if the kernel has no such tracepoint.
+    /// # Errors
+    /// [`BpfError::System`] with ENOENT if the kernel has no such tracepoint.
     pub fn attach_tracepoint(&self, tracepoint: &CStr) -> Result<Link, BpfError> {
         let mut attributes = Attributes::new().word(8, self.descriptor.as_raw_fd() as u32);
         if self.kind == ProgramKind::RawTracepoint {
@@ -195,8 +196,9 @@ impl Program {
 
     /// Attaches the program to an interface, with the `flags` of `BPF_LINK_CREATE`.
     ///
-    /// # Errors [`BpfError::System`] with EBUSY or EEXIST when another program is attached there,
-    /// with EOPNOTSUPP or EINVAL when the driver does not support it.
+    /// # Errors
+    /// [`BpfError::System`] with EBUSY or EEXIST when another program is attached there, with
+    /// EOPNOTSUPP or EINVAL when the driver does not support it.
     pub fn attach(&self, ifindex: u32, flags: u32) -> Result<Link, BpfError> {
         let mut attributes = Attributes::new()
             .word(0, self.descriptor.as_raw_fd() as u32)
@@ -241,7 +243,8 @@ impl Program {
 
     /// Runs a [`ProgramKind::RawTracepoint`] once on a CPU with these arguments (Linux 5.10).
     ///
-    /// # Errors ENXIO if the CPU is offline.
+    /// # Errors
+    /// ENXIO if the CPU is offline.
     pub fn test_tracepoint(&self, cpu: u32, arguments: &[u64]) -> Result<(), BpfError> {
         let mut attributes = Attributes::new()
             .word(0, self.descriptor.as_raw_fd() as u32)

@@ -31,8 +31,9 @@ impl XdpForward {
     /// Prepares forwarding between interfaces of this thread's network namespace; nothing is
     /// forwarded before ports are opened. Forwarded packets can be copied to `copies`.
     ///
-    /// # Errors Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (refused frames are reported by
-    /// tracepoints only), in a kernel without type information, or one that refuses the program.
+    /// # Errors
+    /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (refused frames are reported by tracepoints
+    /// only), in a kernel without type information, or one that refuses the program.
     pub fn new(copies: &Arc<Copies>) -> Result<Self, BpfError> {
         let ports = EgressPorts::new(&object!("redirect")?, copies)?;
         let losses = losses::count(&ports)?;
@@ -81,7 +82,8 @@ impl XdpForward {
     /// Linux 6.3 on). The first batch (of up to 16 frames) that it refuses with an error is lost
     /// and counted, and closes the port again ([`Self::cause`]).
     ///
-    /// # Errors ENOENT if it was not added.
+    /// # Errors
+    /// ENOENT if it was not added.
     pub fn open(&self, ifindex: u32, in_fragments: bool) -> Result<(), BpfError> {
         let key = ifindex.to_ne_bytes();
         let slot = self.ports.members.get(&key)?.ok_or_else(|| BpfError::System {

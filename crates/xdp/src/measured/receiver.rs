@@ -99,8 +99,9 @@ impl MeasuredReceiver {
 
     /// Begins to account for a trial, and discards earlier counts.
     ///
-    /// # Errors When there is not enough memory for the packets or flows; ENOLINK when the
-    /// interface is gone.
+    /// # Errors
+    /// When there is not enough memory for the packets or flows; ENOLINK when the interface is
+    /// gone.
     pub fn begin(&mut self, trial: &MeasuredTrial) -> Result<(), BpfError> {
         let account = Account::new(trial, self.queues)?;
         self.link.update(account.program.as_fd())?;

@@ -129,7 +129,8 @@ impl MeasuredSender {
     /// # Errors
     /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (the program waits in a loop).
     ///
-    /// # Panics Without flows or lengths, or if one of them is out of bounds.
+    /// # Panics
+    /// Without flows or lengths, or if one of them is out of bounds.
     pub fn new(load: &MeasuredLoad<'_>) -> Result<Self, BpfError> {
         let MeasuredLoad { ifindex, ipv6, flows, lengths, stamp, segments, .. } = *load;
         let longest = lengths.iter().copied().max().unwrap_or(0);
