@@ -6,7 +6,7 @@ use wattline_linux::napi::{self, Napi};
 
 /// Returns why busy polling of an interface's first queues has no effect, if so; `None` if the
 /// kernel does not report it.
-pub(super) fn why_ineffective(interface: &str, queues: u32) -> Option<String> {
+pub(super) fn obstacle_to_busy_polling(interface: &str, queues: u32) -> Option<String> {
     let needed = [
         (Napi::DeferHardIrqs, "napi_defer_hard_irqs", 2),
         (Napi::GroFlushTimeout, "gro_flush_timeout", 200_000),
@@ -40,7 +40,7 @@ mod tests {
             Ok(namespace)
         });
         let Ok(namespace) = made.map_err(wattline_needs::rights) else { return };
-        let asked = || namespace.enter(|| why_ineffective("v0", 1)).unwrap();
+        let asked = || namespace.enter(|| obstacle_to_busy_polling("v0", 1)).unwrap();
         let deferred = namespace.enter(|| napi::get("v0", 0, Napi::DeferHardIrqs)).unwrap();
         if let Err(error) = deferred {
             return wattline_needs::machine(error);

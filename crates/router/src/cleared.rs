@@ -43,11 +43,11 @@ impl Cleared {
         for port in &mut now.ports {
             // The port may have been added since.
             if let Some(old) = then.ports.iter().find(|old| old.name == port.name) {
-                of_port(port, old);
+                subtract_port(port, old);
             }
         }
         for (worker, old) in now.workers.iter_mut().zip(&then.workers) {
-            of_worker(worker, old);
+            subtract_worker(worker, old);
         }
         for (node, old) in now.nodes.iter_mut().zip(&then.nodes) {
             let (packets, cycles) = node.timed;
@@ -71,7 +71,7 @@ fn less_each(counts: &mut BTreeMap<String, u64>, old: &BTreeMap<String, u64>) {
     counts.retain(|_, count| *count > 0);
 }
 
-fn of_port(port: &mut PortStats, old: &PortStats) {
+fn subtract_port(port: &mut PortStats, old: &PortStats) {
     port.counters = port.counters.since(&old.counters);
     less_each(&mut port.verdicts, &old.verdicts);
     if let (Some(xdp), Some(old)) = (&mut port.xdp, &old.xdp) {
@@ -90,7 +90,7 @@ fn of_port(port: &mut PortStats, old: &PortStats) {
     }
 }
 
-fn of_worker(worker: &mut WorkerStats, old: &WorkerStats) {
+fn subtract_worker(worker: &mut WorkerStats, old: &WorkerStats) {
     less(&mut worker.received, old.received);
     less(&mut worker.forwarded, old.forwarded);
     less(&mut worker.useful_iterations, old.useful_iterations);

@@ -280,7 +280,7 @@ addresses = ["192.0.2.1/24"]
     }
 
     fn has_metric(router: &Router, line: &str) -> bool {
-        let text = metrics::of_router(&router.stats(), &router.snapshots(), &[]);
+        let text = metrics::render(&router.stats(), &router.snapshots(), &[]);
         text.lines().any(|found| found == line)
     }
 

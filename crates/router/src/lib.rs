@@ -427,7 +427,7 @@ impl Router {
             }
             Request::Metrics => {
                 let (stats, workers) = (self.stats(), self.snapshots());
-                Answer::Ok(crate::metrics::of_router(&stats, &workers, &self.applications).into())
+                Answer::Ok(crate::metrics::render(&stats, &workers, &self.applications).into())
             }
             Request::Graph => Answer::document(&self.graph()),
             Request::Show { topic, within, most } => self.show(topic, within, most as usize),

@@ -20,7 +20,7 @@ const LOSSES: &[Column] = &[
 
 /// Writes all metrics of a router. `workers` are its workers' counters; each worker has one queue
 /// of each port.
-pub(crate) fn of_router(
+pub(crate) fn render(
     stats: &Stats,
     workers: &[(Snapshot, bool)],
     applications: &[Box<dyn Application>],
@@ -276,7 +276,7 @@ mod tests {
             port("c", Some(PortState::Absent)),
             port("d", None),
         ];
-        let text = of_router(&Stats { ports, ..Stats::default() }, &[], &[]);
+        let text = render(&Stats { ports, ..Stats::default() }, &[], &[]);
         let found: Vec<&str> =
             text.lines().filter(|line| line.starts_with("wattline_port_up")).collect();
         let expected = ["{port=\"a\"} 1", "{port=\"b\"} 0", "{port=\"c\"} 0"];

@@ -155,7 +155,7 @@ impl Programs {
         blocked: bool,
     ) -> Result<(), XdpError> {
         let Target { name, link, left, is_guarded, .. } = *to;
-        let kept = self.inherited.of(link.index);
+        let kept = self.inherited.take_for(link.index);
         // Asks first, since loading costs far more and an occupied interface is tried once a
         // second.
         if let (None, Ok(Some(_))) = (&kept, attached_program(link.index)) {

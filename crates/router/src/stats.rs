@@ -21,7 +21,7 @@ pub(crate) struct Departed {
     pub no_egress_port: u64,
 }
 
-fn of_node(node: &NodeSnapshot) -> NodeStats {
+fn node_stats(node: &NodeSnapshot) -> NodeStats {
     let mut stats = NodeStats {
         name: node.name.to_owned(),
         packets: node.frames,
@@ -33,7 +33,7 @@ fn of_node(node: &NodeSnapshot) -> NodeStats {
 }
 
 /// Returns the statistics of a worker, from its counters.
-pub(crate) fn of_worker(snapshot: &Snapshot, active: bool) -> WorkerStats {
+pub(crate) fn worker_stats(snapshot: &Snapshot, active: bool) -> WorkerStats {
     WorkerStats {
         active,
         hangs: false,
@@ -48,7 +48,7 @@ pub(crate) fn of_worker(snapshot: &Snapshot, active: bool) -> WorkerStats {
     }
 }
 
-fn of_port(counters: &counters::PortCounters) -> PortCounters {
+fn port_counters(counters: &counters::PortCounters) -> PortCounters {
     let counters::PortCounters {
         received_packets,
         received_bytes,
@@ -71,7 +71,7 @@ fn of_port(counters: &counters::PortCounters) -> PortCounters {
 }
 
 /// Returns statistics from the sum of all workers; only the control thread knows the rest.
-pub(crate) fn of_sum(sum: &Snapshot, port_names: &[String]) -> Stats {
+pub(crate) fn sum_stats(sum: &Snapshot, port_names: &[String]) -> Stats {
     let owned = |(name, count): (&&'static str, &u64)| ((*name).to_owned(), *count);
     let not_sent = [
         ("rate-limited", sum.icmp_rate_limited),
@@ -79,7 +79,7 @@ pub(crate) fn of_sum(sum: &Snapshot, port_names: &[String]) -> Stats {
         ("impossible", sum.icmp_impossible),
     ];
     let ports = port_names.iter().enumerate().map(|(number, name)| {
-        let counters = sum.ports.get(number).map(of_port).unwrap_or_default();
+        let counters = sum.ports.get(number).map(port_counters).unwrap_or_default();
         PortStats { name: name.clone(), counters, ..PortStats::default() }
     });
     Stats {
@@ -96,7 +96,7 @@ pub(crate) fn of_sum(sum: &Snapshot, port_names: &[String]) -> Stats {
             .map(|(name, count)| (name.to_owned(), count))
             .collect(),
         ports: ports.collect(),
-        nodes: sum.nodes.iter().map(of_node).collect(),
+        nodes: sum.nodes.iter().map(node_stats).collect(),
         ..Stats::default()
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     fn counters_of_a_port_are_keys_next_to_its_name() {
         let counters =
             counters::PortCounters { received_packets: 3, waiting: 9, ..Default::default() };
-        let counters = of_port(&counters);
+        let counters = port_counters(&counters);
         let port = PortStats { name: "a".to_owned(), counters, ..PortStats::default() };
         let json = serde_json::to_value(&port).unwrap();
         assert_eq!(

@@ -36,7 +36,7 @@ impl Inherited {
     }
 
     /// Takes the attachment of an interface, by its number in this network namespace.
-    pub fn of(&mut self, interface: u32) -> Option<KeptLink> {
+    pub fn take_for(&mut self, interface: u32) -> Option<KeptLink> {
         let place = self.links.iter().position(|link| joins(link, interface))?;
         Some(self.links.swap_remove(place))
     }

@@ -20,8 +20,8 @@ impl Router {
         let snapshots = self.snapshots();
         let mut sum = Snapshot::default();
         snapshots.iter().for_each(|(snapshot, _)| sum.merge(snapshot));
-        let names: Vec<String> = self.of_ports(|_, port| port.name.clone());
-        let mut stats = stats::of_sum(&sum, &names);
+        let names: Vec<String> = self.map_ports(|_, port| port.name.clone());
+        let mut stats = stats::sum_stats(&sum, &names);
         stats.uptime_seconds = self.started.elapsed().as_secs_f64();
         stats.log_lines_lost = wattline_daemon::logging::lines_lost();
         stats.needs_restart = owned(&self.configured.needs_restart);
@@ -32,7 +32,7 @@ impl Router {
             .enumerate()
             .map(|(number, (snapshot, active))| WorkerStats {
                 hangs: self.workers.hangs(number),
-                ..stats::of_worker(snapshot, *active)
+                ..stats::worker_stats(snapshot, *active)
             })
             .collect();
         stats.workers_not_started = self
@@ -45,7 +45,7 @@ impl Router {
         {
             let counts = &kernel.programs;
             let traffic = counts.xdp_traffic(self.configured.config.ports.len());
-            let traffic = self.of_ports(|number, _| traffic[usize::from(number.0)]);
+            let traffic = self.map_ports(|number, _| traffic[usize::from(number.0)]);
             stats::add_xdp(&mut stats, traffic, counts.departed());
         }
         stats.takeover = self.monitor.as_ref().map(|monitor| TakeoverStats {
@@ -133,7 +133,7 @@ impl Router {
     }
 
     /// Calls a function for each present port, and returns the results.
-    fn of_ports<T>(&self, each: impl Fn(PortId, &PortSettings) -> T) -> Vec<T> {
+    fn map_ports<T>(&self, each: impl Fn(PortId, &PortSettings) -> T) -> Vec<T> {
         self.configured.config.present_ports().map(|(number, port)| each(number, port)).collect()
     }
 
@@ -142,7 +142,7 @@ impl Router {
         let mut snapshots = self.workers.snapshots();
         for (snapshot, _) in &mut snapshots {
             let counted = |number: PortId| snapshot.ports.get(usize::from(number.0)).copied();
-            snapshot.ports = self.of_ports(|number, _| counted(number).unwrap_or_default());
+            snapshot.ports = self.map_ports(|number, _| counted(number).unwrap_or_default());
         }
         snapshots
     }

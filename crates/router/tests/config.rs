@@ -248,7 +248,7 @@ fn contradictory_values_are_rejected() {
     refused("2001:db8::1/64", "198.51.100.1/25", 22, "[[port]] addresses", "is given twice");
     refused("mtu = 1400", "mtu = 1000", 22, "[[port]] addresses", "at least 1280");
     for address in ["224.0.0.1/24", "127.0.0.1/8", "0.0.0.0/0", "255.255.255.255/32", "::/0"] {
-        refused("2001:db8::1/64", address, 22, "[[port]] addresses", "of a host");
+        refused("2001:db8::1/64", address, 22, "[[port]] addresses", "the address of a host");
     }
 }
 

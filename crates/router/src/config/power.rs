@@ -13,7 +13,7 @@ pub(super) const SECTION: Section = Section::Named("[power]");
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     Key::new(SECTION, "platform", Some("\"none\""), "\"scale\"", "\"none\", \"scale\" or \"host\"",
-        "What the governor controls. scale: workers that behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: no governor."),
+        "Platform of the governor. scale: workers that behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: no governor."),
     Key::new(SECTION, "policy", Some("\"queue-length\""), "\"queue-length:c_up=2,batch=16\"", "a policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
         "The governor."),
     Key::new(SECTION, "server", Some("\"westmere-2010\""), "\"server.toml\"", "the name of a shipped server model (`wattline servers` lists them) or the path of a file",

@@ -75,8 +75,8 @@ mod tests {
     static SAY: ApplicationSection = ApplicationSection {
         names: &["say"],
         keys: &[
-            Key::new(SECTION, "name", None, "\"x\"", "a name", "What it is called."),
-            Key::new(SECTION, "ports", None, "[\"a\"]", "ports", "Where it is said."),
+            Key::new(SECTION, "name", None, "\"x\"", "a name", "Its name."),
+            Key::new(SECTION, "ports", None, "[\"a\"]", "ports", "Its ports."),
         ],
         read: Ok(|reader, root, _| {
             let table = single(reader, root, SECTION, "say")?;

@@ -38,7 +38,7 @@ impl Config {
         let policy = (self.power.platform == PowerPlatform::Host)
             .then(|| obstacle_of_policy(&self.power))
             .flatten();
-        // Applications that have to see all packets; others are in [`Self::why_by_workers`].
+        // Applications that have to see all packets; others are in [`Self::sections_for_workers`].
         let of_all = self.applications.iter().filter(|settings| settings.ports().is_none());
         let applications = of_all.map(|settings| settings.heading());
         let obstacles = obstacles.into_iter().filter(|(_, is)| *is).map(|(what, _)| what);
@@ -47,7 +47,7 @@ impl Config {
 
     /// Lists the sections for which workers have to see the packets received at a port, by its
     /// index, while XDP programs forward between other ports.
-    pub fn why_by_workers(&self, port: usize) -> Vec<&'static str> {
+    pub fn sections_for_workers(&self, port: usize) -> Vec<&'static str> {
         let of_port = self
             .applications
             .iter()

@@ -5,7 +5,7 @@ use super::action::Action;
 use super::machine::{Event, State, next};
 use super::{Port, TRY_AGAIN};
 use crate::RouterError;
-use crate::busy_poll::why_ineffective;
+use crate::busy_poll::obstacle_to_busy_polling;
 use crate::config::Config;
 use crate::programs::{Programs, Target};
 use crate::queues::{self, Interface, Sockets, Why, WorkerInterfaces, describe, duplicate};
@@ -261,7 +261,7 @@ impl Port {
         let Interface { link, queues, .. } = interface;
         let program = std::mem::take(&mut self.mode);
         self.mode = format!("{}, {program}", sockets.mode.map(describe).unwrap_or_default());
-        let polls = config.polls_unaided().then(|| why_ineffective(&link.name, *queues));
+        let polls = config.polls_unaided().then(|| obstacle_to_busy_polling(&link.name, *queues));
         self.mode.extend(polls.flatten().map(|why| format!(", {why}")));
         self.zero_copy = sockets.mode.is_some_and(|mode| mode.zero_copy);
         self.queues_served = sockets.statuses.len() as u32;

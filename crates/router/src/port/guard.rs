@@ -38,7 +38,8 @@ impl Guard {
     pub fn new(config: &Config, port: PortId, applications: &[Box<dyn Application>]) -> Self {
         let of_all = applications.iter().filter(|it| it.guards());
         let of_all = of_all.map(|it| format!("[{}]", it.name()));
-        let of_port = config.why_by_workers(usize::from(port.0)).into_iter().map(str::to_owned);
+        let of_port = config.sections_for_workers(usize::from(port.0));
+        let of_port = of_port.into_iter().map(str::to_owned);
         let judges: Vec<String> = of_all.chain(of_port).collect();
         Self { judges: (!judges.is_empty()).then(|| judges.join(", ")) }
     }

@@ -120,7 +120,7 @@ impl Port {
             id,
             name: settings.name.clone(),
             interface: settings.kind.taken_over().unwrap_or_default().to_owned(),
-            by_workers: config.why_by_workers(place).join(", "),
+            by_workers: config.sections_for_workers(place).join(", "),
             life: Life::new(guard),
             unblocked: None,
             sockets: Sockets::default(),
@@ -205,11 +205,11 @@ impl Port {
             (Why::Failed(why), Some(what)) => {
                 let fate = match &self.unblocked {
                     None => {
-                        format!("what comes in for others is dropped, as {what} would not hold")
+                        format!("packets for others are dropped, as {what} would not hold")
                     }
                     Some((error, _)) => format!(
-                        "the kernel forwards what comes in without {what}, as the port cannot be \
-                         blocked: {error}"
+                        "the kernel forwards received packets without {what}, as the port cannot \
+                         be blocked: {error}"
                     ),
                 };
                 (PortState::Failed, format!("{why}; {fate}"))
@@ -218,8 +218,8 @@ impl Port {
             (Why::Left(why), Some(what)) => (
                 PortState::Blocked,
                 format!(
-                    "what comes in for others is dropped, as {what} would not hold if the kernel \
-                     forwarded it: {why}"
+                    "packets for others are dropped, as {what} would not hold if the kernel \
+                     forwarded them: {why}"
                 ),
             ),
         };

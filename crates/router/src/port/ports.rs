@@ -187,7 +187,7 @@ impl Ports {
         let of = |(port, settings): (PortId, &'a PortSettings)| {
             let flowtable = monitor.flows(port)?.as_ref().ok()?;
             let (state, _) = self.state(port)?;
-            let free = config.why_by_workers(usize::from(port.0)).is_empty();
+            let free = config.sections_for_workers(usize::from(port.0)).is_empty();
             let is_target = free && state == PortState::Left;
             is_target.then_some(FlowTarget { port, name: &settings.name, flowtable })
         };

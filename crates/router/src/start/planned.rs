@@ -31,7 +31,7 @@ pub fn plan_ports(config: &Config) -> Result<Vec<PortPlan>, RouterError> {
     let egress = Egress::ByWorkers(ByWorkers::for_good("none is started".into()));
     let mut kernel = KernelSide::new(false, egress, false, config.clamps_mss())?;
     read_all(&mut kernel, &mut rib)?;
-    let judges = |port: &PortId| !config.why_by_workers(usize::from(port.0)).is_empty();
+    let judges = |port: &PortId| !config.sections_for_workers(usize::from(port.0)).is_empty();
     let guarded = interfaces().map(|(port, _)| port).filter(judges).collect();
     let mut monitor = ForwardPathMonitor::new(false, BTreeMap::new(), guarded);
     monitor.check_first(config, &rib, Instant::now());

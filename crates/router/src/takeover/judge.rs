@@ -508,7 +508,7 @@ fn judge_links(
         let (what, consequence) = match &master.kind {
             MasterKind::Bridge(_) => ("bridge", "whose packets are not for a router"),
             MasterKind::Vrf => ("VRF", "whose table of routes is not followed"),
-            MasterKind::Other(kind) => (kind.as_str(), "which gets its packets"),
+            MasterKind::Other(kind) => (kind.as_str(), "to which its packets belong"),
         };
         let text = format!("{name} belongs to the {what} {}, {consequence}", master.name);
         let spares_flows = matches!(master.kind, MasterKind::Bridge(_));
@@ -1010,7 +1010,7 @@ mod tests {
         };
         let left = judged(1);
         assert!(left[&PortId(0)].contains("eth0 is a bond with VLANs"), "{left:?}");
-        assert!(!left[&PortId(0)].contains("rxvlan"), "which would not help: {left:?}");
+        assert!(!left[&PortId(0)].contains("rxvlan"), "rxvlan would not help: {left:?}");
         assert!(!judged(2).contains_key(&PortId(1)), "nothing speaks against it");
     }
 

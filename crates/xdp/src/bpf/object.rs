@@ -196,7 +196,7 @@ impl Object {
             ProgramSection::RawTracePoint | ProgramSection::BtfTracePoint => {
                 ProgramKind::RawTracepoint
             }
-            _ => return Err(unusable("of a kind that is not used here")),
+            _ => return Err(unusable("its kind is not used here")),
         };
         let function = self.content.functions.get(&program.function_key());
         let function = function.ok_or_else(|| unusable("the program is empty"))?;
