@@ -199,8 +199,10 @@ impl Power {
             Err(error) => {
                 let why = error.to_string();
                 if self.waits_because() != Some(&why) {
-                    tracing::warn!("the governor waits, and the router continues without it: \
-                                    {why}");
+                    tracing::warn!(
+                        "the governor waits, and the router continues without it: \
+                                    {why}"
+                    );
                 }
                 let next = Instant::now() + TRY_AGAIN;
                 self.waits = Some((why, (!self.driver.waits_for_ports()).then_some(next)));

@@ -162,8 +162,8 @@ impl Forwarding {
     /// When the kernel does not support it, or capabilities are missing.
     pub fn open(of_flows: bool, copies: Option<&Arc<Copies>>) -> Result<Self, RouterError> {
         let copies = copies.cloned().map_or_else(|| Copies::new().map(Arc::new), Ok)?;
-        let failed = |source| RouterError::system("querying the XDP features of interfaces", \
-                                                   source);
+        let failed =
+            |source| RouterError::system("querying the XDP features of interfaces", source);
         Ok(Self {
             features: known(XdpFeatures::open()).map_err(failed)?,
             forward: XdpForward::new(&copies)?,

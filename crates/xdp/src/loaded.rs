@@ -1,10 +1,10 @@
 //! The program of an interface with its maps, loaded but not attached yet.
 
 use crate::bpf::{BpfError, KernelFunction, Map, Object, Program, object};
+use crate::egress::{EgressPorts, ForwardMaps};
 use crate::flows::FlowLookup;
 use crate::local::Local;
 use crate::station::Station;
-use crate::egress::{EgressPorts, ForwardMaps};
 use std::sync::Arc;
 
 /// The program and its maps.
@@ -97,7 +97,11 @@ impl Loaded {
 }
 
 impl Maps {
-    fn new(object: &Object, mac: [u8; 6], ports: Option<&Arc<EgressPorts>>) -> Result<Self, BpfError> {
+    fn new(
+        object: &Object,
+        mac: [u8; 6],
+        ports: Option<&Arc<EgressPorts>>,
+    ) -> Result<Self, BpfError> {
         let maps = Self {
             sockets: object.create("wl_sockets")?,
             station: object.create(".data.station")?,

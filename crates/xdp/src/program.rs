@@ -2,6 +2,7 @@
 
 use crate::bpf::{BpfError, Link, Program};
 use crate::by_cpu::ForwardedByCpu;
+use crate::egress::Sent;
 use crate::error::{XdpError, explain};
 use crate::flows::FlowLookup;
 use crate::forward::XdpForward;
@@ -9,7 +10,6 @@ use crate::loaded::Loaded;
 use crate::mode::{XdpMode, XdpModeChoice};
 use crate::station::Station;
 use crate::verdict::{Verdict, XdpCounters};
-use crate::egress::Sent;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};

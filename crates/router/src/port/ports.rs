@@ -455,8 +455,10 @@ impl Actuator<'_> {
         }
         for port in removed(ports) {
             self.report(port, Event::GiveUp);
-            tracing::info!("port {}: removed; the kernel forwards packets received there", \
-                            port.name);
+            tracing::info!(
+                "port {}: removed; the kernel forwards packets received there",
+                port.name
+            );
         }
         self.drop_removed(ports);
     }

@@ -58,7 +58,11 @@ impl Judged {
 
 /// Refuses to start if a port with access lists or source checks would be left to the kernel, or,
 /// with `takeover = "refuse"`, any port.
-fn refuse(monitor: &ForwardPathMonitor, config: &Config, ports: &[Port]) -> Result<(), RouterError> {
+fn refuse(
+    monitor: &ForwardPathMonitor,
+    config: &Config,
+    ports: &[Port],
+) -> Result<(), RouterError> {
     if let Some(refusal) = monitor.refusal(config) {
         return Err(RouterError::Obstructed(refusal));
     }

@@ -670,8 +670,7 @@ fn judge_aggregate(
 ) -> Vec<Reason> {
     let reason = |is_mild, text| Reason { is_mild, ..Reason::weighty(Some(of.port), text) };
     if aggregate.kind == Aggregation::Team {
-        let text =
-            format!("{name} is a team, with which Wattline has not been tested: use a bond");
+        let text = format!("{name} is a team, with which Wattline has not been tested: use a bond");
         return vec![reason(false, text)];
     }
     let mut reasons = Vec::new();

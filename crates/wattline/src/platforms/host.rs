@@ -394,7 +394,8 @@ mod tests {
         let late = || {
             let access = Bounded::new(Settings::new(&Tree::at("/nonexistent")));
             let mut driver = OfRouter::new(plan.clone(), access);
-            let ending = BackgroundTask::start(|_| Err(TakeOverError::Unrestored(Report::default())));
+            let ending =
+                BackgroundTask::start(|_| Err(TakeOverError::Unrestored(Report::default())));
             driver.underway = Some(Underway::Ending(ending.unwrap()));
             driver
         };

@@ -14,8 +14,8 @@ mod tests;
 
 use crate::bpf::{BpfError, Link, object};
 use crate::copies::Copies;
-use crate::loaded::Loaded;
 use crate::egress::EgressPorts;
+use crate::loaded::Loaded;
 use rustix::io::Errno;
 use std::sync::Arc;
 

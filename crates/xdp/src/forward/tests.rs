@@ -504,5 +504,6 @@ fn program_of_flows_is_accepted_if_kernel_has_function() {
         Err(error @ BpfError::MissingFeature { .. }) => return wattline_needs::machine(error),
         Err(error) => panic!("{error}"),
     };
-    Loaded::flow_program([0; 6], forward.ports(), &lookup).unwrap_or_else(|error| panic!("{error}"));
+    Loaded::flow_program([0; 6], forward.ports(), &lookup)
+        .unwrap_or_else(|error| panic!("{error}"));
 }
