@@ -32,7 +32,7 @@ pub enum Denied {
     /// Polls do not show the quantities that the rule needs.
     #[error(transparent)]
     Polls(#[from] BeyondPolls),
-    /// There is no bit for the CPU.
+    /// The rule has no bit for the CPU.
     #[error("CPU {0}: only CPUs below {CPUS_MAX} count streaks")]
     Cpu(u32),
     /// The kernel refused the rule.

@@ -1,7 +1,7 @@
 //! Cost of the observer.
 //!
-//! `cargo test --release -p wattline-napi --test cost -- --ignored --nocapture` prints it; the machine
-//! should have nothing else to do.
+//! `cargo test --release -p wattline-napi --test cost -- --ignored --nocapture` prints it; the
+//! machine should be idle otherwise.
 
 mod common;
 

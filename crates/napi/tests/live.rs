@@ -89,7 +89,7 @@ fn only_the_end_of_a_streak_wakes_the_reader() {
         at_silence: true,
     };
     observer.set_streaks(now(), &streaks, &cpus(), &places).unwrap();
-    // Polls of a few packets are no streak, and those of other interfaces do not count.
+    // Polls of a few packets are no streak, and polls of other interfaces do not count.
     scene.send(2, 200);
     let mut total = 400;
     scene.wait(total);

@@ -36,8 +36,7 @@ pub struct ApplicationKind {
     pub start: StartApplications,
 }
 
-/// The applications that a program has, in the order in which packets that are about to leave pass
-/// them.
+/// The applications of a program, in the order in which leaving packets pass them.
 pub type Applications = &'static [ApplicationKind];
 
 /// The sections of the configuration that belong to applications.
@@ -166,13 +165,13 @@ pub trait Application: Send {
         let _ = to;
     }
 
-    /// Returns at most so many flow records, within a prefix or all, if it makes any.
+    /// Returns at most `most` flow records, within a prefix or all, if it makes any.
     fn flows(&self, within: Option<IpNet>, most: usize) -> Option<FlowTable> {
         let _ = (within, most);
         None
     }
 
-    /// Returns at most so many rules of access lists, if it has any.
+    /// Returns at most `most` rules of access lists, if it has any.
     fn rules(&self, most: usize) -> Option<AclTable> {
         let _ = most;
         None

@@ -27,14 +27,14 @@ use wattline_dataplane::routes::Routes;
 use wattline_rib::Rib;
 use wattline_status::Empty;
 
-/// The sample of a period is taken at once, so that the control thread wakes up no more often.
+/// Time between two samples, each taken as a whole so that the control thread wakes up only once.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Times that a difference has to be seen, and the time between them.
+/// Number of times that a difference has to be seen, and the time between them.
 const CHECKS: u32 = 5;
 const BETWEEN_CHECKS: Duration = Duration::from_millis(250);
 /// Time until the next try while the kernel's notifications are being read.
 const POSTPONED: Duration = Duration::from_millis(50);
-/// Differences that are followed at once.
+/// Most differences that are followed at a time.
 const MOST_SUSPECTS: usize = 16;
 /// The same while an audit on demand runs: 2,000 prefixes that differ take ten seconds.
 const MOST_ON_DEMAND: usize = 256;
@@ -323,7 +323,7 @@ impl Audit {
         self.suspects.push(Suspect { question, difference, seen, touched, next, on_demand });
     }
 
-    /// Goes on with an audit on demand, and ends it when it is done.
+    /// Continues an audit on demand, and ends it when it is complete.
     fn answer_demand(&mut self, state: &State<'_>, now: Instant) {
         let Some(mut audit) = self.on_demand.take().filter(OnDemand::is_wanted) else { return };
         let ports = ports(state.rib);

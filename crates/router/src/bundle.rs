@@ -1,13 +1,13 @@
-//! Several queues of one port as one.
+//! Several queues of one port as a single queue.
 
 use std::ops::Add;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortQueue};
 
-/// The queues of a port that one worker serves, when the interface has more queues than there
-/// are workers. Received in turn; sent by the first. Without any queue it stands for a port
-/// that another worker serves alone.
+/// The queues of a port that one worker serves, if the interface has more queues than workers.
+/// Receives from each in turn, and sends by the first. Without any queue it stands for a port that
+/// only another worker serves.
 pub(super) struct Bundle<Q> {
     queues: Vec<Q>,
     /// Queue that is polled first next time, so that a busy queue does not starve the others.

@@ -200,8 +200,7 @@ impl Power {
                 let why = error.to_string();
                 if self.waits_because() != Some(&why) {
                     tracing::warn!(
-                        "the governor waits, and the router continues without it: \
-                                    {why}"
+                        "the governor waits, and the router continues without it: {why}"
                     );
                 }
                 let next = Instant::now() + TRY_AGAIN;

@@ -91,7 +91,7 @@ impl Sockets {
 /// All queues of all ports, opened.
 pub(super) struct Opened {
     pub workers: Vec<WorkerQueues>,
-    /// One for each worker, where there are interfaces.
+    /// One for each worker, if there are interfaces.
     pub interfaces: Vec<WorkerInterfaces>,
     /// The sockets of interfaces. The workers have their queues.
     pub sockets: BTreeMap<PortId, Sockets>,
@@ -106,7 +106,7 @@ pub(super) struct Opened {
 #[derive(Debug, Clone)]
 pub(super) struct Unopened {
     pub port: PortId,
-    pub why: Why,
+    pub why: Unserved,
     /// Its link, if it exists.
     pub link: Option<Link>,
     /// The queues for which to allocate memory, and the MTU in bytes of their frames.
@@ -114,9 +114,9 @@ pub(super) struct Unopened {
     pub mtu: u32,
 }
 
-/// Reason for which a port has no interface.
+/// Reason why no worker serves a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum Unserved {
     /// The interface does not exist, or cannot be used yet, so there is nothing to try.
     Absent(String),
     /// Opening the interface failed.
@@ -130,7 +130,7 @@ impl Unopened {
     pub fn failed(interface: &Interface, config: &Config, why: String) -> Self {
         let Interface { port, link, queues } = interface.clone();
         let mtu = wanted_mtu(config, port, Some(&link));
-        Self { port, why: Why::Failed(why), link: Some(link), queues, mtu }
+        Self { port, why: Unserved::Failed(why), link: Some(link), queues, mtu }
     }
 
     /// Returns the number of its queues that a worker is to serve.
@@ -152,7 +152,7 @@ pub(super) fn interfaces(
         let Some(name) = settings.kind.taken_over() else { continue };
         let link = rib.link_of(port);
         let why = match link.map(|link| (link, interface(port, link, config))) {
-            None => Why::Absent(no_interface(name)),
+            None => Unserved::Absent(no_interface(name)),
             Some((_, Ok(interface))) => {
                 fit.push(interface);
                 continue;
@@ -162,8 +162,8 @@ pub(super) fn interfaces(
                 wrong.push(format!("[[port]] {name}: interface = \"{}\": {problem}", link.name));
                 continue;
             }
-            Some((link, Err(_))) if !link.enabled => Why::Absent(is_down(name)),
-            Some((_, Err(problem))) => Why::Failed(problem),
+            Some((link, Err(_))) if !link.enabled => Unserved::Absent(is_down(name)),
+            Some((_, Err(problem))) => Unserved::Failed(problem),
         };
         unusable.push((port, why, link));
     }
@@ -552,7 +552,7 @@ mod tests {
                 return wattline_needs::rights(&error);
             }
             let absent = Unopened {
-                why: Why::Absent(no_interface("x0")),
+                why: Unserved::Absent(no_interface("x0")),
                 link: None,
                 ..Unopened::failed(&interfaces[1], &config, String::new())
             };

@@ -206,7 +206,7 @@ impl Forwarding {
         Ok(())
     }
 
-    /// Forgets a port whose interface is gone.
+    /// Removes a port whose interface is gone.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -276,7 +276,7 @@ impl Forwarding {
         if self.route_mtus {
             return Some("a route has an MTU of its own".to_owned());
         }
-        // A flow keeps to the next hop of its route.
+        // Flows keep the next hop of their route.
         if self.of_flows {
             return None;
         }

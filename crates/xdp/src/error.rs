@@ -11,7 +11,7 @@ pub enum XdpError {
     /// Privileges, kernel features or resources are missing.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// Another XDP program is there.
+    /// Another XDP program is attached.
     #[error(
         "interface {ifindex} has an XDP program already (another instance?): `bpftool net` shows \
          it, `ip link set dev NAME xdp off` removes one that was set by ip"

@@ -24,7 +24,7 @@ pub enum Leaves {
     SameInterface = 4,
     /// Packets with an unfinished checksum.
     Unfinished = 8,
-    /// Packets that may begin TCP connections: to workers.
+    /// Packets that may begin TCP connections, which go to workers.
     Openings = 16,
 }
 

@@ -72,7 +72,7 @@ pub enum OpenError {
         /// Name of the interface.
         interface: String,
     },
-    /// Zero-copy was demanded but the driver has none.
+    /// Zero-copy is required, but the driver does not support it.
     #[error("the driver of {interface} has no zero-copy AF_XDP on queue {queue} ({source})")]
     NoZeroCopy {
         /// Name of the interface.

@@ -14,7 +14,7 @@
 //! With few frames, their processor time does not matter, and the whole ring is lent: it lasts for
 //! the second in which a busy machine may not run the worker.
 
-/// Receptions with frames in a window: some tenths of a second under load, none without.
+/// Receptions with frames in a window: some tenths of a second under load.
 const WINDOW: u32 = 1 << 13;
 /// Receptions with frames after which the load is checked.
 const GLANCE: u32 = 1 << 8;

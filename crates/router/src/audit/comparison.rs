@@ -1,4 +1,4 @@
-//! Comparison of a decision of the workers' tables with that of the kernel.
+//! Comparison of a decision of the workers' tables with the kernel's.
 
 use ipnet::IpNet;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -11,7 +11,7 @@ use wattline_dataplane::routes::Routes;
 use wattline_linux::netlink::{Decision, DecisionQuery};
 use wattline_rib::{Rib, Treatment, route_errors};
 
-/// A packet that the kernel is asked about.
+/// A packet about which the kernel is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Question {
     pub source: IpAddr,
@@ -39,7 +39,8 @@ pub(super) enum Outcome {
     Differs(Difference),
 }
 
-/// The routing state and its tables, and whether packets as in a question are forwarded by them.
+/// The routing state and its tables, and a check that packets as in a question are forwarded by
+/// them.
 #[derive(Clone, Copy)]
 pub(super) struct State<'a> {
     pub rib: &'a Rib,
@@ -183,7 +184,7 @@ impl Comparison {
         self.query.ask(any, destination, 0).is_ok_and(|decision| decision == BLACKHOLE)
     }
 
-    /// Draws the source of a packet that comes in by a link.
+    /// Draws the source of a packet that is received on a link.
     fn source(&mut self, rib: &Rib, link: u32, ipv6: bool, origin: Origin) -> Option<IpAddr> {
         let networks: Vec<IpNet> = match origin {
             Origin::Network => rib.networks_of(link).collect(),
@@ -213,7 +214,7 @@ impl Comparison {
 enum Origin {
     /// A host in a network of the ingress link, which no check of sources refuses.
     Network,
-    /// Any address, which none refuses while `rp_filter` is off or its route leads back.
+    /// Any address, which no check refuses while `rp_filter` is off or its route leads back.
     Anywhere,
     /// A host that is reached over the link, for a link without such a network.
     Route,

@@ -33,7 +33,7 @@ pub(super) struct OnDemand {
     reader: Weak<()>,
 }
 
-/// Part of an audit on demand: a difference as soon as it was found, and last the report.
+/// Part of an audit on demand: each difference when it is found, and the report at the end.
 enum Finding {
     Difference(AuditDifference),
     Report(AuditReport),

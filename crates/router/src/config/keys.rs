@@ -1,4 +1,4 @@
-//! The list of configuration keys, and what is printed from it.
+//! The list of configuration keys, and texts generated from it.
 
 use super::section::Sections;
 use super::{ports, power, router, routes_file, statics};

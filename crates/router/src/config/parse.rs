@@ -1,4 +1,4 @@
-//! From the text of a configuration to [`Config`].
+//! Parsing of a configuration's text into a [`Config`].
 
 use super::section::{ApplicationSection, Sections};
 use super::settings::{Config, PortKind, PortSettings};
@@ -111,7 +111,7 @@ impl Config {
     }
 }
 
-/// A configuration as far as it could be read: whole where the reader found no problem.
+/// A configuration as far as it could be read: complete if the reader found no problem.
 struct Draft {
     config: Config,
     /// Location of the path of the routes file.

@@ -49,7 +49,7 @@ pub(super) const KEYS: &[Key] = &[
         "On platform \"scale\": the sender's end of the veth pair whose near end is `interface`, with as many\ntransmit queues as there are workers. An indirection table put there spreads packets over the queues, and the\ngovernor rewrites it so that cores come and go. Without it on any port all cores stay active."),
 ];
 
-/// MTU if there is no interface to ask.
+/// MTU of a port without an interface.
 const DEFAULT_MTU: u16 = 1500;
 /// Smallest MTU of an IPv6 link.
 const IPV6_MTU: u16 = 1280;

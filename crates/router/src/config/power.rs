@@ -44,7 +44,7 @@ pub struct PowerSettings {
     pub platform: PowerPlatform,
     /// The policy, by its present name: it exists, and its parameters are in range.
     pub policy: String,
-    /// The policies of the program; empty in a program that governs nothing and checks no policy.
+    /// The policies of the program; empty in a program without a governor, which checks no policy.
     pub policies: Registry,
     /// Name or path of the server model.
     pub server: String,

@@ -76,7 +76,7 @@ pub struct RouterSettings {
     pub idle: Duration,
     /// Time for which workers may forward queued packets when the router stops.
     pub drain: Duration,
-    /// Chunks of packet memory per worker, where no port is served by AF_XDP.
+    /// Chunks of packet memory per worker, if no port is served by AF_XDP.
     pub frames: u32,
     /// Number of additional ports for which there is memory.
     pub spare_ports: u16,
@@ -185,8 +185,8 @@ fn parse_takeover(text: &str) -> Option<Takeover> {
     }
 }
 
-/// Lists faults of a list of CPUs that do not depend on the machine, for so many workers, if their
-/// number is known. An empty list has no faults.
+/// Lists faults of a list of CPUs that do not depend on the machine. `workers` is the number of
+/// workers, if known. An empty list has no faults.
 fn misplaced(cpus: &[u16], workers: Option<u16>) -> Option<String> {
     let mut wrong = Vec::new();
     let count = cpus.len();

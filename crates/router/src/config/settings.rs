@@ -34,7 +34,7 @@ pub struct Config {
     pub routes_file: Option<PathBuf>,
     /// The log level.
     pub log_level: LogLevel,
-    /// Address of the metrics; none without.
+    /// Address of the metrics; `None` for none.
     pub metrics: Option<SocketAddr>,
     /// Settings of applications.
     pub applications: Vec<Arc<dyn Settings>>,
@@ -150,7 +150,7 @@ pub enum RouteTarget {
     Prohibit,
 }
 
-/// A neighbour that packets are sent to.
+/// A neighbour to which packets are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Via {
     /// Its address.

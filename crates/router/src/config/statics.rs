@@ -207,7 +207,7 @@ mod tests {
     use std::fmt::Write as _;
     use std::time::{Duration, Instant};
 
-    /// Checks that compared each table with all others took minutes for so many tables.
+    /// Checks that compared each table with all others took minutes for this many tables.
     #[test]
     fn time_to_check_grows_with_the_length_of_the_file() {
         let mut right = String::new();

@@ -8,7 +8,7 @@ use crate::RouterError;
 use crate::busy_poll::obstacle_to_busy_polling;
 use crate::config::Config;
 use crate::programs::{Programs, Target};
-use crate::queues::{self, Interface, Sockets, Why, WorkerInterfaces, describe, duplicate};
+use crate::queues::{self, Interface, Sockets, Unserved, WorkerInterfaces, describe, duplicate};
 use crate::slot::Handover;
 use crate::takeover::ForwardPathMonitor;
 use crate::workers::Workers;
@@ -49,13 +49,13 @@ impl From<BpfError> for Failure {
 }
 
 impl Failure {
-    fn reason(&self, interface: &str) -> Why {
+    fn reason(&self, interface: &str) -> Unserved {
         match self {
             // It was removed meanwhile.
             Self::Program(XdpError::NoInterface { .. }) => {
-                Why::Absent(format!("{interface} is gone"))
+                Unserved::Absent(format!("{interface} is gone"))
             }
-            error => Why::Failed(error.to_string()),
+            error => Unserved::Failed(error.to_string()),
         }
     }
 }

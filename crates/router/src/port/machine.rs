@@ -7,13 +7,13 @@
 
 use super::action::Action;
 use super::guard::{Admission, Guard};
-use crate::queues::Why;
+use crate::queues::Unserved;
 
 /// State of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     /// No worker serves the port.
-    Without(Why),
+    Without(Unserved),
     /// The program is attached, and the sockets are opened. The start or the reload may still fail.
     Open,
     /// The workers are offered the queues.
@@ -24,7 +24,7 @@ pub(crate) enum State {
     Up(Admission),
     /// No more frames arrive. The workers empty the queues, and give them up on request: their
     /// tables lead elsewhere by then.
-    Emptying { why: Why, is_asked: bool },
+    Emptying { why: Unserved, is_asked: bool },
     /// The port is removed. Workers may still have its queues.
     Removed,
 }
@@ -41,11 +41,11 @@ pub(crate) enum Event {
     /// An interface that can be served has appeared.
     Return,
     /// No interface can be served.
-    Missing(Why),
+    Missing(Unserved),
     /// The workers have taken the queues, or the tables that name the port are published.
     Taken,
     /// The interface is gone.
-    Lose(Why),
+    Lose(Unserved),
     /// The port is left to the kernel.
     Leave(String),
     /// The port is no longer left to the kernel.
@@ -68,7 +68,7 @@ pub(crate) enum Event {
     /// The wait for the queues of a removed port has ended.
     Hurry,
     /// An action has failed.
-    Failed(Action, Why),
+    Failed(Action, Unserved),
 }
 
 /// State of a port, and its guard.
@@ -83,7 +83,7 @@ pub(crate) struct Life {
 impl Life {
     /// Creates the state without an interface.
     pub fn new(guard: Guard) -> Self {
-        Self { guard, state: State::Without(Why::Absent(String::new())), is_blocked: false }
+        Self { guard, state: State::Without(Unserved::Absent(String::new())), is_blocked: false }
     }
 }
 
@@ -99,7 +99,7 @@ impl State {
     }
 
     /// Returns the reason why no worker serves the port.
-    pub fn reason(&self) -> Option<&Why> {
+    pub fn reason(&self) -> Option<&Unserved> {
         match self {
             Self::Without(why) | Self::Emptying { why, .. } => Some(why),
             _ => None,
@@ -107,7 +107,7 @@ impl State {
     }
 
     /// Returns the same state with another reason.
-    fn because(&self, why: Why) -> Self {
+    fn because(&self, why: Unserved) -> Self {
         match self {
             Self::Emptying { is_asked, .. } => Self::Emptying { why, is_asked: *is_asked },
             _ => Self::Without(why),
@@ -127,7 +127,7 @@ pub(crate) fn next(life: &mut Life, event: Event) -> Vec<Action> {
         (Without(_), Event::Attach) => (Open, guard.attach(false)),
         (Open, Event::OpenSockets) => (Open, vec![Action::OpenSockets]),
         (Open, Event::Begin) => (Offered, vec![Action::Offer]),
-        (Without(Why::Absent(_) | Why::Failed(_)), Event::Return) => {
+        (Without(Unserved::Absent(_) | Unserved::Failed(_)), Event::Return) => {
             (Offered, [guard.attach(true), vec![Action::OpenSockets, Action::Offer]].concat())
         }
         (Offered, Event::Taken) => (Listed, vec![Action::List]),
@@ -135,17 +135,19 @@ pub(crate) fn next(life: &mut Life, event: Event) -> Vec<Action> {
             let (admission, actions) = guard.admit();
             (Up(admission), actions)
         }
-        (Up(_), Event::Leave(why)) => (Emptying { why: Why::Left(why), is_asked: false }, retire()),
+        (Up(_), Event::Leave(why)) => {
+            (Emptying { why: Unserved::Left(why), is_asked: false }, retire())
+        }
         (Up(_), Event::Recount) => {
-            let why = Why::Absent("the number of its queues has changed".to_owned());
+            let why = Unserved::Absent("the number of its queues has changed".to_owned());
             (Emptying { why, is_asked: false }, [vec![Action::Cover], retire()].concat())
         }
-        (Open | Offered | Listed, Event::Leave(why)) => (Without(Why::Left(why)), withdraw()),
+        (Open | Offered | Listed, Event::Leave(why)) => (Without(Unserved::Left(why)), withdraw()),
         (Without(_) | Emptying { .. }, Event::Leave(why)) => {
-            (state.because(Why::Left(why)), Vec::new())
+            (state.because(Unserved::Left(why)), Vec::new())
         }
-        (Without(Why::Left(_)) | Emptying { why: Why::Left(_), .. }, Event::Release) => {
-            let why = Why::Absent("it is about to be taken over again".to_owned());
+        (Without(Unserved::Left(_)) | Emptying { why: Unserved::Left(_), .. }, Event::Release) => {
+            let why = Unserved::Absent("it is about to be taken over again".to_owned());
             (state.because(why), Vec::new())
         }
         (Without(_), Event::Missing(why)) => (Without(why), Vec::new()),

@@ -13,7 +13,7 @@ pub(crate) mod ports;
 #[cfg(test)]
 mod tests;
 
-use super::queues::{Sockets, Unopened, Why};
+use super::queues::{Sockets, Unopened, Unserved};
 use crate::config::{Config, PortSettings};
 use guard::Guard;
 use machine::{Life, State};
@@ -73,7 +73,7 @@ pub(crate) struct Port {
     pub name: String,
     /// Configured name of its interface.
     pub interface: String,
-    /// Sections for which workers forward what comes in, if any.
+    /// Sections for which workers forward the received packets, if any.
     pub by_workers: String,
     /// Its state and its guard.
     pub life: Life,
@@ -146,7 +146,7 @@ impl Port {
         self.queues = unopened.queues;
         self.seen.clone_from(&unopened.link);
         self.next_try = Instant::now();
-        if matches!(unopened.why, Why::Failed(_)) {
+        if matches!(unopened.why, Unserved::Failed(_)) {
             self.next_try += TRY_AGAIN;
         }
     }
@@ -198,11 +198,11 @@ impl Port {
         (shown, (!reasons.is_empty()).then(|| reasons.join("; ")))
     }
 
-    fn describe_without(&self, why: &Why) -> (PortState, Option<String>) {
+    fn describe_without(&self, why: &Unserved) -> (PortState, Option<String>) {
         let (shown, reason) = match (why, self.life.guard.judges()) {
-            (Why::Absent(why), _) => (PortState::Absent, why.clone()),
-            (Why::Failed(why), None) => (PortState::Failed, why.clone()),
-            (Why::Failed(why), Some(what)) => {
+            (Unserved::Absent(why), _) => (PortState::Absent, why.clone()),
+            (Unserved::Failed(why), None) => (PortState::Failed, why.clone()),
+            (Unserved::Failed(why), Some(what)) => {
                 let fate = match &self.unblocked {
                     None => {
                         format!("packets for others are dropped, as {what} would not hold")
@@ -214,8 +214,8 @@ impl Port {
                 };
                 (PortState::Failed, format!("{why}; {fate}"))
             }
-            (Why::Left(why), None) => (PortState::Left, why.clone()),
-            (Why::Left(why), Some(what)) => (
+            (Unserved::Left(why), None) => (PortState::Left, why.clone()),
+            (Unserved::Left(why), Some(what)) => (
                 PortState::Blocked,
                 format!(
                     "packets for others are dropped, as {what} would not hold if the kernel \
@@ -270,11 +270,11 @@ impl Port {
     pub fn log_unopened(&self) {
         let (name, interface) = (&self.name, &self.interface);
         match self.life.state.reason() {
-            Some(Why::Absent(why)) => tracing::warn!(
+            Some(Unserved::Absent(why)) => tracing::warn!(
                 "port {name}: {why}; the port is attached as soon as {interface} is there and up, and \
                  the kernel forwards packets routed over it until then"
             ),
-            Some(Why::Failed(why)) => self.log_failed(why),
+            Some(Unserved::Failed(why)) => self.log_failed(why),
             _ => {}
         }
     }

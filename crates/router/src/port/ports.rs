@@ -11,7 +11,7 @@ use super::machine::{Event, State};
 use super::{Port, TRY_AGAIN};
 use crate::channels;
 use crate::config::{Config, PortSettings, XdpForwarding};
-use crate::queues::{self, Interface, Why, WorkerInterfaces};
+use crate::queues::{self, Interface, Unserved, WorkerInterfaces};
 use crate::statics::PortLinks;
 use crate::stats::PortState;
 use crate::takeover::ForwardPathMonitor;
@@ -163,9 +163,9 @@ impl Ports {
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let due = |port: &Port| match &port.life.state {
             State::Up(_) => Some(port.next_check),
-            State::Without(Why::Failed(_)) => Some(port.next_try),
-            State::Without(Why::Left(_)) | State::Open | State::Removed => None,
-            State::Without(Why::Absent(_)) => port.seen.as_ref().map(|_| port.next_try),
+            State::Without(Unserved::Failed(_)) => Some(port.next_try),
+            State::Without(Unserved::Left(_)) | State::Open | State::Removed => None,
+            State::Without(Unserved::Absent(_)) => port.seen.as_ref().map(|_| port.next_try),
             State::Offered | State::Listed | State::Emptying { .. } => Some(now + ASK_WORKERS),
         };
         self.list.iter().filter_map(due).min()
@@ -228,11 +228,12 @@ impl Actuator<'_> {
             self.check_interface(port, now);
             let left = self.monitor.and_then(|it| it.left(port.id));
             let event = left.map_or(Event::Release, |why| Event::Leave(why.to_owned()));
-            if left.is_none() && matches!(port.life.state.reason(), Some(Why::Left(_))) {
+            if left.is_none() && matches!(port.life.state.reason(), Some(Unserved::Left(_))) {
                 (port.seen, port.next_try) = (None, now);
             }
             self.report(port, event);
-            if matches!(port.life.state, State::Without(Why::Absent(_) | Why::Failed(_))) {
+            if matches!(port.life.state, State::Without(Unserved::Absent(_) | Unserved::Failed(_)))
+            {
                 links.extend(self.find_interface(port, now));
             }
             if port.life.state.reason().is_some() {
@@ -271,7 +272,7 @@ impl Actuator<'_> {
         );
         (port.renamed, port.link) = (None, None);
         (port.seen, port.next_try) = (None, now);
-        self.report(port, Event::Lose(Why::Absent(why)));
+        self.report(port, Event::Lose(Unserved::Absent(why)));
     }
 
     /// Attaches the program and the queues again if the program is no longer attached or the
@@ -289,7 +290,7 @@ impl Actuator<'_> {
             let why = "another program has detached its XDP program".to_owned();
             tracing::warn!("port {}: {why}; it is attached again", port.name);
             (port.seen, port.next_try) = (None, now);
-            return self.report(port, Event::Lose(Why::Failed(why)));
+            return self.report(port, Event::Lose(Unserved::Failed(why)));
         }
         // An interface that is being removed may have no queues left.
         let Ok(queues @ 1..) = queues::receive_queues(&link.name) else { return };
@@ -325,7 +326,7 @@ impl Actuator<'_> {
             // A failure is kept in the state.
             Ok(interface) => drop(self.apply(port, Event::Return, Some(&interface))),
         }
-        if let Some(Why::Failed(reason)) = port.life.state.reason()
+        if let Some(Unserved::Failed(reason)) = port.life.state.reason()
             && before.as_ref() != port.life.state.reason()
         {
             port.log_failed(reason);
@@ -334,16 +335,18 @@ impl Actuator<'_> {
     }
 
     /// Returns the interface of a port, or why it cannot be served.
-    fn fit_interface(&self, port: &Port, link: Option<Link>) -> Result<Interface, Why> {
+    fn fit_interface(&self, port: &Port, link: Option<Link>) -> Result<Interface, Unserved> {
         let interface = &port.interface;
         let link = match link {
-            None => return Err(Why::Absent(queues::no_interface(interface))),
-            Some(link) if !link.enabled => return Err(Why::Absent(queues::is_down(interface))),
+            None => return Err(Unserved::Absent(queues::no_interface(interface))),
+            Some(link) if !link.enabled => {
+                return Err(Unserved::Absent(queues::is_down(interface)));
+            }
             Some(link) => link,
         };
-        let found = queues::interface(port.id, &link, self.config).map_err(Why::Failed)?;
+        let found = queues::interface(port.id, &link, self.config).map_err(Unserved::Failed)?;
         if found.queues > port.queues {
-            return Err(Why::Failed(format!(
+            return Err(Unserved::Failed(format!(
                 "{0} has {1} queues, and the memory that was made for it at the start is for {2}: {3}, \
                  or restart",
                 link.name,
@@ -354,7 +357,7 @@ impl Actuator<'_> {
         }
         if port.is_bond.is_some_and(|was_bond| link.is_bond() != was_bond) {
             let (now, then) = if link.is_bond() { ("a", "no") } else { ("no", "a") };
-            return Err(Why::Failed(format!(
+            return Err(Unserved::Failed(format!(
                 "{} is {now} bond, and was {then} bond before, for which its program was loaded: \
                  restart",
                 link.name

@@ -6,7 +6,7 @@ use super::action::Action;
 use super::guard::{Guard, Passage};
 use super::link_reason;
 use super::machine::{Event, Life, State, next};
-use crate::queues::Why;
+use crate::queues::Unserved;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use std::collections::VecDeque;
@@ -63,7 +63,7 @@ impl World {
 
     /// Takes an action. Returns an error if it fails; actions that cannot fail, or whose failure
     /// does not prevent the effect, still have their effect.
-    fn take(&mut self, action: Action, fails: bool) -> Result<(), Why> {
+    fn take(&mut self, action: Action, fails: bool) -> Result<(), Unserved> {
         let fails = fails || (matches!(action, Action::Attach { .. }) && !self.has_interface);
         match action {
             Action::Attach { blocked } => {
@@ -97,7 +97,7 @@ impl World {
             Action::SetSockets => self.sockets_set = self.is_attached && self.sockets_open,
             Action::ClearSockets => self.sockets_set = false,
         }
-        if fails { Err(Why::Failed("planted".to_owned())) } else { Ok(()) }
+        if fails { Err(Unserved::Failed("planted".to_owned())) } else { Ok(()) }
     }
 }
 
@@ -115,7 +115,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<(Step, u8)>> {
     let report = |event: Event| Just(Step::Report(event));
-    let why = || Why::Absent("planted".to_owned());
+    let why = || Unserved::Absent("planted".to_owned());
     let step = prop_oneof![
         3 => report(Event::Attach),
         3 => report(Event::OpenSockets),
@@ -203,7 +203,7 @@ impl Run {
                 self.world.has_interface = false;
                 (self.world.is_attached, self.world.sockets_set) = (false, false);
                 if self.life.state.has_interface() {
-                    self.apply(Event::Lose(Why::Absent("planted".to_owned())))?;
+                    self.apply(Event::Lose(Unserved::Absent("planted".to_owned())))?;
                 }
             }
             Step::InterfaceReturns => self.world.has_interface = true,

@@ -57,7 +57,7 @@ impl Judged {
 }
 
 /// Refuses to start if a port with access lists or source checks would be left to the kernel, or,
-/// with `takeover = "refuse"`, any port.
+/// with `takeover = "strict"`, any port.
 fn refuse(
     monitor: &ForwardPathMonitor,
     config: &Config,

@@ -28,7 +28,7 @@ const CHECK_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(
 const SETTLE: Duration = Duration::from_millis(50);
 /// Most reasons that are logged one by one.
 const MOST_LOGGED: usize = 20;
-/// Reason for which packets of a guarded port are not left to the kernel.
+/// Reason why packets of a guarded port are not left to the kernel.
 pub(super) const UNJUDGED: &str =
     "the kernel would also filter or translate them, but no application would check them there";
 

@@ -29,7 +29,7 @@ struct Open {
 #[derive(Debug, Clone, Copy)]
 enum End {
     Sent(u16),
-    /// With its reason and the number of a rule.
+    /// Dropped, with the reason and the number of a rule.
     Dropped(u8, u16),
     LeftToKernel,
     Consumed,

@@ -53,7 +53,7 @@ struct Sample {
 /// Reason why no frames are sent to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Its driver answered with this error.
+    /// Its driver returned this error.
     Error(Errno),
     /// Its driver reported no error and took nothing.
     NothingTaken,
@@ -215,7 +215,7 @@ mod tests {
         assert!(trust.obstacle(now + LONGEST_WAIT + seconds(1.0)).is_none());
     }
 
-    /// A ring that overflows under load takes some frames all the same.
+    /// A ring that overflows under load still takes some frames.
     #[test]
     fn full_ring_closes_no_port() {
         let (mut trust, now) = (Trust::default(), Instant::now());
@@ -236,7 +236,8 @@ mod tests {
         let (mut trust, now) = (Trust::default(), Instant::now());
         let now = watch(&mut trust, now, &[(0, 0), (1000, 0), (2000, 0)]);
         assert_eq!(trust.obstacle(now), None);
-        // From here on all is refused; a few that were sent are not yet counted as refused.
+        // From here on all frames are refused; a few of the sent ones are not counted as refused
+        // yet.
         let now = watch(&mut trust, now, &[(3000, 600), (4010, 1605)]);
         let why = trust.obstacle(now - seconds(0.5)).unwrap();
         assert!(why.contains("refused all"), "{why}");

@@ -123,7 +123,7 @@ fn frames_are_cut_at_the_limit_and_not_copied_before_and_after() {
         .unwrap();
 }
 
-/// Every packet is copied or counted, and forwarded all the same.
+/// Every packet is copied or counted, and forwarded in any case.
 #[test]
 fn full_ring_loses_copies_and_counts_them() {
     let Some(namespace) = namespace() else { return };

@@ -179,7 +179,7 @@ impl Account {
     fn new(trial: &MeasuredTrial, queues: u32) -> Result<Self, BpfError> {
         let MeasuredTrial { run, streams, flows, packets } = *trial;
         let words = packets.div_ceil(WORD);
-        // `as` saturates nowhere here: at most PACKETS_MAX / 64.
+        // At most PACKETS_MAX / 64, so the conversion does not saturate.
         let words = u32::try_from(words).unwrap_or(u32::MAX);
         let mut object = object!("measured_receive")?;
         object.set(&[

@@ -120,7 +120,7 @@ fn received_packets_are_counted_exactly() {
             // Stream 1 of two has flows 1, 3, 5, 7 of eight.
             let trial = MeasuredTrial { run: 7, streams: 2, flows: 8, packets: 63 };
             receiver.begin(&trial).unwrap();
-            // 8 and 9 are lost, 20 comes twice, 12 behind 16, 24, and 28 of its flow.
+            // 8 and 9 are lost, 20 arrives twice, and 12 after 16, 24 and 28 of its flow.
             let order = (0..64).filter(|at| ![8, 9, 12].contains(at)).flat_map(|at| match at {
                 20 => vec![20, 20],
                 28 => vec![28, 12],
