@@ -7,7 +7,7 @@ use rustix::fd::AsFd;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
@@ -39,12 +39,8 @@ fn fixture() -> Option<Fixture> {
 }
 
 /// Returns an Ethernet frame to this station with this EtherType and payload.
-fn frame(ether_type: u16, payload: &[u8]) -> Vec<u8> {
-    let mut frame = MAC.to_vec();
-    frame.extend([2, 0, 0, 0, 0, 9]);
-    frame.extend(ether_type.to_be_bytes());
-    frame.extend(payload);
-    frame
+pub(crate) fn frame(ether_type: u16, payload: &[u8]) -> Vec<u8> {
+    [&MAC[..], &[2, 0, 0, 0, 0, 9], &ether_type.to_be_bytes(), payload].concat()
 }
 
 fn ipv4(change: impl FnOnce(&mut [u8])) -> Vec<u8> {

@@ -6,6 +6,7 @@ use crate::bpf::BpfError;
 use crate::copies::Copies;
 use crate::flows::FlowLookup;
 use crate::loaded::Loaded;
+use crate::tests::{MAC, frame};
 use crate::{Leaves, LocalAddress, Verdict, XdpMode, XdpProgram};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -16,7 +17,6 @@ use wattline_linux::namespace::{Namespace, interface_index};
 use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_packet::checksum::Sum;
 
-const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const OUT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const NEXT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
 pub(super) const SLOT: u32 = 3;
@@ -109,10 +109,6 @@ impl Fixture {
             }
         }
     }
-}
-
-fn frame(ether_type: u16, packet: &[u8]) -> Vec<u8> {
-    [&MAC[..], &[2, 0, 0, 0, 0, 9], &ether_type.to_be_bytes(), packet].concat()
 }
 
 /// Returns a packet with `payload` bytes of UDP, changed before its checksum is computed.
