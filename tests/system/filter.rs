@@ -165,7 +165,7 @@ fn sources_are_checked_as_by_the_kernel() {
             let mode = stats["ports"][0]["mode"].as_str().unwrap();
             assert!(
                 !mode.contains("native")
-                    || mode.contains("workers forward what comes in here: [urpf]"),
+                    || mode.contains("workers forward received packets: [urpf]"),
                 "{mode}"
             );
             let metrics = router.ask(Request::Metrics);
@@ -262,7 +262,7 @@ fn an_access_list_holds_changes_and_is_counted() {
         assert_eq!(stats["dropped"]["acl-denied"].as_u64(), Some(7), "{stats}");
         let mode =
             |port: usize| stats["ports"][port]["mode"].as_str().unwrap_or_default().to_owned();
-        assert!(mode(0).contains("workers forward what comes in here: [[acl]]"), "{}", mode(0));
+        assert!(mode(0).contains("workers forward received packets: [[acl]]"), "{}", mode(0));
         assert!(!mode(1).contains("[[acl]]"), "{}", mode(1));
         let metrics = router.ask(Request::Metrics);
         let metrics = metrics.as_str().unwrap();

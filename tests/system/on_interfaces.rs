@@ -91,7 +91,7 @@ fn busy_polling_is_asked_for_reported_and_forwards() {
             let mode = port["mode"].as_str().unwrap();
             assert!(mode.contains("busy polling"), "{port}");
             // Nobody defers interrupts here.
-            assert!(mode.contains("in vain") && mode.contains("gro_flush_timeout"), "{port}");
+            assert!(mode.contains("no effect") && mode.contains("gro_flush_timeout"), "{port}");
         }
         assert!(reaches(&row.topology, &SINK.v4.to_string()), "{}", row.router.log());
         assert!(row.ask(&["stats"])["forwarded"].as_u64().unwrap() > 0);
@@ -289,7 +289,7 @@ fn cpus_that_are_not_there_are_refused_by_name() {
         let error = refused("[0, 1, 2]");
         assert!(error.contains("has 3 CPUs for [router] workers = 2"), "{error}");
         let error = refused("[0, 0]");
-        assert!(error.contains("CPU 0 stands there twice"), "{error}");
+        assert!(error.contains("CPU 0 is listed twice"), "{error}");
 
         // A worker that is not started, as a port has but one queue, needs no CPU.
         leave_one_queue_of_right(&topology);

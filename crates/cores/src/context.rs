@@ -34,9 +34,8 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// A sink for this many cores; `pass_through` is the time in picoseconds that every packet
-    /// spends
-    /// outside queue and core.
+    /// Creates a sink for this many cores; `pass_through` is the time in picoseconds that every
+    /// packet spends outside queue and core.
     pub fn new(cores: usize, pass_through: u64) -> Self {
         Self {
             latency: Latency::new(),
@@ -50,14 +49,14 @@ impl Sink {
         }
     }
 
-    /// A core is about to finish packets.
+    /// Returns the recorder for packets that a core is about to finish.
     #[inline]
     pub(crate) fn batch(&mut self) -> Leaving<'_> {
         let at_once = self.egress.is_none() && self.watch.moved_at().is_none();
         Leaving { sink: self, at_once, count: 0 }
     }
 
-    /// Records that a packet leaves that need not be held back.
+    /// Records the departure of a packet that need not be held back.
     fn leave(&mut self, departure: Departure) {
         match &mut self.egress {
             None => self.record(&mut [departure.done - departure.arrival]),
@@ -104,12 +103,12 @@ fn record(
     }
 }
 
-/// Packets that a core finishes. Where each leaves at once, their latencies are recorded together,
-/// which is faster than one at a time.
+/// Recorder of packets that a core finishes. If all leave at once, their latencies are recorded
+/// together, which is faster than one at a time.
 #[derive(Debug)]
 pub(crate) struct Leaving<'a> {
     sink: &'a mut Sink,
-    /// Whether the packets leave at once: none is held back, and no output link is modelled.
+    /// True if the packets leave at once: none is held back, and no output link is modelled.
     at_once: bool,
     /// Number of latencies in the sink that are not recorded yet.
     count: usize,
@@ -132,7 +131,7 @@ impl Leaving<'_> {
         self.count += 1;
     }
 
-    /// Records what is left to record, after the last packet.
+    /// Records the remaining latencies, after the last packet.
     #[inline]
     pub fn record(&mut self) {
         let Sink { latencies, latency, asked, pass_through, .. } = &mut *self.sink;
@@ -167,7 +166,7 @@ pub enum Stop {
         port: usize,
         /// Number of packets in the batch.
         taken: u32,
-        /// Whether the ring has reached the fill level that the policy asked for.
+        /// True if the ring has reached the fill level that the policy asked for.
         full: bool,
     },
     /// The core has found its rings empty as often as the policy asked for.
@@ -181,10 +180,10 @@ pub enum Stop {
         at: u64,
         /// Number of the port.
         port: usize,
-        /// Whether it was above the upper level.
+        /// True if it was above the upper level.
         above: bool,
     },
-    /// Its estimator has had no sample for as long as the policy's rule says.
+    /// Its estimator has had no sample for the time of the policy's rule.
     Silence {
         /// Time in picoseconds.
         at: u64,
@@ -192,9 +191,9 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Trigger for the policy on a machine with `cores` cores. The queue of port p and core c has
-    /// the number p × cores + c. If the policy asked for both the batch and the fill level, the
-    /// trigger is the fill level, which says more.
+    /// Returns the trigger for the policy on a machine with `cores` cores. The queue of port p and
+    /// core c has the number p × cores + c. If the policy asked for both the batch and the fill
+    /// level, the trigger is the fill level, which is more specific.
     pub fn trigger(&self, core: usize, cores: usize) -> Trigger {
         match *self {
             Self::Batch { port, full: true, .. } => Trigger::Fill { queue: port * cores + core },
@@ -223,13 +222,13 @@ impl Stop {
 /// Conditions on which a core stops for the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watched {
-    /// Whether to stop at every batch.
+    /// True to stop at every batch.
     pub batches: bool,
     /// Number of consecutive empty polls after which to stop.
     pub empty_polls: Option<u32>,
     /// Number of packets in a ring at which to stop.
     pub fill: Option<u32>,
-    /// Streaks that the core counts, and those of them at which to stop.
+    /// Streaks that the core counts, with the kinds at which to stop.
     pub streaks: Option<Streaks>,
 }
 

@@ -95,7 +95,7 @@ impl Egress {
         self.pending.push(departure);
     }
 
-    /// Number of packets that are here and not yet sent.
+    /// Returns the number of accepted packets that are not sent yet.
     pub fn inside(&self) -> u64 {
         let queued: usize = self.outputs.iter().map(|output| output.queue.len()).sum();
         (self.pending.len() + queued) as u64
@@ -152,8 +152,8 @@ impl Output {
     }
 }
 
-/// Egress port of a flow. It depends on the flow alone, not on ingress port or core, and all ports
-/// are equally likely.
+/// Returns the egress port of a flow. It depends only on the flow, not on ingress port or core, and
+/// all ports are equally likely.
 fn output_of(flow: u32, ports: usize) -> usize {
     // Uses all bits of the hash; the indirection table uses only the low ones as its index.
     let mixed = flow.wrapping_mul(0x9e37_79b1);
@@ -246,9 +246,9 @@ mod tests {
                     assert!(exit <= mark);
                     left.push((arrival, exit));
                 });
-                let told = left.len() as u64 + egress.counts.drops + egress.inside();
+                let known = left.len() as u64 + egress.counts.drops + egress.inside();
                 let rest: usize = ahead.iter().map(ExactSizeIterator::len).sum();
-                prop_assert_eq!(told as usize + rest, all.len());
+                prop_assert_eq!(known as usize + rest, all.len());
             }
             left.sort_unstable();
             prop_assert_eq!(egress.counts.drops, drops);

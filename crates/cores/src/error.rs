@@ -10,7 +10,7 @@ pub enum ModelError {
     /// The server file has no cost for this application.
     #[error("application \"{application}\": server {server} gives no cost for it (it has {known})")]
     Application {
-        /// Application that was asked for.
+        /// Requested application.
         application: Application,
         /// Name of the server model.
         server: String,

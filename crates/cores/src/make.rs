@@ -69,7 +69,7 @@ impl<'a> CoreMake<'a> {
     /// Costs of a core at a frequency (an index) with this many active cores.
     pub fn costs(&self, frequency: usize, active: usize) -> Costs {
         let hertz = self.server.processor.frequencies[frequency];
-        let service = ServiceTime::of(self.server, self.costs, hertz, active);
+        let service = ServiceTime::from_costs(self.server, self.costs, hertz, active);
         let empty_poll = Span::from_seconds(EMPTY_POLL_CYCLES / hertz.0).as_picos().max(1);
         let wake_up = self.server.wake_up_work(hertz).as_picos();
         let interrupt =

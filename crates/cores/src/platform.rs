@@ -25,10 +25,10 @@ const SEES: Sees = Sees {
     offered: true,
 };
 
-/// Returns what a server model can do. Where the kernel or XDP programs forward, that is what the
-/// polls show: the ends of streaks, but neither batches nor fill levels, and cores wait for interrupts.
+/// Returns the abilities of a server model. If the kernel or XDP programs forward, polls show only
+/// the ends of streaks, neither batches nor fill levels, and cores wait for interrupts.
 fn can(server: &ServerModel) -> Can {
-    // The model's uncore goes with the fastest awake core by itself.
+    // The model's uncore follows the fastest awake core by itself.
     let can = Can {
         set_cores: true,
         set_frequency: true,
@@ -53,14 +53,15 @@ fn can(server: &ServerModel) -> Can {
     }
 }
 
-/// Platform of a simulated server. It has one queue per port and core, as far as the card has
-/// queues and a bit mask has room; the queue of port p and core c has the number p × cores + c.
+/// Returns the platform of a simulated server. It has one queue per port and core, as far as the
+/// card has queues and a bit mask has room; the queue of port p and core c has the number p × cores
+/// + c.
 pub fn platform_of(server: &ServerModel) -> Platform {
     platform_part(server, server.nic.ports, usize::MAX)
 }
 
-/// The same platform with another number of ports and at most `cores` cores; the other cores are
-/// always parked.
+/// Returns the same platform with another number of ports and at most `cores` cores; the other
+/// cores are always parked.
 pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platform {
     let most = server.processor.cores().min(server.nic.queues_per_port);
     let cores = cores.clamp(1, most.max(1));
@@ -88,7 +89,7 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
     }
 }
 
-/// Returns which cores of a model share a frequency.
+/// Returns the groups of cores that share a frequency.
 pub fn domain_of(dvfs: DvfsDomain) -> FrequencyDomain {
     match dvfs {
         DvfsDomain::PerCore => FrequencyDomain::Core,
@@ -97,8 +98,8 @@ pub fn domain_of(dvfs: DvfsDomain) -> FrequencyDomain {
     }
 }
 
-/// An idle state of a model. A simulated core takes exactly the model's time to leave one, so that is what
-/// a measurement would find.
+/// Returns an idle state of a model. A simulated core takes exactly the model's time to leave it,
+/// so a measurement would find the same.
 pub fn idle_state(name: &str, exit_latency: Span) -> IdleState {
     IdleState { name: name.to_owned(), exit_latency, exit_latency_measured: Some(exit_latency) }
 }

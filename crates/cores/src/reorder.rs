@@ -2,8 +2,8 @@
 //!
 //! The new core may be faster: its queue is empty, while earlier packets of the flow wait in the
 //! old core's ring. The packets that it finishes are then held back until the earlier ones have
-//! left. Only the departure waits; the core continues meanwhile, so that neither power nor capacity
-//! change.
+//! left. Only their departure is delayed; the core continues meanwhile, so that neither power nor
+//! capacity change.
 
 use crate::egress::Departure;
 use std::collections::{HashMap, HashSet};
@@ -69,7 +69,7 @@ impl Watch {
         self.moved_at
     }
 
-    /// Whether all packets that waited at the move have left by `now`.
+    /// Returns true if all packets that waited at the move have left by `now`.
     pub fn is_over(&self, now: u64) -> bool {
         self.until <= now
     }
@@ -79,7 +79,7 @@ impl Watch {
         self.watched.len() as u64
     }
 
-    /// Records that a core has finished a packet. True if it may leave at once; otherwise
+    /// Records that a core has finished a packet. Returns true if it may leave at once; otherwise
     /// [`Self::end`] reports its departure.
     #[inline]
     pub fn done(&mut self, departure: Departure) -> bool {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_a_later_one_overtook_counts() {
+    fn overtaken_packet_counts() {
         // Sent at 3, 5, 9, 12, 14; left in the order 3, 12, 5, 14, 9.
         let mut departures: Vec<Departure> = [(3, 20), (5, 40), (9, 60), (12, 30), (14, 50)]
             .map(|(arrival, done)| departure(0, 135, arrival, done))
@@ -165,7 +165,7 @@ mod tests {
         watch.begin(0, 128 + 7, 8, MASK, 10);
         assert!(watch.done(departure(0, 8, 11, 12)), "another entry");
         assert!(watch.done(departure(1, 7, 11, 12)), "another port");
-        // First the packet on the new core, then the one that waited on the old core.
+        // First the packet on the new core, then the packet that waited on the old core.
         assert!(!watch.done(departure(0, 7, 11, 15)));
         assert!(!watch.done(departure(0, 7, 8, 40)));
         assert!(!watch.done(departure(0, 7, 16, 50)));
@@ -184,8 +184,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the cores do, packets of an entry leave in order, and none before it is
-        /// finished.
+        /// For any behaviour of the cores, packets of an entry leave in order, and none before it
+        /// is finished.
         #[test]
         fn order_holds(packets in prop::collection::vec((0u32..4, 0u64..1000), 1..100)) {
             let mut watch = Watch::default();

@@ -1,4 +1,4 @@
-//! A receive ring, together with the packets that are still on their way to it.
+//! A receive ring, together with future packets directed to it.
 
 use wattline_policy::QueueView;
 use wattline_traffic::Packet;
@@ -10,8 +10,9 @@ use wattline_units::Span;
 /// Both are in one list. Admitting a packet therefore copies it only if packets before it were
 /// dropped, and a batch is a slice.
 ///
-/// The slots of a batch become free when it is taken, and no others until the next batch is. So
-/// arrivals may be admitted at any time up to the core's next poll, and tail drop is always exact.
+/// The slots of a batch become free when it is taken, and no other slots until the next batch is
+/// taken. So arrivals may be admitted at any time up to the core's next poll, and tail drop is
+/// always exact.
 #[derive(Debug)]
 pub struct Ring {
     /// Packets in order of time: taken ones before `head`, waiting ones before `tail`, coming ones
@@ -149,7 +150,7 @@ impl Ring {
         self.arrivals - self.drops - self.fill() as u64
     }
 
-    /// Number of admitted packets that wait, including those of a batch that are not served yet.
+    /// Returns the number of waiting packets, including unserved packets of a batch.
     #[inline]
     pub fn fill(&self) -> usize {
         self.tail - self.head
@@ -247,9 +248,9 @@ mod tests {
         assert_eq!(ring.taken(), 1);
     }
 
-    /// The result must not depend on whether anybody looks while a batch is served.
+    /// The result must not depend on calls during the service of a batch.
     #[test]
-    fn a_batch_leaves_its_places_at_once() {
+    fn slots_of_a_batch_become_free_at_once() {
         let of = |looks: bool| {
             let mut ring = Ring::new(Some(4));
             (1..=4).for_each(|time| ring.push(packet(time)));

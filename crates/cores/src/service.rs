@@ -20,7 +20,7 @@ impl ServiceTime {
     pub(crate) const LONG_BYTES: u32 = 1_000;
 
     /// Service time from the costs of a packet of zero length and one of [`Self::LONG_BYTES`].
-    pub(crate) fn of(
+    pub(crate) fn from_costs(
         server: &ServerModel,
         costs: [PacketCost; 2],
         frequency: Hertz,
@@ -88,7 +88,7 @@ mod tests {
                 let frequency = Hertz(2.4e9);
                 let costs = [0, ServiceTime::LONG_BYTES]
                     .map(|bytes| server.packet_cost(application, bytes).unwrap());
-                let time = ServiceTime::of(server, costs, frequency, 7);
+                let time = ServiceTime::from_costs(server, costs, frequency, 7);
                 let cost = server.packet_cost(application, bytes.into()).unwrap();
                 let exact = server.service_seconds(cost, frequency, 7) * 1e12;
                 assert!((time.picos(bytes) as f64 - exact).abs() < 2.0, "{application} {bytes}");

@@ -43,7 +43,7 @@ fn open(config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, RouterEr
 }
 
 impl PlatformDriver for OfRouter {
-    fn equip(&mut self, bells: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
+    fn equip(&mut self, wakers: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
         let Plan { settings, spec, server } = &self.plan;
         let setting = Setting {
             server: server.clone(),
@@ -55,9 +55,9 @@ impl PlatformDriver for OfRouter {
         };
         let steerings = std::mem::take(&mut self.steerings);
         // Elsewhere nobody can write the tables of those who send to the interfaces.
-        let steered = (!steerings.is_empty()).then(|| Steered::new(steerings, bells.len()));
+        let steered = (!steerings.is_empty()).then(|| Steered::new(steerings, wakers.len()));
         let redirect = steered.map(|steered| Box::new(steered) as Box<dyn Redirect>);
-        let scale = Scale::new(&setting, self.ports, bells.to_vec(), redirect);
+        let scale = Scale::new(&setting, self.ports, wakers.to_vec(), redirect);
         let (scale, pacers) = scale.map_err(|error| match error {
             ScaleError::Model(ModelError::Policy(error)) => RouterError::power("policy", &error),
             other => RouterError::power("server", &other),

@@ -6,7 +6,7 @@ use std::io::Read;
 use wattline_units::{Accuracy, Provenance, Source, Time};
 
 /// As many bad rows are told of.
-const MOST_TOLD: usize = 20;
+const MOST_LOGGED: usize = 20;
 
 /// Answer of one meter at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ pub fn read(from: impl Read) -> Result<Vec<Row>, BadRows> {
                 }
             }
         }
-        if bad.len() >= MOST_TOLD {
+        if bad.len() >= MOST_LOGGED {
             break;
         }
     }

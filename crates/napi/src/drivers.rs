@@ -3,9 +3,10 @@
 /// Meaning of a poll that returns its whole budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FullPoll {
-    /// It took that many packets.
+    /// The poll took that many packets.
     Packets,
-    /// Any part of the poll is unfinished: so many packets, or sent frames that are still to be cleaned.
+    /// Some part of the poll is unfinished: it took that many packets, or sent frames are still to
+    /// be cleaned.
     Unfinished,
 }
 
@@ -16,13 +17,13 @@ pub struct Work {
     pub driver: &'static str,
     /// Meaning of a full poll.
     pub full: FullPoll,
-    /// Whether the same instance cleans sent frames: polls for that alone return 0.
+    /// True if the same instance also cleans sent frames. Polls that only do so return 0.
     pub cleans: bool,
-    /// Function of the Linux source that was looked at.
+    /// Function of the Linux source that was examined.
     pub source: &'static str,
 }
 
-/// Drivers that were looked at.
+/// Drivers that were examined.
 pub const DRIVERS: [Work; 10] = [
     Work::new("e1000e", FullPoll::Unfinished, true, "intel/e1000e/netdev.c, e1000e_poll"),
     Work::new("i40e", FullPoll::Unfinished, true, "intel/i40e/i40e_txrx.c, i40e_napi_poll"),
@@ -47,7 +48,7 @@ impl Work {
     }
 }
 
-/// Returns the meaning of `work` for a driver; `None` if nobody has looked at it.
+/// Returns the meaning of `work` for a driver; `None` if the driver was not examined.
 pub fn meaning(driver: &str) -> Option<&'static Work> {
     DRIVERS.iter().find(|work| work.driver == driver)
 }

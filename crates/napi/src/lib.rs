@@ -9,12 +9,12 @@
 //! | drops of a CPU's backlog, polls cut short | `/proc/net/softnet_stat` ([`softnet`]) |
 //!
 //! A poll that used up its budget left packets waiting, and a shorter one emptied the queue. So the
-//! packets of a poll are the fill level that it found, up to the budget: streaks are counted on them.
-//! Nobody knows what waits after a full poll; rules that ask for that are [`Denied`]. Drivers give
-//! `work` different meanings ([`meaning`]): where a queue's own counters disagree, the counters win.
+//! packets of a poll are the fill level that it found, up to the budget, and streaks are counted on
+//! them. The backlog after a full poll is unknown; rules that need it are [`Denied`]. Drivers give
+//! `work` different meanings ([`meaning`]): if a queue's own counters disagree, the counters win.
 //!
-//! The BPF program is in `wattline-xdp`, which has the compiler's script, the loader and the test of
-//! kernels; this crate relates it to the policies, which `wattline-xdp` does not know.
+//! The BPF program is in `wattline-xdp`, which has the compiler's script, the loader and the test
+//! of kernels. This crate relates it to the policies, which `wattline-xdp` does not know.
 #![forbid(unsafe_code)]
 
 mod drivers;

@@ -15,23 +15,24 @@ use wattline_xdp::polls::{
 };
 
 const PICOS_PER_NANO: u128 = 1_000;
-/// Polls whose packets a queue's counters may lag behind, as they are read at different times.
+/// Number of polls by whose packets a queue's counters may lag behind, since both are read at
+/// different times.
 const LAG: u64 = 16;
 
-/// Reason why polls cannot be observed. Everything else goes on with what `/proc` tells.
+/// Reason why polls cannot be observed. All other functions continue with `/proc`.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the kernel's polls are not observed, so busy time comes in ticks and streaks are unknown: {0}"
 )]
 pub struct Unavailable(#[from] BpfError);
 
-/// Reason why streaks cannot be counted on this path by a policy's rule.
+/// Reason why a policy's rule for streaks cannot be applied on this path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// Polls do not show what the rule asks for.
+    /// Polls do not show the quantities that the rule needs.
     #[error(transparent)]
     Polls(#[from] BeyondPolls),
-    /// There is no bit for the CPU.
+    /// The rule has no bit for the CPU.
     #[error("CPU {0}: only CPUs below {CPUS_MAX} count streaks")]
     Cpu(u32),
     /// The kernel refused the rule.
@@ -48,29 +49,29 @@ pub struct StreakEnd {
     pub napi: u32,
     /// The CPU that polled it.
     pub cpu: u32,
-    /// Whether it was above the upper level; else below the lower one.
+    /// True if it was above the upper level, false if below the lower one.
     pub above: bool,
 }
 
-/// A CPU, since the observer began.
+/// Counts of a CPU, since the start of the observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuSample {
-    /// Time of the last sample of a streak; `None` without one. Silence is counted from it.
+    /// Time of the last sample of a streak, from which silence is counted; `None` without one.
     pub last: Option<Time>,
-    /// Ends of streaks that nobody learned of, since the ring was full.
+    /// Ends of streaks that were lost because the ring was full.
     pub lost: u64,
     /// Polls of instances for which the table had no room.
     pub unlisted: u64,
 }
 
-/// A receive queue, since the observer began.
+/// Counts of a receive queue, since the start of the observer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueSample<'a> {
     /// The queue.
     pub place: &'a Place,
     /// Polls and packets on all CPUs.
     pub counts: PollCounts,
-    /// The same by CPU, for those that polled it.
+    /// The same by CPU, for the CPUs that polled it.
     pub cpus: BTreeMap<u32, PollCounts>,
     /// Processor time of the thread that polls it since it was started, if it has one.
     pub thread: Option<Span>,
@@ -78,16 +79,17 @@ pub struct QueueSample<'a> {
 
 impl QueueSample<'_> {
     /// Returns the queue as a policy sees it. `counted` are arrivals and drops by the queue's own
-    /// counters since the observer began, if the driver has any: they win. `fill` and `oldest` are not
-    /// measured on this path, and neither are drops without counters.
+    /// counters since the start of the observer, if the driver has any: they win. `fill` and
+    /// `oldest` are not measured on this path, and neither are drops without counters.
     pub fn view(&self, counted: Option<(u64, u64)>) -> QueueView {
         let (arrivals, drops) = counted.unwrap_or((self.counts.packets, 0));
         QueueView { arrivals, drops, ..QueueView::default() }
     }
 
-    /// Returns true if a streak above the upper level shows packets that wait: if the driver's full
-    /// polls are full of packets, or the packets of the queue's counters (drops excluded) are those of
-    /// the polls. Without counters, drivers of [`FullPoll::Unfinished`] and unknown ones are not trusted.
+    /// Returns true if a streak above the upper level indicates waiting packets: if the driver's
+    /// full polls are full of packets, or the queue's counters (without drops) agree with the
+    /// packets of the polls. Without counters, drivers of [`FullPoll::Unfinished`] and unknown ones
+    /// are not trusted.
     pub fn trusts_full_polls(&self, received: Option<u64>) -> bool {
         let packets = self.place.work.is_some_and(|work| work.full == FullPoll::Packets);
         let agrees = |received: u64| {
@@ -98,8 +100,8 @@ impl QueueSample<'_> {
     }
 }
 
-/// The BPF program at work, until dropped. Its descriptor is readable at the end of a streak, and
-/// for no other reason.
+/// The attached BPF program, until dropped. Its descriptor becomes readable only at the end of a
+/// streak.
 #[derive(Debug)]
 pub struct Observer {
     polls: Polls,
@@ -109,7 +111,8 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Events at which this path can ask. Batches and empty polls would wake the governor at each poll.
+    /// Events at which this path can ask the policy. Batches and empty polls would wake the
+    /// governor at each poll.
     pub const ASKS: Asks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
 
     /// Begins to count; `now` is the time of this call on the clock of the policies.
@@ -121,9 +124,9 @@ impl Observer {
         Ok(Self { polls: Polls::observe()?, tree: Tree::live(), origin })
     }
 
-    /// Compares the clock of the policies, which was read as `now`, with the kernel's. A delay between
-    /// the two readings makes polls look older than they are, so the comparison with the shortest
-    /// delay counts.
+    /// Compares the clock of the policies, which was read as `now`, with the kernel's. A delay
+    /// between the two readings makes polls seem older than they are, so the comparison with the
+    /// shortest delay counts.
     pub fn set_clock(&mut self, now: Time) {
         let origin = origin_of(now);
         // Both may be before the machine's start.
@@ -132,11 +135,12 @@ impl Observer {
         }
     }
 
-    /// Counts streaks of these queues by the rule of a policy from now on; `cpus` are those of its
-    /// cores, by number. No core means no streaks. To be called again when places have changed.
+    /// Counts streaks of these queues by the rule of a policy from now on; `cpus` are the CPUs of
+    /// its cores, by number. Without cores there are no streaks. Has to be called again when places
+    /// have changed.
     ///
     /// # Errors
-    /// When this path cannot show what the rule asks for; the rule before remains.
+    /// When the rule cannot be applied on this path; the previous rule remains.
     pub fn set_streaks(
         &mut self,
         now: Time,
@@ -153,7 +157,7 @@ impl Observer {
         self.polls.set_rule(rule.as_ref()).map_err(|_| Denied::Kernel)
     }
 
-    /// Hands over the ends of streaks since the last call, and returns their number.
+    /// Passes the ends of streaks since the last call to `with`, and returns their number.
     pub fn streaks(&mut self, mut with: impl FnMut(StreakEnd)) -> usize {
         let origin = self.origin;
         self.polls.ends(|end| {
@@ -175,7 +179,7 @@ impl Observer {
         Ok(self.polls.cores()?.into_iter().map(sample).collect())
     }
 
-    /// Returns the instances that were polled, of all network namespaces.
+    /// Returns the polled instances of all network namespaces.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -183,7 +187,7 @@ impl Observer {
         self.polls.instances()
     }
 
-    /// Returns these queues, those included that were not polled yet.
+    /// Returns these queues, including queues that were not polled yet.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -199,7 +203,7 @@ impl Observer {
         Ok(places.all().iter().map(sample).collect())
     }
 
-    /// Processor time of a thread (Documentation/scheduler/sched-stats.rst).
+    /// Returns the processor time of a thread (Documentation/scheduler/sched-stats.rst).
     fn thread_time(&self, thread: u32) -> Option<Span> {
         let text = self.tree.text(format!("/proc/{thread}/schedstat")).ok()?;
         text.split_ascii_whitespace().next()?.parse().ok().map(Span::from_nanos)
@@ -220,11 +224,11 @@ fn sum(cpus: &BTreeMap<u32, PollCounts>) -> PollCounts {
     })
 }
 
-/// Puts the rule of a policy into the words of the BPF program; `since` is its begin in nanoseconds of
-/// the monotonic clock, `napis` are the instances that count.
+/// Converts a policy's rule for the BPF program; `since` is its start in nanoseconds of the
+/// monotonic clock, `napis` are the instances that count.
 ///
 /// # Errors
-/// When polls do not show what the rule asks for.
+/// When polls do not show the quantities that the rule needs.
 pub fn poll_rule(
     since: u64,
     streaks: &Streaks,
@@ -255,7 +259,7 @@ pub fn poll_rule(
     })
 }
 
-/// Nanoseconds of a span, rounded up so that none becomes zero.
+/// Returns the nanoseconds of a span, rounded up so that no span becomes zero.
 fn nanos(span: Span) -> u64 {
     u64::try_from(u128::from(span.as_picos()).div_ceil(PICOS_PER_NANO)).unwrap_or(u64::MAX)
 }
@@ -269,7 +273,8 @@ fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Nanoseconds of the monotonic clock at [`Time::ZERO`], if it is `now` on the clock of the policies.
+/// Returns the nanoseconds of the monotonic clock at [`Time::ZERO`], if it is `now` on the clock of
+/// the policies.
 fn origin_of(now: Time) -> u64 {
     monotonic().wrapping_sub(nanos(now.since(Time::ZERO)))
 }
@@ -301,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_that_were_held_up_make_no_poll_older() {
+    fn delayed_clock_comparisons_make_no_poll_older() {
         let began = Instant::now();
         let mut observer = match Observer::begin(Time::ZERO) {
             Ok(observer) => observer,
@@ -311,7 +316,7 @@ mod tests {
         std::thread::sleep(held_up);
         observer.set_clock(Time::ZERO);
         assert_eq!(observer.origin, origin);
-        // The first one may come from before the program was loaded.
+        // The first origin may be from before the program was loaded.
         observer.origin += nanos(held_up.into());
         observer.set_clock(Time::ZERO + Span::from(began.elapsed()));
         assert!(observer.origin < origin + nanos(held_up.into()) / 2);
@@ -333,7 +338,7 @@ mod tests {
         let sample = |place| QueueSample { place, counts, cpus: BTreeMap::new(), thread: None };
         assert_eq!(sample(&igb).view(Some((600_000, 5))).arrivals, 600_000);
         assert_eq!(sample(&igb).view(None).arrivals, 1_000_000);
-        // Polls that only cleaned sent frames look full of packets.
+        // Polls that only cleaned sent frames seem full of packets.
         assert!(!sample(&igb).trusts_full_polls(Some(600_000)));
         assert!(sample(&igb).trusts_full_polls(Some(999_000)));
         assert!(!sample(&igb).trusts_full_polls(None));

@@ -15,29 +15,30 @@ pub struct Place {
     pub interface: String,
     /// The queue, the lowest one if the instance serves several.
     pub queue: u32,
-    /// Its interrupts, that of its transmit queue included; none for devices that the kernel makes.
+    /// Its interrupts, including its transmit queue's; empty for virtual devices.
     pub interrupts: Vec<u32>,
-    /// CPUs that its interrupts are sent to now.
+    /// CPUs to which its interrupts are sent now.
     pub cpus: Vec<u32>,
     /// The kernel thread that polls it, if it has one.
     pub thread: Option<u32>,
-    /// Meaning of its driver's `work`; `None` if nobody has looked at the driver.
+    /// Meaning of its driver's `work`; `None` if the driver was not examined.
     pub work: Option<&'static Work>,
 }
 
-/// The receive queues of some interfaces. They change when an interface goes down and up or gets
-/// another number of queues, and with them the numbers of the instances.
+/// The receive queues of some interfaces. They change, with the numbers of their instances, when an
+/// interface goes down and up or gets another number of queues.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
     places: Vec<Place>,
-    /// Whether the backlogs of the CPUs count, too.
+    /// True if the backlogs of the CPUs count, too.
     backlogs: bool,
 }
 
 impl Places {
-    /// Finds the queues of these interfaces of this thread's network namespace. Before Linux 6.8,
-    /// which lists instances, they are taken from `polled`: those of the interface are numbered in the
-    /// order of its queues, and if there are not as many, nobody can tell which is whose.
+    /// Finds the queues of these interfaces of this thread's network namespace. Linux lists
+    /// instances since version 6.8. On older kernels they are taken from `polled`: an interface's
+    /// instances are numbered in the order of its queues. If their number differs from that of the
+    /// queues, they cannot be assigned.
     pub fn find(tree: &Tree, interfaces: &[&str], polled: &[PolledInstance]) -> Self {
         let mut places = Vec::new();
         for interface in interfaces {
@@ -64,13 +65,13 @@ impl Places {
         Self { places, backlogs: false }
     }
 
-    /// Adds the backlogs of the CPUs, which are the queues of packets that RPS spreads.
+    /// Adds the backlogs of the CPUs, the queues of packets that RPS spreads.
     #[must_use]
     pub fn and_backlogs(self) -> Self {
         Self { backlogs: true, ..self }
     }
 
-    /// Returns the numbers of the instances. Backlogs have none, which is 0.
+    /// Returns the numbers of the instances; 0 for backlogs, which have none.
     pub fn instances(&self) -> impl Iterator<Item = u32> {
         let places = self.places.iter().map(|place| place.napi);
         places.chain(self.backlogs.then_some(0))
@@ -87,7 +88,7 @@ impl Places {
     }
 }
 
-/// CPUs that these interrupts are sent to.
+/// Returns the CPUs to which these interrupts are sent.
 fn cpus(tree: &Tree, interrupts: &[u32]) -> Vec<u32> {
     let effective = |interrupt: &u32| {
         tree.cpus(format!("/proc/irq/{interrupt}/effective_affinity_list")).unwrap_or_default()
@@ -98,7 +99,7 @@ fn cpus(tree: &Tree, interrupts: &[u32]) -> Vec<u32> {
     cpus
 }
 
-/// Instances of an interface that were polled, in the order of its queues.
+/// Returns the polled instances of an interface, in the order of its queues.
 fn by_order(tree: &Tree, interface: &str, polled: &[PolledInstance]) -> Vec<napi::Instance> {
     let folder = format!("/sys/class/net/{interface}");
     let Ok(ifindex) = tree.number::<u32>(format!("{folder}/ifindex")) else { return Vec::new() };
@@ -115,7 +116,7 @@ fn by_order(tree: &Tree, interface: &str, polled: &[PolledInstance]) -> Vec<napi
     ids.into_iter().zip(0..).map(instance).collect()
 }
 
-/// Number of this thread's network namespace.
+/// Returns the number of this thread's network namespace.
 fn namespace() -> Option<u32> {
     wattline_linux::namespace::own_number().ok()?.try_into().ok()
 }
@@ -141,7 +142,7 @@ mod tests {
             cpus: Vec::new(),
         };
         let own = namespace().unwrap();
-        // One of another interface, of another namespace, and without a number.
+        // Instances of another interface, of another namespace, and without a number.
         let mut all = vec![polled(9, 8, own), polled(10, 7, own + 1), polled(0, 7, own)];
         all.extend([polled(12, 7, own), polled(11, 7, own)]);
         let found = by_order(&tree, "eth0", &all);

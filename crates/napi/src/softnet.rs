@@ -13,13 +13,13 @@ const CPU: usize = 12;
 /// Counts of a CPU since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Softnet {
-    /// Packets dropped since its backlog was full: packets of RPS and of devices without NAPI.
+    /// Packets dropped because its backlog was full: packets of RPS and of devices without NAPI.
     pub dropped: u32,
-    /// Soft interrupts that ended for want of time or budget while packets waited.
+    /// Soft interrupts that ended for lack of time or budget while packets waited.
     pub squeezed: u32,
 }
 
-/// Reads the counts of the CPUs that are on line. Lines that are not understood are skipped.
+/// Reads the counts of the online CPUs. Unknown lines are skipped.
 pub fn read(tree: &Tree) -> BTreeMap<u32, Softnet> {
     let text = tree.text("/proc/net/softnet_stat").unwrap_or_default();
     text.lines().filter_map(parse).collect()

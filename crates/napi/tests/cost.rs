@@ -1,7 +1,7 @@
 //! Cost of the observer.
 //!
-//! `cargo test --release -p wattline-napi --test cost -- --ignored --nocapture` prints it; the machine
-//! should have nothing else to do.
+//! `cargo test --release -p wattline-napi --test cost -- --ignored --nocapture` prints it; the
+//! machine should be idle otherwise.
 
 mod common;
 
@@ -13,12 +13,12 @@ use wattline_policy::{CoreSet, Level, StreakRule, Streaks};
 use wattline_units::{Span, Time};
 use wattline_xdp::polls::PolledInstance;
 
-/// Pairs of short rounds, so that whatever else slows the processor slows both of a pair.
+/// Number of pairs of short rounds: other load on the processor slows both rounds of a pair.
 const PAIRS: usize = 300;
-/// Packets of a round. The kernel makes 64 at a time and then polls.
+/// Packets of a round. The kernel generates 64 at a time and then polls.
 const PACKETS: u32 = 12_800;
 
-/// Nanoseconds of processor time for each packet, those for making it included.
+/// Returns the nanoseconds of processor time per packet, including its generation.
 fn cost(scene: &Scene) -> f64 {
     scene.send(PACKETS, 1)[0] / f64::from(PACKETS)
 }
@@ -30,7 +30,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn observe(places: &Places) -> Observer {
     let mut observer = Observer::begin(Time::ZERO).unwrap();
-    // PowerSave's rule, with a silence, for which the program reads the clock.
+    // PowerSave's rule with a silence, for which the program reads the clock.
     let rule = StreakRule {
         above: Level { packets: 32, samples: 20 },
         below: Level { packets: 4, samples: 1000 },
@@ -64,12 +64,12 @@ fn cost_of_the_observer() {
             let observer = observe(&places);
             let cost = cost(&scene);
             let seen = observer.instances().unwrap();
-            // Those of other traffic on the machine took fewer packets.
+            // Instances of other traffic on the machine took fewer packets.
             let packets = |it: &&PolledInstance| it.cpus.iter().map(|cpu| cpu.packets).sum::<u64>();
             let own = seen.iter().filter(|it| packets(it) >= PACKETS.into());
             (cost, own.flat_map(|it| &it.cpus).map(|cpu| cpu.polls).sum::<u64>())
         };
-        // Either of a pair is the first one as often as the other.
+        // Both orders within a pair are equally frequent.
         let (plain, (with, seen)) = if pair % 2 == 0 {
             (cost(&scene), observed())
         } else {

@@ -1,4 +1,4 @@
-//! The observer beside a kernel that forwards through a masquerade, over veth pairs with NAPI.
+//! The observer with a kernel that forwards through a masquerade, over veth pairs with NAPI.
 
 mod common;
 
@@ -11,7 +11,7 @@ use wattline_napi::{Denied, FullPoll, Observer, Places};
 use wattline_policy::{BeyondPolls, CoreSet, FillRead, Level, StreakRule, Streaks};
 use wattline_units::{Span, Time};
 
-/// Packets of a veth's ring at most.
+/// Most packets of a veth's ring.
 const RING: u32 = 256;
 
 fn observer() -> Option<Observer> {
@@ -24,13 +24,13 @@ fn observer() -> Option<Observer> {
     }
 }
 
-/// Whether the observer wakes its reader within so many milliseconds.
+/// Returns true if the observer wakes its reader within `millis` milliseconds.
 fn wakes(observer: &Observer, millis: i64) -> bool {
     let timeout = Timespec { tv_sec: millis / 1000, tv_nsec: millis % 1000 * 1_000_000 };
     poll(&mut [PollFd::new(observer, PollFlags::IN)], Some(&timeout)).unwrap() > 0
 }
 
-/// All CPUs of this machine that a rule of a policy can name.
+/// Returns all CPUs of this machine that a policy's rule can name.
 fn cpus() -> Vec<u32> {
     (0..std::thread::available_parallelism().unwrap().get() as u32).collect()
 }
@@ -68,9 +68,9 @@ fn packets_of_the_kernels_path_are_counted_exactly() {
 }
 
 #[test]
-fn the_end_of_a_streak_wakes_the_reader_and_nothing_else_does() {
+fn only_the_end_of_a_streak_wakes_the_reader() {
     let Some(scene) = Scene::build() else { return };
-    // Before the observer begins, so that its time is not ahead.
+    // Taken before the observer starts, so that its time is not ahead.
     let begun = Instant::now();
     let Some(mut observer) = observer() else { return };
     let places = scene.router.enter(|| Places::find(&Tree::live(), &["r0"], &[])).unwrap();
@@ -89,7 +89,7 @@ fn the_end_of_a_streak_wakes_the_reader_and_nothing_else_does() {
         at_silence: true,
     };
     observer.set_streaks(now(), &streaks, &cpus(), &places).unwrap();
-    // Polls of a few packets are no streak, and those of other interfaces do not count.
+    // Polls of a few packets are no streak, and polls of other interfaces do not count.
     scene.send(2, 200);
     let mut total = 400;
     scene.wait(total);
@@ -105,7 +105,7 @@ fn the_end_of_a_streak_wakes_the_reader_and_nothing_else_does() {
     let cpu = observer.cpus().unwrap()[ends[0].cpu as usize];
     assert!(cpu.last.is_some_and(|last| last >= ends[0].at && last <= now()), "{cpu:?}");
 
-    // Streaks that nobody asks for wake nobody, and neither do those of no core.
+    // Streaks that were not requested do not wake the reader, and neither do streaks without cores.
     streaks.at_above = false;
     observer.set_streaks(now(), &streaks, &cpus(), &places).unwrap();
     scene.send(RING / 2, 1);
@@ -143,7 +143,7 @@ fn reason_is_given_without_capabilities() {
     if !sets.effective.contains(CapabilitySet::PERFMON) {
         return wattline_needs::rights("CAP_PERFMON");
     }
-    // Capabilities are those of a thread.
+    // Capabilities belong to a thread.
     let error = std::thread::spawn(move || {
         sets.effective.remove(CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN);
         set_capabilities(None, sets).unwrap();

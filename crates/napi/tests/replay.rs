@@ -1,16 +1,16 @@
-//! The estimator of the workers and that of the BPF program report the same streaks for the same polls.
+//! The estimators of the workers and of the BPF program report the same streaks for the same polls.
 
 use proptest::prelude::*;
 use wattline_policy::{CoreSet, Level, QueueEstimator, StreakReset, StreakRule, Streaks};
 use wattline_units::{Span, Time};
 use wattline_xdp::polls::Rehearsal;
 
-/// Instances, with a port of the worker each.
+/// Number of instances, each with a port of the worker.
 const PORTS: usize = 3;
 /// Pause between two polls that is longer than most silences.
 const LONG: u64 = 3_000_000;
 
-/// A poll: CPU, instance, nanoseconds since the one before, packets.
+/// A poll: CPU, instance, nanoseconds since the previous one, packets.
 type Poll = (u32, usize, u64, u32);
 
 fn level(most: u32) -> impl Strategy<Value = (u32, u32)> {
@@ -36,7 +36,7 @@ fn rules() -> impl Strategy<Value = Streaks> {
     )
 }
 
-/// Mostly runs of the same fill, so that streaks end.
+/// Generates mostly runs of the same fill level, so that streaks end.
 fn polls(cpus: u32) -> impl Strategy<Value = Vec<Poll>> {
     let gap = prop_oneof![9 => 0..20_000_u64, 1 => Just(LONG)];
     let work = prop_oneof![4 => Just(64_u32), 4 => 1..5_u32, 1 => 0..=64_u32];
@@ -47,7 +47,7 @@ fn polls(cpus: u32) -> impl Strategy<Value = Vec<Poll>> {
     })
 }
 
-/// The instance of a port.
+/// Returns the instance of a port.
 fn napi(port: usize) -> u32 {
     100 + port as u32
 }
@@ -66,7 +66,7 @@ fn bpf_program_and_workers_report_the_same_streaks() {
     };
     let mut ends = 0_u64;
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(200));
-    // Time goes on from case to case, as on a machine whose policy changes its rule.
+    // Time continues from case to case, as on a machine whose policy changes its rule.
     let mut now = 1_000_000_000_u64;
     let shared = std::cell::RefCell::new((&mut rehearsal, &mut now, &mut ends));
     let result = runner.run(&(rules(), polls(cpus)), |(streaks, polls)| {
@@ -80,7 +80,7 @@ fn bpf_program_and_workers_report_the_same_streaks() {
         for (cpu, port, gap, work) in polls {
             **now += gap;
             let end = rehearsal.poll(cpu, **now, napi(port), work).unwrap();
-            // An instance that does not count has no streak and disturbs none.
+            // An instance that does not count has no streak and affects no other.
             prop_assert_eq!(rehearsal.poll(cpu, **now, 7, 64).unwrap(), None);
             // A worker has no batch without packets.
             let event = (work > 0)

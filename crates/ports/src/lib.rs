@@ -5,7 +5,7 @@
 //! - [`afxdp`]: a network interface of this Linux machine, through AF_XDP sockets;
 //! - [`memory`]: rings within the process, for tests and benchmarks;
 //! - [`capture`]: files of packets;
-//! - [`waiter`]: what a worker blocks on when there is no work.
+//! - [`waiter`]: blocking wait of workers without work.
 //!
 //! Unsafe code lives in `afxdp::ring` (memory shared with the kernel) and `afxdp::socket` (socket
 //! options that rustix lacks); the frames' memory is a [`wattline_memory::ChunkMemory`].

@@ -14,8 +14,8 @@ const BROKEN: libc::c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 /// Blocks on any number of descriptors, a wake-up and a timeout.
 ///
-/// A wake-up that is rung while nobody waits is kept: the next wait returns at once. So
-/// whoever hands over work first publishes it and then rings, and none is missed.
+/// A wake-up without a waiting thread is kept: the next wait returns at once. So no work is missed
+/// if its producer first publishes it and then wakes.
 pub struct PollWaiter {
     wake_up: Arc<OwnedFd>,
     shared: Arc<Shared>,
@@ -25,27 +25,27 @@ pub struct PollWaiter {
     keeps_broken: bool,
 }
 
-/// Rings a [`PollWaiter`] from another thread; does not block.
+/// Wakes a [`PollWaiter`] from another thread; does not block.
 #[derive(Debug, Clone)]
 pub struct Waker {
     wake_up: Arc<OwnedFd>,
     shared: Arc<Shared>,
 }
 
-/// Descriptors of a waiter, as other threads change them.
+/// Descriptors of a waiter, which other threads change.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Whether the list that the waiter has is out of date. Set while `lists` is held.
+    /// True if the waiter's list is out of date. Set while `lists` is locked.
     changed: AtomicBool,
     lists: Mutex<Lists>,
 }
 
 #[derive(Default)]
 struct Lists {
-    /// Our own duplicates, so that a port that is closed meanwhile does no harm; with the number
-    /// of the port. Whoever replaces them closes them: a worker that never waits would keep them.
+    /// Own duplicates with the number of the port, so that a port can be closed meanwhile. The
+    /// thread that replaces them closes them: a worker that never waits would keep them.
     ports: Vec<(u16, OwnedFd)>,
-    /// The list for poll(2) that the waiter is to take, made here so that it allocates nothing.
+    /// The next list for poll(2), built by other threads so that the waiter allocates nothing.
     watched: Vec<libc::pollfd>,
 }
 
@@ -62,8 +62,8 @@ impl Shared {
 }
 
 impl PollWaiter {
-    /// A waiter over the given descriptors, which are duplicated: a socket stays open
-    /// until the waiter, too, is dropped.
+    /// Creates a waiter over the given descriptors, which are duplicated: a socket stays open until
+    /// the waiter, too, is dropped.
     ///
     /// # Errors
     /// When the process runs out of descriptors.
@@ -71,8 +71,8 @@ impl PollWaiter {
         Self::for_ports(descriptors.into_iter().map(|descriptor| (0, descriptor)))
     }
 
-    /// The same for descriptors of ports, each with the number of its port, so that those of one
-    /// can be replaced ([`Waker::watch`]).
+    /// Does the same for descriptors of ports, each with the number of its port, so that a port's
+    /// descriptors can be replaced ([`Waker::watch`]).
     ///
     /// # Errors
     /// When the process runs out of descriptors.
@@ -90,20 +90,20 @@ impl PollWaiter {
         Ok(Self { wake_up, shared, watched, keeps_broken: false })
     }
 
-    /// Goes on watching descriptors in error: for those that are well again once their owner has
-    /// read the error, such as a netlink socket that was overrun.
+    /// Keeps watching descriptors in error: for sockets that recover once their owner has read the
+    /// error, such as a netlink socket after an overrun.
     #[must_use]
     pub fn keeping_broken(mut self) -> Self {
         self.keeps_broken = true;
         self
     }
 
-    /// A handle to end its waits.
+    /// Returns a handle to end its waits.
     pub fn waker(&self) -> Waker {
         Waker { wake_up: Arc::clone(&self.wake_up), shared: Arc::clone(&self.shared) }
     }
 
-    /// Takes the list that others have made. The old one stays with them.
+    /// Takes the list that others have built, and leaves the old one to them.
     #[cold]
     fn change(&mut self) {
         let mut lists = self.shared.lists();
@@ -111,7 +111,7 @@ impl PollWaiter {
         std::mem::swap(&mut self.watched, &mut lists.watched);
     }
 
-    /// Ceases to watch descriptors that have failed.
+    /// Stops watching descriptors that have failed.
     #[cold]
     fn drop_broken(&mut self) {
         let mut lists = self.shared.lists();
@@ -131,14 +131,14 @@ impl PollWaiter {
 }
 
 impl Waker {
-    /// Ends the wait that is on, or the next one.
+    /// Ends the present wait, or the next one.
     pub fn wake(&self) {
-        // The only possible failure is a counter at its maximum: it is rung already.
+        // The only possible failure is a counter at its maximum: a wake-up is already pending.
         let _ = rustix::io::write(&self.wake_up, &1_u64.to_ne_bytes());
     }
 
-    /// Has these descriptors watched from the next wait on, in place of those of the port with
-    /// this number, which are closed, and ends the wait that is on.
+    /// Replaces the watched descriptors of a port from the next wait on, closes the old ones, and
+    /// ends the present wait.
     pub fn watch(&self, port: u16, descriptors: Vec<OwnedFd>) {
         let mut lists = self.shared.lists();
         let Lists { ports, watched: new } = &mut *lists;
@@ -149,7 +149,7 @@ impl Waker {
         self.shared.changed.store(true, Ordering::Release);
         drop(lists);
         self.wake();
-        // Last: closing a socket takes a while. A wait that is on ends by the wake-up.
+        // Last, since closing a socket takes a while. The wake-up ends a present wait.
         drop(old);
     }
 }
@@ -168,9 +168,9 @@ fn watched(wake_up: &OwnedFd, ports: &[(u16, OwnedFd)]) -> Vec<libc::pollfd> {
     std::iter::once(wake_up).chain(ports).map(readable).collect()
 }
 
-/// poll(2); false when it ended without an answer.
+/// Calls poll(2); returns false if it ended without an answer.
 fn poll(watched: &mut [libc::pollfd], timeout: Duration) -> bool {
-    // Longer than the kernel can count is as good as for ever.
+    // Times beyond the kernel's range count as forever.
     let timeout = libc::time_t::try_from(timeout.as_secs())
         .ok()
         .map(|tv_sec| libc::timespec { tv_sec, tv_nsec: timeout.subsec_nanos().into() });
@@ -188,7 +188,8 @@ impl Waiter for PollWaiter {
         if self.shared.changed.load(Ordering::Acquire) {
             self.change();
         }
-        // A signal or an exhausted kernel ends the wait early; the worker looks and waits again.
+        // A signal or an exhausted kernel ends the wait early; the worker polls its queues and
+        // waits again.
         if !poll(&mut self.watched, timeout) {
             return;
         }
@@ -199,8 +200,8 @@ impl Waiter for PollWaiter {
         if self.keeps_broken || ports.iter().all(is_healthy) {
             return;
         }
-        // It would end every wait at once: it is watched no more, and its port reports the
-        // failure by itself.
+        // A failed descriptor would end every wait at once, so it is no longer watched. Its port
+        // reports the failure by itself.
         self.drop_broken();
     }
 }
@@ -212,11 +213,11 @@ mod tests {
     use rustix::pipe::pipe;
     use std::sync::mpsc;
 
-    /// Longer than any test takes: a wait that is not ended would hang visibly.
+    /// Longer than any test takes: a wait that does not end would hang visibly.
     const FOR_EVER: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn a_wake_up_rung_before_the_wait_is_not_missed() {
+    fn wake_up_before_the_wait_is_not_missed() {
         let mut waiter = PollWaiter::new([]).unwrap();
         let waker = waiter.waker();
         waker.wake();
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_from_another_thread_ends_the_wait() {
+    fn wake_up_from_another_thread_ends_the_wait() {
         let mut waiter = PollWaiter::new([]).unwrap();
         let waker = waiter.waker();
         let (started, start) = mpsc::channel();
@@ -239,38 +240,38 @@ mod tests {
     }
 
     #[test]
-    fn a_readable_port_ends_the_wait_and_a_broken_one_does_so_once() {
+    fn readable_port_ends_the_wait_and_a_broken_port_does_so_once() {
         let (read, write) = pipe().unwrap();
         let mut waiter = PollWaiter::new([read.as_fd()]).unwrap();
         rustix::io::write(&write, &[1]).unwrap();
         waiter.wait(FOR_EVER);
         assert_eq!(waiter.ports().len(), 1);
-        // The writer hangs up: reported once, then no longer watched.
+        // The writer closes its end: reported once, then no longer watched.
         drop(write);
         waiter.wait(FOR_EVER);
         assert!(waiter.ports().is_empty());
         waiter.wait(Duration::ZERO);
     }
 
-    /// A socket in error that is well again, as a netlink socket is after an overrun.
+    /// A socket that recovers from an error, like a netlink socket after an overrun.
     #[test]
-    fn a_socket_whose_error_is_read_is_watched_on_where_that_is_asked_for() {
-        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    fn socket_in_error_remains_watched_on_request() {
+        let peer_address = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(nobody).unwrap();
+        socket.connect(peer_address).unwrap();
         let mut waiter = PollWaiter::new([socket.as_fd()]).unwrap().keeping_broken();
-        socket.send(b"to nobody").unwrap();
+        socket.send(b"unanswered").unwrap();
         waiter.wait(FOR_EVER);
         assert!(socket.take_error().unwrap().is_some());
         assert_eq!(waiter.ports().len(), 1);
-        let somebody = std::net::UdpSocket::bind(nobody).unwrap();
-        somebody.send_to(b"answer", socket.local_addr().unwrap()).unwrap();
+        let peer = std::net::UdpSocket::bind(peer_address).unwrap();
+        peer.send_to(b"answer", socket.local_addr().unwrap()).unwrap();
         waiter.wait(FOR_EVER);
         assert_eq!(socket.recv(&mut [0; 16]).unwrap(), 6);
     }
 
     #[test]
-    fn the_descriptors_of_a_port_are_replaced_while_it_waits() {
+    fn descriptors_of_a_port_are_replaced_during_a_wait() {
         let (old, _old_writer) = pipe().unwrap();
         let (other, other_writer) = pipe().unwrap();
         let (new, new_writer) = pipe().unwrap();
@@ -280,7 +281,7 @@ mod tests {
         let thread = std::thread::spawn(move || {
             started.send(()).unwrap();
             waiter.wait(FOR_EVER);
-            // The new one is watched now, and the other port's still is.
+            // The new one is watched now, and the other port's is still watched.
             for _ in 0..2 {
                 waiter.wait(FOR_EVER);
                 started.send(()).unwrap();
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(waiter.ports(), [1, 0]);
     }
 
-    /// A worker that polls never waits: what it watched is closed all the same.
+    /// A polling worker never waits: its old descriptors are closed nevertheless.
     #[test]
     fn replaced_descriptor_is_closed_at_once() {
         let (old, writer) = pipe().unwrap();
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_timeout_is_accepted() {
+    fn longest_timeout_is_accepted() {
         let mut waiter = PollWaiter::new([]).unwrap();
         waiter.waker().wake();
         waiter.wait(Duration::MAX);

@@ -1,13 +1,12 @@
-//! Applications of the router beside plain forwarding, as the control thread sees them.
+//! Applications of the router in addition to plain forwarding, as the control thread sees them.
 //!
-//! What they do to packets are nodes of the data plane
-//! ([`wattline_dataplane::feature::Feature`]), made here once per worker; what they need beside
-//! that (collectors, keys, timers) lives in the control thread.
+//! Their treatment of packets consists of nodes of the data plane
+//! ([`wattline_dataplane::feature::Feature`]), made here once per worker. Everything else
+//! (collectors, keys, timers) lives in the control thread.
 //!
-//! Where several are configured, packets that were received pass them in this order, so that
-//! each finds what it works on: redundancy elimination decoded, access lists and source addresses
-//! judged, ESP decrypted, flows recorded, redundancy elimination encoded, ESP encrypted. Packets that
-//! come out of a tunnel begin anew.
+//! If several are configured, received packets pass them in this order: redundancy elimination
+//! decoded, access lists and source addresses judged, ESP decrypted, flows recorded, redundancy
+//! elimination encoded, ESP encrypted. Packets that come out of a tunnel start again at the first.
 
 use crate::config::{ApplicationSection, Config};
 use crate::error::RouterError;
@@ -27,18 +26,17 @@ pub use wattline_status::applications::SourceCheck;
 /// Starts the applications of one kind that a configuration asks for.
 pub type StartApplications = fn(&Config) -> Result<Vec<Box<dyn Application>>, RouterError>;
 
-/// An application that a program has: what it is called in the configuration, and how it starts.
+/// An application that a program has: its sections of the configuration, and its start.
 #[derive(Clone, Copy)]
 pub struct ApplicationKind {
     /// Its sections.
     pub section: &'static ApplicationSection,
-    /// Starts what the configuration asks for, in the order in which packets that were received
-    /// pass it; nothing where it does not ask for it.
+    /// Starts the configured applications of this kind, if any, in the order in which received
+    /// packets pass them.
     pub start: StartApplications,
 }
 
-/// The applications that a program has, in the order in which packets that are about to leave pass
-/// them.
+/// The applications of a program, in the order in which leaving packets pass them.
 pub type Applications = &'static [ApplicationKind];
 
 /// The sections of the configuration that belong to applications.
@@ -46,8 +44,7 @@ pub fn sections(applications: Applications) -> Vec<&'static ApplicationSection> 
     applications.iter().map(|application| application.section).collect()
 }
 
-/// Starts what the configuration asks for beside plain forwarding, in the order in which packets
-/// that were received pass it.
+/// Starts all configured applications, in the order in which received packets pass them.
 pub(crate) fn start(
     applications: Applications,
     config: &Config,
@@ -64,43 +61,44 @@ pub type RuleNames = Box<dyn Fn(u16) -> Option<String> + Send>;
 
 /// One application of one router.
 pub trait Application: Send {
-    /// Its name in statistics, as its section is called in the configuration.
+    /// Returns its name in statistics, which is that of its section in the configuration.
     fn name(&self) -> &'static str;
 
-    /// Its part of a worker's graph; called once per worker, before that starts.
+    /// Returns its part of a worker's graph. Called once per worker, before the worker starts.
     fn features(&mut self, worker: u16) -> Vec<Feature>;
 
-    /// Called before each [`Self::tick`] and before [`Self::finish`], with routing as it is then:
-    /// for applications that tell where packets go.
-    fn look_at_routes(&mut self, rib: &Rib, routes: &Routes) {
+    /// Called before each [`Self::tick`] and before [`Self::finish`], with the present routes: for
+    /// applications that report where packets go.
+    fn follow_routes(&mut self, rib: &Rib, routes: &Routes) {
         let _ = (rib, routes);
     }
 
-    /// Does what is due, without blocking for more than a few milliseconds; says when it wants
-    /// to be called again at the latest.
+    /// Does the work that is due, without blocking for more than a few milliseconds. Returns the
+    /// time by which it has to be called again.
     fn tick(&mut self, now: Instant) -> Instant;
 
-    /// Addresses of this machine at which it takes packets out of tunnels, so that these are
-    /// not left to the kernel.
+    /// Returns addresses of this machine at which it takes packets out of tunnels, so that these
+    /// packets are not left to the kernel.
     fn tunnel_ends(&self) -> Vec<IpAddr> {
         Vec::new()
     }
 
-    /// Whether packets may only leave as it says, so that nothing that the kernel would forward
-    /// may be left to it unseen.
+    /// Returns true if packets may leave only with its consent. No packet that the kernel would
+    /// forward may then be left to the kernel unseen.
     fn guards(&self) -> bool {
         false
     }
 
-    /// Whether what comes in at a port may be forwarded only as it says: nothing that the kernel would
-    /// forward may be left to it unseen, and the port may not be left to the kernel at the start.
+    /// Returns true if packets received at a port may be forwarded only with its consent. No packet
+    /// that the kernel would forward may then be left to the kernel unseen, and the port may not be
+    /// left to the kernel at the start.
     fn judges(&self, port: PortId) -> bool {
         let _ = port;
         false
     }
 
-    /// Returns how it compares source addresses of packets of a port with the routes, so that the
-    /// kernel's own check is not bypassed.
+    /// Returns its check of a port's source addresses against the routes, which replaces the
+    /// kernel's own check.
     fn checks_sources(&self, port: PortId) -> Option<SourceCheck> {
         let _ = port;
         None
@@ -118,38 +116,38 @@ pub trait Application: Send {
         None
     }
 
-    /// Describes its treatment of packets to an address, in the order in which it applies, a sentence for
-    /// each.
+    /// Describes its treatment of packets to an address, one sentence per step, in the order in
+    /// which the steps apply.
     fn says_of_address(&self, address: IpAddr) -> Vec<String> {
         let _ = address;
         Vec::new()
     }
 
-    /// Takes over what another configuration says, whose ports it has not refused, while packets flow. Returns
-    /// the heading of the section that is in force then; nothing where it needs a restart.
+    /// Applies another configuration, whose ports it has not refused, while packets flow. Returns
+    /// the heading of the section that is in force then, or nothing if it needs a restart.
     fn reload(&mut self, config: &Config) -> Option<&'static str> {
         let _ = config;
         None
     }
 
-    /// Called once before traffic is taken over, if the router has interfaces: for what has to
-    /// hold in the kernel from then on. `tun` is the device by which the router's packets enter the
-    /// kernel.
+    /// Called once before traffic is taken over, if the router has interfaces: for settings that
+    /// have to hold in the kernel from then on. `tun` is the device by which the router's packets
+    /// enter the kernel.
     fn take_over(&mut self, rib: &Rib, tun: Option<&str>) {
         let _ = (rib, tun);
     }
 
-    /// The kernel is to forward everything once the router has ended, whatever the configuration
-    /// says.
+    /// Has the kernel forward everything once the router has ended, regardless of the
+    /// configuration.
     fn open_at_end(&mut self) {}
 
-    /// Lists settings that do not hold on this machine now, in a sentence each.
+    /// Lists settings that do not hold on this machine now, one sentence each.
     fn complaints(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns what names the rules by whose numbers it drops packets
-    /// ([`Packet::deny`](wattline_dataplane::packet::Packet::deny)), from any thread.
+    /// Returns a function, callable from any thread, that names the rules by whose numbers it drops
+    /// packets ([`Packet::deny`](wattline_dataplane::packet::Packet::deny)).
     fn rule_names(&self) -> Option<RuleNames> {
         None
     }
@@ -157,7 +155,7 @@ pub trait Application: Send {
     /// Enters its counters.
     fn stats(&self, to: &mut ApplicationStats);
 
-    /// Losses by overload that are no frames, by kind.
+    /// Returns losses by overload other than frames, by kind.
     fn losses(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -167,13 +165,13 @@ pub trait Application: Send {
         let _ = to;
     }
 
-    /// Returns at most so many flow records, within a prefix or all, if it makes any.
+    /// Returns at most `most` flow records, within a prefix or all, if it makes any.
     fn flows(&self, within: Option<IpNet>, most: usize) -> Option<FlowTable> {
         let _ = (within, most);
         None
     }
 
-    /// Returns at most so many rules of access lists, if it has any.
+    /// Returns at most `most` rules of access lists, if it has any.
     fn rules(&self, most: usize) -> Option<AclTable> {
         let _ = most;
         None
@@ -184,30 +182,31 @@ pub trait Application: Send {
         None
     }
 
-    /// The kernel is about to get all traffic back: for what has to hold there from then on.
+    /// Called before the kernel gets all traffic back: for settings that have to hold there from
+    /// then on.
     fn release(&mut self) {}
 
-    /// The workers have ended, or such as wait for a capture are left behind (`all_ended` is
-    /// false), and what those may still use must be given to nobody: what is left is finished now.
+    /// Finishes its work, once the workers have ended. If `all_ended` is false, workers that wait
+    /// for a capture are left behind, and nothing that they may still use may be handed on.
     fn finish(&mut self, all_ended: bool);
 
-    /// Returns why ports of another configuration cannot be in force while it runs, if so: in words
-    /// that follow the name of a port which would be added or removed.
+    /// Returns why it cannot apply the ports of another configuration while it runs, if so. The
+    /// words follow the name of the port that would be added or removed.
     fn refuses_ports(&self, new: &Config) -> Option<String> {
         let _ = new;
         Some(format!("{} keeps the ports of the start", self.name()))
     }
 
-    /// Other ports are about to be in force, none of which it has refused. Those that are removed are
+    /// Applies the ports of another configuration, none of which it has refused. Removed ports are
     /// still served for a moment.
     fn follow_ports(&mut self, new: &Config) {
         let _ = new;
     }
 }
 
-/// The parts of a worker's graph of several applications: each place in the order of the packets.
-/// Those that are about to leave pass the applications the other way round; those that are left to the
-/// kernel have only come in.
+/// Returns the applications' parts of a worker's graph, each place in the order of the packets.
+/// Packets that are about to leave pass the applications in reverse order. Packets that are left to
+/// the kernel pass the receiving parts only.
 pub fn features(applications: &mut [Box<dyn Application>], worker: u16) -> Vec<Feature> {
     let all = applications.iter_mut().flat_map(|it| it.features(worker));
     let (mut features, mut leaving): (Vec<_>, Vec<_>) =
@@ -239,9 +238,9 @@ mod tests {
     }
 
     /// Received packets are filtered before they are decrypted, also if left to the kernel: a
-    /// packet that has to be encrypted as it is would pass no filter any more.
+    /// packet that has to be encrypted unchanged would otherwise pass no filter.
     #[test]
-    fn packets_pass_applications_in_the_order_of_their_way() {
+    fn packets_pass_applications_in_the_order_of_their_path() {
         let mut applications: Vec<Box<dyn Application>> =
             vec![Box::new(Named("filter")), Box::new(Named("esp"))];
         let features = features(&mut applications, 0);

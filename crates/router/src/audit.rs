@@ -1,10 +1,11 @@
-//! Audit: compares decisions of the workers' tables with those of the kernel, for addresses at random,
-//! and on demand for those of a prefix or of all.
+//! Audit: compares decisions of the workers' tables with those of the kernel, for random addresses,
+//! and on demand for the addresses of one or all prefixes.
 //!
-//! A difference counts only if it lasts: the kernel tells of its changes after it has made them. Each
-//! [`Audit::run`] asks the kernel after all its notifications were read. A difference is asked for
-//! again until it was the same [`CHECKS`] times while no prefix that contains the address changed;
-//! everything that the kernel had to tell when it was first asked has been read by then.
+//! A difference counts only if it lasts: the kernel announces its changes after it has made them.
+//! Each [`Audit::run`] asks the kernel after all its notifications were read. The question is
+//! repeated until the difference was the same [`CHECKS`] times while no prefix that contains the
+//! address changed. All notifications that were pending at the first question have been read by
+//! then.
 
 mod comparison;
 mod on_demand;
@@ -13,7 +14,7 @@ pub(crate) use comparison::Question;
 pub(crate) use on_demand::Awaited;
 
 use super::kernel::KernelSide;
-use super::takeover::Lookout;
+use super::takeover::ForwardPathMonitor;
 use comparison::{Comparison, Difference, Outcome, State, ends};
 use ipnet::IpNet;
 use on_demand::OnDemand;
@@ -26,20 +27,21 @@ use wattline_dataplane::routes::Routes;
 use wattline_rib::Rib;
 use wattline_status::Empty;
 
-/// The sample of a period is taken at once, so that the control thread wakes up no more often.
+/// Time between two samples, each taken as a whole so that the control thread wakes up only once.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Times that a difference has to be seen, and the time between them.
+/// Number of times that a difference has to be seen, and the time between them.
 const CHECKS: u32 = 5;
 const BETWEEN_CHECKS: Duration = Duration::from_millis(250);
-/// Time until it is tried again while the kernel's notifications are being read.
+/// Time until the next try while the kernel's notifications are being read.
 const POSTPONED: Duration = Duration::from_millis(50);
-/// Differences that are followed at once.
+/// Most differences that are followed at a time.
 const MOST_SUSPECTS: usize = 16;
 /// The same while an audit on demand runs: 2,000 prefixes that differ take ten seconds.
 const MOST_ON_DEMAND: usize = 256;
 /// Prefixes that are drawn from a table at once.
 const DRAWN: usize = 4096;
-/// Times that a prefix has to agree before it is taken back, with a period between them.
+/// Number of times that both have to agree about a prefix before it is taken back, with a period
+/// between them.
 const AGREEMENTS: u32 = 2;
 /// Time for an audit on demand, and the pause after it, in which the control thread does other work.
 const SLICE: Duration = Duration::from_millis(10);
@@ -51,7 +53,7 @@ struct Suspect {
     seen: u32,
     touched: u64,
     next: Instant,
-    /// Whether an audit on demand waits for it.
+    /// True if an audit on demand waits for it.
     on_demand: bool,
 }
 
@@ -105,7 +107,7 @@ impl Audit {
         self.suspects.iter().map(|it| it.next).chain(slice).fold(self.next, Instant::min)
     }
 
-    /// Puts off what is due while the kernel's notifications are being read.
+    /// Postpones comparisons while the kernel's notifications are being read.
     fn postpone(&mut self, now: Instant) {
         let next = now + POSTPONED;
         self.next = self.next.max(next);
@@ -118,8 +120,8 @@ impl Audit {
         self.findings.keys().copied()
     }
 
-    /// Compares all prefixes, or what lies within one, in slices; `None` while another audit on demand
-    /// runs.
+    /// Begins to compare all prefixes, or those within one, in slices; `None` while another audit
+    /// on demand runs.
     fn demand(&mut self, rib: &Rib, within: Option<IpNet>) -> Option<Awaited> {
         if self.on_demand.as_ref().is_some_and(OnDemand::is_wanted) {
             return None;
@@ -130,12 +132,13 @@ impl Audit {
         Some(awaited)
     }
 
-    /// Compares what is due, as soon as all notifications of the kernel were read and committed, about
-    /// packets of ports that are served and not left. Returns true if it may have changed the tables.
-    pub fn look(
+    /// Runs the comparisons that are due, once all notifications of the kernel were read and
+    /// committed, for ports that are served and not left to the kernel. Returns true if it may have
+    /// changed the tables.
+    pub fn poll(
         &mut self,
         (rib, routes): (&mut Rib, &Routes),
-        lookout: Option<&Lookout>,
+        monitor: Option<&ForwardPathMonitor>,
         kernel: &mut KernelSide,
         is_served: &dyn Fn(PortId) -> bool,
     ) -> bool {
@@ -148,9 +151,9 @@ impl Audit {
             return false;
         }
         let is_ours = |question: &Question| {
-            let is_left = lookout.is_some_and(|lookout| {
-                let mut prefixes = lookout.left_prefixes(question.port).into_iter().flatten();
-                lookout.left(question.port).is_some()
+            let is_left = monitor.is_some_and(|monitor| {
+                let mut prefixes = monitor.left_prefixes(question.port).into_iter().flatten();
+                monitor.left(question.port).is_some()
                     || prefixes.any(|it| {
                         it.contains(&question.source) || it.contains(&question.destination)
                     })
@@ -163,9 +166,9 @@ impl Audit {
         true
     }
 
-    /// Compares what is due. To be called when all notifications of the kernel were read and
-    /// committed; `is_ours` says whether packets as in a question are forwarded by the tables. Returns
-    /// true if the kernel's tables have to be read again.
+    /// Runs the comparisons that are due, once all notifications of the kernel were read and
+    /// committed. `is_ours` returns true if packets as in a question are forwarded by the tables.
+    /// Returns true if the kernel's tables have to be read again.
     fn run(
         &mut self,
         rib: &mut Rib,
@@ -197,7 +200,7 @@ impl Audit {
         found
     }
 
-    /// Compares suspects again; true if a difference lasts.
+    /// Compares suspects again; returns true if a difference lasts.
     fn follow_suspects(
         &mut self,
         rib: &mut Rib,
@@ -254,7 +257,7 @@ impl Audit {
         self.findings.insert(*prefix, Finding { question: *question, agreements: 0 });
     }
 
-    /// Forgets findings about which both agree again; returns their prefixes.
+    /// Removes findings about which both agree again, and returns their prefixes.
     fn agreeing(&mut self, state: &State<'_>) -> Vec<IpNet> {
         let mut agreeing = Vec::new();
         for (prefix, finding) in &mut self.findings {
@@ -315,12 +318,12 @@ impl Audit {
         now: Instant,
     ) {
         let next = now + BETWEEN_CHECKS;
-        // It is watched from now on: what has been committed is in the answer.
+        // Watched from now on: the answer includes all changes committed so far.
         let (seen, touched) = (0, u64::MAX);
         self.suspects.push(Suspect { question, difference, seen, touched, next, on_demand });
     }
 
-    /// Goes on with an audit on demand, and ends it when it is done.
+    /// Continues an audit on demand, and ends it when it is complete.
     fn answer_demand(&mut self, state: &State<'_>, now: Instant) {
         let Some(mut audit) = self.on_demand.take().filter(OnDemand::is_wanted) else { return };
         let ports = ports(state.rib);
@@ -351,7 +354,7 @@ impl Audit {
     }
 }
 
-/// Compares all decisions with the kernel's, or those about addresses within a prefix.
+/// Compares all decisions with the kernel's, or only those about addresses within a prefix.
 pub(super) fn on_demand(audit: Option<&mut Audit>, rib: &Rib, within: Option<IpNet>) -> Reply {
     let refused = |why: &str| Reply::Answer(Answer::Error(why.to_owned()));
     let Some(audit) = audit else {
@@ -428,8 +431,8 @@ mod tests {
     }
 
     impl Laboratory {
-        /// Follows the kernel and audits as the control thread does, a second of the audit's time; true
-        /// if tables are to be read again.
+        /// Follows the kernel and audits as the control thread does, for a second of the audit's
+        /// time; returns true if tables are to be read again.
         fn second(&mut self) -> bool {
             let mut again = false;
             for _ in 0..4 {
@@ -453,7 +456,7 @@ mod tests {
         }
     }
 
-    /// Settles what the kernel has told.
+    /// Reads all notifications of the kernel.
     fn begin(laboratory: &mut Laboratory) {
         wattline_needs::until("something is audited", || {
             laboratory.second();
@@ -490,7 +493,8 @@ mod tests {
             assert_eq!(ways.first().map(|way| Some(way.1)), Some(gateway(9)), "as before");
 
             laboratory.feed.request_dump(Instant::now());
-            // The kernel answers in real time, on a busy machine after many seconds of the audit's.
+            // The kernel answers in real time: on a busy machine, after many seconds of the audit's
+            // time.
             wattline_needs::until("it is taken back", || {
                 laboratory.second();
                 laboratory.audit.left().next().is_none()
@@ -505,9 +509,9 @@ mod tests {
         });
     }
 
-    /// Whatever addresses its ports have, and by whichever of them the packet would come in.
+    /// Regardless of its ports' addresses and of the ingress port.
     #[test]
-    fn every_address_is_compared_where_the_kernel_answers() {
+    fn every_address_is_compared_if_the_kernel_answers() {
         in_namespace(|laboratory| {
             std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
             for line in [
@@ -538,7 +542,7 @@ mod tests {
             for address in addresses.iter().cycle().take(40) {
                 assert_eq!(compared(laboratory, address), (1, BTreeMap::new()), "{address}");
             }
-            // No route leads to the senders: only those reached over the port pass the check.
+            // No route leads to the senders: only hosts reached over the port pass the check.
             ip("addr flush dev pa");
             ip("route add 10.9.0.0/24 dev pa");
             for port in ["pa", "pb"] {
@@ -559,7 +563,8 @@ mod tests {
         });
     }
 
-    /// The kernel has one error for a blackhole and for a source that cannot come from outside.
+    /// The kernel has the same error for a blackhole and for a source that cannot come from
+    /// outside.
     #[test]
     fn source_that_the_kernel_refuses_says_nothing_of_a_route() {
         in_namespace(|laboratory| {
@@ -578,7 +583,7 @@ mod tests {
             let refused = outcome(own, [10, 1, 2, 3]);
             assert_eq!(refused, Outcome::NotComparable("the kernel refuses the source"));
             assert_eq!(outcome(host, [10, 1, 2, 3]), Outcome::Agrees);
-            // The tables do not know of it yet.
+            // The tables lack it so far.
             let missed = outcome(host, [10, 2, 2, 3]);
             assert!(matches!(missed, Outcome::Differs(_)), "{missed:?}");
         });
@@ -586,7 +591,7 @@ mod tests {
 
     /// As of Linux 6.18.
     #[test]
-    fn object_of_which_the_kernel_says_nothing_raises_no_alarm() {
+    fn unannounced_next_hop_object_raises_no_alarm() {
         in_namespace(|laboratory| {
             std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
             ip("-6 addr add 2001:db8:a::1/64 dev pa nodad");
@@ -594,7 +599,7 @@ mod tests {
             ip("nexthop add id 3 via 2001:db8:b::2 dev pb");
             ip("-6 route add 2001:db8:1::/64 nhid 3");
             ip("-6 route add 2001:db8:2::/64 nhid 3");
-            // The first who asks makes the entry of the object on this CPU.
+            // The first query creates the object's cache entry on this CPU.
             crate::cpu::pin(0, 0);
             ip("-6 route get 2001:db8:1::1 from 2001:db8:a::7 iif pa");
             begin(laboratory);
@@ -617,7 +622,7 @@ mod tests {
             }
             let outcome = compare(laboratory, "2001:db8:2::1");
             assert!(!matches!(outcome, Outcome::Differs(_)), "{outcome:?}");
-            // A route that is really gone is seen.
+            // A route that is really gone is noticed.
             ip("-6 route add 2001:db8:3::/64 via 2001:db8:b::2");
             while laboratory.routes.longest_match("2001:db8:3::1".parse().unwrap()).is_none() {
                 laboratory.second();
@@ -651,8 +656,8 @@ mod tests {
             let route = Route::new(prefix, 0, RouteKind::Unicast, vec![hop]);
             let placement = wattline_linux::netlink::Placement::Replace;
             laboratory.plant(Event::Route { route, placement });
-            let beside = report(laboratory, "198.51.100.0/24").unwrap();
-            assert!(beside.compared > 0 && beside.total == 0, "{beside:?}");
+            let outside = report(laboratory, "198.51.100.0/24").unwrap();
+            assert!(outside.compared > 0 && outside.total == 0, "{outside:?}");
             let found = report(laboratory, "10.1.7.0/24").unwrap();
             assert_eq!(found.total, 1, "{found:?}");
             let difference = &found.differences[0];
@@ -706,7 +711,7 @@ mod tests {
             ip.wait().unwrap();
             writer.join().unwrap();
             let Audit { checked, mismatches, .. } = laboratory.audit;
-            println!("{checked} addresses compared beside {} prefixes", laboratory.rib.prefixes());
+            println!("{checked} addresses compared with {} prefixes", laboratory.rib.prefixes());
             assert_eq!(mismatches, 0);
             assert!(checked > 0);
         });

@@ -1,16 +1,16 @@
-//! Several queues of one port as one.
+//! Several queues of one port as a single queue.
 
 use std::ops::Add;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortQueue};
 
-/// The queues of a port that one worker serves, when the interface has more queues than there
-/// are workers. Received in turn; sent by the first. Without any queue it stands for a port
-/// that another worker serves alone.
+/// The queues of a port that one worker serves, if the interface has more queues than workers.
+/// Receives from each in turn, and sends by the first. Without any queue it stands for a port that
+/// only another worker serves.
 pub(super) struct Bundle<Q> {
     queues: Vec<Q>,
-    /// Queue that is asked first next time, so that a busy one does not starve the others.
+    /// Queue that is polled first next time, so that a busy queue does not starve the others.
     turn: usize,
 }
 
@@ -19,7 +19,7 @@ impl<Q> Bundle<Q> {
         Self { queues, turn: 0 }
     }
 
-    /// Takes others in their place.
+    /// Replaces the queues, and returns the old ones.
     pub fn replace(&mut self, queues: Vec<Q>) -> Vec<Q> {
         self.turn = 0;
         std::mem::replace(&mut self.queues, queues)
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn without_queues_nothing_comes_and_nothing_goes() {
+    fn nothing_is_received_or_sent_without_queues() {
         let mut pool = pool();
         let mut bundle = Bundle::<wattline_ports::memory::WireQueue>::new(Vec::new());
         assert!(bundle.exhausted());

@@ -1,12 +1,12 @@
-//! Whether busy polling can have its effect: the kernel accepts the socket option of preferred busy
-//! polling anywhere, and keeps interrupts off only where a queue defers them too
+//! Check that busy polling has an effect. The kernel accepts the socket option of preferred busy
+//! polling anywhere, but keeps interrupts off only if a queue defers them too
 //! (Documentation/networking/napi.rst, "IRQ mitigation").
 
 use wattline_linux::napi::{self, Napi};
 
-/// Returns why busy polling of an interface's first queues has no effect, if so; none if the kernel
-/// does not tell.
-pub(super) fn why_in_vain(interface: &str, queues: u32) -> Option<String> {
+/// Returns why busy polling of an interface's first queues has no effect, if so; `None` if the
+/// kernel does not report it.
+pub(super) fn obstacle_to_busy_polling(interface: &str, queues: u32) -> Option<String> {
     let needed = [
         (Napi::DeferHardIrqs, "napi_defer_hard_irqs", 2),
         (Napi::GroFlushTimeout, "gro_flush_timeout", 200_000),
@@ -21,7 +21,7 @@ pub(super) fn why_in_vain(interface: &str, queues: u32) -> Option<String> {
         .collect();
     (!commands.is_empty()).then(|| {
         format!(
-            "busy polling is in vain, as {interface} defers no interrupts: `{}`",
+            "busy polling has no effect, since {interface} defers no interrupts: `{}`",
             commands.join("; ")
         )
     })
@@ -33,16 +33,16 @@ mod tests {
     use wattline_linux::namespace::Namespace;
 
     #[test]
-    fn busy_polling_without_deferred_interrupts_is_called_in_vain() {
+    fn busy_polling_without_deferred_interrupts_is_reported() {
         let lines = ["link add v0 type veth peer name v1", "link set v0 up"];
         let made = Namespace::for_test(&lines).and_then(|namespace| {
             namespace.run("ethtool", &["-K", "v0", "gro", "on"])?;
             Ok(namespace)
         });
         let Ok(namespace) = made.map_err(wattline_needs::rights) else { return };
-        let asked = || namespace.enter(|| why_in_vain("v0", 1)).unwrap();
-        let told = namespace.enter(|| napi::get("v0", 0, Napi::DeferHardIrqs)).unwrap();
-        if let Err(error) = told {
+        let asked = || namespace.enter(|| obstacle_to_busy_polling("v0", 1)).unwrap();
+        let deferred = namespace.enter(|| napi::get("v0", 0, Napi::DeferHardIrqs)).unwrap();
+        if let Err(error) = deferred {
             return wattline_needs::machine(error);
         }
         let why = asked().expect("nothing is deferred");

@@ -3,25 +3,25 @@
 /// Reason why workers forward all packets until a restart.
 pub(super) struct ByWorkers {
     because: String,
-    /// Obstacles in the configuration of the start, in words, and the last obstacles; none if the
-    /// reason is another.
+    /// Obstacles in the configuration of the start, in words, and the last obstacles; `None` for
+    /// any other reason.
     obstacles: Option<(String, Vec<&'static str>)>,
 }
 
 impl ByWorkers {
-    /// For a reason that only a restart can end.
+    /// Creates a reason that only a restart can remove.
     pub fn for_good(because: String) -> Self {
         Self { because, obstacles: None }
     }
 
-    /// For what stands in the configuration of the start.
+    /// Creates a reason from obstacles in the configuration of the start.
     pub fn for_obstacles(obstacles: Vec<&'static str>) -> Self {
         let because = obstacles.join(", ");
         Self { obstacles: Some((because.clone(), obstacles)), because }
     }
 
-    /// Follows a configuration that is read again: programs that were loaded without the maps still
-    /// forward nothing by themselves, but not because of what is gone.
+    /// Updates the reason after a reload. Programs that were loaded without the maps still forward
+    /// nothing by themselves, but obstacles that are gone are no longer named.
     pub fn set_obstacles(&mut self, obstacles: Vec<&'static str>) {
         let Some((at_start, last)) = &mut self.obstacles else { return };
         if *last == obstacles {
@@ -34,7 +34,7 @@ impl ByWorkers {
         *last = obstacles;
     }
 
-    /// The reason as it is now.
+    /// Returns the present reason.
     pub fn because(&self) -> &str {
         &self.because
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reason_why_workers_forward_follows_the_configuration() {
+    fn reason_for_forwarding_by_workers_follows_the_configuration() {
         let mut by_workers = ByWorkers::for_obstacles(vec!["[router] mode = \"poll\""]);
         by_workers.set_obstacles(vec!["[router] mode = \"poll\""]);
         assert_eq!(by_workers.because(), "[router] mode = \"poll\"");

@@ -13,7 +13,7 @@ fn by(channels: &io::Result<Channels>, name: &str, wanted: u32) -> String {
     let apart = format!("`ethtool -L {name} rx {wanted} tx {wanted}`");
     let other = |why: &str| format!("an interface that can have {wanted} queues ({why})");
     let (most, command) = match channels {
-        // The kernel asks for both functions of the driver before it sets anything.
+        // The kernel checks that the driver has both functions before it sets anything.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::OPNOTSUPP.raw_os_error()) => {
             return other(&format!("the driver of {name} does not change its own"));
         }
@@ -45,15 +45,15 @@ mod tests {
             transmit: 0,
             most_transmit: 0,
         };
-        let said = |channels: Channels, wanted| by(&Ok(channels), "eth0", wanted);
+        let advice = |channels: Channels, wanted| by(&Ok(channels), "eth0", wanted);
         let combined = Channels { combined: 1, most_combined: 8, ..none };
-        assert_eq!(said(combined, 4), "`ethtool -L eth0 combined 4`");
-        assert!(said(combined, 9).contains("eth0 has 8 at most"), "{}", said(combined, 9));
-        // tg3, say, counts them apart.
+        assert_eq!(advice(combined, 4), "`ethtool -L eth0 combined 4`");
+        assert!(advice(combined, 9).contains("eth0 has 8 at most"), "{}", advice(combined, 9));
+        // tg3, for example, counts them separately.
         let (receive, transmit) = (4, 1);
         let apart = Channels { receive, most_receive: 5, transmit, most_transmit: 4, ..none };
-        assert_eq!(said(apart, 4), "`ethtool -L eth0 rx 4 tx 4`");
-        assert!(said(apart, 5).contains("eth0 has 4 at most"), "{}", said(apart, 5));
+        assert_eq!(advice(apart, 4), "`ethtool -L eth0 rx 4 tx 4`");
+        assert!(advice(apart, 5).contains("eth0 has 4 at most"), "{}", advice(apart, 5));
         for unknown in [Ok(none), Err(io::Error::from_raw_os_error(1))] {
             let both = by(&unknown, "eth0", 2);
             assert!(

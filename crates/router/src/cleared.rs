@@ -1,5 +1,5 @@
-//! Counters as people see them after `wattline clear counters`: what was counted since. What machines
-//! read (metrics, the account at the end) goes on from the start.
+//! Counters that users see after `wattline clear counters`: only events since then. Metrics and the
+//! account at the end still count from the start.
 
 use crate::stats::{NodeStats, PortStats, Stats, WorkerStats, XdpTraffic};
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ pub(super) struct Cleared {
 }
 
 impl Cleared {
-    /// As they are now.
+    /// Records the present counters.
     pub fn now(stats: Stats) -> Self {
         Self { at: Instant::now(), then: stats }
     }
 
-    /// A port is removed: another of its name counts from 0.
+    /// Forgets a removed port: a later port of the same name counts from 0.
     pub fn forget_port(&mut self, name: &str) {
         self.then.ports.retain(|port| port.name != name);
     }
@@ -41,13 +41,13 @@ impl Cleared {
         less_each(&mut now.xdp_dropped, &then.xdp_dropped);
         less_each(&mut now.icmp_not_sent, &then.icmp_not_sent);
         for port in &mut now.ports {
-            // Ports come and go.
+            // The port may have been added since.
             if let Some(old) = then.ports.iter().find(|old| old.name == port.name) {
-                of_port(port, old);
+                subtract_port(port, old);
             }
         }
         for (worker, old) in now.workers.iter_mut().zip(&then.workers) {
-            of_worker(worker, old);
+            subtract_worker(worker, old);
         }
         for (node, old) in now.nodes.iter_mut().zip(&then.nodes) {
             let (packets, cycles) = node.timed;
@@ -71,7 +71,7 @@ fn less_each(counts: &mut BTreeMap<String, u64>, old: &BTreeMap<String, u64>) {
     counts.retain(|_, count| *count > 0);
 }
 
-fn of_port(port: &mut PortStats, old: &PortStats) {
+fn subtract_port(port: &mut PortStats, old: &PortStats) {
     port.counters = port.counters.since(&old.counters);
     less_each(&mut port.verdicts, &old.verdicts);
     if let (Some(xdp), Some(old)) = (&mut port.xdp, &old.xdp) {
@@ -90,7 +90,7 @@ fn of_port(port: &mut PortStats, old: &PortStats) {
     }
 }
 
-fn of_worker(worker: &mut WorkerStats, old: &WorkerStats) {
+fn subtract_worker(worker: &mut WorkerStats, old: &WorkerStats) {
     less(&mut worker.received, old.received);
     less(&mut worker.forwarded, old.forwarded);
     less(&mut worker.useful_iterations, old.useful_iterations);
@@ -107,7 +107,7 @@ mod tests {
     use wattline_status::PortCounters;
 
     #[test]
-    fn counters_begin_anew_and_levels_stay() {
+    fn counters_restart_and_levels_are_kept() {
         let stats = |count: u64| {
             let counters = PortCounters { received_packets: count, ..PortCounters::default() };
             let port = PortStats { counters, ..PortStats::default() };

@@ -11,14 +11,14 @@ use wattline_rib::Rib;
 pub(super) struct Configured {
     pub config: Config,
     pub path: PathBuf,
-    /// The sections that may stand in it beside the router's own.
+    /// The sections of applications that may appear in it.
     pub sections: Vec<&'static ApplicationSection>,
     /// Routes from the file that it names.
     pub extra_routes: Vec<RouteSettings>,
     pub set_log_level: Box<dyn Fn(LogLevel)>,
-    /// Parts of it, as last read, that are not in force before a restart.
+    /// Parts of the configuration, as last read, that take effect only after a restart.
     pub needs_restart: Vec<&'static str>,
-    /// The same as people see it.
+    /// Its identity for users.
     pub identity: Identity,
 }
 
@@ -28,7 +28,7 @@ impl Configured {
         self.needs_restart.iter().map(|part| (*part).to_owned()).collect()
     }
 
-    /// Has a table of routes and neighbours know those of the configuration as they are now.
+    /// Replaces the static routes and neighbours in a table by those of the configuration.
     pub fn apply_statics(&self, rib: &mut Rib, links: &PortLinks) {
         statics::apply(rib, &self.config, &self.extra_routes, links);
     }

@@ -1,4 +1,4 @@
-//! The control thread's ways to be told something, and to answer.
+//! The control thread's input channels, and its pending answers.
 
 use super::inbox::{InboxSender, Message};
 use std::sync::mpsc::Receiver;

@@ -1,4 +1,4 @@
-//! Threads on one CPU.
+//! Pinning of threads to CPUs.
 
 use crate::config::Config;
 use rustix::io::{Errno, Result};
@@ -15,22 +15,22 @@ pub(super) fn unusable(config: &Config) -> Option<String> {
         return None;
     }
     let tree = Tree::live();
-    // Where the kernel does not say, pinning itself tells later.
+    // If the kernel does not report it, pinning fails later.
     let online = tree.cpus("/sys/devices/system/cpu/online").ok()?;
     complaint(cpus, &refused, &online, cpuset(&tree))
 }
 
-/// Those of a list on which no thread of this process may run. They are tried: the kernel refuses what
-/// is off-line and what the cpuset of the cgroup does not hold, whereas the affinity that this process
-/// was started with is no limit, and commonly leaves out the very CPUs that workers are to have. Only
-/// the CPUs of the list are: a thread on another one might wait for a real-time thread that spins there.
+/// Returns the CPUs of a list on which no thread of this process may run. Each is tried: the kernel
+/// refuses CPUs that are offline or outside of the cgroup's cpuset. The affinity that this process
+/// was started with is no limit, and commonly excludes the very CPUs of the workers. Other CPUs are
+/// not tried: a thread there might wait for a real-time thread that spins.
 fn refused(cpus: &[u16], try_one: impl Fn(u16) -> Result<()>) -> Vec<u16> {
-    // EINVAL alone says so (sched_setaffinity(2)); pinning tells of other errors.
+    // Only EINVAL means that (sched_setaffinity(2)); pinning reports other errors.
     cpus.iter().copied().filter(|cpu| try_one(*cpu) == Err(Errno::INVAL)).collect()
 }
 
-/// The CPUs of this process's cgroup, or of the closest one above it that has a cpuset; `None` where
-/// there is no cgroup of version 2.
+/// Returns the CPUs of this process's cgroup, or of its closest ancestor that has a cpuset; `None`
+/// without cgroups of version 2.
 fn cpuset(tree: &Tree) -> Option<Vec<u32>> {
     const ROOT: &str = "/sys/fs/cgroup";
     let groups = tree.text("/proc/self/cgroup").ok()?;
@@ -41,7 +41,8 @@ fn cpuset(tree: &Tree) -> Option<Vec<u32>> {
     levels.into_iter().find_map(|level| tree.cpus(level.join("cpuset.cpus.effective")).ok())
 }
 
-/// `refused` are those of the CPUs that this process may not run on, `cpuset` what its cgroup has.
+/// Describes the problems, if any. `refused` are the CPUs that this process may not run on,
+/// `cpuset` those of its cgroup.
 fn complaint(
     cpus: &[u16],
     refused: &[u16],
@@ -78,7 +79,7 @@ fn named(cpus: &[u16]) -> String {
     cpus.iter().map(|cpu| format!("CPU {cpu}")).collect::<Vec<_>>().join(" and ")
 }
 
-/// As the kernel writes them: `0-3,8`.
+/// Formats CPUs as the kernel does: `0-3,8`.
 fn ranges(cpus: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for cpu in cpus {
@@ -94,7 +95,7 @@ fn ranges(cpus: &[u32]) -> String {
     runs.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// Keeps the calling thread, which works for a worker, on a CPU; says so where that fails.
+/// Pins the calling thread, which works for a worker, to a CPU. Logs a failure.
 pub(super) fn pin(worker: usize, cpu: u16) {
     if let Err(error) = move_to(cpu) {
         tracing::warn!("cannot pin worker {worker} to CPU {cpu}: {error}");
@@ -110,11 +111,12 @@ fn move_to(cpu: u16) -> Result<()> {
     sched_setaffinity(None, &cpus)
 }
 
-/// Does something on the CPU of a worker, if it has one, and returns when it is done.
+/// Runs a function on the CPU of a worker, if it has one, and returns its result.
 ///
-/// The kernel takes memory from the NUMA node of the CPU that first touches it, unless a policy says
-/// otherwise (Documentation/admin-guide/mm/numa_memory_policy.rst, "System Default Policy"). Packet
-/// memory is populated when it is mapped, so what is opened here lies on the worker's node.
+/// The kernel takes memory from the NUMA node of the CPU that first touches it, unless a policy
+/// says otherwise (Documentation/admin-guide/mm/numa_memory_policy.rst, "System Default Policy").
+/// Packet memory is populated when it is mapped, so memory that is mapped here lies on the worker's
+/// node.
 pub(super) fn on_cpu_of<R: Send>(
     worker: usize,
     cpu: Option<u16>,
@@ -139,11 +141,11 @@ mod tests {
     use rustix::thread::{sched_getaffinity, sched_getcpu};
 
     #[test]
-    fn all_cpus_that_cannot_be_used_are_told_at_once_with_those_that_can() {
+    fn all_unusable_cpus_are_reported_at_once_with_the_usable_ones() {
         let online = [0, 1, 2, 3, 8];
         assert_eq!(complaint(&[3, 8], &[], &online, None), None);
-        let told = |cpuset| complaint(&[1, 5, 9, 2], &[5, 9, 2], &online, cpuset).unwrap();
-        let with_cpuset = told(Some(vec![0, 1, 2, 8]));
+        let reported = |cpuset| complaint(&[1, 5, 9, 2], &[5, 9, 2], &online, cpuset).unwrap();
+        let with_cpuset = reported(Some(vec![0, 1, 2, 8]));
         for part in [
             "[router] cpus = [1, 5, 9, 2]: ",
             "no CPU 5 and CPU 9 on-line; this machine has online: 0-3,8",
@@ -152,11 +154,11 @@ mod tests {
         ] {
             assert!(with_cpuset.contains(part), "{part} in: {with_cpuset}");
         }
-        let without = told(None);
+        let without = reported(None);
         assert!(without.contains("keeps this process from CPU 2; name others"), "{without}");
     }
 
-    /// A filter of system calls answers EPERM, say: that is no matter of CPUs.
+    /// EPERM, for example from a filter of system calls, has nothing to do with CPUs.
     #[test]
     fn only_the_cpus_of_the_list_are_tried_and_only_einval_refuses_one() {
         let answers = |cpu| match cpu {
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpuset_is_that_of_the_closest_cgroup_that_has_one() {
+    fn cpuset_of_the_closest_cgroup_that_has_one_counts() {
         let folder = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -201,9 +203,9 @@ mod tests {
         assert_eq!(on_cpu_of(0, None, || sched_getaffinity(None).unwrap()), before);
     }
 
-    /// Operators keep a service off the CPUs that its workers then take for themselves.
+    /// Operators commonly exclude the workers' CPUs from a service's affinity.
     #[test]
-    fn the_affinity_of_the_start_does_not_forbid_a_cpu() {
+    fn initial_affinity_does_not_forbid_a_cpu() {
         let online = Tree::live().cpus("/sys/devices/system/cpu/online").unwrap();
         let online: Vec<u16> = online.iter().filter_map(|cpu| u16::try_from(*cpu).ok()).collect();
         let try_all = || refused(&online, move_to);
@@ -227,7 +229,7 @@ mod tests {
             let (Some(node), Ok(maps)) =
                 (node_of(cpu), std::fs::read_to_string("/proc/self/numa_maps"))
             else {
-                wattline_needs::machine("this kernel does not tell on which node memory lies");
+                wattline_needs::machine("this kernel does not report the node of memory");
                 return;
             };
             let Some(pages) = pages_on(&maps, memory.as_ptr().addr(), node) else { continue };
@@ -258,9 +260,9 @@ mod tests {
         Some((on, counts.iter().map(|(_, pages)| pages).sum()))
     }
 
-    /// As a machine with two nodes tells it.
+    /// Lines of a machine with two nodes.
     #[test]
-    fn the_account_of_a_machine_with_two_nodes_is_read() {
+    fn numa_maps_of_a_machine_with_two_nodes_are_read() {
         let maps = "7f0000000000 default file=/lib N1=9\n\
                     7f1000000000 default anon=2048 dirty=2048 active=0 N0=48 N1=2000 kernelpagesize_kB=4\n\
                     7f2000000000 default anon=1 N0=1\n";

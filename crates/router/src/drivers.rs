@@ -1,8 +1,8 @@
-//! Drivers with which a mode is known to hang, to corrupt memory or to interrupt the link, by public
-//! reports.
+//! Drivers that publicly reported defects make unsafe in some mode: hangs, memory corruption, link
+//! interruptions.
 //!
-//! Only drivers from outside of the kernel have a version of their own; the kernel's end with "k" or have
-//! none, and are not listed by it.
+//! Only drivers from outside of the kernel have a version of their own. Versions of the kernel's
+//! drivers end with "k" or are missing, so these are not listed by version.
 
 use crate::config::Config;
 use std::ops::RangeInclusive;
@@ -42,8 +42,8 @@ static KNOWN: [Known; 3] = [
 /// Drivers, of every version, whose links drop when a program is attached or removed, and the source.
 static LINK_DROPS: [(&str, &str); 1] = [("ixgbe", "https://github.com/highpps/xdpcookie/issues/5")];
 
-/// Returns the reason why frames of an interface are copied, whatever its driver offers; `None` if the
-/// driver is not listed, or trusted by name.
+/// Returns the reason why frames of an interface are copied even if its driver offers zero copy;
+/// `None` if the driver is not listed, or trusted by name.
 pub fn refusal(tree: &Tree, interface: &str, trusted: &[String]) -> Option<String> {
     let driver = &driver(tree, interface)?;
     let text = tree.text(format!("/sys/module/{driver}/version")).ok()?;
@@ -139,7 +139,7 @@ mod tests {
             assert_eq!(warning.contains("xdpcookie/issues/5"), driver == "ixgbe", "{warning}");
             assert_eq!(interruption(&tree, "eth0", &trusted), None);
         }
-        // The kernel's own has no version.
+        // The kernel's own driver has no version.
         write("sys/class/net/eth1/device/uevent", "DRIVER=mlx5_core\n");
         assert_eq!(refusal(&tree, "eth1", &[]), None);
     }

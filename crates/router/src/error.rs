@@ -15,7 +15,7 @@ pub enum Remedy {
     Config,
     /// Give a file that exists and may be read.
     Input,
-    /// Give a capture that is one.
+    /// Give a valid capture.
     Data,
     /// Give the process more rights.
     Permission,
@@ -37,7 +37,7 @@ pub enum RouterError {
     /// The configuration does not fit this machine.
     #[error("{0}")]
     Unfit(String),
-    /// The kernel does more with the packets than the router would, for now.
+    /// The kernel would do more with the packets than the router.
     #[error("{0}")]
     Obstructed(String),
     /// Capabilities are missing.
@@ -61,16 +61,16 @@ pub enum RouterError {
     /// A map of the XDP program could not be written.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// Capture files are not as they should be; at least one.
+    /// Capture files are not valid; at least one.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Captures(Vec<CaptureError>),
-    /// The server model of the governor cannot be had.
+    /// The server model of the governor is not available.
     #[error("[power] server: {0}")]
     Server(#[from] LoadError),
-    /// The platform under the governor could not be given back as it was found.
+    /// The governor's platform could not be restored to its initial state.
     #[error("{0}")]
     Platform(String),
-    /// A worker has panicked: the others have ended in good order.
+    /// A worker has panicked. The others have ended regularly.
     #[error(
         "worker {worker} has panicked, which is a defect of Wattline: {message}; the kernel \
          forwards until the router is started again"
@@ -81,13 +81,13 @@ pub enum RouterError {
         /// Message of the panic.
         message: String,
     },
-    /// The governor of `[power]` has panicked: the workers have ended in good order.
+    /// The governor of `[power]` has panicked. The workers have ended regularly.
     #[error(
         "the governor of [power] has panicked, which is a defect of Wattline; the kernel forwards \
          until the router is started again"
     )]
     Governor,
-    /// A worker did not end when it was told to, and there was nothing that it could wait for.
+    /// A worker did not end on command, although it had nothing to wait for.
     #[error("worker {worker} hung; the router ended without it, and its frames are lost")]
     Hung {
         /// Its number.
@@ -104,12 +104,12 @@ pub enum RouterError {
 }
 
 impl RouterError {
-    /// For a failure of the system while something was done.
+    /// Creates the error of a system call that failed during an action.
     pub fn system(action: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::System { action: action.into(), source: source.into() }
     }
 
-    /// For a key of `[power]` that does not fit.
+    /// Creates the error of a key of `[power]` that does not fit.
     pub fn power(key: &str, error: &dyn std::fmt::Display) -> Self {
         Self::Unfit(format!("[power] {key}: {error}"))
     }
@@ -148,7 +148,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn a_kernel_without_af_xdp_calls_for_another_machine_and_says_what_it_lacks() {
+    fn missing_af_xdp_calls_for_another_machine_and_is_named() {
         let lacking = OpenError::MissingFeature { feature: "AF_XDP", source: Errno::AFNOSUPPORT };
         let error = RouterError::from(lacking);
         assert_eq!(error.remedy(), Remedy::Machine);

@@ -1,7 +1,7 @@
-//! Whether the kernel forwards on when the router ends.
+//! Check that the kernel continues to forward when the router ends.
 //!
-//! That the machine stays a router whatever happens to the process rests on the kernel's own
-//! forwarding, which an operator may have left off (Documentation/networking/ip-sysctl.rst).
+//! If the process ends, the machine remains a router only by the kernel's own forwarding, which an
+//! operator may have left off (Documentation/networking/ip-sysctl.rst).
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use std::path::Path;
 const SWITCHES: [(&str, &str); 2] =
     [("IPv4", "net/ipv4/ip_forward"), ("IPv6", "net/ipv6/conf/all/forwarding")];
 
-/// Warns of what the kernel would not forward.
+/// Warns of each IP version that the kernel does not forward.
 pub(super) fn warn() {
     for warning in warnings(Path::new("/proc/sys")) {
         tracing::warn!("{warning}");
     }
 }
 
-/// A switch that cannot be read, as where there is no IPv6, is none that is off.
+/// Returns the warnings. A switch that cannot be read, as without IPv6, does not count as off.
 fn warnings(root: &Path) -> Vec<String> {
     let is_off = |path: &str| {
         std::fs::read_to_string(root.join(path)).is_ok_and(|value| value.trim() == "0")
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_off_is_named_with_the_remedy() {
+    fn disabled_forwarding_is_named_with_the_remedy() {
         let root = tempfile::tempdir().unwrap();
         for (_, path) in SWITCHES {
             std::fs::create_dir_all(root.path().join(path).parent().unwrap()).unwrap();

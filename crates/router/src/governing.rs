@@ -1,6 +1,6 @@
-//! A governor while ports come and go. What it governs is fixed as long as it runs: its cores, queues
-//! and cards. So it ends before they change, which gives every setting back, and another begins over
-//! what is there then. Workers and programs forward meanwhile.
+//! The governor across changes of ports. Its cores, queues and cards are fixed as long as it runs.
+//! So it ends before they change, which restores all settings, and a new governor starts with the
+//! new ones. Workers and programs forward meanwhile.
 
 use super::Router;
 use super::kernel::forwarded;
@@ -9,8 +9,8 @@ use std::time::Instant;
 use wattline_daemon::reload::Report;
 
 impl Router {
-    /// Has workers wait, and take at once, what the configuration says, as far as no governor rules
-    /// that.
+    /// Applies the configured wait mode and batch size to workers, as far as no governor controls
+    /// them.
     pub(super) fn leave_workers(&self) {
         let Rules { waiting, batch } = self.rules();
         if !waiting {
@@ -31,13 +31,13 @@ impl Router {
         self.serve_ungoverned();
     }
 
-    /// Those that were parked serve again: the interfaces send to all of them now.
+    /// Has parked workers serve again: the interfaces send to all workers now.
     fn serve_ungoverned(&mut self) {
         self.workers.set_active(self.workers.count());
         self.leave_workers();
     }
 
-    /// Has a governor begin over the ports as they are now.
+    /// Starts a governor with the present ports.
     pub(super) fn resume_governor(&mut self) {
         let Self { power: Some(power), configured, kernel, workers, ports, .. } = self else {
             return;
@@ -46,13 +46,13 @@ impl Router {
         let forwarded = forwarded(config, kernel.as_ref(), ports.zero_copy());
         power.resume(config, ports.queues(config), workers, forwarded);
         if !power.governs() {
-            // It may have begun, and have set some of them.
+            // It may have changed some workers before it failed.
             self.serve_ungoverned();
         }
     }
 
-    /// Has it begin anew where an interface has other queues now, or where it waits.
-    pub(super) fn look_at_governor(&mut self, now: Instant) {
+    /// Restarts the governor if an interface's queues changed or if it is waiting.
+    pub(super) fn poll_governor(&mut self, now: Instant) {
         let Some(power) = &self.power else { return };
         let queues = self.ports.queues(&self.configured.config);
         if power.is_out_of_date(&queues, now) {
@@ -61,7 +61,7 @@ impl Router {
         }
     }
 
-    /// Adds to a reload's report that the governor waits, or which settings it rules.
+    /// Adds to a reload's report that the governor waits, or which settings it controls.
     pub(super) fn report_governor(&self, report: &mut Report) {
         if let Some(why) = self.power.as_ref().and_then(|power| power.waits_because()) {
             report.not_as_configured.push(format!("[power]: the governor waits: {why}"));
@@ -103,15 +103,15 @@ mod tests {
     use wattline_traffic::capture::{LinkType, Resolution, Writer};
     use wattline_units::{Hertz, Joules, Provenance, Span, Time};
 
-    /// Script and record of the test's platform. Its driver lives in the thread of the router,
-    /// which is that of the test.
+    /// Script and record of the test's platform. Its driver lives in the router's thread, which is
+    /// the test's.
     #[derive(Default)]
     struct Fake {
         /// Error of the start.
         obstacle: Option<&'static str>,
         /// Error of giving back.
         stuck: Option<&'static str>,
-        /// Whether that was given back by somebody else.
+        /// True if another process has restored it since.
         given_back: bool,
         /// Count of the present governor: seconds, each with its packet, its 5 J and its step.
         seconds: u64,
@@ -174,7 +174,7 @@ mod tests {
                 fake.starts += 1;
                 fake.seconds = 0;
                 fake.controls = router.workers.iter().map(|it| Arc::clone(&it.control)).collect();
-                // It has parked one before it fails.
+                // It has parked a worker before it fails.
                 fake.controls[1].command(Command::Park);
                 fake.controls.iter().for_each(|control| control.set_batch(3));
                 if let Some(why) = fake.obstacle {
@@ -235,7 +235,7 @@ mac = "02:00:00:00:00:01"
 addresses = ["192.0.2.1/24"]
 "#;
 
-    /// A router between captures, whose last packet comes after an hour, with its folder.
+    /// Returns a router between captures, whose last packet comes after an hour, with its folder.
     fn router() -> (Router, tempfile::TempDir) {
         FAKE.set(Fake::default());
         let folder = tempfile::tempdir().unwrap();
@@ -265,7 +265,7 @@ addresses = ["192.0.2.1/24"]
     }
 
     fn has_metric(router: &Router, line: &str) -> bool {
-        let text = metrics::of_router(&router.stats(), &router.snapshots(), &[]);
+        let text = metrics::render(&router.stats(), &router.snapshots(), &[]);
         text.lines().any(|found| found == line)
     }
 
@@ -277,7 +277,7 @@ addresses = ["192.0.2.1/24"]
     const OBSTACLE: &str = "another process governs this machine";
 
     #[test]
-    fn one_that_cannot_begin_anew_waits_and_counts_go_on_when_it_can() {
+    fn governor_that_cannot_restart_waits_and_counts_continue_later() {
         let (mut router, _folder) = router();
         fake(|fake| (fake.seconds, fake.obstacle) = (10, Some(OBSTACLE)));
         let before = power(&router);
@@ -297,7 +297,7 @@ addresses = ["192.0.2.1/24"]
         assert_eq!(waits.details.host.map(|host| host.waited_at_moves_packets), Some(20));
         std::thread::sleep(Duration::from_millis(20));
         let later = power(&router).energy_unmetered_seconds;
-        assert!(later >= waits.energy_unmetered_seconds + 0.02, "nobody meters: {later}");
+        assert!(later >= waits.energy_unmetered_seconds + 0.02, "unmetered while waiting: {later}");
         const WRITES: &str = "wattline_knob_writes_total{knob=\"frequency\",result=\"done\"}";
         for line in [
             "wattline_governing 0",
@@ -307,18 +307,18 @@ addresses = ["192.0.2.1/24"]
             assert!(has_metric(&router, line), "{line}");
         }
         let report = router.reload().unwrap();
-        let told = format!("[power]: the governor waits: {OBSTACLE}");
-        assert_eq!(report.not_as_configured, [told]);
+        let waits = format!("[power]: the governor waits: {OBSTACLE}");
+        assert_eq!(report.not_as_configured, [waits]);
 
-        // It is tried again every ten seconds, and then goes on where it was.
+        // It is tried again every ten seconds, and then continues with its former counts.
         let now = Instant::now();
-        router.look_at_governor(now);
+        router.poll_governor(now);
         assert_eq!(fake(|fake| fake.starts), 2);
-        router.look_at_governor(now + Duration::from_secs(11));
+        router.poll_governor(now + Duration::from_secs(11));
         assert_eq!(fake(|fake| fake.starts), 3);
         assert!(power(&router).waits_because.is_some());
         fake(|fake| fake.obstacle = None);
-        router.look_at_governor(now + Duration::from_secs(22));
+        router.poll_governor(now + Duration::from_secs(22));
         fake(|fake| fake.seconds = 2);
         let again = power(&router);
         assert_eq!((fake(|fake| fake.starts), &again.waits_because), (4, &None));
@@ -336,9 +336,9 @@ addresses = ["192.0.2.1/24"]
         stopped(router).1.unwrap();
     }
 
-    /// The run until the governor waited is the whole run.
+    /// The account covers the run up to the time when the governor began to wait.
     #[test]
-    fn a_router_stopped_while_its_governor_waits_gives_account_of_the_whole_run() {
+    fn account_of_a_router_whose_governor_waits_is_of_the_whole_run() {
         let (mut router, _folder) = router();
         fake(|fake| (fake.seconds, fake.obstacle) = (10, Some(OBSTACLE)));
         ports_change(&mut router);
@@ -363,26 +363,26 @@ addresses = ["192.0.2.1/24"]
         };
         let error = stop(|_| {}).unwrap_err();
         assert_eq!((error.remedy(), error.to_string()), (Remedy::System, "cpu0: it hangs".into()));
-        // A later attempt has restored it, and failed after that.
+        // A later attempt restored it, and failed afterwards.
         stop(|_| fake(|fake| fake.given_back = true)).unwrap();
-        // One that begins has restored it.
+        // A governor that starts has restored it.
         stop(|router| {
             fake(|fake| (fake.obstacle, fake.stuck) = (None, None));
-            router.look_at_governor(Instant::now() + Duration::from_secs(11));
+            router.poll_governor(Instant::now() + Duration::from_secs(11));
         })
         .unwrap();
     }
 
-    /// The batch of all workers.
+    /// Checks the batch size of all workers.
     #[track_caller]
     fn has_batch(packets: usize) {
         let seen = fake(|fake| format!("{:?}", fake.controls));
-        let told = format!("batch: {packets},");
-        assert_eq!(seen.matches(&told).count(), 2, "{told} {seen}");
+        let batch = format!("batch: {packets},");
+        assert_eq!(seen.matches(&batch).count(), 2, "{batch} {seen}");
     }
 
     #[test]
-    fn a_reload_puts_in_force_what_the_governor_does_not_rule() {
+    fn reload_applies_settings_that_the_governor_does_not_control() {
         let (mut router, folder) = router();
         let mut reload = |mode: &str, batch: u32| {
             let text = CONFIG.replace("FOLDER", &folder.path().to_string_lossy());
@@ -395,15 +395,14 @@ addresses = ["192.0.2.1/24"]
         let both = "[router] mode, [router] batch: the governor decides while it governs";
         assert_eq!(reload("poll", 16), (vec![], vec![both.to_owned()]));
         has_batch(3);
-        // Beside XDP programs it sees no batches, and leaves them alone.
+        // With XDP programs it sees no batches, and does not set their size.
         fake(|fake| fake.can = Some(Can { set_batch: false, ..Can::EVERY_KNOB }));
         let mode = "[router] mode: the governor decides while it governs";
         assert_eq!(reload("adaptive", 8), (vec!["[router] batch"], vec![mode.to_owned()]));
         has_batch(8);
-        // While nobody governs, the configuration is in force, what was changed before as well.
+        // Without a governor the configuration is in force, including earlier changes.
         fake(|fake| (fake.can, fake.obstacle) = (None, Some(OBSTACLE)));
-        let (_, told) = reload("poll", 16);
-        assert_eq!(told, [both.to_owned()]);
+        assert_eq!(reload("poll", 16).1, [both.to_owned()]);
         ports_change(&mut router);
         has_batch(16);
         stopped(router).1.unwrap();

@@ -9,16 +9,16 @@ use wattline_daemon::socket::{Pending, Reply, Request, serve_all};
 use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_ports::waiter::Waker;
 
-/// Longest time of a request over the socket.
+/// Longest wait for the answer to a request over the socket.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Something for the control thread to do.
 pub(super) enum Message {
-    /// Workers need neighbours. The sender is dropped when they have been asked for.
+    /// Workers need neighbours. The sender is dropped once the kernel has been asked for them.
     Neighbours(Batch, Sender<()>),
     /// A signal came.
     Signal(i32),
-    /// Someone asks over the socket.
+    /// A client sent a request over the socket.
     Request(Request, Sender<Reply>),
     /// A worker has ended by itself.
     WorkerEnded,
@@ -32,26 +32,26 @@ pub(super) struct InboxSender {
 }
 
 impl InboxSender {
-    /// A sender, and where its messages arrive.
+    /// Creates a sender and the receiver of its messages.
     pub fn new(waker: Waker) -> (Self, Receiver<Message>) {
         let (sender, receiver) = channel();
         (Self { sender, waker }, receiver)
     }
 
-    /// Sends a message; false once nobody listens any more.
+    /// Sends a message. Returns false once the receiver is gone.
     pub fn send(&self, message: Message) -> bool {
         let sent = self.sender.send(message).is_ok();
         self.waker.wake();
         sent
     }
 
-    /// Makes the control thread look around.
+    /// Wakes the control thread.
     pub fn wake(&self) {
         self.waker.wake();
     }
 
-    /// Passes the workers' requests on, in a thread that ends with the workers. However many there
-    /// are, only one batch waits for the control thread.
+    /// Passes the workers' requests on, in a thread that ends with the workers. At most one batch
+    /// waits for the control thread.
     pub fn pass_on(&self, requests: Receiver<NeighbourRequest>) {
         let inbox_sender = self.clone();
         std::thread::spawn(move || {
@@ -68,18 +68,18 @@ impl InboxSender {
         });
     }
 
-    /// Asks the control thread and waits for its answer; nothing once it has ended.
+    /// Sends a request to the control thread and waits for its answer; `None` once it has ended.
     pub fn ask(&self, request: Request) -> Option<Reply> {
         let (sender, receiver) = channel();
         self.send(Message::Request(request, sender));
         receiver.recv_timeout(PATIENCE).ok()
     }
 
-    /// Answers the control socket, in threads that end with the process; before that, it waits for
-    /// the value that is returned.
+    /// Answers the control socket, in threads that end with the process. Before that,
+    /// [`Pending::wait`] waits for unsent answers.
     ///
     /// # Errors
-    /// When the process may have no further thread.
+    /// When no thread can be started.
     pub fn answer(&self, listener: UnixListener) -> io::Result<Pending> {
         let inbox_sender = self.clone();
         serve_all(listener, move |request| inbox_sender.ask(request))

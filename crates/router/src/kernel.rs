@@ -1,4 +1,4 @@
-//! The router's dealings with the kernel while it runs.
+//! The router's communication with the kernel while it runs.
 
 use super::error::RouterError;
 use super::inbox::InboxSender;
@@ -17,14 +17,14 @@ use wattline_linux::netlink::{ChangeFeed, Event};
 use wattline_rib::{Rib, Source};
 use wattline_xdp::ForwardedByCpu;
 
-/// Interval of confirming neighbours that are about to be forgotten. The kernel keeps a stale one
-/// for a minute at least (gc_stale_time).
+/// Interval of confirming neighbours that are about to be forgotten. The kernel keeps a stale
+/// neighbour for a minute at least (gc_stale_time).
 const CONFIRM_EVERY: Duration = Duration::from_secs(5);
 
-/// Interval of reading settings (sysctl) of whose changes the kernel says nothing.
+/// Interval of reading settings (sysctl) whose changes the kernel does not announce.
 const READ_SETTINGS_EVERY: Duration = Duration::from_secs(5);
 
-/// The kernel is followed for no longer before other work gets its turn.
+/// Longest time for notifications of the kernel before other work gets its turn.
 const FOLLOWING: Duration = Duration::from_millis(20);
 
 /// Follows the kernel and asks it for neighbours.
@@ -35,14 +35,14 @@ pub(super) struct KernelSide {
     next_confirmation: Instant,
     next_settings: Instant,
     is_current: bool,
-    /// Whether routes, neighbours and addresses are taken over, or links only.
+    /// True if routes, neighbours and addresses are taken over; false for links only.
     routes: bool,
     /// Attributes of routes that are not understood and have been reported.
     not_understood: BTreeSet<String>,
 }
 
-/// Returns the counters of frames that XDP programs forward beside workers, for a governor. If a
-/// port's interface makes copies needless, workers forward all.
+/// Returns the counters of frames that XDP programs forward in addition to workers, for a governor.
+/// If the interface of any port works without copies, workers forward everything.
 pub(super) fn forwarded(
     config: &Config,
     kernel: Option<&KernelSide>,
@@ -54,8 +54,8 @@ pub(super) fn forwarded(
 }
 
 impl KernelSide {
-    /// Begins to follow; takes over routes only where `routes` says so. With `clamps_mss`, workers see what
-    /// begins TCP connections.
+    /// Begins to follow the kernel, its routes only if `routes` is true. With `clamps_mss`, workers
+    /// see the packets that begin TCP connections.
     ///
     /// # Errors
     /// When the process has no more descriptors.
@@ -83,23 +83,23 @@ impl KernelSide {
         self.feed.descriptor()
     }
 
-    /// When [`Self::follow`] and [`Self::care`] want to be called at the latest.
+    /// Returns the time by which [`Self::catch_up`] has to be called.
     pub fn deadline(&self) -> Instant {
         let due = self.next_confirmation.min(self.next_settings);
         self.feed.deadline().map_or(due, |of_feed| of_feed.min(due))
     }
 
-    /// Takes over what has changed, as far as other work can wait, and asks for what is lacking.
+    /// Takes over changes, as long as other work can wait, and asks for missing neighbours.
     pub fn catch_up(&mut self, rib: &mut Rib, inbox_sender: &InboxSender) {
         let now = Instant::now();
         loop {
             match self.follow(rib, now) {
-                // What has come so far goes to the workers before more is taken.
+                // The changes so far go to the workers before more are read.
                 Ok(more) => {
                     if !more || rib.has_changes() {
                         break;
                     }
-                    // A table is read again, for instance, in which nothing is new.
+                    // For instance, a table is read again and contains no change.
                     if now.elapsed() > FOLLOWING {
                         inbox_sender.wake();
                         break;
@@ -111,10 +111,10 @@ impl KernelSide {
                 }
             }
         }
-        self.care(rib, now);
+        self.refresh_neighbours(rib, now);
     }
 
-    /// Takes over what has changed; true when there is more.
+    /// Takes over changes; returns true if there are more.
     pub fn follow(&mut self, rib: &mut Rib, now: Instant) -> Result<bool, RouterError> {
         let Self { feed, requests, routes, not_understood, next_settings, .. } = self;
         let routes = *routes;
@@ -164,17 +164,19 @@ impl KernelSide {
         Ok(more)
     }
 
-    /// Returns true if the kernel had told nothing more when it was followed last.
+    /// Returns true if no notification of the kernel was left at the last reading.
     pub fn is_current(&self) -> bool {
         self.is_current
     }
 
-    /// Whether the kernel's tables are being read as a whole: what is known may lack something.
+    /// Returns true if the kernel's tables are being read as a whole, so that the known state may
+    /// be incomplete.
     pub fn is_reading(&self) -> bool {
         self.feed.is_dumping()
     }
 
-    /// Has the kernel tell everything again: of links that were no ports, some was not kept.
+    /// Requests all tables of the kernel again: some state of links that were no ports was not
+    /// kept.
     pub fn request_dump(&mut self, now: Instant) {
         self.feed.request_dump(now);
     }
@@ -188,8 +190,8 @@ impl KernelSide {
         self.requests.resolve(&neighbours.collect::<Vec<_>>(), batch.left_out);
     }
 
-    /// Asks for gateways that routes need, and confirms neighbours that are in use.
-    pub fn care(&mut self, rib: &Rib, now: Instant) {
+    /// Asks for gateways that routes need, and confirms neighbours in use.
+    pub fn refresh_neighbours(&mut self, rib: &Rib, now: Instant) {
         if !self.routes || now < self.next_confirmation {
             return;
         }
@@ -200,7 +202,8 @@ impl KernelSide {
         self.requests.confirm(&neighbours);
     }
 
-    /// Neighbours that workers have packets for and that have not answered, as link and address.
+    /// Returns the neighbours that workers have packets for and that have not answered, as link and
+    /// address.
     pub fn unanswered(&self) -> impl Iterator<Item = (u32, IpAddr)> {
         self.requests.unanswered()
     }
@@ -212,7 +215,7 @@ impl KernelSide {
     }
 }
 
-/// The kernel's hash of flows; `None` while its key is random.
+/// Returns the kernel's hash of flows; `None` while its key is random.
 fn kernel_hash() -> Option<KernelHash> {
     let found = multipath::read();
     let seed = found.seed.try_into().ok()?;

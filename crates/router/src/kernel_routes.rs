@@ -1,7 +1,7 @@
-//! Packets that programs leave to the kernel at their own interface, before a worker sees them: those by routes
-//! that lead out of no port or that only the kernel understands, and those that leave by the interface they
-//! came in by, of which the kernel informs the sender (redirects). The programs also learn the addresses for
-//! which the kernel answers neighbour discovery.
+//! Packets that programs leave to the kernel at their own interface, before a worker sees them.
+//! Their routes lead out of no port, are understood only by the kernel, or lead back to the ingress
+//! interface, so that the kernel sends a redirect. The programs also learn the addresses for which
+//! the kernel answers neighbour discovery.
 //!
 //! Guarded ports are left out: the kernel would forward their packets unchecked. Workers judge these packets
 //! and give them to the kernel through the TUN device.
@@ -17,14 +17,14 @@ use wattline_linux::redirects::sends_redirects;
 use wattline_rib::{Egress, Rib};
 use wattline_xdp::{ROUTED_PREFIXES_MAX, Routed};
 
-/// Largest number of prefixes of which all interfaces are of interest. Beyond it, no redirects are sent where
-/// workers forward.
+/// Largest number of prefixes whose egress interfaces are collected. Beyond it, no redirects are
+/// sent if workers forward.
 const MOST: usize = ROUTED_PREFIXES_MAX as usize;
-/// Interval at which settings for redirects and neighbour proxies are read, of whose changes the kernel does
-/// not notify.
+/// Interval at which settings for redirects and neighbour proxies are read, since the kernel does
+/// not announce their changes.
 const READ_EVERY: Duration = Duration::from_secs(5);
-/// Interval at which unfinished checksums are looked for.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Interval of checks for unfinished checksums.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Least time between two collections.
 const COLLECT_EVERY: Duration = Duration::from_millis(50);
 /// The time between two collections is this many times the time that one takes.
@@ -36,7 +36,7 @@ pub(super) struct KernelRoutes {
     changed: bool,
     next: Instant,
     next_read: Instant,
-    next_look: Instant,
+    next_check: Instant,
     /// VLANs of ports by which the kernel sends IPv4 redirects.
     redirects: Vec<(PortId, u16)>,
 }
@@ -44,7 +44,7 @@ pub(super) struct KernelRoutes {
 impl KernelRoutes {
     /// Creates a follower whose first collection is due.
     pub fn new(now: Instant) -> Self {
-        Self { changed: true, next: now, next_read: now, next_look: now, redirects: Vec::new() }
+        Self { changed: true, next: now, next_read: now, next_check: now, redirects: Vec::new() }
     }
 
     /// Notes that routes or ports have changed.
@@ -60,8 +60,8 @@ impl KernelRoutes {
     /// Updates the programs, if routes have changed and it is time.
     pub fn update(&mut self, programs: &mut Programs, rib: &Rib) {
         let now = Instant::now();
-        if now >= self.next_look {
-            self.next_look = now + LOOK_EVERY;
+        if now >= self.next_check {
+            self.next_check = now + CHECK_EVERY;
             programs.warn_of_unfinished();
         }
         if now >= self.next_read || self.changed {
@@ -80,7 +80,7 @@ impl KernelRoutes {
             let redirects = |port, vlan| self.redirects.contains(&(port, vlan));
             let has_vlans =
                 rib.link_of(port).is_some_and(|it| rib.vlans_of(it.index).next().is_some());
-            // Programs that forward see by which interface an untagged packet leaves.
+            // Programs that forward know the egress interface of an untagged packet.
             let by_routes = has_vlans || !programs.does_forward(port);
             let routes = routes_at(port, &egresses, &|ipv6, vlan| {
                 by_routes && (ipv6 || redirects(port, vlan))
@@ -116,15 +116,16 @@ fn redirecting(rib: &Rib) -> Vec<(PortId, u16)> {
     found
 }
 
-/// Returns the fewest routes that tell which packets a port leaves to the kernel; all of a family if they are
-/// too many. `redirects` says if senders of a VLAN of the port, in IPv6 or IPv4, may be redirected.
+/// Returns the smallest set of routes that selects the packets which a port leaves to the kernel,
+/// or the whole family if there are too many. `redirects` returns true if senders of a VLAN of the
+/// port may be redirected, in IPv6 or IPv4.
 fn routes_at(
     port: PortId,
     egresses: &BTreeMap<IpNet, Egress>,
     redirects: &dyn Fn(bool, u16) -> bool,
 ) -> BTreeMap<IpNet, Routed> {
     let mut routes = BTreeMap::new();
-    // Prefixes around the present one, as each precedes those inside.
+    // Prefixes around the present one: each precedes the prefixes inside.
     let mut around: Vec<(IpNet, Routed)> = Vec::new();
     for (prefix, egress) in egresses {
         let ipv6 = prefix.addr().is_ipv6();

@@ -1,17 +1,17 @@
 //! The router from start to end.
 //!
-//! One control thread, which [`Router::run`] is, and the workers. The control thread follows the
-//! kernel, writes the tables, answers the socket and waits for signals; it sleeps
-//! while there is nothing to do.
+//! There are one control thread ([`Router::run`]) and the workers. The control thread follows the
+//! kernel, writes the tables, answers the socket and waits for signals; it sleeps while there is
+//! nothing to do.
 //!
-//! Whatever happens to the process, the machine forwards on: the XDP programs are attached by
-//! links that the kernel cuts when the process ends. On SIGTERM, SIGINT or a request they are
-//! replaced first by such as pass everything, so that what arrives from then on takes the kernel's
-//! way, and the workers forward what is queued before they end ([`succession`]).
+//! If the process ends, the machine continues to forward: the XDP programs are attached by links
+//! that the kernel removes with the process. On SIGTERM, SIGINT or a request they are first
+//! replaced by programs that pass everything to the kernel. The workers then forward the queued
+//! packets before they end ([`succession`]).
 //!
-//! This crate is the life of a router: its configuration, ports, workers, the control socket and
-//! the statistics. Applications on the packets' way and what a governor drives are not part of it:
-//! the program (`wattline run`) hands both over ([`Extensions`]).
+//! This crate contains the router's configuration, ports, workers, control socket and statistics.
+//! Applications and the governor's platforms are not part of it: the program (`wattline run`)
+//! passes both in ([`Extensions`]).
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 // A daemon writes to its log: printing blocks on a stalled reader and panics without one.
@@ -82,7 +82,7 @@ use pulse::Change;
 use rates::RecentRates;
 use std::time::{Duration, Instant};
 use surplus::Surplus;
-use takeover::Lookout;
+use takeover::ForwardPathMonitor;
 use taps::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
@@ -94,7 +94,7 @@ use wattline_rib::Rib;
 use wattline_status::{ActiveWorkers, Contract, Empty, ReloadReport};
 use workers::Workers;
 
-/// The control thread looks around this often, whatever happens.
+/// The control thread wakes up at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// A router that has been started.
@@ -107,13 +107,13 @@ pub struct Router {
     refused: u64,
     ports: Ports,
     kernel: Option<KernelSide>,
-    /// The kernel's work beside routing, where there are interfaces.
-    lookout: Option<Lookout>,
-    /// The comparison of decisions with the kernel's.
+    /// Monitor of the kernel's other treatments of packets, if there are interfaces.
+    monitor: Option<ForwardPathMonitor>,
+    /// Comparison of decisions with the kernel's.
     audit: Option<Audit>,
     /// The device by which packets enter the kernel.
     tun: Option<String>,
-    /// Routes by which programs leave packets to the kernel, where there are interfaces.
+    /// Routes by which programs leave packets to the kernel, if there are interfaces.
     kernel_routes: Option<KernelRoutes>,
     workers: Workers,
     /// Workers that were not started.
@@ -126,21 +126,21 @@ pub struct Router {
     started: Instant,
     /// Bits per second of ports.
     rates: RecentRates,
-    /// Since when counters are shown.
+    /// Counters when they were last cleared.
     cleared: Option<Cleared>,
 }
 
 impl Router {
-    /// Runs until all captures are read, a signal says stop, someone asks for it over the socket,
-    /// or a worker or the governor panics. Gives the final account, and what went wrong meanwhile: a
-    /// capture that turned out to be bad was forwarded up to there.
+    /// Runs until all captures are read, a signal or a request over the socket ends it, or a worker
+    /// or the governor panics. Returns the final account, and the error if there was one. A bad
+    /// capture was forwarded up to its first error.
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
         let mut notifier = Notifier::from_environment();
         if let Some(kernel) = &mut self.kernel {
             kernel.programs.inherited.settle(&notifier);
         }
-        let mut told = String::new();
-        self.ports.tell_manager(&notifier, &mut told);
+        let mut reported = String::new();
+        self.ports.notify_manager(&notifier, &mut reported);
         notifier.ready();
         let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
         let mut failure = None;
@@ -149,7 +149,7 @@ impl Router {
             notifier.alive(now);
             let due = self.prepare(now).map(|at| at.saturating_duration_since(now));
             self.control.waiter.wait(due.map_or(longest, |sleep| sleep.min(longest)));
-            self.look();
+            self.poll();
             while let Ok(message) = self.control.inbox.try_recv() {
                 self.handle(message, &notifier);
             }
@@ -158,7 +158,7 @@ impl Router {
             if let (Some(routes), Some(kernel)) = (&mut self.kernel_routes, &mut self.kernel) {
                 routes.update(&mut kernel.programs, &self.rib);
             }
-            self.ports.tell_manager(&notifier, &mut told);
+            self.ports.notify_manager(&notifier, &mut reported);
             failure = self
                 .workers
                 .failure()
@@ -168,38 +168,38 @@ impl Router {
         self.end(&notifier, failure)
     }
 
-    /// Has each part do what is due; returns the time of what is due next.
+    /// Has each part do its due work. Returns the time of the next work.
     fn prepare(&mut self, now: Instant) -> Option<Instant> {
         let Self { applications, rib, routes, kernel, ports, power, .. } = self;
         if let Some(power) = power {
             power.tick(now);
         }
         let due = applications.iter_mut().map(|application| {
-            application.look_at_routes(rib, routes);
+            application.follow_routes(rib, routes);
             application.tick(now)
         });
         let deadlines = kernel.iter().map(|kernel| kernel.deadline()).chain(due);
         let deadlines = deadlines.chain(ports.deadline(now));
-        let deadlines = deadlines.chain(self.lookout.iter().map(Lookout::deadline));
+        let deadlines = deadlines.chain(self.monitor.iter().map(ForwardPathMonitor::deadline));
         let deadlines = deadlines.chain(power.as_ref().and_then(|power| power.due()));
         let deadlines = deadlines.chain(self.audit.iter().map(Audit::deadline));
         deadlines.chain(self.kernel_routes.iter().map(KernelRoutes::deadline)).min()
     }
 
-    /// Follows everything that changes outside of the router.
-    fn look(&mut self) {
+    /// Follows all changes outside of the router.
+    fn poll(&mut self) {
         if let Some(kernel) = &mut self.kernel {
             kernel.catch_up(&mut self.rib, &self.control.inbox_sender);
         }
-        self.look_out();
-        self.look_at_interfaces();
-        let changes = self.workers.look(Instant::now());
+        self.check_forward_path();
+        self.poll_interfaces();
+        let changes = self.workers.poll(Instant::now());
         if let Some((ports, actuator)) = self.actuator() {
             for (worker, change) in changes {
                 actuator.serve_by(ports, worker, change == Change::GoesOn);
             }
         }
-        self.look_at_governor(Instant::now());
+        self.poll_governor(Instant::now());
         let now = Instant::now();
         if self.rates.is_due(now) {
             let stats = self.stats();
@@ -212,19 +212,19 @@ impl Router {
     }
 
     fn compare_decisions(&mut self) {
-        let Self { audit: Some(audit), kernel: Some(kernel), rib, routes, lookout, ports, .. } =
+        let Self { audit: Some(audit), kernel: Some(kernel), rib, routes, monitor, ports, .. } =
             self
         else {
             return;
         };
         let is_served =
             |port: PortId| ports.state(port).is_some_and(|(state, _)| state == PortState::Up);
-        if audit.look((rib, routes), lookout.as_ref(), kernel, &is_served) {
+        if audit.poll((rib, routes), monitor.as_ref(), kernel, &is_served) {
             self.commit();
         }
     }
 
-    /// Returns a query for statistics, for any thread; nothing is answered while the router is not
+    /// Returns a query for statistics, for any thread. It returns `None` while the router is not
     /// running.
     pub fn statistics(
         &self,
@@ -250,7 +250,7 @@ impl Router {
         }
         let ending = self.workers.drain(self.configured.config.router.drain);
         for application in &mut self.applications {
-            application.look_at_routes(&self.rib, &self.routes);
+            application.follow_routes(&self.rib, &self.routes);
             application.finish(!ending.left_behind);
         }
         succession::leave(kept, notifier);
@@ -262,33 +262,34 @@ impl Router {
         let worked = failure.or_else(|| self.workers.failure()).or(hung).map_or(Ok(()), Err);
         drop(self.control.inbox);
         self.control.pending.wait();
-        // A machine that is left changed matters more than a worker, and that more than a capture.
+        // An unrestored machine matters more than a worker, and a worker more than a capture.
         (stats, given_back.and(worked).and(read))
     }
 
-    /// Looks what the kernel does beside routing; [`Self::look_at_interfaces`] does what follows.
-    fn look_out(&mut self) {
-        let Some(lookout) = &mut self.lookout else { return };
+    /// Checks the kernel's other treatments of packets. [`Self::poll_interfaces`] acts on the
+    /// result.
+    fn check_forward_path(&mut self) {
+        let Some(monitor) = &mut self.monitor else { return };
         let now = Instant::now();
-        if now >= lookout.deadline()
+        if now >= monitor.deadline()
             && let Some(tun) = &self.tun
             && let Err(error) = wattline_linux::tun::pass_reverse_path(tun)
                 .and_then(|()| wattline_linux::tun::forward(tun))
         {
             tracing::debug!("{tun}: {error}");
         }
-        if !lookout.look(&self.configured.config, &self.rib, now) {
+        if !monitor.poll(&self.configured.config, &self.rib, now) {
             return;
         }
         if let Some(kernel) = &mut self.kernel {
-            kernel.programs.leave_prefixes(|port| lookout.left_prefixes(port));
+            kernel.programs.leave_prefixes(|port| monitor.left_prefixes(port));
         }
         for Port { id, name, life, .. } in &self.ports.list {
-            if let (Some(what), Some(_)) = (life.guard.judges(), lookout.left(*id)) {
+            if let (Some(what), Some(_)) = (life.guard.judges(), monitor.left(*id)) {
                 tracing::error!(
                     "port {name}: {what} would not hold if the kernel forwarded the packets of this \
-                     port: what comes in for others is dropped until the reason above is gone, or \
-                     [router] takeover = \"force\" says that it is to be passed by"
+                     port: packets for others are dropped until the reason above is gone; \
+                     [router] takeover = \"force\" forwards them anyway"
                 );
             }
         }
@@ -296,20 +297,20 @@ impl Router {
 
     /// Returns the ports, and the system that they act on; nothing if no interfaces are known.
     fn actuator(&mut self) -> Option<(&mut Vec<Port>, Actuator<'_>)> {
-        let Self { configured, kernel, rib, workers, ports, lookout, .. } = self;
+        let Self { configured, kernel, rib, workers, ports, monitor, .. } = self;
         let actuator = Actuator {
             config: &configured.config,
             programs: &mut kernel.as_mut()?.programs,
             rib,
             workers,
             interfaces: &mut ports.interfaces,
-            lookout: lookout.as_ref(),
+            monitor: monitor.as_ref(),
         };
         Some((&mut ports.list, actuator))
     }
 
-    /// Gives up interfaces that are gone and serves those that have come in their place.
-    fn look_at_interfaces(&mut self) {
+    /// Gives up interfaces that are gone and serves new ones in their place.
+    fn poll_interfaces(&mut self) {
         let Some((ports, mut actuator)) = self.actuator() else { return };
         let links = actuator.poll(ports, Instant::now());
         if !links.is_empty() {
@@ -321,22 +322,22 @@ impl Router {
         self.update_egress_ports();
     }
 
-    /// Brings the tables up to date, and lets XDP programs forward the packets and flows that they then may.
+    /// Brings the tables up to date, and lets XDP programs forward by them.
     fn update_egress_ports(&mut self) {
         self.commit();
         let Some(kernel) = &mut self.kernel else { return };
         let config = &self.configured.config;
-        if let Some(lookout) = &self.lookout {
-            let targets = self.ports.flow_targets(config, lookout);
-            kernel.programs.flows.look(&targets, &self.rib, Instant::now());
+        if let Some(monitor) = &self.monitor {
+            let targets = self.ports.flow_targets(config, monitor);
+            kernel.programs.flows.poll(&targets, &self.rib, Instant::now());
         }
         let obstacles = xdp_forward::obstacles(config, self.ports.zero_copy());
         kernel.programs.egress.set_obstacles(obstacles);
-        // Later than the obstacles, which ask for a look at once.
+        // After the obstacles, whose changes make the check due.
         kernel.programs.update_egress_ports(&self.rib, Instant::now());
         let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
         if let Err(error) = kernel.programs.copying.update(snap, nodes) {
-            tracing::error!("copies of what XDP programs forward: {error}");
+            tracing::error!("copies of packets that XDP programs forward: {error}");
         }
     }
 
@@ -349,7 +350,7 @@ impl Router {
         let port_changes = self.rib.port_changes();
         if let Err(errors) = self.rib.commit(&mut self.routes) {
             self.refused += errors.len() as u64;
-            // One line, however many there are: a table that is full refuses thousands.
+            // One line for all of them: a full table refuses thousands.
             if let Some(first) = errors.first() {
                 let count = errors.len();
                 tracing::warn!("the forwarding tables refused {count} changes; the first: {first}");
@@ -358,11 +359,11 @@ impl Router {
         if self.rib.port_changes() != port_changes
             && let Some(kernel) = &mut self.kernel
         {
-            kernel.programs.tell(&self.rib);
+            kernel.programs.publish_addresses(&self.rib);
         }
-        // Workers that sleep may hold packets for a neighbour that is known now.
+        // Sleeping workers may hold packets for a neighbour that is known now.
         self.workers.wake();
-        // There may be more than one poll takes.
+        // There may be more than one poll reads.
         if self.kernel.is_some() {
             self.control.inbox_sender.wake();
         }
@@ -375,12 +376,12 @@ impl Router {
                     kernel.resolve(&self.rib, &batch);
                 }
             }
-            // Whoever sent it sees the outcome in the log alone.
+            // The sender of a signal gets no answer: the outcome is in the log.
             Message::Signal(signal_hook::consts::SIGHUP) => drop(self.read_again(notifier)),
             Message::Signal(_) => self.stopping = true,
             Message::WorkerEnded => {}
             Message::Request(request, answer) => {
-                // Whoever asked may have gone.
+                // The client may have disconnected.
                 let reply = match request {
                     Request::Capture(look) => self.watch(watchers::Kind::Capture, &look),
                     Request::Trace(look) => self.watch(watchers::Kind::Trace, &look),
@@ -398,7 +399,8 @@ impl Router {
         }
     }
 
-    /// Reads the configuration again, and says in the log and to the service manager what came of it.
+    /// Reads the configuration again, and reports the outcome to the log and to the service
+    /// manager.
     fn read_again(&mut self, notifier: &Notifier) -> Result<Report, RouterError> {
         notifier.reloading();
         let outcome = self.reload();
@@ -424,7 +426,7 @@ impl Router {
             }
             Request::Metrics => {
                 let (stats, workers) = (self.stats(), self.snapshots());
-                Answer::Ok(crate::metrics::of_router(&stats, &workers, &self.applications).into())
+                Answer::Ok(crate::metrics::render(&stats, &workers, &self.applications).into())
             }
             Request::Graph => Answer::document(&self.graph()),
             Request::Show { topic, within, most } => self.show(topic, within, most as usize),

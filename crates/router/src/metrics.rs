@@ -18,8 +18,9 @@ const LOSSES: &[Column] = &[
     ("invalid", |port| port.receive_invalid),
 ];
 
-/// All metrics of a router; `workers` are its workers' counters, one queue of each port each.
-pub(crate) fn of_router(
+/// Writes all metrics of a router. `workers` are its workers' counters; each worker has one queue
+/// of each port.
+pub(crate) fn render(
     stats: &Stats,
     workers: &[(Snapshot, bool)],
     applications: &[Box<dyn Application>],
@@ -102,7 +103,7 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     }
 }
 
-/// The audit, and requests for neighbours.
+/// Writes metrics of the audit and of requests for neighbours.
 fn kernel_side(to: &mut Exposition, kernel: &KernelStats) {
     let help = "Requests to the kernel to resolve or confirm a neighbour.";
     let requests = kernel.neighbour_requests as f64;
@@ -157,7 +158,7 @@ fn by_queue(
     }
 }
 
-/// Writes traffic that no worker saw, as of a queue `xdp`.
+/// Writes traffic that no worker saw, as that of a queue `xdp`.
 fn by_xdp(to: &mut Exposition, stats: &Stats, counts: fn(&XdpTraffic) -> [u64; 2]) {
     for port in &stats.ports {
         let Some(xdp) = &port.xdp else { continue };
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_up_in_its_state_up_alone_and_a_capture_has_none() {
+    fn port_is_up_only_in_state_up_and_a_capture_has_no_state() {
         let port = |name: &str, state| crate::stats::PortStats {
             name: name.to_owned(),
             state,
@@ -275,7 +276,7 @@ mod tests {
             port("c", Some(PortState::Absent)),
             port("d", None),
         ];
-        let text = of_router(&Stats { ports, ..Stats::default() }, &[], &[]);
+        let text = render(&Stats { ports, ..Stats::default() }, &[], &[]);
         let found: Vec<&str> =
             text.lines().filter(|line| line.starts_with("wattline_port_up")).collect();
         let expected = ["{port=\"a\"} 1", "{port=\"b\"} 0", "{port=\"c\"} 0"];

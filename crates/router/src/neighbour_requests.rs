@@ -16,8 +16,8 @@ use wattline_linux::netlink::{Event, Requester};
 const BATCH: usize = 512;
 /// Shortest time between two batches of requests.
 pub(super) const INTERVAL: Duration = Duration::from_millis(10);
-/// Number of entries that are removed from a full table at least, because the kernel searches the
-/// whole table for room before it refuses a request.
+/// Smallest number of entries that are removed from a full table: the kernel searches the whole
+/// table for room before it refuses a request.
 const ROOM: usize = 256;
 /// Largest number of unanswered requests that are remembered; limits the memory that a scan uses.
 const UNANSWERED: usize = 16_384;
@@ -35,8 +35,7 @@ pub(super) struct Batch {
     pub left_out: u64,
 }
 
-/// Selects requests: as many of each link, the latest ones, where there are more than
-/// [`BATCH`].
+/// Selects the latest requests, equally many of each link, if there are more than [`BATCH`].
 pub(super) fn fair_share(mut waiting: Vec<NeighbourRequest>) -> Batch {
     let count = waiting.len();
     if count > BATCH {
@@ -53,13 +52,12 @@ pub(super) fn fair_share(mut waiting: Vec<NeighbourRequest>) -> Batch {
     Batch { requests: waiting, left_out }
 }
 
-/// Asks the kernel for neighbours. When its table of them is full, the oldest unanswered requests
-/// give way: a scan then shortens the time that each neighbour has for its answer, and keeps none
-/// from being asked.
+/// Asks the kernel for neighbours. When its table is full, the oldest unanswered requests are
+/// removed. A scan thus shortens the time for answers, but prevents no request.
 pub(super) struct NeighbourRequests {
     requester: Requester,
-    /// Requests with their numbers, oldest first; those that are not the latest for their
-    /// neighbour, or have been answered, are skipped.
+    /// Requests with their numbers, oldest first. Answered requests, and those followed by another
+    /// for the same neighbour, are skipped.
     order: VecDeque<(u64, Neighbour)>,
     /// Number of the latest request for each neighbour that has not answered.
     unanswered: HashMap<Neighbour, u64>,
@@ -150,7 +148,7 @@ impl NeighbourRequests {
         is_latest.then(|| self.unanswered.remove(&neighbour)).map(|_| neighbour)
     }
 
-    /// The oldest unanswered requests, older than those for `kept`, which come last.
+    /// Takes the oldest unanswered requests, but not those for `kept`, which are the latest.
     fn give_up(&mut self, count: usize, kept: &[Neighbour]) -> Vec<Neighbour> {
         let mut given_up = Vec::with_capacity(count);
         while given_up.len() < count && self.order.len() > kept.len() {
@@ -159,14 +157,14 @@ impl NeighbourRequests {
         given_up
     }
 
-    /// Takes note that a neighbour has answered, or that the kernel has given it up.
+    /// Notes that a neighbour has answered, or that the kernel has given it up.
     pub fn follow(&mut self, event: &Event) {
         if let Event::Neighbour(neighbour) = event {
             self.unanswered.remove(&(neighbour.link, neighbour.address));
         }
     }
 
-    /// Neighbours that have been asked for and have neither answered nor failed.
+    /// Returns the neighbours that have been asked for and have neither answered nor failed.
     pub fn unanswered(&self) -> impl Iterator<Item = Neighbour> {
         self.unanswered.keys().copied()
     }

@@ -1,8 +1,8 @@
 //! Platforms that the governor of a router drives.
 //!
-//! The router knows no platform by itself: the program hands a list of them over
-//! ([`crate::Extensions`]), and `[power] platform` chooses one. Opening it, equipping the workers,
-//! starting and giving back come in the order of [`PlatformDriver`]'s functions.
+//! The router itself knows no platform: the program passes a list of them ([`crate::Extensions`]),
+//! and `[power] platform` chooses one. It is opened, equips the workers, is started and given back
+//! in the order of [`PlatformDriver`]'s functions.
 
 use crate::config::{Config, PowerPlatform, PowerSettings};
 use crate::error::RouterError;
@@ -20,8 +20,8 @@ use wattline_server::ServerModel;
 use wattline_status::{Details, HeldPoint};
 use wattline_xdp::ForwardedByCpu;
 
-/// Mean length in bytes of a packet that policies reckon with: a backbone's mean, the traffic of a
-/// live router is not known beforehand.
+/// Mean length in bytes of a packet that policies assume: the mean of a backbone, since the traffic
+/// of a live router is not known beforehand.
 pub const MEAN_BYTES: u32 = 600;
 
 /// Policy and model that `[power]` names, read before anything is opened.
@@ -35,7 +35,7 @@ pub struct Plan {
     pub server: ServerModel,
 }
 
-/// Runs a worker in place of its own loop, until the worker is told to end.
+/// Runs a worker in place of its own loop, until the command to end.
 pub type WorkerLoop = Box<dyn FnOnce(&mut Worker, &mut PollWaiter) + Send>;
 
 /// Means to watch and command a worker.
@@ -59,72 +59,71 @@ pub struct Running<'a> {
     pub queues: Vec<u32>,
     /// Its workers.
     pub workers: Vec<WorkerHandle>,
-    /// Counters of the frames that XDP programs forward by themselves, by port; empty where workers
+    /// Counters of the frames that XDP programs forward by themselves, by port; empty if workers
     /// forward everything.
     pub forwarded: Vec<Option<ForwardedByCpu>>,
 }
 
 /// A platform with its governor.
 pub trait PlatformDriver {
-    /// Returns the loops that workers run in place of their own, in their order; `bells` wake their
-    /// threads. Workers that are left out run as they do without a governor.
+    /// Returns the loops that workers run in place of their own, in the order of the workers;
+    /// `wakers` wake their threads. Other workers run as they do without a governor.
     ///
     /// # Errors
-    /// When policy, model and workers are not fit for each other.
-    fn equip(&mut self, bells: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
-        let _ = bells;
+    /// When policy, model and workers do not fit each other.
+    fn equip(&mut self, wakers: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
+        let _ = wakers;
         Ok(Vec::new())
     }
 
-    /// Whether it can go on with other ports: it gives the machine back before they change, and is
-    /// started anew after that.
+    /// Returns true if it supports changes of ports: it restores the machine before, and is started
+    /// again afterwards.
     fn follows_ports(&self) -> bool {
         false
     }
 
-    /// Puts the governor in charge, when the workers run. Gives what is counted at the start; without
-    /// it, the first interval begins with the first question.
+    /// Puts the governor in charge, once the workers run. Returns the counts at the start; without
+    /// them, the first interval begins with the first call of [`Self::totals`].
     ///
     /// # Errors
-    /// When the platform cannot be governed; it is as before then.
+    /// When the platform cannot be governed; it is unchanged then.
     fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError>;
 
-    /// Everything counted so far, and the latencies since the last call where they are measured:
-    /// whoever calls this has to keep them. `None` where no answer comes within so long.
+    /// Returns all counts so far, and the latencies since the last call if they are measured, which
+    /// the caller has to keep. `None` without an answer within `patience`.
     fn totals(&self, patience: Duration) -> Option<(Totals, Option<Latency>)>;
 
-    /// Returns the present state; `None` if no answer comes within so long.
+    /// Returns the present state; `None` without an answer within `patience`.
     fn look(&self, patience: Duration) -> Option<Seen>;
 
     /// Lets a client hold an operating point in place of the policy, or ends that.
     ///
     /// # Errors
-    /// Fails when it cannot be held, or when the governor does not answer within so long.
+    /// When it cannot be held, or when the governor does not answer within `patience`.
     fn lease(&self, asked: &Asked, patience: Duration) -> Result<Option<HeldPoint>, String> {
         let _ = (asked, patience);
         Err("this platform's operating points cannot be held".to_owned())
     }
 
-    /// Whether its governor has panicked: nobody decides any more.
+    /// Returns true if its governor has panicked.
     fn has_failed(&self) -> bool;
 
-    /// Returns the figures that this platform alone has.
+    /// Returns figures that only this platform has.
     fn details(&self) -> Details;
 
-    /// Whether it holds something that has to be given back before packets take the kernel's way
-    /// again.
+    /// Returns true if it holds settings that have to be restored before the kernel forwards again.
     fn holds_machine(&self) -> bool {
         false
     }
 
-    /// Whether only other ports can help a start that failed: trying again over the same ones is of
-    /// no use.
+    /// Returns true if a failed start can succeed only with other ports, so that it is not retried
+    /// with the same.
     fn waits_for_ports(&self) -> bool {
         false
     }
 
-    /// Gives back what it holds, as it was found, because ports change: [`Self::start`] follows. Must
-    /// not take longer than a few seconds.
+    /// Restores the settings that it holds, because ports change: [`Self::start`] follows. Must not
+    /// take longer than a few seconds.
     ///
     /// # Errors
     /// When some of it could not be given back.
@@ -132,7 +131,7 @@ pub trait PlatformDriver {
         self.give_back()
     }
 
-    /// Gives back what it holds, as the router ends.
+    /// Restores the settings that it holds, as the router ends.
     ///
     /// # Errors
     /// When some of it could not be given back.
@@ -140,15 +139,15 @@ pub trait PlatformDriver {
         Ok(())
     }
 
-    /// Whether everything is given back by now, after [`Self::give_back`] has failed: who was started
-    /// later may have done so before it failed, or somebody else. False where nobody knows.
+    /// Returns true if everything has been restored since [`Self::give_back`] failed: by a later
+    /// start, even if that failed afterwards, or by another process. False if unknown.
     fn is_given_back(&self) -> bool {
         false
     }
 }
 
-/// Opens a platform while the process still has all its rights; nothing is governed yet.
+/// Opens a platform while the process still has all its capabilities; nothing is governed yet.
 pub type OpenPlatform = fn(&Config, Plan) -> Result<Box<dyn PlatformDriver>, RouterError>;
 
-/// The platforms that a program has, by what `[power] platform` calls them.
+/// The platforms of a program, by their names in `[power] platform`.
 pub type Platforms = &'static [(PowerPlatform, OpenPlatform)];

@@ -16,39 +16,41 @@ use wattline_ports::waiter::Waker;
 use wattline_server::ServerFile;
 use wattline_xdp::ForwardedByCpu;
 
-/// Workers, and a governor whose knobs do not hang, answer within so long, or the last figures are given once more.
+/// Longest wait for an answer. Workers, and a governor whose knobs do not hang, answer within it;
+/// otherwise the last figures are repeated.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The control thread has other things to do: a tick without an answer is left out.
+/// Longest wait in the control thread, which has other work: a tick without an answer is skipped.
 const IN_THE_LOOP: Duration = Duration::from_millis(100);
 
-/// Time between two tries of a governor that cannot begin, as the obstacle may go without an event:
-/// another process that sets the same knobs, a driver that hangs.
+/// Time between two tries to start a governor: an obstacle, such as another process that sets the
+/// same knobs or a driver that hangs, may disappear without an event.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
-/// The loop of a router, and what it last said of itself.
+/// The governor of a router, and its last figures.
 pub(super) struct Power {
     driver: Box<dyn PlatformDriver>,
-    /// The queues by port over which it governs, or tried to.
+    /// The number of queues by port with which it was last started.
     queues: Vec<u32>,
-    /// Reason why it does not govern, and time of the next try; without one it waits for new ports.
+    /// Reason why it does not govern, and time of the next try; without a time it waits for new
+    /// ports.
     waits: Option<(String, Option<Instant>)>,
-    /// Failure to give back at a pause, not made up for since.
+    /// Failure to restore settings at a pause, if they have not been restored since.
     unrestored: Option<RouterError>,
-    /// The figures, and whether they are the last ones.
+    /// The figures, and true once they are final.
     figures: Mutex<(Figures, bool)>,
 }
 
-/// Settings of the section `[router]` that a governor rules.
+/// Settings of the section `[router]` that a governor controls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// Way in which workers wait: `mode` and `idle`.
+    /// Wait mode of workers: `mode` and `idle`.
     pub waiting: bool,
-    /// Number of packets that they take at once.
+    /// Their batch size.
     pub batch: bool,
 }
 
 impl Plan {
-    /// `None` when nothing is to be governed.
+    /// Reads the plan; `None` if nothing is to be governed.
     pub(super) fn read(config: &Config) -> Result<Option<Self>, RouterError> {
         let settings = &config.power;
         if settings.platform == PowerPlatform::None {
@@ -62,8 +64,8 @@ impl Plan {
     }
 }
 
-/// Refuses what no machine could govern by: a server model, a policy or tables of it that cannot be
-/// read.
+/// Refuses a server model, a policy or its tables if they cannot be read, which fails on any
+/// machine.
 pub(super) fn check(config: &Config) -> Result<(), RouterError> {
     let Some(plan) = Plan::read(config)? else { return Ok(()) };
     check_tables(&plan.spec).map_err(|why| {
@@ -73,7 +75,7 @@ pub(super) fn check(config: &Config) -> Result<(), RouterError> {
     })
 }
 
-/// Refuses indirection tables where no platform writes them.
+/// Refuses indirection tables if no platform writes them.
 pub(super) fn check_steered(config: &Config) -> Result<(), RouterError> {
     let steered = config.ports.iter().find(|port| port.steer.is_some());
     match steered {
@@ -110,11 +112,11 @@ impl Power {
     }
 
     /// Returns the loops that the workers are to run in place of their own.
-    pub fn equip(&mut self, bells: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
-        self.driver.equip(bells)
+    pub fn equip(&mut self, wakers: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
+        self.driver.equip(wakers)
     }
 
-    /// Begins, when the workers run, over so many queues by port.
+    /// Starts the governor, once the workers run, with this many queues by port.
     pub fn start(
         &mut self,
         config: &Config,
@@ -129,12 +131,12 @@ impl Power {
         Ok(())
     }
 
-    /// Whether it can go on when ports change ([`Self::pause`], [`Self::resume`]).
+    /// Returns true if ports can change while it is paused ([`Self::pause`], [`Self::resume`]).
     pub fn follows_ports(&self) -> bool {
         self.driver.follows_ports()
     }
 
-    /// Whether it governs now.
+    /// Returns true if it governs now.
     pub fn governs(&self) -> bool {
         self.waits.is_none()
     }
@@ -144,34 +146,33 @@ impl Power {
         self.waits.as_ref().map(|(why, _)| why.as_str())
     }
 
-    /// Returns the settings of the router that it rules now.
+    /// Returns the settings of the router that it controls now.
     pub fn rules(&self) -> Rules {
         if !self.governs() {
             return Rules::default();
         }
         let can = self.driver.look(IN_THE_LOOP).map(|seen| seen.platform.can);
-        // One that does not answer may have set anything.
+        // A governor that does not answer may have set anything.
         can.map_or(Rules { waiting: true, batch: true }, |can| Rules {
             waiting: can.waits != Waits::NONE,
             batch: can.set_batch,
         })
     }
 
-    /// Whether it is to begin anew: other queues are served than those that it governs, or it was to be
-    /// tried again.
+    /// Returns true if it has to be restarted: the queues have changed, or the next try is due.
     pub fn is_out_of_date(&self, queues: &[u32], now: Instant) -> bool {
         let retries = self.waits.as_ref().is_some_and(|(_, next)| next.is_some_and(|at| at <= now));
         self.follows_ports() && (retries || self.queues != queues)
     }
 
-    /// Ends the governor, and gives the machine back, before ports change. [`Self::resume`] has to
+    /// Ends the governor, and restores the machine, before ports change. [`Self::resume`] has to
     /// follow.
     pub fn pause(&mut self) {
         if !self.governs() {
             return;
         }
         let mut figures = self.figures();
-        self.look(&mut figures.0, Over::LastSeconds);
+        self.update(&mut figures.0, Over::LastSeconds);
         figures.0.end_of_governor();
         drop(figures);
         if let Err(error) = self.driver.pause() {
@@ -181,8 +182,8 @@ impl Power {
         self.waits = Some(("the ports change".to_owned(), Some(Instant::now())));
     }
 
-    /// Begins anew over the ports as they are now. Where it cannot, the router goes on without it, and
-    /// it is tried again.
+    /// Starts again with the present ports. If that fails, the router continues without a governor
+    /// and tries again later.
     pub fn resume(
         &mut self,
         config: &Config,
@@ -192,13 +193,15 @@ impl Power {
     ) {
         match self.start(config, queues, workers, forwarded) {
             Ok(()) => {
-                // It has restored what was left, or would not have begun.
+                // It has restored all remaining settings, or would not have started.
                 (self.waits, self.unrestored) = (None, None);
             }
             Err(error) => {
                 let why = error.to_string();
                 if self.waits_because() != Some(&why) {
-                    tracing::warn!("the governor waits, and the router goes on without it: {why}");
+                    tracing::warn!(
+                        "the governor waits, and the router continues without it: {why}"
+                    );
                 }
                 let next = Instant::now() + TRY_AGAIN;
                 self.waits = Some((why, (!self.driver.waits_for_ports()).then_some(next)));
@@ -206,11 +209,11 @@ impl Power {
         }
     }
 
-    /// Gives this machine back, before packets take the kernel's way again: that needs its speed
-    /// and all its queues.
+    /// Restores this machine before the kernel forwards again, which needs full speed and all
+    /// queues.
     ///
     /// # Errors
-    /// [`RouterError::Platform`] when some of it could not be.
+    /// [`RouterError::Platform`] when some settings could not be restored.
     pub fn give_back(&mut self) -> Result<(), RouterError> {
         if self.driver.holds_machine() {
             self.finish();
@@ -225,29 +228,29 @@ impl Power {
         Answer::from_result(self.driver.lease(asked, IN_THE_LOOP))
     }
 
-    /// Returns why the router cannot continue: its governor has failed, and it would keep the last
-    /// operating point.
+    /// Returns why the router cannot continue, if so: its governor has failed, and the last
+    /// operating point would remain.
     pub fn failure(&self) -> Option<RouterError> {
         self.driver.has_failed().then_some(RouterError::Governor)
     }
 
-    /// Takes the last figures while the workers can still answer: they are of the whole run.
+    /// Takes the final figures, of the whole run, while the workers can still answer.
     pub fn finish(&self) {
         let (figures, over) = &mut *self.figures();
-        // Without a governor that answers, the whole run is what was counted last.
-        if !*over && !self.look(figures, Over::WholeRun) {
+        // If the governor does not answer, the last counts stand for the whole run.
+        if !*over && !self.update(figures, Over::WholeRun) {
             figures.close();
         }
         *over = true;
     }
 
-    /// When [`Self::tick`] is due; `None` where nothing runs.
+    /// Returns the time of the next [`Self::tick`]; `None` if no governor runs.
     pub fn due(&self) -> Option<Instant> {
         let (figures, over) = &*self.figures();
         figures.due().filter(|_| !over)
     }
 
-    /// Takes the counts of the last second.
+    /// Adds the counts of the last second.
     pub fn tick(&self, now: Instant) {
         let (figures, over) = &mut *self.figures();
         if !*over && figures.due().is_some_and(|due| due <= now) {
@@ -260,13 +263,13 @@ impl Power {
         }
     }
 
-    /// Returns the figures of the loop so far. Asking changes nothing for the next who asks.
+    /// Returns the figures so far. A call does not affect later calls.
     pub fn stats(&self) -> PowerStats {
         let (figures, over) = &mut *self.figures();
         match (*over, self.governs()) {
             (true, _) => {}
             (false, true) => {
-                self.look(figures, Over::LastSeconds);
+                self.update(figures, Over::LastSeconds);
             }
             (false, false) => figures.wait(),
         }
@@ -281,7 +284,7 @@ impl Power {
     }
 
     /// Brings the figures up to date, as far as the governor answers; returns true if it did.
-    fn look(&self, figures: &mut Figures, over: Over) -> bool {
+    fn update(&self, figures: &mut Figures, over: Over) -> bool {
         let answer = self.driver.totals(PATIENCE);
         let seen = answer.as_ref().and_then(|_| self.driver.look(PATIENCE));
         if self.governs() {

@@ -34,9 +34,9 @@ pub(super) struct Programs {
     pub egress: Egress,
     /// Flows of flowtables, at ports that are left to the kernel.
     pub flows: Flows,
-    /// Whether workers see the packets that begin TCP connections.
+    /// True if workers see the packets that begin TCP connections.
     clamps_mss: bool,
-    /// Copies of what they forward, for captures and traces.
+    /// Copies of forwarded packets, for captures and traces.
     pub copying: Copying,
     /// Addresses of this machine at which tunnels end.
     tunnel_ends: HashSet<IpAddr>,
@@ -49,7 +49,7 @@ pub(super) struct Programs {
     /// One more than the highest port number so far.
     places: u16,
     xdp_counts: XdpCounts,
-    /// Verdicts of programs that are gone.
+    /// Verdicts of removed programs.
     gone: XdpCounters,
 }
 
@@ -61,9 +61,9 @@ pub(super) struct Target<'a> {
     pub link: &'a Link,
     /// Prefixes whose packets the program leaves to the kernel.
     pub left: &'a BTreeSet<IpNet>,
-    /// Sections for which workers forward what comes in, if any.
+    /// Sections for which workers forward the received packets, if any.
     pub by_workers: &'a str,
-    /// Whether the kernel may forward no frame that the port receives.
+    /// True if the kernel may forward no frame that the port receives.
     pub is_guarded: bool,
 }
 
@@ -82,11 +82,12 @@ pub(super) struct Program {
     longest: u16,
     /// Reasons why the program does not forward by itself, if any.
     by_workers: String,
-    /// Whether the kernel may forward no frame that the port receives.
+    /// True if the kernel may forward no frame that the port receives.
     is_guarded: bool,
-    /// MTU at the last check, so that a change is warned of once.
+    /// MTU at the last check, so that each change is logged once.
     warned_of: u32,
-    /// Whether packets with unfinished checksums have come in, so that they are left to the kernel.
+    /// True once packets with unfinished checksums have been received, which are left to the
+    /// kernel.
     sees_unfinished: bool,
 }
 
@@ -117,9 +118,9 @@ impl Programs {
     }
 
     /// Attaches the program of a port to a link, and loads it first if the port has none. If
-    /// `blocked`, it leaves the kernel nothing to forward from the first frame on. Without that, all
-    /// frames go to the kernel until sockets are set, except those that the program forwards. Returns
-    /// its mode in words.
+    /// `blocked`, it leaves the kernel nothing to forward from the first frame on. Otherwise all
+    /// frames that the program does not forward go to the kernel until sockets are set. Returns a
+    /// description of its mode.
     ///
     /// # Errors
     /// See [`XdpError`]; the program is attached nowhere then.
@@ -154,7 +155,7 @@ impl Programs {
         blocked: bool,
     ) -> Result<(), XdpError> {
         let Target { name, link, left, is_guarded, .. } = *to;
-        let kept = self.inherited.of(link.index);
+        let kept = self.inherited.take_for(link.index);
         // Asks first, since loading costs far more and an occupied interface is tried once a
         // second.
         if let (None, Ok(Some(_))) = (&kept, attached_program(link.index)) {
@@ -198,10 +199,10 @@ impl Programs {
             other => {
                 if let Some(Err(error)) = other {
                     tracing::warn!(
-                        "port {name}: it cannot be taken over from the last router: {error}"
+                        "port {name}: cannot be taken over from the last router: {error}"
                     );
                 }
-                XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut fill)?
+                XdpProgram::load_prepared(link.index, mac, mode_for(link), forward, &mut fill)?
             }
         };
         self.places = self.places.max(port.0 + 1);
@@ -227,7 +228,7 @@ impl Programs {
     /// no frame is under way to its sockets.
     ///
     /// # Errors
-    /// Returns errors of the kernel only; the program is gone all the same.
+    /// Returns errors of the kernel only; the program is removed in any case.
     pub fn remove_port(&mut self, port: PortId) -> Result<(), BpfError> {
         self.detach(port);
         let closed = self.egress.forwarding_mut().map_or(Ok(()), |it| it.remove(port));
@@ -251,7 +252,8 @@ impl Programs {
         }
     }
 
-    /// Leaves IP packets of more than `longest` bytes, which no socket takes, to the kernel.
+    /// Leaves IP packets of more than `longest` bytes, which are too long for the sockets, to the
+    /// kernel.
     ///
     /// # Errors
     /// Returns errors of the kernel only.
@@ -273,7 +275,7 @@ impl Programs {
                 let slot = Forwarding::slot(out);
                 each.values().filter_map(|of| of.program.sent(slot).ok()).map(|s| s.packets).sum()
             };
-            forwarding.look(rib, now, &sent);
+            forwarding.poll(rib, now, &sent);
         }
     }
 
@@ -307,7 +309,7 @@ impl Programs {
     pub fn end_tunnels(&mut self, at: HashSet<IpAddr>, rib: &Rib) {
         if self.tunnel_ends != at {
             self.tunnel_ends = at;
-            self.tell(rib);
+            self.publish_addresses(rib);
         }
     }
 
@@ -316,12 +318,12 @@ impl Programs {
     pub fn set_proxied(&mut self, proxied: Vec<(PortId, IpAddr)>, rib: &Rib) {
         if self.proxied != proxied {
             self.proxied = proxied;
-            self.tell(rib);
+            self.publish_addresses(rib);
         }
     }
 
-    /// Returns the addresses of this machine, the shared ones of its IPv4 networks and those for which it
-    /// answers at a port.
+    /// Returns the addresses of this machine, shared addresses of its IPv4 networks, and addresses
+    /// for which it answers at a port.
     fn local_addresses(&self, port: PortId, rib: &Rib) -> HashMap<IpAddr, LocalAddress> {
         let proxied = self.proxied.iter().filter(|(at, _)| *at == port);
         let mut local: HashMap<_, _> =
@@ -337,14 +339,14 @@ impl Programs {
     }
 
     /// Writes the addresses of this machine and the routed VLANs to the XDP programs.
-    pub fn tell(&mut self, rib: &Rib) {
+    pub fn publish_addresses(&mut self, rib: &Rib) {
         let configs = rib.port_configs();
         for port in self.ports() {
             let local = self.local_addresses(port, rib);
             let Some(program) = self.each.get_mut(&port) else { continue };
             let config = &configs[usize::from(port.0)];
             let vlans = config.vlans.iter().map(|vlan| vlan.id).collect();
-            if let Err(error) = program.tell(config.mac, &local, &vlans) {
+            if let Err(error) = program.publish_addresses(config.mac, &local, &vlans) {
                 tracing::error!("[[port]] {}: {error}", program.name);
             }
         }
@@ -360,7 +362,8 @@ impl Programs {
         }
     }
 
-    /// Warns once of each port whose senders leave checksums unfinished; of whole ones, one in 65,536 looks so.
+    /// Warns once of each port whose senders leave checksums unfinished. One of 65,536 finished
+    /// checksums looks the same.
     pub fn warn_of_unfinished(&mut self) {
         for Program { program, name, sees_unfinished, .. } in self.each.values_mut() {
             let are_unfinished = || {
@@ -400,8 +403,8 @@ impl Programs {
         self.each.get(&port).is_some_and(|it| it.program.does_forward())
     }
 
-    /// Sets the treatment of packets by route at a port, and if the kernel sends IPv4 redirects by its
-    /// interface.
+    /// Sets the treatment of packets by route at a port. `redirects` is true if the kernel sends
+    /// IPv4 redirects by its interface.
     pub fn set_routes(&mut self, port: PortId, routes: BTreeMap<IpNet, Routed>, redirects: bool) {
         let Some(program) = self.each.get_mut(&port) else { return };
         if let Err(error) = program.set_routes(routes, redirects) {
@@ -436,7 +439,7 @@ impl Programs {
         let flows = &self.flows;
         let last = flows.ports().last().map_or(0, |port| port.0 + 1);
         let ports = || (0..self.places.max(last)).map(PortId);
-        // Read before the sent frames, so that never more frames are refused than sent.
+        // Read before the sent frames, so that the counts never show more refused than sent frames.
         for out in ports() {
             let refused = |of: &Forwarding| of.forward().refused(Forwarding::slot(out)).ok();
             let refused = self.egress.forwarding().and_then(refused).unwrap_or(0);
@@ -491,7 +494,7 @@ impl Programs {
 }
 
 impl Program {
-    /// Warns once of each change to an MTU beyond the size that the sockets were made for.
+    /// Warns once of each change to an MTU that exceeds the sockets' frame size.
     fn warn_of_mtu(&mut self, mtu: u32) {
         let Self { name, longest, is_guarded, .. } = &*self;
         let fate = if *is_guarded { "dropped" } else { "forwarded by XDP programs or the kernel" };
@@ -539,7 +542,7 @@ impl Program {
         Ok(())
     }
 
-    fn tell(
+    fn publish_addresses(
         &mut self,
         mac: [u8; 6],
         local: &HashMap<IpAddr, LocalAddress>,
@@ -569,14 +572,14 @@ impl Program {
     }
 }
 
-/// Describes where a program runs, and why it does not forward if programs do so on other ports.
+/// Describes the mode of a program, and why it does not forward if programs of other ports do.
 fn mode_of(Program { program, by_workers, .. }: &Program, others_forward: bool) -> String {
     let mut mode = format!("{:?} XDP", program.mode()).to_lowercase();
     if let Some(why) = program.generic_reason() {
         mode += &format!(", as its driver refused native xdp: {why}");
     }
     if others_forward && !by_workers.is_empty() {
-        mode += &format!("; workers forward what comes in here: {by_workers}");
+        mode += &format!("; workers forward received packets: {by_workers}");
     }
     mode
 }

@@ -1,48 +1,48 @@
-//! Whether a worker goes round.
+//! Detection of workers that hang.
 
 use std::time::{Duration, Instant};
 
-/// Time between two checks that a worker goes round. A worker blocks for a tenth of a second at
+/// Time between two checks of a worker's round counter. A worker blocks for a tenth of a second at
 /// most ([`wattline_dataplane::worker::Worker::run`]).
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looks in a row without a round after which it hangs: looks and not a time, for a whole machine
-/// may stand still, and then who looks does, too.
-const LOOKS: u32 = 3;
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Number of consecutive checks without a round after which a worker hangs. A number rather than a
+/// time, because a stalled machine also stalls the checks.
+const CHECKS: u32 = 3;
 
 /// Change of a worker's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// It hangs: it has made no round for seconds.
     Hangs,
-    /// It goes round again.
+    /// It makes rounds again.
     GoesOn,
 }
 
-/// The rounds of one worker, as they were last seen.
+/// The rounds of one worker at the last check.
 #[derive(Debug)]
 pub(super) struct Pulse {
     rounds: u64,
-    /// Looks in a row that saw no other number.
+    /// Consecutive checks that saw the same number.
     unchanged: u32,
-    next_look: Option<Instant>,
+    next_check: Option<Instant>,
 }
 
 impl Pulse {
     pub fn new() -> Self {
-        Self { rounds: 0, unchanged: 0, next_look: None }
+        Self { rounds: 0, unchanged: 0, next_check: None }
     }
 
-    /// Whether it hangs, as far as is known.
+    /// Returns true if it hung at the last check.
     pub fn hangs(&self) -> bool {
-        self.unchanged >= LOOKS
+        self.unchanged >= CHECKS
     }
 
-    /// Looks at a counter of its rounds, if it is time.
-    pub fn look(&mut self, rounds: u64, now: Instant) -> Option<Change> {
-        if self.next_look.is_some_and(|due| now < due) {
+    /// Checks its round counter, if a check is due.
+    pub fn check(&mut self, rounds: u64, now: Instant) -> Option<Change> {
+        if self.next_check.is_some_and(|due| now < due) {
             return None;
         }
-        self.next_look = Some(now + LOOK_EVERY);
+        self.next_check = Some(now + CHECK_EVERY);
         let before = self.hangs();
         self.unchanged = if rounds == self.rounds { self.unchanged.saturating_add(1) } else { 0 };
         self.rounds = rounds;
@@ -59,31 +59,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_hangs_after_some_looks_without_a_round_and_goes_on_with_the_first() {
+    fn worker_hangs_after_some_checks_without_a_round_until_the_next_round() {
         let start = Instant::now();
         let mut pulse = Pulse::new();
-        let mut look = |second: u64, rounds| {
+        let mut check = |second: u64, rounds| {
             let now = start + Duration::from_secs(second);
-            let change = pulse.look(rounds, now);
-            // Looks in between count for nothing.
-            assert_eq!(pulse.look(rounds, now + LOOK_EVERY / 2), None);
+            let change = pulse.check(rounds, now);
+            // Earlier calls have no effect.
+            assert_eq!(pulse.check(rounds, now + CHECK_EVERY / 2), None);
             (change, pulse.hangs())
         };
-        assert_eq!(look(0, 5), (None, false));
-        assert_eq!(look(1, 5), (None, false));
-        assert_eq!(look(2, 5), (None, false));
-        assert_eq!(look(3, 5), (Some(Change::Hangs), true));
-        assert_eq!(look(4, 5), (None, true), "told once");
-        assert_eq!(look(5, 6), (Some(Change::GoesOn), false));
-        assert_eq!(look(6, 6), (None, false));
+        assert_eq!(check(0, 5), (None, false));
+        assert_eq!(check(1, 5), (None, false));
+        assert_eq!(check(2, 5), (None, false));
+        assert_eq!(check(3, 5), (Some(Change::Hangs), true));
+        assert_eq!(check(4, 5), (None, true), "reported once");
+        assert_eq!(check(5, 6), (Some(Change::GoesOn), false));
+        assert_eq!(check(6, 6), (None, false));
     }
 
     #[test]
-    fn a_pause_of_the_whole_machine_is_one_look() {
+    fn pause_of_the_whole_machine_counts_as_one_check() {
         let start = Instant::now();
         let mut pulse = Pulse::new();
-        assert_eq!(pulse.look(1, start), None);
-        assert_eq!(pulse.look(1, start + Duration::from_secs(3600)), None);
+        assert_eq!(pulse.check(1, start), None);
+        assert_eq!(pulse.check(1, start + Duration::from_secs(3600)), None);
         assert!(!pulse.hangs());
     }
 }

@@ -1,9 +1,9 @@
-//! The queue estimator of a worker: its thread counts streaks of batches, and hands the end of one to
-//! the governor's thread.
+//! The queue estimator of a worker: its thread counts streaks of batches, and reports the end of a
+//! streak to the governor's thread.
 //!
-//! The worker reads one number per batch while nobody asks, and writes one while somebody does. Only
-//! at an event it takes a lock and wakes the governor. An event that is not answered yet stops the
-//! counting: as in PowerSave's paper, counters start anew once the operating point has changed.
+//! Without a request the worker reads one number per batch; with a request it also writes one. Only
+//! at an event it takes a lock and wakes the governor. An unanswered event stops the counting: as
+//! in PowerSave's paper, counters start anew once the operating point has changed.
 
 use quanta::Clock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use wattline_units::{Span, Time};
 pub struct Streak {
     /// Number of the port.
     pub port: usize,
-    /// Whether it was above the upper level.
+    /// True if it was above the upper level.
     pub above: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct QueueWatch {
     /// Number of the last request; 0 for none so far.
     request: AtomicU64,
     asked: Mutex<Option<Streaks>>,
-    /// The event that is not answered; 0 for none.
+    /// The unanswered event; 0 for none.
     event: AtomicU64,
     /// Time-stamp counter at the last batch or empty pass.
     last: AtomicU64,
@@ -52,8 +52,8 @@ impl Default for QueueWatch {
 }
 
 impl QueueWatch {
-    /// Has the worker count these streaks from its next batch on; `None` for none. Under the same rule
-    /// its counters stay.
+    /// Has the worker count these streaks from its next batch on; `None` for none. If the rule is
+    /// unchanged, its counters are kept.
     pub fn ask(&self, streaks: Option<Streaks>) {
         *lock(&self.asked) = streaks;
         self.last.fetch_max(self.clock.raw(), Ordering::Relaxed);
@@ -63,18 +63,18 @@ impl QueueWatch {
         }
     }
 
-    /// Wakes this thread, which parks, at each event.
+    /// Unparks this thread at each event.
     pub fn wake_at_events(&self, thread: Thread) {
         *lock(&self.governor) = Some(thread);
     }
 
-    /// Returns the event that is not answered.
+    /// Returns the unanswered event.
     pub fn event(&self) -> Option<Streak> {
         let event = self.event.load(Ordering::Acquire).checked_sub(1)?;
         Some(Streak { port: (event >> 1) as usize, above: event & 1 == 1 })
     }
 
-    /// Answers the event: the worker counts again.
+    /// Answers the event, so that the worker counts again.
     pub fn answer(&self) {
         self.event.store(0, Ordering::Release);
     }
@@ -87,7 +87,7 @@ impl QueueWatch {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that holds it leaves it half done.
+    // The data is consistent even if a holder panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -101,13 +101,13 @@ pub struct WorkerEstimator {
 }
 
 impl WorkerEstimator {
-    /// For a worker of so many ports.
+    /// Creates the estimator of a worker with this many ports.
     pub fn new(shared: Arc<QueueWatch>, ports: usize) -> Self {
         let estimator = QueueEstimator::new(ports);
         Self { shared, estimator, ports, request: 0, streaks: None }
     }
 
-    /// The streaks that are asked for, unless an event waits for its answer.
+    /// Returns the requested streaks, unless an event is unanswered.
     #[inline]
     fn counted(&mut self, now: Time) -> Option<Streaks> {
         let request = self.shared.request.load(Ordering::Acquire);
@@ -121,7 +121,7 @@ impl WorkerEstimator {
 
     #[cold]
     fn follow(&mut self, now: Time, request: u64) {
-        // The governor is just writing it: the next batch will see it.
+        // The governor is writing it: the next batch will see it.
         let Ok(asked) = self.shared.asked.try_lock() else { return };
         let before = std::mem::replace(&mut self.streaks, *asked);
         self.request = request;
@@ -146,7 +146,7 @@ impl BatchWatch for WorkerEstimator {
     fn batch(&mut self, now: Time, port: usize, queue: &dyn PortQueue, taken: usize) {
         let Some(streaks) = self.counted(now) else { return };
         let taken = taken.min(u32::MAX as usize) as u32;
-        // A port that does not know what waits has what it gave.
+        // A port that does not know its backlog has at least the packets that it returned.
         let found = queue.counters().waiting.min(u32::MAX.into()) as u32;
         let event = self.estimator.batch(now, port, found.max(taken), taken);
         if let Some(above) = event.filter(|above| streaks.asks(*above)) {
@@ -179,7 +179,7 @@ mod tests {
     use wattline_dataplane::port::PortCounters;
     use wattline_policy::{CoreSet, FillRead, Level, StreakRule};
 
-    /// A queue in which so many frames waited.
+    /// A queue with this many waiting frames.
     struct Held(u64);
 
     impl PortQueue for Held {
@@ -221,14 +221,14 @@ mod tests {
             worker.batch(Time::ZERO, 1, &Held(fill), fill.min(8) as usize);
         };
         (0..9).for_each(|_| batch(&mut worker, 40));
-        assert_eq!(shared.event(), None, "nobody asked");
+        assert_eq!(shared.event(), None, "not requested");
         shared.ask(Some(streaks(FillRead::Before)));
         batch(&mut worker, 40);
         assert_eq!(shared.event(), None);
         batch(&mut worker, 40);
         let above = Streak { port: 1, above: true };
         assert_eq!(shared.event(), Some(above));
-        // It is not answered: nothing is counted meanwhile, and nothing overwrites it.
+        // It is unanswered: nothing is counted meanwhile, and nothing overwrites it.
         (0..9).for_each(|_| batch(&mut worker, 1));
         assert_eq!(shared.event(), Some(above));
         shared.answer();
@@ -237,7 +237,8 @@ mod tests {
         batch(&mut worker, 1);
         assert_eq!(shared.event(), Some(Streak { port: 1, above: false }));
         shared.answer();
-        // Under the same rule the counters stay; an event that nobody wants is none.
+        // If the rule is unchanged, the counters are kept. An event that was not requested does not
+        // count.
         batch(&mut worker, 40);
         shared.ask(Some(Streaks { at_above: false, ..streaks(FillRead::Before) }));
         batch(&mut worker, 40);
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_passes_count_only_where_they_are_read() {
+    fn empty_passes_count_only_on_request() {
         for (read, event) in [(FillRead::Before, None), (FillRead::Pass, Some(0))] {
             let (shared, mut worker) = estimator();
             worker.empty_pass(Time::ZERO);

@@ -1,4 +1,4 @@
-//! Opening the ports: which queue is served by which worker.
+//! Opening of the ports, and assignment of queues to workers.
 
 use super::bundle::Bundle;
 use super::channels;
@@ -27,46 +27,46 @@ use wattline_ports::capture::{CaptureOptions, CaptureQueue, CaptureStatus};
 use wattline_rib::Rib;
 use wattline_traffic::capture::CaptureError;
 
-/// Chunks where all ports are captures: room for the longest frame that a capture can hold, as
-/// offloads make them, so that it is the graph that drops it, with a reason.
+/// Chunk size if all ports are captures: room for the longest frame that a capture can hold, as
+/// offloads create them. The graph then drops it, with a reason.
 const CAPTURE_CHUNK: u32 = 66 * 1024;
 const CAPTURE_HEADROOM: u32 = 256;
-/// MTU in bytes that is expected of an interface that is not there.
+/// Assumed MTU in bytes of a missing interface.
 const ETHERNET_MTU: u32 = 1500;
-/// Preferred busy polling as the kernel's documentation suggests it
+/// Preferred busy polling as suggested by the kernel's documentation
 /// (Documentation/networking/napi.rst).
 const BUSY_POLL: BusyPoll = BusyPoll { duration: Duration::from_micros(20), budget: 64 };
 
 /// Queues and memory of one worker.
 pub(super) struct WorkerQueues {
     pub pool: FramePool,
-    /// One per port, and one for each that may be added.
+    /// One per port, and one for each port that may be added.
     pub ports: Vec<Box<dyn PortQueue>>,
     /// Number of ports at the start.
     pub served: usize,
     /// Descriptors that become readable when frames arrive, by port.
     pub descriptors: Vec<(PortId, OwnedFd)>,
-    /// Whether some are captures, which it may have to wait for.
+    /// True if some are captures, which the worker may have to wait for.
     pub has_captures: bool,
 }
 
 /// Handles of a worker's interfaces that the control thread keeps to open them again.
 pub(super) struct WorkerInterfaces {
     pub memory: WorkerMemory,
-    /// The way of new queues to the worker, by port; also of ports that may be added.
+    /// Handover of new queues to the worker, by port; also for ports that may be added.
     pub handovers: Vec<(PortId, Arc<Handover<AfXdpQueue>>)>,
     /// The queues for which there is memory.
     pub room: usize,
-    /// The length in bytes of the longest IP packet that they take.
+    /// Length in bytes of the longest IP packet that they take.
     pub longest_packet: u16,
-    /// Its sockets by port and queue, of which one owns the memory for those that are opened later.
+    /// Its sockets by port and queue. One of them owns the memory of later sockets.
     pub sockets: Vec<(PortId, u32, OwnedFd)>,
 }
 
 /// Open sockets of a port.
 #[derive(Default)]
 pub(super) struct Sockets {
-    /// The queues by worker, until they are with the workers.
+    /// The queues by worker, until the workers get them.
     pub queues: Vec<Vec<AfXdpQueue>>,
     /// Receive queues with their sockets, for the program.
     pub sockets: Vec<(u32, OwnedFd)>,
@@ -91,9 +91,9 @@ impl Sockets {
 /// All queues of all ports, opened.
 pub(super) struct Opened {
     pub workers: Vec<WorkerQueues>,
-    /// One for each worker, where there are interfaces.
+    /// One for each worker, if there are interfaces.
     pub interfaces: Vec<WorkerInterfaces>,
-    /// The sockets of interfaces. Their queues are with the workers.
+    /// The sockets of interfaces. The workers have their queues.
     pub sockets: BTreeMap<PortId, Sockets>,
     /// The length in bytes of the longest IP packet that they take.
     pub longest_packet: u16,
@@ -102,22 +102,22 @@ pub(super) struct Opened {
     pub failed: BTreeMap<PortId, String>,
 }
 
-/// A port whose interface is not opened at the start.
+/// A port whose interface could not be opened at the start.
 #[derive(Debug, Clone)]
 pub(super) struct Unopened {
     pub port: PortId,
-    pub why: Why,
-    /// Its link, where there is one.
+    pub why: Unserved,
+    /// Its link, if it exists.
     pub link: Option<Link>,
-    /// The queues for which there is to be memory, and the MTU in bytes of what they receive.
+    /// The queues for which to allocate memory, and the MTU in bytes of their frames.
     pub queues: u32,
     pub mtu: u32,
 }
 
-/// Reason for which a port has no interface.
+/// Reason why no worker serves a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Why {
-    /// The interface does not exist, or cannot be used yet: there is nothing to try.
+pub(super) enum Unserved {
+    /// The interface does not exist, or cannot be used yet, so there is nothing to try.
     Absent(String),
     /// Opening the interface failed.
     Failed(String),
@@ -126,23 +126,23 @@ pub(super) enum Why {
 }
 
 impl Unopened {
-    /// An interface that was to be opened, and could not be.
+    /// Creates the port of an interface whose opening failed.
     pub fn failed(interface: &Interface, config: &Config, why: String) -> Self {
         let Interface { port, link, queues } = interface.clone();
         let mtu = wanted_mtu(config, port, Some(&link));
-        Self { port, why: Why::Failed(why), link: Some(link), queues, mtu }
+        Self { port, why: Unserved::Failed(why), link: Some(link), queues, mtu }
     }
 
-    /// The queues that a worker is to serve of it.
+    /// Returns the number of its queues that a worker is to serve.
     fn share(&self, worker: usize, workers: usize) -> usize {
         (self.queues as usize).saturating_sub(worker).div_ceil(workers)
     }
 }
 
-/// The interfaces that are ports, as they are now, and ports whose interface cannot be used yet.
+/// Returns the present interfaces of ports, and the ports whose interface cannot be used yet.
 ///
 /// # Errors
-/// With every interface that can never be a port.
+/// With all interfaces that can never be ports.
 pub(super) fn interfaces(
     config: &Config,
     rib: &Rib,
@@ -152,7 +152,7 @@ pub(super) fn interfaces(
         let Some(name) = settings.kind.taken_over() else { continue };
         let link = rib.link_of(port);
         let why = match link.map(|link| (link, interface(port, link, config))) {
-            None => Why::Absent(no_interface(name)),
+            None => Unserved::Absent(no_interface(name)),
             Some((_, Ok(interface))) => {
                 fit.push(interface);
                 continue;
@@ -162,8 +162,8 @@ pub(super) fn interfaces(
                 wrong.push(format!("[[port]] {name}: interface = \"{}\": {problem}", link.name));
                 continue;
             }
-            Some((link, Err(_))) if !link.enabled => Why::Absent(is_down(name)),
-            Some((_, Err(problem))) => Why::Failed(problem),
+            Some((link, Err(_))) if !link.enabled => Unserved::Absent(is_down(name)),
+            Some((_, Err(problem))) => Unserved::Failed(problem),
         };
         unusable.push((port, why, link));
     }
@@ -180,19 +180,20 @@ pub(super) fn interfaces(
     Ok((fit, unopened.collect()))
 }
 
-/// The queues for which memory is made where an interface is not there to count them: as many as the
-/// largest of the others has. Without others one for each processor, as most cards have.
+/// Returns the number of queues for which to allocate memory if an interface is missing: that of
+/// the largest other interface, or without others one per processor, as most cards have.
 fn expected_queues(config: &Config, others: &[Interface]) -> u32 {
     let processors = || std::thread::available_parallelism().map_or(1, |it| it.get() as u32);
     let queues = others.iter().map(|it| it.queues).max().unwrap_or_else(processors);
     queues.max(config.router.workers.into())
 }
 
-/// The MTU in bytes for which there is to be memory, where a port is `link` or is not there yet.
+/// Returns the MTU in bytes for which to allocate memory, for a port whose interface is `link` or
+/// is missing.
 fn wanted_mtu(config: &Config, port: PortId, link: Option<&Link>) -> u32 {
     let wanted = config.ports[usize::from(port.0)].mtu.map(u32::from);
-    // The program leaves longer packets to the kernel, or drops them where it is guarded. As few as
-    // possible are, where an application has to see all.
+    // The program leaves longer packets to the kernel, or drops them if it is guarded. If an
+    // application has to see all packets, as few as possible should be longer.
     let largest = match link {
         Some(link) if config.applications.is_empty() => largest(link),
         _ => largest_mtu(Options::default().headroom),
@@ -201,17 +202,17 @@ fn wanted_mtu(config: &Config, port: PortId, link: Option<&Link>) -> u32 {
     present.into_iter().chain(wanted).min().unwrap_or(ETHERNET_MTU).min(largest)
 }
 
-/// Says that there is no interface of this name.
+/// Returns the message that no interface has this name.
 pub(super) fn no_interface(name: &str) -> String {
     format!("there is no interface {name}")
 }
 
-/// Says that the interface of this name is down.
+/// Returns the message that the interface of this name is down.
 pub(super) fn is_down(name: &str) -> String {
     format!("the interface {name} is there and down, and is served once it is up")
 }
 
-/// An interface that is to be opened.
+/// An interface to open.
 #[derive(Debug, Clone)]
 pub(super) struct Interface {
     pub port: PortId,
@@ -220,7 +221,7 @@ pub(super) struct Interface {
     pub queues: u32,
 }
 
-/// A link as the interface of a port, or why it cannot be one.
+/// Returns a link as the interface of a port, or why it cannot be one.
 pub(super) fn interface(port: PortId, link: &Link, config: &Config) -> Result<Interface, String> {
     let name = &link.name;
     if link.mac.is_none() {
@@ -246,7 +247,7 @@ fn too_few_queues(name: &str, queues: u32, workers: u32) -> String {
     )
 }
 
-/// The number of receive queues of an interface, as sysfs has it.
+/// Returns the number of receive queues of an interface, according to sysfs.
 pub(super) fn receive_queues(name: &str) -> io::Result<u32> {
     let directory = Path::new("/sys/class/net").join(name).join("queues");
     let mut count = 0;
@@ -256,11 +257,11 @@ pub(super) fn receive_queues(name: &str) -> io::Result<u32> {
     Ok(count)
 }
 
-/// Opens everything that can be. There is memory for the queues of all other ports, to open them
-/// later.
+/// Opens all ports that can be opened. Allocates memory for the queues of the other ports, too,
+/// which are opened later.
 ///
 /// # Errors
-/// With what concerns more than one port.
+/// When something fails that more than one port needs.
 pub(super) fn open(
     config: &Config,
     interfaces: &[Interface],
@@ -282,9 +283,9 @@ pub(super) fn open(
     }
 }
 
-/// Opens the queues of these interfaces. Worker q serves the queues q, q + workers,
-/// q + 2 workers … of each interface, so that none is unserved; captures have one
-/// queue, which the first serves.
+/// Opens the queues of these interfaces. Worker q serves the queues q, q + workers, q + 2 workers …
+/// of each interface, so that all are served. Captures have one queue, which the first worker
+/// serves.
 fn open_all(
     config: &Config,
     interfaces: &[Interface],
@@ -317,7 +318,7 @@ fn open_all(
             bad_captures = open_captures(config, &mut opened.captures, &mut places)?;
         }
         let Places { ports, descriptors } = places;
-        // A capture of another worker.
+        // A capture that another worker reads.
         let none = || -> Box<dyn PortQueue> { Box::new(Bundle::<CaptureQueue>::new(Vec::new())) };
         let ports = ports.into_iter().map(|port| port.unwrap_or_else(none)).collect();
         let has_captures = worker == 0 && has_captures(config);
@@ -333,13 +334,13 @@ struct Places {
     descriptors: Vec<(PortId, OwnedFd)>,
 }
 
-/// Returns the memory of a worker whose ports are all captures: the first worker reads them.
+/// Returns the memory of a worker if all ports are captures, which the first worker reads.
 fn capture_pool(config: &Config, worker: usize) -> FramePool {
     let chunks = if worker == 0 { config.router.frames } else { 1 };
     FramePool::zeroed(chunks, CAPTURE_CHUNK, CAPTURE_HEADROOM)
 }
 
-/// Opens a worker's sockets, with memory for those of ports that are not there yet.
+/// Opens a worker's sockets, with memory for the sockets of missing ports.
 fn open_sockets(
     config: &Config,
     (interfaces, unopened): (&[Interface], &[Unopened]),
@@ -385,7 +386,7 @@ fn open_sockets(
     Ok(worker.pool)
 }
 
-/// Opens the captures that are ports. Returns the errors of all that are bad.
+/// Opens the captures that are ports. Returns the errors of all bad captures.
 fn open_captures(
     config: &Config,
     captures: &mut Vec<CaptureStatus>,
@@ -447,8 +448,8 @@ pub(super) fn addresses(
     interfaces.iter().flat_map(of).collect()
 }
 
-/// The largest MTU for whose frames there are chunks. A card that reads and writes our memory by itself,
-/// but no frames in several pieces, goes on doing so.
+/// Returns the largest MTU whose frames fit into chunks. A card with zero copy, but without frames
+/// in several pieces, keeps zero copy.
 fn largest(link: &Link) -> u32 {
     let headroom = Options::default().headroom;
     let in_one_piece = XdpFeatures::open().and_then(|mut it| it.zero_copy_in_one_piece(link.index));
@@ -462,22 +463,20 @@ fn has_captures(config: &Config) -> bool {
     config.ports.iter().any(|port| matches!(port.kind, PortKind::Capture { .. }))
 }
 
-/// A worker sends on the ports of its own queues only, so it needs one of every port.
+/// Checks that each worker has a queue of every port, since it sends on its own queues only.
 fn check_spread(config: &Config) -> Result<(), RouterError> {
-    let workers = u32::from(config.router.workers);
-    let mut wrong = Vec::new();
-    let all_are_captures = config.captures_only();
-    if workers > 1 && has_captures(config) && !all_are_captures {
-        wrong.push(format!(
-            "[router] workers = {workers}: beside other ports, captures have only one queue, and \
+    let workers = config.router.workers;
+    if workers > 1 && has_captures(config) && !config.captures_only() {
+        return Err(RouterError::Unfit(format!(
+            "[router] workers = {workers}: with other ports, captures have only one queue, and \
              each worker needs one of every port: at most 1 worker"
-        ));
+        )));
     }
-    if wrong.is_empty() { Ok(()) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
+    Ok(())
 }
 
-/// No capture may be written over one that is read, by whatever name (the configuration has
-/// compared the names).
+/// Checks that no written capture is the same file as another capture, also under another name (the
+/// configuration has compared the names).
 fn check_captures(config: &Config) -> Result<(), RouterError> {
     let identity = |path: &PathBuf| {
         let found = std::fs::metadata(path).ok().filter(|found| found.is_file())?;
@@ -501,7 +500,7 @@ fn check_captures(config: &Config) -> Result<(), RouterError> {
     if wrong.is_empty() { Ok(()) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
 }
 
-/// Describes how a port runs.
+/// Describes the mode of a port's queues.
 pub(super) fn describe(mode: QueueMode) -> String {
     let copy = if mode.zero_copy { "zero-copy" } else { "copy" };
     let polling = if mode.busy_poll { ", busy polling" } else { "" };
@@ -538,13 +537,13 @@ mod tests {
     }
 
     #[test]
-    fn port_that_cannot_be_opened_keeps_no_other_from_being_opened() {
+    fn port_that_cannot_be_opened_does_not_prevent_others() {
         let made = Namespace::for_test(&["link add v0 type veth peer name v1", "link set v0 up"]);
         let Ok(namespace) = made.map_err(wattline_needs::rights) else { return };
         let tried = namespace.enter(|| {
             let config = Config::parse(PORTS, "test").unwrap();
             let index = interface_index("v0").unwrap();
-            // Sockets of an interface that is not there cannot be opened.
+            // Sockets of a missing interface cannot be opened.
             let interfaces = [interface(0, "v0", index), interface(1, "x0", index + 1000)];
             let open = |interfaces: &[Interface], unopened: &[Unopened]| {
                 open(&config, interfaces, unopened)
@@ -553,7 +552,7 @@ mod tests {
                 return wattline_needs::rights(&error);
             }
             let absent = Unopened {
-                why: Why::Absent(no_interface("x0")),
+                why: Unserved::Absent(no_interface("x0")),
                 link: None,
                 ..Unopened::failed(&interfaces[1], &config, String::new())
             };

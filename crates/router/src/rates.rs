@@ -1,4 +1,4 @@
-//! Bits per second of ports: means of the last five to ten seconds.
+//! Bits per second of ports: means over the last five to ten seconds.
 
 use crate::stats::Stats;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub(super) struct RecentRates {
 }
 
 impl RecentRates {
-    /// From a start at which nothing is counted yet.
+    /// Begins with zero counts.
     pub fn new(now: Instant) -> Self {
         Self { older: Sample { at: now, bytes: HashMap::new() }, newer: None }
     }
@@ -44,7 +44,7 @@ impl RecentRates {
         }
     }
 
-    /// Adds the rates to statistics of now.
+    /// Adds the rates to the present statistics.
     pub fn add_to(&self, stats: &mut Stats, now: Instant) {
         let elapsed = now.saturating_duration_since(self.older.at);
         if elapsed.is_zero() {
@@ -54,7 +54,7 @@ impl RecentRates {
             Some(8.0 * bytes.saturating_sub(before) as f64 / elapsed.as_secs_f64())
         };
         for port in &mut stats.ports {
-            // A port that was added since begins at 0.
+            // A port that was added since then begins at 0.
             let before = self.older.bytes.get(&port.name).copied().unwrap_or_default();
             port.received_bits_per_second = rate(port.counters.received_bytes, before.0);
             port.transmitted_bits_per_second = rate(port.counters.transmitted_bytes, before.1);

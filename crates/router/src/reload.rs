@@ -4,7 +4,7 @@ mod port_changes;
 
 use super::Router;
 use super::port::Port;
-use super::takeover::Lookout;
+use super::takeover::ForwardPathMonitor;
 use crate::application::Application;
 use crate::config::{Config, RouterSettings, routes_file};
 use crate::error::RouterError;
@@ -12,10 +12,10 @@ use port_changes::PortChanges;
 use wattline_daemon::reload::Report;
 
 impl Router {
-    /// Reads the file again and applies what can be.
+    /// Reads the file again and applies all differences that do not need a restart.
     ///
     /// # Errors
-    /// With everything that is wrong; nothing is changed then.
+    /// With all problems; nothing is changed then.
     pub(super) fn reload(&mut self) -> Result<Report, RouterError> {
         let mut new = Config::load_beside(
             &self.configured.path,
@@ -34,7 +34,7 @@ impl Router {
         let mut report =
             compare(&self.configured.config, &new, &ports, self.configured.extra_routes != extra);
         let ports_apply = ports.fixed.is_empty();
-        // All that can fail comes first.
+        // All steps that can fail come first.
         if ports_apply {
             self.open_ports(&new, &ports.added)
                 .map_err(|wrong| RouterError::Unfit(wrong.join("\n")))?;
@@ -43,7 +43,7 @@ impl Router {
         (self.configured.set_log_level)(new.log_level);
         let other_takeover = follow(&mut self.configured.config.router, &new.router);
         if other_takeover {
-            self.lookout.iter_mut().for_each(Lookout::tell_again);
+            self.monitor.iter_mut().for_each(ForwardPathMonitor::log_again);
         }
         self.leave_workers();
         // Routes refer to ports by index: with other ports they would point to the wrong one.
@@ -78,7 +78,7 @@ impl Router {
         }
         if other_takeover {
             // The report shows the new state of ports.
-            self.look_out();
+            self.check_forward_path();
             self.await_ports();
         }
         self.update_egress_ports();
@@ -91,8 +91,8 @@ impl Router {
     }
 }
 
-/// Takes over the router's own settings that can change while it runs. Returns true if it takes ports
-/// over by another rule.
+/// Takes over the router's own settings that can change while it runs. Returns true if `takeover`
+/// has changed.
 fn follow(settings: &mut RouterSettings, new: &RouterSettings) -> bool {
     let other_takeover = settings.takeover != new.takeover;
     settings.mode = new.mode;
@@ -103,7 +103,7 @@ fn follow(settings: &mut RouterSettings, new: &RouterSettings) -> bool {
     other_takeover
 }
 
-/// Lets applications take over what they can while packets flow.
+/// Lets applications apply settings that can change while packets flow.
 fn reload_applications(
     applications: &mut [Box<dyn Application>],
     config: &mut Config,
@@ -112,10 +112,10 @@ fn reload_applications(
 ) {
     for application in applications {
         let Some(heading) = application.reload(new) else { continue };
-        let said = new.applications.iter().find(|it| it.heading() == heading).cloned();
+        let settings = new.applications.iter().find(|it| it.heading() == heading).cloned();
         let known = config.applications.iter_mut().find(|it| it.heading() == heading);
-        if let (Some(known), Some(said)) = (known, said) {
-            *known = said;
+        if let (Some(known), Some(settings)) = (known, settings) {
+            *known = settings;
         }
         if report.needs_restart.contains(&heading) {
             report.needs_restart.retain(|it| *it != heading);
@@ -124,7 +124,8 @@ fn reload_applications(
     }
 }
 
-/// Sorts the differences, also of the routes file, by whether they can be applied.
+/// Sorts the differences, also of the routes file, into applicable ones and those that need a
+/// restart.
 fn compare(old: &Config, new: &Config, ports: &PortChanges, file_differs: bool) -> Report {
     let mut report = Report::default();
     let mut live = |name, differs: bool| {
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_in_force_only_where_their_ports_are() {
+    fn routes_are_in_force_only_if_their_ports_are() {
         let before = Config::parse(BEFORE, "test").unwrap();
         assert_eq!(report(&before, &before, true).applied, ["routes_file"]);
         let both = BEFORE.replace("\"x\"", "\"y\"").replace("10.0.0.0", "11.0.0.0");

@@ -1,4 +1,4 @@
-//! State of a running router, for people to look at.
+//! State of a running router, for users.
 
 use super::Router;
 use crate::application::Application;
@@ -21,7 +21,7 @@ use wattline_status::{
 /// Treatments of packets in words.
 const TO_KERNEL: &str = "leave to the kernel";
 const DISCARD: &str = "discard";
-/// Entries that one answer has at most.
+/// Most entries of one answer.
 const MOST: usize = 100_000;
 
 impl Router {
@@ -59,7 +59,7 @@ impl Router {
         }
     }
 
-    /// Answers with the table of the application that has one.
+    /// Answers with the table of the first application that has one.
     fn application_table<T: Document>(
         &self,
         topic: Topic,
@@ -154,7 +154,8 @@ impl Router {
         NeighbourTable { neighbours, total, ..NeighbourTable::default() }
     }
 
-    /// Treatment of packets to an address, by the tables that workers read, and the routes that hold it.
+    /// Returns the treatment of packets to an address by the workers' tables, and the routes that
+    /// contain it.
     fn fib(&self, address: IpNet) -> FibEntry {
         let addr = address.addr();
         let policies = self.applications.iter().flat_map(|it| it.says_of_address(addr)).collect();
@@ -210,7 +211,7 @@ impl Router {
         }
     }
 
-    /// The ports by which packets with this address come in without a look at these tables, and why.
+    /// Lists the ports at which packets with this address bypass these tables, and why.
     fn exceptions(&self, address: IpAddr) -> Vec<Exception> {
         let why = |port: PortId| {
             if let Some((state @ (PortState::Left | PortState::Blocked), reason)) =
@@ -219,16 +220,16 @@ impl Router {
                 let reason = reason.unwrap_or_default();
                 return Some(format!("the port is {}: {reason}", state.name()));
             }
-            let left = self.lookout.as_ref().and_then(|it| it.left_prefixes(port));
+            let left = self.monitor.as_ref().and_then(|it| it.left_prefixes(port));
             let mut prefixes = left.into_iter().flatten();
             let prefix = prefixes.find(|prefix| prefix.contains(&address))?;
             Some(format!("the kernel forwards packets from and to {prefix}"))
         };
         let ports = self.configured.config.present_ports();
-        let told = |(number, port): (PortId, &PortSettings)| {
+        let exception = |(number, port): (PortId, &PortSettings)| {
             Some(Exception { port: port.name.clone(), why: why(number)? })
         };
-        ports.filter_map(told).collect()
+        ports.filter_map(exception).collect()
     }
 
     fn next_hop(&self, next_hop: &NextHop) -> NextHopView {
@@ -273,17 +274,18 @@ impl Router {
     }
 }
 
-/// Treatment of packets by workers whose destination is no address that a router forwards to.
+/// Workers' treatment of packets to an address that routers do not forward to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ByWorkers {
     /// They leave it to the kernel, as XDP programs do.
     Leave,
     Drop,
-    /// They know no difference.
+    /// They forward them like others.
     Forward,
 }
 
-/// Kind of an address to which XDP programs forward nothing, and its treatment by workers.
+/// Returns the kind of an address to which XDP programs forward nothing, and its treatment by
+/// workers.
 fn special(address: IpAddr) -> Option<(&'static str, ByWorkers)> {
     let special = match address {
         IpAddr::V4(address) => match ipv4::kind_of(address.into()) {
@@ -308,7 +310,7 @@ fn special(address: IpAddr) -> Option<(&'static str, ByWorkers)> {
     Some(special)
 }
 
-/// Says how to turn a topic on that is off. Applications are started with the router.
+/// Returns the hint how to turn on a topic that is off. Applications are started with the router.
 fn off(topic: Topic) -> &'static str {
     match topic {
         Topic::Flows => {
@@ -348,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_are_never_forwarded_to_are_told_by_kind() {
+    fn addresses_that_are_never_forwarded_to_are_named_by_kind() {
         for (address, expected) in [
             ("224.0.0.5", Some(("multicast", ByWorkers::Leave))),
             ("239.255.255.255", Some(("multicast", ByWorkers::Leave))),

@@ -11,11 +11,11 @@ use wattline_ports::afxdp::{AfXdpQueue, LentChunks};
 
 /// A queue that a slot can hold.
 pub(super) trait Replaceable: PortQueue + Sized {
-    /// Memory of the worker that the other side still has once the queue is closed.
+    /// The worker's memory that the other side still holds after the queue is closed.
     type Lent: Send;
-    /// Closes the queue, in the control thread, as that takes a while.
+    /// Closes the queue, in the control thread since that takes a while.
     fn close(self) -> Self::Lent;
-    /// Returns the time after that until the memory may be used again.
+    /// Returns the time from then until the memory may be used again.
     fn settled_after(lent: &Self::Lent) -> Duration;
     /// Gives the memory to the worker's pool.
     fn give_back(lent: Self::Lent, pool: &mut FramePool);
@@ -37,8 +37,8 @@ impl Replaceable for AfXdpQueue {
     }
 }
 
-/// The queues of an interface that one worker serves. Without any it takes nothing, and gives
-/// nothing before there are some again.
+/// The queues of an interface that one worker serves. While it has none, nothing is sent or
+/// received.
 pub(super) struct Slot<Q: Replaceable> {
     queues: Bundle<Q>,
     /// Counts of queues that are no longer there.
@@ -46,12 +46,12 @@ pub(super) struct Slot<Q: Replaceable> {
     handover: Arc<Handover<Q>>,
 }
 
-/// Exchange of queues: the control thread leaves a worker new ones, and the worker its old ones.
+/// Exchange of queues: the control thread offers new queues, and the worker returns its old ones.
 ///
-/// The control thread closes the old ones, and then leaves here the memory that the kernel had of
-/// them for the worker. Before that the kernel may write to it.
+/// The control thread closes the old ones, and then returns their memory, to which the kernel may
+/// have written until then, to the worker.
 pub(super) struct Handover<Q: Replaceable> {
-    /// Whether something lies there: looked at in every round of the worker.
+    /// True if an offer or memory is waiting. Read in every round of the worker.
     waits: AtomicBool,
     table: Mutex<Table<Q>>,
 }
@@ -59,21 +59,21 @@ pub(super) struct Handover<Q: Replaceable> {
 struct Table<Q: Replaceable> {
     /// For the worker.
     new: Option<Offer<Q>>,
-    /// From the worker. The control thread has made room for one more before each offer, so that the
-    /// worker allocates nothing.
+    /// From the worker. The control thread reserves room before each offer, so that the worker
+    /// allocates nothing.
     old: Vec<Vec<Q>>,
-    /// Closed, and when their memory may be used.
+    /// Memory of closed queues, and the times from which it may be used.
     settling: Vec<(Instant, Q::Lent)>,
-    /// For the worker: memory that it may use.
+    /// For the worker: memory that may be used again.
     settled: Vec<Q::Lent>,
 }
 
 /// Queues that replace those of a worker.
 struct Offer<Q> {
     queues: Vec<Q>,
-    /// Whether the worker first empties those that it has.
+    /// True if the worker first empties its present queues.
     drains: bool,
-    /// Whether the place begins anew: what was counted belongs to a port that is gone.
+    /// True if the counters restart, because they belong to a removed port.
     forgets: bool,
 }
 
@@ -82,19 +82,18 @@ impl<Q: Replaceable> Handover<Q> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves queues that are to take the place of those that the worker has. The worker should be
-    /// woken.
+    /// Offers queues that replace those of the worker. The worker should be woken.
     pub fn offer(&self, queues: Vec<Q>) {
         self.leave(Offer { queues, drains: false, forgets: false });
     }
 
-    /// Takes the worker's queues once nothing waits in them.
+    /// Takes the worker's queues once they are empty.
     pub fn empty(&self) {
         self.leave(Offer { queues: Vec::new(), drains: true, forgets: false });
     }
 
-    /// Takes the worker's queues, since the port is removed: what it counted is forgotten. With
-    /// `drains` only once nothing waits in them.
+    /// Takes the worker's queues and clears its counters, since the port is removed. With `drains`
+    /// only once the queues are empty.
     pub fn take_away(&self, drains: bool) {
         self.leave(Offer { queues: Vec::new(), drains, forgets: true });
     }
@@ -108,11 +107,12 @@ impl<Q: Replaceable> Handover<Q> {
         self.waits.store(true, Ordering::Release);
     }
 
-    /// Whether the worker has taken what was offered last. What it had is closed.
+    /// Returns true if the worker has taken the last offer. Closes the queues that it returned.
     pub fn is_taken(&self) -> bool {
         let now = Instant::now();
         let mut table = self.table();
-        // In one look: what the worker gives up while these are closed is closed by the next call.
+        // Read once: queues that the worker returns while these are closed are closed by the next
+        // call.
         let is_taken = table.new.is_none();
         let old = std::mem::take(&mut table.old);
         drop(table);
@@ -193,7 +193,7 @@ impl<Q: Replaceable> PortQueue for Slot<Q> {
         self.queues.unsent()
     }
 
-    /// Never: an interface may come back.
+    /// Never: an interface may return.
     fn exhausted(&self) -> bool {
         false
     }
@@ -211,7 +211,7 @@ mod tests {
     use wattline_ports::memory::{WireEnd, WireQueue, wire};
 
     thread_local! {
-        /// Action while the next queue is closed, which takes a while.
+        /// Action during the closing of the next queue, which takes a while.
         static WHILE_CLOSING: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
     }
 
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_are_replaced_and_what_they_counted_stays() {
+    fn queues_are_replaced_and_their_counts_are_kept() {
         let mut pool = FramePool::zeroed(64, 2048, 256);
         let ((mut far, near), (mut far_again, near_again)) = (queue(), queue());
         let mut slot = Slot::new(vec![near]);
@@ -266,10 +266,9 @@ mod tests {
         assert_eq!(slot.counters().received_packets, 2);
     }
 
-    /// A removed port loses nothing that waits in its rings, and the next one in its place counts
-    /// from 0.
+    /// A removed port loses no packet of its rings, and the next port in its place counts from 0.
     #[test]
-    fn a_removed_port_is_emptied_first_and_then_forgotten() {
+    fn removed_port_is_emptied_first_and_then_forgotten() {
         let mut pool = FramePool::zeroed(64, 2048, 256);
         let (mut far, near) = queue();
         let mut slot = Slot::new(vec![near]);
@@ -281,7 +280,7 @@ mod tests {
         assert_eq!(receive(&mut slot, &mut pool), 1);
         assert!(handover.is_taken());
         assert_eq!(slot.counters(), PortCounters::default());
-        // With no patience left it is taken as it is.
+        // After the longest wait the queue is taken with its packets.
         let (mut far, near) = queue();
         handover.offer(vec![near]);
         slot.recycle(&mut pool);
@@ -303,7 +302,8 @@ mod tests {
         assert!(handover.table().old.is_empty(), "it is closed here");
     }
 
-    /// Its socket would stay open, and the queue of the interface in use, until the next offer.
+    /// Otherwise its socket would stay open, and the interface's queue in use, until the next
+    /// offer.
     #[test]
     fn queue_given_up_during_closing_is_closed_as_well() {
         let mut pool = FramePool::zeroed(64, 2048, 256);

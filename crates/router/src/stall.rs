@@ -1,14 +1,14 @@
-//! Whether the kernel stalls a thread: it is ready to run and gets no processor, or the kernel does
-//! something for it that cannot be interrupted. Such a thread does not hang, and goes on by itself.
+//! Detection of threads that the kernel stalls: ready to run without a processor, or in an
+//! uninterruptible wait. Such a thread does not hang, and continues by itself.
 //!
-//! Both can take seconds on a busy machine. The kernel's scheduler leaves a thread waiting that long
-//! now and then (Linux 6.18, two endless loops on two processors), its own threads too; and whoever
-//! closes an AF_XDP socket waits for those (`synchronize_net`).
+//! Both can take seconds on a busy machine. The scheduler occasionally leaves a thread waiting that
+//! long (Linux 6.18, two endless loops on two processors), kernel threads too. Closing an AF_XDP
+//! socket waits for these (`synchronize_net`).
 
 use std::time::{Duration, Instant};
 
-/// Far longer than the kernel takes to charge processor time to a thread that runs (a tick, 10 ms at
-/// most).
+/// Shortest time between two readings: far longer than the kernel takes to account processor time
+/// to a running thread (a tick, 10 ms at most).
 const WINDOW: Duration = Duration::from_millis(30);
 
 /// One thread of this process, as the kernel's scheduler sees it.
@@ -20,15 +20,15 @@ pub(super) struct Stall {
 }
 
 impl Stall {
-    /// From the thread's number, in a process whose `/proc` can be read.
+    /// Creates it from the thread's number, in a process whose `/proc` can be read.
     pub fn new(thread: i32) -> Self {
         let mut it = Self { thread, used: None, looked: Instant::now() };
         it.used = it.processor_time();
         it
     }
 
-    /// Returns the time since the last such question if the kernel has stalled the thread, else
-    /// zero; `None` if it is too early to tell.
+    /// Returns the time since the last result if the kernel has stalled the thread, otherwise zero;
+    /// `None` if that was too short a time ago.
     pub fn stalled(&mut self) -> Option<Duration> {
         let since = self.looked.elapsed();
         if since < WINDOW {
@@ -43,13 +43,13 @@ impl Stall {
         Some(if stalled { since } else { Duration::ZERO })
     }
 
-    /// Nanoseconds on a processor (`/proc/PID/task/TID/schedstat`, first field).
+    /// Returns the nanoseconds on a processor (`/proc/PID/task/TID/schedstat`, first field).
     fn processor_time(&self) -> Option<u64> {
         self.read("schedstat")?.split_ascii_whitespace().next()?.parse().ok()
     }
 
-    /// `R` if it runs or could run, `D` in an uninterruptible wait, `S` in any other (`man 5
-    /// proc_pid_stat`, the field after the name).
+    /// Returns `R` if it runs or could run, `D` in an uninterruptible wait, `S` in any other (`man
+    /// 5 proc_pid_stat`, the field after the name).
     fn state(&self) -> Option<char> {
         self.read("stat")?.rsplit_once(") ")?.1.chars().next()
     }
@@ -69,7 +69,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
     use std::thread::JoinHandle;
 
-    /// A thread that runs, or blocks, until the flag is set or the sender is gone.
+    /// Starts a thread that runs, or blocks, until the flag is set or the sender is dropped.
     fn thread(work: impl FnOnce() + Send + 'static) -> (i32, JoinHandle<()>) {
         let (send, its_number) = channel();
         let thread = std::thread::spawn(move || {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_blocks_is_not_stalled() {
+    fn blocked_thread_is_not_stalled() {
         let (end, until): (_, Receiver<()>) = channel();
         let (number, thread) = thread(move || assert!(until.recv().is_err()));
         std::thread::sleep(WINDOW);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_stalled_while_another_has_its_processor() {
+    fn thread_is_stalled_while_another_has_its_processor() {
         let end = Arc::new(AtomicBool::new(false));
         let first = |until: Arc<AtomicBool>| {
             move || {
@@ -116,7 +116,7 @@ mod tests {
         let preceded = Command::new("chrt").args(precede).status().is_ok_and(|it| it.success());
         if preceded {
             let mut stall = Stall::new(low);
-            // The kernel keeps a twentieth of each second for ordinary threads.
+            // The kernel reserves a twentieth of each second for ordinary threads.
             let mut stalled = Duration::ZERO;
             for _ in 0..20 {
                 std::thread::sleep(WINDOW);

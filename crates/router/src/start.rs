@@ -17,7 +17,7 @@ use super::inbox::InboxSender;
 use super::platform::Platforms;
 use super::power::{self, Power, check_steered};
 use super::rates::RecentRates;
-use super::takeover::Lookout;
+use super::takeover::ForwardPathMonitor;
 use super::taps::watchers::Watchers;
 use crate::application::Applications;
 use crate::config::{Config, routes_file};
@@ -42,7 +42,7 @@ use wattline_policy::Registry;
 /// A program's router extensions.
 #[derive(Clone, Copy)]
 pub struct Extensions {
-    /// Applications beside plain forwarding.
+    /// Applications in addition to plain forwarding.
     pub applications: Applications,
     /// Platforms of its governor.
     pub platforms: Platforms,
@@ -52,10 +52,10 @@ pub struct Extensions {
 
 impl Router {
     /// Finds mistakes that [`Router::start`] would refuse on any machine and that [`Config::load`]
-    /// does not see.
+    /// does not find.
     ///
     /// # Errors
-    /// The same as those of [`Router::start`].
+    /// As for [`Router::start`].
     pub fn check(config: &Config) -> Result<(), RouterError> {
         if let Some(path) = &config.routes_file {
             routes_file::load(path, config)?;
@@ -68,7 +68,7 @@ impl Router {
     /// extensions. `set_log_level` is called at once and whenever the level changes.
     ///
     /// # Errors
-    /// Fails if anything is wrong; nothing stays attached or changed then.
+    /// When any part fails; nothing stays attached or changed then.
     pub fn start(
         config_path: &Path,
         extensions: Extensions,
@@ -108,8 +108,8 @@ impl Router {
             serve_metrics(address, &control.inbox_sender)?;
         }
         for (number, port) in (0..).map(PortId).zip(&config.ports) {
-            let is_left = |lookout: &Lookout| lookout.left(number).is_some();
-            if !judged.lookout.as_ref().is_some_and(is_left) {
+            let is_left = |monitor: &ForwardPathMonitor| monitor.left(number).is_some();
+            if !judged.monitor.as_ref().is_some_and(is_left) {
                 tracing::info!("port {}: {}", port.name, opened.ports.mode(number));
             }
         }
@@ -134,7 +134,7 @@ impl Router {
             refused: 0,
             ports: opened.ports,
             kernel,
-            lookout: judged.lookout,
+            monitor: judged.monitor,
             audit,
             tun: opened.tunnel.map(|tunnel| tunnel.name),
             kernel_routes,

@@ -1,4 +1,4 @@
-//! Routing in the configuration, as events: the same that a kernel would give.
+//! The configuration's routes and neighbours, as events like those of the kernel.
 
 use crate::config::{Config, PortSettings, RouteSettings, RouteTarget};
 use std::collections::HashMap;
@@ -8,15 +8,15 @@ use wattline_linux::netlink::{
 use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{FIRST_STATIC_LINK, PortSpec, Rib, Source};
 
-/// The link number of each port: that of its interface, or one of its own.
+/// The link number of each port: its interface's, or a number of its own.
 pub(super) type PortLinks = Vec<u32>;
 
-/// The ports as the routing state knows them.
+/// Returns the ports in the routing state's form.
 pub(super) fn port_specs(config: &Config) -> Vec<PortSpec> {
     config.ports.iter().map(port_spec).collect()
 }
 
-/// One of them.
+/// Returns one port in the routing state's form.
 pub(super) fn port_spec(port: &PortSettings) -> PortSpec {
     if port.is_vacant() {
         return PortSpec::default();
@@ -27,12 +27,12 @@ pub(super) fn port_spec(port: &PortSettings) -> PortSpec {
     PortSpec { link, largest_mtu, promiscuous: port.promiscuous, clamp_mss: port.clamp_mss }
 }
 
-/// The link of a port that the kernel has none for. No interface can have such a name.
+/// Returns the link name of a port without a link in the kernel. No interface can have such a name.
 fn own_link(port: &PortSettings) -> String {
     format!("capture/{}", port.name)
 }
 
-/// The link numbers of the ports, given those of the interfaces by name.
+/// Returns the link numbers of the ports, given the interfaces' numbers by name.
 pub(super) fn port_links(config: &Config, interfaces: &HashMap<String, u32>) -> PortLinks {
     let number = |(place, port): (usize, &PortSettings)| match port.kind.taken_over() {
         Some(name) => interfaces.get(name).copied().unwrap_or(0),
@@ -42,14 +42,14 @@ pub(super) fn port_links(config: &Config, interfaces: &HashMap<String, u32>) -> 
     config.ports.iter().enumerate().map(number).collect()
 }
 
-/// Has a table of routes and neighbours know those of a configuration as they are now.
+/// Replaces the static routes and neighbours in a table by those of a configuration.
 pub(super) fn apply(rib: &mut Rib, config: &Config, extra: &[RouteSettings], links: &PortLinks) {
     for event in events(config, extra, links) {
         rib.apply(Source::Static, event);
     }
 }
 
-/// A complete dump of what the configuration says.
+/// Returns a complete dump of the configuration's state.
 fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks) -> Vec<Event> {
     let mut events = vec![Event::DumpBegin];
     for (place, port) in config.ports.iter().enumerate() {
@@ -83,8 +83,8 @@ fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks) -> Vec<Ev
             stale: false,
         }));
     }
-    // Of two routes to one prefix the later one counts, so that a file is overruled by the
-    // configuration itself.
+    // The later of two routes to the same prefix counts, so that the configuration overrides the
+    // file.
     for route in extra.iter().chain(&config.routes) {
         events.push(Event::Route { route: to_route(route, links), placement: Placement::Replace });
     }

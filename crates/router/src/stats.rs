@@ -1,4 +1,4 @@
-//! Statistics of a router, as they go over the control socket: built from counters of workers and XDP
+//! Statistics of a router, in the form of the control socket: from counters of workers and XDP
 //! programs and from the governor's figures.
 
 use wattline_dataplane::counters::{self, NodeSnapshot, Snapshot};
@@ -10,18 +10,18 @@ pub use wattline_status::{
     RouterStats as Stats, TakeoverStats, WorkerStats, XdpTraffic,
 };
 
-/// Counts that removed ports leave in the sums of the router.
+/// Counts of removed ports in the sums of the router.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Departed {
-    /// Frames that went out by them.
+    /// Frames that they sent.
     pub transmitted: u64,
     /// Frames that their interfaces refused.
     pub refused: u64,
-    /// Frames that came in by them and had no egress port.
+    /// Frames that they received and that had no egress port.
     pub no_egress_port: u64,
 }
 
-fn of_node(node: &NodeSnapshot) -> NodeStats {
+fn node_stats(node: &NodeSnapshot) -> NodeStats {
     let mut stats = NodeStats {
         name: node.name.to_owned(),
         packets: node.frames,
@@ -32,8 +32,8 @@ fn of_node(node: &NodeSnapshot) -> NodeStats {
     stats
 }
 
-/// Statistics of a worker, from its counters.
-pub(crate) fn of_worker(snapshot: &Snapshot, active: bool) -> WorkerStats {
+/// Returns the statistics of a worker, from its counters.
+pub(crate) fn worker_stats(snapshot: &Snapshot, active: bool) -> WorkerStats {
     WorkerStats {
         active,
         hangs: false,
@@ -48,7 +48,7 @@ pub(crate) fn of_worker(snapshot: &Snapshot, active: bool) -> WorkerStats {
     }
 }
 
-fn of_port(counters: &counters::PortCounters) -> PortCounters {
+fn port_counters(counters: &counters::PortCounters) -> PortCounters {
     let counters::PortCounters {
         received_packets,
         received_bytes,
@@ -70,8 +70,8 @@ fn of_port(counters: &counters::PortCounters) -> PortCounters {
     }
 }
 
-/// Statistics from the sum of all workers; only the control thread knows the rest.
-pub(crate) fn of_sum(sum: &Snapshot, port_names: &[String]) -> Stats {
+/// Returns statistics from the sum of all workers; only the control thread knows the rest.
+pub(crate) fn sum_stats(sum: &Snapshot, port_names: &[String]) -> Stats {
     let owned = |(name, count): (&&'static str, &u64)| ((*name).to_owned(), *count);
     let not_sent = [
         ("rate-limited", sum.icmp_rate_limited),
@@ -79,7 +79,7 @@ pub(crate) fn of_sum(sum: &Snapshot, port_names: &[String]) -> Stats {
         ("impossible", sum.icmp_impossible),
     ];
     let ports = port_names.iter().enumerate().map(|(number, name)| {
-        let counters = sum.ports.get(number).map(of_port).unwrap_or_default();
+        let counters = sum.ports.get(number).map(port_counters).unwrap_or_default();
         PortStats { name: name.clone(), counters, ..PortStats::default() }
     });
     Stats {
@@ -96,13 +96,13 @@ pub(crate) fn of_sum(sum: &Snapshot, port_names: &[String]) -> Stats {
             .map(|(name, count)| (name.to_owned(), count))
             .collect(),
         ports: ports.collect(),
-        nodes: sum.nodes.iter().map(of_node).collect(),
+        nodes: sum.nodes.iter().map(node_stats).collect(),
         ..Stats::default()
     }
 }
 
-/// Adds the frames that XDP programs forwarded by themselves, by port, and to the sums those of ports
-/// that are gone. The verdicts of the ports have to be there.
+/// Adds the frames that XDP programs forwarded by themselves, by port, and those of removed ports
+/// to the sums. The ports' verdicts must have been added before.
 pub(crate) fn add_xdp(stats: &mut Stats, traffic: Vec<XdpTraffic>, departed: Departed) {
     let Departed { transmitted, refused, no_egress_port } = departed;
     sum_xdp(stats, transmitted, refused, no_egress_port);
@@ -136,10 +136,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_of_a_port_are_keys_beside_its_name() {
+    fn counters_of_a_port_are_keys_next_to_its_name() {
         let counters =
             counters::PortCounters { received_packets: 3, waiting: 9, ..Default::default() };
-        let counters = of_port(&counters);
+        let counters = port_counters(&counters);
         let port = PortStats { name: "a".to_owned(), counters, ..PortStats::default() };
         let json = serde_json::to_value(&port).unwrap();
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Workers that are not started, since they would have no queue on some port: a worker sends by its
-//! own queues, so it needs one of every port. A machine whose card has fewer queues than the
-//! configuration expects forwards with fewer workers, and says so.
+//! own queues, so it needs one of every port. If a card has fewer queues than the configuration has
+//! workers, the router forwards with fewer workers, and reports it.
 
 use super::channels;
 use super::queues::receive_queues;
@@ -11,13 +11,13 @@ use crate::config::{Config, PortKind, PowerPlatform};
 pub(super) struct Surplus {
     wanted: u16,
     started: u16,
-    /// The port with the fewest queues, and what to do.
+    /// The port with the fewest queues, and the remedy.
     pub because: String,
 }
 
 impl Surplus {
-    /// Leaves as many workers in the configuration as each port has queues. Emulated cores are what
-    /// somebody wants to see, and stay as they are.
+    /// Reduces the workers in the configuration to the smallest number of queues of a port.
+    /// Emulated cores are kept: they are the purpose of an emulation.
     pub fn take_from(config: &mut Config) -> Option<Self> {
         if config.power.platform == PowerPlatform::Scale {
             return None;
@@ -25,14 +25,14 @@ impl Surplus {
         let all_are_captures = config.captures_only();
         let of_ports = config.ports.iter().filter_map(|port| match &port.kind {
             PortKind::Interface(name) => {
-                // What has none, or cannot be counted, is refused with more words later.
+                // Interfaces without queues, or with unknown queues, are reported in detail later.
                 let queues = receive_queues(name).ok().filter(|queues| *queues > 0)?;
                 let remedy = channels::remedy(name, config.router.workers.into());
                 Some((queues, format!("{name} has {queues} queue(s)"), remedy))
             }
             PortKind::Capture { .. } if !all_are_captures => {
                 let what = format!("port {} is a capture, which has one queue", port.name);
-                Some((1, what, "no captures beside other ports".to_owned()))
+                Some((1, what, "no captures with other ports".to_owned()))
             }
             PortKind::Capture { .. } | PortKind::Vacant => None,
         });
@@ -48,7 +48,7 @@ impl Surplus {
         Some(surplus)
     }
 
-    /// Leaves the same workers out of a configuration that wants as many as the first.
+    /// Removes the same workers from a configuration that has as many as the first.
     pub fn leave_out(&self, config: &mut Config) {
         if config.router.workers == self.wanted {
             config.router.workers = self.started;
@@ -56,7 +56,7 @@ impl Surplus {
         }
     }
 
-    /// Their number.
+    /// Returns the number of workers that are not started.
     pub fn count(&self) -> u16 {
         self.wanted - self.started
     }
@@ -66,12 +66,12 @@ impl Surplus {
 mod tests {
     use super::*;
 
-    /// The loopback has one queue everywhere.
+    /// The loopback interface has one queue on every machine.
     const BOTH: &str = "[router]\nworkers = 3\ncpus = [4, 5, 6]\n[[port]]\nname = \"a\"\ninterface = \"lo\"\n\
                         [[port]]\nname = \"b\"\ninterface = \"no-such-one\"\n";
 
     #[test]
-    fn as_many_workers_are_left_as_each_port_has_queues() {
+    fn workers_are_reduced_to_the_queues_of_each_port() {
         let asked = Config::parse(BOTH, "test").unwrap();
         let mut config = asked.clone();
         let surplus = Surplus::take_from(&mut config).unwrap();
@@ -80,11 +80,11 @@ mod tests {
         for word in ["lo has 1 queue", "1 of [router] workers = 3", "lo does not change"] {
             assert!(surplus.because.contains(word), "{word} in: {}", surplus.because);
         }
-        // The same file, read again, is the same.
+        // The same file, read again, gives the same result.
         let mut again = asked.clone();
         surplus.leave_out(&mut again);
         assert_eq!(again.router, config.router);
-        // Another number needs a restart, as ever.
+        // Another number needs a restart, as always.
         let two = BOTH.replace("workers = 3\ncpus = [4, 5, 6]", "workers = 2");
         let mut two = Config::parse(&two, "test").unwrap();
         surplus.leave_out(&mut two);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn captures_beside_interfaces_leave_one_worker_and_emulated_cores_stay() {
+    fn captures_and_interfaces_leave_one_worker_and_emulated_cores_are_kept() {
         let capture = "[[port]]\nname = \"c\"\ncapture = { read = \"x\" }\n";
         let mixed = BOTH.replace("\"lo\"", "\"none\"") + capture;
         let mut config = Config::parse(&mixed, "test").unwrap();

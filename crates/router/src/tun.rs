@@ -1,4 +1,4 @@
-//! The way of punted packets into the kernel: a TUN device.
+//! A TUN device, by which punted packets enter the kernel.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -19,8 +19,8 @@ pub(super) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Makes the device. Nothing where that is impossible: what a worker has already taken, and would give
-    /// to the kernel, is then dropped.
+    /// Creates the device; `None` if that is impossible. Packets that workers would punt are then
+    /// dropped.
     pub fn open() -> Option<Self> {
         match Tun::open("wattline%d") {
             Ok(tun) => {
@@ -34,13 +34,13 @@ impl Tunnel {
         }
     }
 
-    /// A worker's end.
+    /// Returns a worker's end.
     pub fn sink(&self) -> TunnelSink {
         TunnelSink { file: self.file.clone() }
     }
 }
 
-/// Says that there is no device, and what to do about it.
+/// Describes the lack of a device, and the remedy.
 fn advice(error: &std::io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::NotFound => {
@@ -53,13 +53,13 @@ fn advice(error: &std::io::Error) -> String {
         _ => "see that the kernel has the driver tun",
     };
     format!(
-        "{DEVICE}: {error}: workers cannot give packets to the kernel that they have already taken, and drop \
-         them as {}; {remedy}, and restart",
+        "{DEVICE}: {error}: workers cannot return taken packets to the kernel, and drop them as \
+         {}; {remedy}, and restart",
         DropReason::PuntUnavailable.name()
     )
 }
 
-/// Writes punted packets to the device. A system call per packet: this is the rare way.
+/// Writes punted packets to the device, one system call per packet, since they are rare.
 pub(super) struct TunnelSink {
     file: Arc<File>,
 }
@@ -73,7 +73,7 @@ impl PuntSink for TunnelSink {
     }
 }
 
-/// Writes a packet to the device, which counts what follows (`ip -s link`).
+/// Writes a packet to the device, which counts later losses (`ip -s link`).
 fn write(mut device: &File, packet: &[u8]) -> Result<(), DropReason> {
     match device.write(packet) {
         Ok(length) if length == packet.len() => Ok(()),
@@ -85,8 +85,8 @@ fn write(mut device: &File, packet: &[u8]) -> Result<(), DropReason> {
     }
 }
 
-/// The IP packet in a frame, behind a VLAN tag or not. Other protocols never come here: the
-/// XDP program leaves them to the kernel.
+/// Returns the IP packet of a frame, with or without a VLAN tag. Other protocols do not get here:
+/// the XDP program leaves them to the kernel.
 fn ip_packet(frame: &[u8]) -> Option<&[u8]> {
     let ether_type = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
     let (kind, start) = match ether_type(12)? {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_takes_nothing_is_told_from_one_that_is_full() {
+    fn failed_device_is_distinguished_from_a_full_one() {
         use std::os::fd::OwnedFd;
         let (reader, writer) = std::io::pipe().unwrap();
         let device = File::from(OwnedFd::from(writer));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_begins_behind_the_headers() {
+    fn packet_begins_behind_the_headers() {
         let mut frame = vec![0; 14];
         frame[12..14].copy_from_slice(&[0x08, 0x00]);
         frame.push(0x45);

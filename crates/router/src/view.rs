@@ -15,13 +15,13 @@ use wattline_status::Graph;
 use wattline_status::PortState::{Left, Up};
 
 impl Router {
-    /// Everything that is counted, now.
+    /// Returns all present counts.
     pub(crate) fn stats(&self) -> Stats {
         let snapshots = self.snapshots();
         let mut sum = Snapshot::default();
         snapshots.iter().for_each(|(snapshot, _)| sum.merge(snapshot));
-        let names: Vec<String> = self.of_ports(|_, port| port.name.clone());
-        let mut stats = stats::of_sum(&sum, &names);
+        let names: Vec<String> = self.map_ports(|_, port| port.name.clone());
+        let mut stats = stats::sum_stats(&sum, &names);
         stats.uptime_seconds = self.started.elapsed().as_secs_f64();
         stats.log_lines_lost = wattline_daemon::logging::lines_lost();
         stats.needs_restart = self.configured.pending();
@@ -32,25 +32,25 @@ impl Router {
             .enumerate()
             .map(|(number, (snapshot, active))| WorkerStats {
                 hangs: self.workers.hangs(number),
-                ..stats::of_worker(snapshot, *active)
+                ..stats::worker_stats(snapshot, *active)
             })
             .collect();
         stats.workers_not_started = self
             .surplus
             .as_ref()
             .map(|surplus| NotStarted { count: surplus.count(), because: surplus.because.clone() });
-        self.tell_ports(&mut stats);
+        self.add_ports(&mut stats);
         if let Some(kernel) = &self.kernel
             && kernel.programs.any_forward()
         {
             let counts = &kernel.programs;
             let traffic = counts.xdp_traffic(self.configured.config.ports.len());
-            let traffic = self.of_ports(|number, _| traffic[usize::from(number.0)]);
+            let traffic = self.map_ports(|number, _| traffic[usize::from(number.0)]);
             stats::add_xdp(&mut stats, traffic, counts.departed());
         }
-        stats.takeover = self.lookout.as_ref().map(|lookout| TakeoverStats {
+        stats.takeover = self.monitor.as_ref().map(|monitor| TakeoverStats {
             choice: self.configured.config.router.takeover,
-            passed_by: lookout.passed_by(&self.configured.config),
+            passed_by: monitor.bypassed(&self.configured.config),
         });
         if let Some(kernel) = &self.kernel {
             let verdicts = kernel.programs.all_verdicts();
@@ -79,7 +79,7 @@ impl Router {
     }
 
     /// Adds state and mode of each port.
-    fn tell_ports(&self, stats: &mut Stats) {
+    fn add_ports(&self, stats: &mut Stats) {
         for ((number, _), port) in self.configured.config.present_ports().zip(&mut stats.ports) {
             self.ports.mode(number).clone_into(&mut port.mode);
             let state = self.ports.state(number);
@@ -105,7 +105,7 @@ impl Router {
                 if programs.egress.forwards_to(number) {
                     port.mode += ", xdp forward";
                 }
-                // The kernel forwards what comes in at others, if anybody does.
+                // Frames of unserved ports are forwarded by the kernel, if at all.
                 let is_served = !shown.is_some_and(is_without);
                 let why = programs.closed_egress(number).filter(|_| is_served);
                 port.xdp_closed_because = why.map(str::to_owned);
@@ -113,9 +113,9 @@ impl Router {
         }
     }
 
-    /// Describes the flowtable of a port that is left to the kernel, or how there could be one.
+    /// Describes the flowtable of a port that is left to the kernel, or how to add one.
     fn flows_of(&self, port: PortId) -> Option<String> {
-        Some(match self.lookout.as_ref()?.flows(port)? {
+        Some(match self.monitor.as_ref()?.flows(port)? {
             Ok(flowtable) => match self.kernel.as_ref()?.programs.flows.state(port) {
                 Some(Ok(())) => {
                     format!("XDP programs forward the established flows of {flowtable}")
@@ -132,8 +132,8 @@ impl Router {
         })
     }
 
-    /// Something of each port that there is.
-    fn of_ports<T>(&self, each: impl Fn(PortId, &PortSettings) -> T) -> Vec<T> {
+    /// Calls a function for each present port, and returns the results.
+    fn map_ports<T>(&self, each: impl Fn(PortId, &PortSettings) -> T) -> Vec<T> {
         self.configured.config.present_ports().map(|(number, port)| each(number, port)).collect()
     }
 
@@ -142,7 +142,7 @@ impl Router {
         let mut snapshots = self.workers.snapshots();
         for (snapshot, _) in &mut snapshots {
             let counted = |number: PortId| snapshot.ports.get(usize::from(number.0)).copied();
-            snapshot.ports = self.of_ports(|number, _| counted(number).unwrap_or_default());
+            snapshot.ports = self.map_ports(|number, _| counted(number).unwrap_or_default());
         }
         snapshots
     }
@@ -150,11 +150,11 @@ impl Router {
     /// Describes the packets of a port that are left to the kernel, if any.
     pub(crate) fn left_alone(&self, port: usize) -> Option<String> {
         let port = PortId(port as u16);
-        let left = self.lookout.as_ref().and_then(|lookout| lookout.left_prefixes(port));
+        let left = self.monitor.as_ref().and_then(|monitor| monitor.left_prefixes(port));
         let prefixes: BTreeSet<_> = left.into_iter().flatten().collect();
-        // Those of whole families are named with their reason.
+        // Whole families are named with their reason.
         let families: Vec<&str> =
-            self.lookout.iter().flat_map(|lookout| lookout.left_families(port)).collect();
+            self.monitor.iter().flat_map(|monitor| monitor.left_families(port)).collect();
         let is_part = |prefix: &&&IpNet| families.is_empty() || prefix.prefix_len() > 0;
         let prefixes: Vec<_> = prefixes.iter().filter(is_part).collect();
         let some: Vec<String> = prefixes.iter().take(5).map(ToString::to_string).collect();
@@ -162,8 +162,8 @@ impl Router {
             0 => String::new(),
             more => format!(" and {more} more prefixes"),
         };
-        let guarded = self.lookout.as_ref().is_some_and(|lookout| lookout.is_guarded(port));
-        let mut because = self.lookout.as_ref().map_or(Vec::new(), |it| it.prefixes_because(port));
+        let guarded = self.monitor.as_ref().is_some_and(|monitor| monitor.is_guarded(port));
+        let mut because = self.monitor.as_ref().map_or(Vec::new(), |it| it.prefixes_because(port));
         because.retain(|reason| !families.contains(&reason.as_str()));
         let some = (!some.is_empty()).then(|| match guarded {
             false => format!(
@@ -184,7 +184,7 @@ impl Router {
             .map(|prefix| prefix.to_string())
             .collect();
         let audited = (!audited.is_empty()).then(|| {
-            format!("the kernel decides otherwise than Wattline about {}", audited.join(", "))
+            format!("the kernel decides differently from Wattline about {}", audited.join(", "))
         });
         let sees_unfinished =
             self.kernel.as_ref().is_some_and(|kernel| kernel.programs.sees_unfinished(port));

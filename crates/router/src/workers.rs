@@ -33,11 +33,11 @@ use wattline_ports::waiter::{PollWaiter, Waker};
 const ICMP_RATE: u32 = 1000;
 const ICMP_BURST: u32 = 50;
 /// Time between two checks whether threads have ended.
-const LOOK: Duration = Duration::from_millis(2);
+const CHECK_EVERY: Duration = Duration::from_millis(2);
 /// Longest time for a worker to end after the command, unless it waits for a pipe.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
-/// Most of the time that is not counted, since the kernel stalls a worker: well below what a
-/// service manager waits for a service to end (systemd: 90 s).
+/// Longest time that is not counted because the kernel stalls a worker: well below the time that a
+/// service manager gives a service to end (systemd: 90 s).
 const MOST_STALLED: Duration = Duration::from_secs(20);
 
 struct Thread {
@@ -49,11 +49,11 @@ struct Thread {
     pulse: Pulse,
     /// Access for captures and traces, and the number of chunks of its memory.
     taps: (TapSlots, u32),
-    /// Whether it may wait for the other end of a pipe.
+    /// True if it may wait for the other end of a pipe.
     has_captures: bool,
     /// Message of its panic.
     panic: Arc<OnceLock<String>>,
-    /// The kernel's number of it, once it runs.
+    /// The kernel's number of the thread, once it runs.
     number: Arc<OnceLock<i32>>,
 }
 
@@ -63,7 +63,7 @@ impl Thread {
     }
 }
 
-/// All workers; they end with the value.
+/// All workers; they end when this is dropped.
 #[derive(Default)]
 pub(super) struct Workers {
     threads: Vec<Thread>,
@@ -76,7 +76,7 @@ pub(super) struct Workers {
 /// End of the workers.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// Some did not end, and live as long as the process.
+    /// True if some did not end, and live as long as the process.
     pub left_behind: bool,
     /// The first of them that has no capture to wait for.
     pub hangs: Option<usize>,
@@ -91,18 +91,18 @@ pub(super) struct Equipment {
     pub features: Vec<Feature>,
     /// Waiter that it blocks on ([`waiter_of`]).
     pub waiter: PollWaiter,
-    /// Replaces its own loop, if there is one.
+    /// Replacement of its own loop, if any.
     pub run: Option<WorkerLoop>,
 }
 
-/// Makes the waiter that the worker of these queues blocks on.
+/// Creates the waiter on which the worker of these queues blocks.
 pub(super) fn waiter_of(queues: &WorkerQueues) -> Result<PollWaiter, RouterError> {
     PollWaiter::for_ports(queues.descriptors.iter().map(|(port, it)| (port.0, it.as_fd())))
         .map_err(|errno| RouterError::system("making the wake-up of a worker", errno))
 }
 
 impl Workers {
-    /// Starts one more.
+    /// Starts another worker.
     pub fn start(
         &mut self,
         queues: WorkerQueues,
@@ -148,7 +148,7 @@ impl Workers {
                 Some(run) => run(&mut worker, &mut waiter),
                 None => worker.run(&mut waiter),
             }
-            // Its ports are closed before it is said to have ended.
+            // Its ports are closed before its end is reported.
             drop(worker);
         };
         let handle = std::thread::Builder::new()
@@ -156,7 +156,7 @@ impl Workers {
             .spawn(move || {
                 // Its data is dropped with it, so no other thread sees it in a broken state.
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-                    let _ = last_words.set(said(&*panic));
+                    let _ = last_words.set(panic_message(&*panic));
                 }
                 inbox_sender.send(Message::WorkerEnded);
             })
@@ -178,7 +178,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Error of the first worker that has panicked: the router cannot continue without it.
+    /// Returns the error of the first worker that has panicked: the router cannot continue without
+    /// it.
     pub fn failure(&self) -> Option<RouterError> {
         let mut threads = self.threads.iter().enumerate();
         threads.find_map(|(worker, thread)| {
@@ -187,15 +188,15 @@ impl Workers {
         })
     }
 
-    /// Workers whose state has changed. Call this at least once a second.
-    pub fn look(&mut self, now: Instant) -> Vec<(usize, Change)> {
+    /// Returns workers whose state has changed. Call this at least once a second.
+    pub fn poll(&mut self, now: Instant) -> Vec<(usize, Change)> {
         let mut changes = Vec::new();
         for (number, thread) in self.threads.iter_mut().enumerate() {
             let ended = thread.has_ended();
             let totals = &thread.counters.totals;
             let rounds = [&totals.useful_iterations, &totals.empty_iterations, &totals.sleeps];
             let rounds = rounds.iter().fold(0_u64, |sum, count| sum.wrapping_add(count.get()));
-            let change = if ended { None } else { thread.pulse.look(rounds, now) };
+            let change = if ended { None } else { thread.pulse.check(rounds, now) };
             match change {
                 // The other end of a pipe may pause, and often.
                 Some(change) if thread.has_captures => {
@@ -227,7 +228,7 @@ impl Workers {
         }
     }
 
-    /// Applies of them how much is taken from a queue at once.
+    /// Applies only the batch size.
     pub fn set_batch(&self, settings: &RouterSettings) {
         for thread in &self.threads {
             thread.control.set_batch(usize::from(settings.batch));
@@ -241,13 +242,13 @@ impl Workers {
         }
     }
 
-    /// Has all workers serve so many of their places for ports.
+    /// Sets the number of places for ports that all workers serve.
     pub fn serve_ports(&self, ports: usize) {
         self.threads.iter().for_each(|thread| thread.control.set_ports(ports));
         self.wake();
     }
 
-    /// Whether no worker counts anything for a port: it is new, or was removed and is forgotten.
+    /// Returns true if no worker has counts of a port: it is new, or was removed and forgotten.
     pub fn have_forgotten(&self, port: PortId) -> bool {
         let counted = |thread: &Thread| {
             let ports = thread.counters.snapshot().ports;
@@ -259,18 +260,18 @@ impl Workers {
         !self.threads.iter().any(counted)
     }
 
-    /// Wakes all workers, to see something that was published.
+    /// Wakes all workers, so that they see published changes.
     pub fn wake(&self) {
         self.threads.iter().for_each(|thread| thread.waker.wake());
     }
 
-    /// Number of workers.
+    /// Returns the number of workers.
     pub fn count(&self) -> u16 {
         self.threads.len() as u16
     }
 
-    /// Makes the first `active` workers serve and parks the rest. Parked workers block, and still
-    /// forward what arrives.
+    /// Has the first `active` workers serve and parks the rest. Parked workers block, and still
+    /// forward arriving packets.
     pub fn set_active(&mut self, active: u16) {
         for (number, thread) in self.threads.iter().enumerate() {
             let command = if number < usize::from(active) { Command::Run } else { Command::Park };
@@ -279,20 +280,20 @@ impl Workers {
         }
     }
 
-    /// True once all threads have ended by themselves.
+    /// Returns true once all threads have ended by themselves.
     pub fn have_ended(&self) -> bool {
         self.threads.iter().all(Thread::has_ended)
     }
 
-    /// Lets them forward what is queued, for at most `patience`, and ends them.
+    /// Lets workers forward their queued packets, for at most `patience`, and ends them.
     pub fn drain(&mut self, patience: Duration) -> Ending {
         self.command(Command::Drain);
         self.await_end(patience);
         self.stop()
     }
 
-    /// Waits for all to end, for `patience` at most: not counting the time in which the kernel
-    /// stalls one of them, up to [`MOST_STALLED`] of it.
+    /// Waits for all to end, for at most `patience`. Time in which the kernel stalls one of them
+    /// does not count, up to [`MOST_STALLED`].
     fn await_end(&self, patience: Duration) {
         let running = self.threads.iter().filter(|thread| !thread.has_ended());
         let mut stalls: Vec<_> =
@@ -300,7 +301,7 @@ impl Workers {
         let begun = Instant::now();
         let mut stalled = Duration::ZERO;
         while !self.have_ended() && begun.elapsed() < patience + stalled.min(MOST_STALLED) {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
             stalled += stalls.iter_mut().filter_map(Stall::stalled).max().unwrap_or_default();
         }
     }
@@ -339,20 +340,20 @@ impl Workers {
         }
     }
 
-    /// The counters of each, and whether it is active.
+    /// Returns the counters of each worker, and true if it is active.
     pub fn snapshots(&self) -> Vec<(Snapshot, bool)> {
         let active = |thread: &Thread| thread.control.current_command() != Command::Park;
         let threads = self.threads.iter();
         threads.map(|thread| (thread.counters.snapshot(), active(thread))).collect()
     }
 
-    /// Whether a worker makes no rounds, and has no capture to wait for.
+    /// Returns true if a worker makes no rounds, and has no capture to wait for.
     pub fn hangs(&self, worker: usize) -> bool {
         let thread = self.threads.get(worker);
         thread.is_some_and(|thread| thread.pulse.hangs() && !thread.has_captures)
     }
 
-    /// Handles by which a governor watches and commands the workers.
+    /// Returns handles by which a governor watches and commands the workers.
     pub fn handles(&self) -> Vec<WorkerHandle> {
         let handle = |thread: &Thread| WorkerHandle {
             control: thread.control.clone(),
@@ -363,7 +364,7 @@ impl Workers {
         self.threads.iter().map(handle).collect()
     }
 
-    /// Returns the access to each of them for captures and traces.
+    /// Returns the taps of each worker, for captures and traces.
     pub fn worker_taps(&self) -> Vec<WorkerTaps> {
         let worker = |thread: &Thread| {
             let (slots, chunks) = thread.taps.clone();
@@ -372,7 +373,7 @@ impl Workers {
         self.threads.iter().map(worker).collect()
     }
 
-    /// Names of the nodes, by their number.
+    /// Returns the names of the nodes, by their number.
     pub fn nodes(&self) -> &[&'static str] {
         &self.nodes
     }
@@ -389,11 +390,11 @@ impl Drop for Workers {
     }
 }
 
-/// Message of a panic.
-fn said(panic: &(dyn Any + Send)) -> String {
+/// Returns the message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("nothing that could be kept").to_owned()
+    text.unwrap_or("no message").to_owned()
 }
 
 #[cfg(test)]
@@ -457,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_told_and_kept() {
+    fn panic_is_reported_and_kept() {
         let (mut workers, inbox) = start(Bad::Panics);
         assert!(matches!(inbox.recv().unwrap(), Message::WorkerEnded));
         let error = workers.failure().expect("it has panicked").to_string();
@@ -467,20 +468,20 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_hangs_is_told_and_left_behind_at_the_end() {
+    fn hanging_worker_is_reported_and_left_behind_at_the_end() {
         let (end, other_end) = std::sync::mpsc::channel();
         let (mut workers, _inbox) = start(Bad::Hangs(other_end));
         let now = Instant::now();
         let second = |number| now + Duration::from_secs(number);
-        let looks: Vec<_> = (0..4).flat_map(|number| workers.look(second(number))).collect();
-        assert_eq!(looks, [(0, Change::Hangs)]);
+        let changes: Vec<_> = (0..4).flat_map(|number| workers.poll(second(number))).collect();
+        assert_eq!(changes, [(0, Change::Hangs)]);
         assert!(workers.hangs(0) && workers.failure().is_none());
-        // A round, and it hangs again.
+        // It makes a round and hangs again.
         end.send(()).unwrap();
         while workers.snapshots()[0].0.empty_iterations == 0 {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
-        assert_eq!(workers.look(second(5)), [(0, Change::GoesOn)]);
+        assert_eq!(workers.poll(second(5)), [(0, Change::GoesOn)]);
         let ending = workers.drain(Duration::ZERO);
         assert_eq!((ending.left_behind, ending.hangs), (true, Some(0)));
         drop(end);

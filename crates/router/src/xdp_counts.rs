@@ -1,8 +1,8 @@
-//! Counts of forwarding by XDP programs, while ports come and go.
+//! Counts of forwarding by XDP programs, across additions and removals of ports.
 //!
-//! Each program counts what it sends, by the slot of the egress port, and a slot goes on counting for
-//! the next port in its place. Here the counts of ports that are gone are kept, so that the sums of the
-//! router never fall, and taken from those of the ports after them, which begin at 0.
+//! Each program counts sent frames by the slot of the egress port, and a slot continues to count
+//! for the next port in its place. This module keeps the counts of removed ports, so that the
+//! router's sums never fall, and subtracts them from the later ports' counts, which begin at 0.
 
 use crate::stats::{Departed, XdpTraffic};
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use wattline_dataplane::port::PortId;
 use wattline_xdp::Sent;
 
-/// Frames that all programs have sent, and those refused, as the kernel counts them.
+/// Sent and refused frames of all programs, as counted by the kernel.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counted {
     /// By ingress and egress port.
@@ -21,21 +21,21 @@ pub(super) struct Counted {
     pub no_egress_port: BTreeMap<PortId, u64>,
 }
 
-/// The accounts of ports that are gone.
+/// The accounts of removed ports.
 #[derive(Debug, Default)]
 pub(super) struct XdpCounts {
     departed: Departed,
-    /// Part of the kernel's counts that went to a port before the present one.
+    /// Part of the kernel's counts that belongs to earlier ports of the same place.
     sent_before: BTreeMap<(PortId, PortId), Sent>,
     refused_before: BTreeMap<PortId, u64>,
-    /// Frames of programs that are gone to ports that are there.
+    /// Frames that removed programs sent to present ports.
     sent_by_gone: BTreeMap<PortId, Sent>,
     /// Bytes of refused frames, by egress port, as of the last reading.
     refusals: RefCell<BTreeMap<PortId, Refusals>>,
 }
 
-/// Estimate of the bytes of frames that an interface refused: the kernel reports their number alone. All
-/// frames between two readings count with their mean length.
+/// Estimate of the bytes of frames that an interface refused: the kernel reports only their number.
+/// All frames between two readings count with their mean length.
 #[derive(Debug, Clone, Copy, Default)]
 struct Refusals {
     handed: Sent,
@@ -45,8 +45,8 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// Takes a reading of frames that were handed to an interface, and of those that it refused. Returns
-    /// the bytes of those that it took, which never fall.
+    /// Takes a reading of the frames handed to an interface and of the refused ones. Returns the
+    /// bytes of accepted frames, which never fall.
     fn read(&mut self, handed: Sent, refused: u64) -> u64 {
         let packets = handed.packets.saturating_sub(self.handed.packets);
         let bytes = handed.bytes.saturating_sub(self.handed.bytes);
@@ -96,12 +96,12 @@ impl XdpCounts {
         traffic
     }
 
-    /// Returns the counts of gone ports.
+    /// Returns the counts of removed ports.
     pub fn departed(&self) -> Departed {
         self.departed
     }
 
-    /// A port is removed, and its program is about to go: these are the last counts.
+    /// Removes a port, whose program is about to be removed: these are the last counts.
     pub fn remove(&mut self, port: PortId, counted: &Counted) {
         let place = usize::from(port.0);
         let last = self.traffic(counted, place + 1)[place];
@@ -144,7 +144,7 @@ mod tests {
         Counted { sent: sums.collect(), refused, no_egress_port: BTreeMap::new() }
     }
 
-    /// Frames that were sent, by egress port and by ports that are gone.
+    /// Returns the sum of sent frames, of present and removed ports.
     fn sum(counts: &XdpCounts, counted: &Counted) -> u64 {
         let ports = counts.traffic(counted, 4);
         let out = |port: &XdpTraffic| port.transmitted_packets + port.refused_packets;
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(sum(&counts, &before), 38);
         assert_eq!(counts.traffic(&before, 3)[1].transmitted_packets, 11);
         counts.remove(PortId(1), &before);
-        // Its program is gone, and slots of others go on.
+        // Its program is gone, and slots of others continue to count.
         let after = counted(&[(0, 1, 10), (2, 1, 5)], &[(1, 4)]);
         assert_eq!(sum(&counts, &after), 38);
         let ports = counts.traffic(&after, 3);
@@ -176,13 +176,13 @@ mod tests {
         let last = counted(&[(0, 1, 17), (2, 1, 5)], &[(1, 5)]);
         assert_eq!(sum(&counts, &last), 48);
         assert_eq!(counts.traffic(&last, 3)[1], XdpTraffic::default());
-        // The other one goes too: what it was sent by ports before it counts once.
+        // The other one is removed too: frames sent to earlier ports in its place count once.
         counts.remove(PortId(0), &last);
         assert_eq!(sum(&counts, &counted(&[(2, 1, 5)], &[(1, 5)])), 48);
     }
 
     #[test]
-    fn refused_frames_are_no_bytes_out() {
+    fn refused_frames_do_not_count_as_transmitted_bytes() {
         let counts = XdpCounts::default();
         let out = |sent: (u64, u64), refused: u64| {
             let sent = Sent { packets: sent.0, bytes: sent.1 };
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(out((14, 15_400), 4), (10, 15_000, 4), "a reading changes nothing");
         // Half of ten frames of 200 bytes.
         assert_eq!(out((24, 17_400), 9), (15, 16_000, 9));
-        // Reported late: what was told does not fall.
+        // Reported late: the published counts do not fall.
         assert_eq!(out((24, 17_400), 10), (14, 16_000, 10));
         assert!(out((34, 18_400), 10).1 > 16_000);
     }

@@ -1,8 +1,8 @@
-//! Whether transit packets are forwarded by the XDP programs, and out of which ports.
+//! Forwarding of transit packets by XDP programs, and their egress ports.
 //!
-//! The programs forward by the kernel's own tables. They may do so only where these tables hold
-//! all that decides ([`Config::obstacles_to_xdp_forwarding`]). [`trust`] handles interfaces that
-//! refuse frames.
+//! The programs forward by the kernel's own tables. They may do so only if nothing else affects the
+//! decision ([`Config::obstacles_to_xdp_forwarding`]). [`trust`] handles interfaces that refuse
+//! frames.
 
 pub(super) mod flows;
 mod trust;
@@ -24,11 +24,11 @@ use wattline_xdp::{Copies, XdpForward};
 /// Count of frames that programs sent out of a port.
 pub(super) type Sent<'a> = &'a dyn Fn(PortId) -> u64;
 
-/// Interval of asking interfaces whether they take frames. Between two looks, the first batch that
+/// Interval of asking interfaces whether they take frames. Between two checks, the first batch that
 /// an interface refuses closes it.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// Said of an interface whose driver takes no frames, with the likely cause.
+/// Message about an interface whose driver takes no frames, with the likely cause.
 const NO_FRAMES: &str = "its driver takes no XDP frames now; a veth takes them while its far end has \
                          GRO or an XDP program";
 
@@ -38,25 +38,25 @@ pub(super) const BEHIND_BOND: &str = "it is a bond";
 /// The egress ports of the XDP programs.
 pub(super) struct Forwarding {
     forward: XdpForward,
-    /// Absent before Linux 6.3, which does not report what interfaces can do.
+    /// Absent before Linux 6.3, which does not report features of interfaces.
     features: Option<XdpFeatures>,
     ports: Vec<EgressPort>,
-    /// Whether flows of a flowtable are forwarded, at ports that are left to the kernel.
+    /// True if only flows of a flowtable are forwarded, at ports that are left to the kernel.
     of_flows: bool,
     /// Reasons to forward nothing now.
     obstacles: Vec<&'static str>,
-    /// Whether some route had an MTU of its own at the last look.
+    /// True if some route had an MTU of its own at the last check.
     route_mtus: bool,
-    /// [`Rib::port_changes`] at the last look.
+    /// [`Rib::port_changes`] at the last check.
     port_changes: u64,
-    next_look: Instant,
+    next_check: Instant,
 }
 
-/// Last log line on an egress port.
+/// Last log line about an egress port.
 #[derive(PartialEq, Eq)]
-enum Told {
+enum Logged {
     Open,
-    /// It refused frames. The log says this once, however often it is tried again.
+    /// It refused frames. This is logged once, not again after each trial.
     Refused,
     /// It is closed, for this reason.
     Closed(String),
@@ -67,10 +67,10 @@ struct EgressPort {
     ifindex: u32,
     name: String,
     is_open: bool,
-    /// Whether it takes frames in fragments, too.
+    /// True if it takes frames in fragments, too.
     in_fragments: bool,
-    /// Last log line on it.
-    told: Option<Told>,
+    /// Last log line about it.
+    logged: Option<Logged>,
     /// Reason if closed, or open for a trial only.
     closed_because: Option<String>,
     trust: Trust,
@@ -80,12 +80,12 @@ struct EgressPort {
 pub(super) enum Egress {
     /// XDP programs, out of the ports that are open; workers take the rest.
     ByPrograms(Forwarding),
-    /// Workers all, for a reason.
+    /// Workers only, for a reason.
     ByWorkers(ByWorkers),
 }
 
 impl Egress {
-    /// Returns the maps and ports of the programs, where they forward.
+    /// Returns the maps and ports of the programs, if they forward.
     pub fn forwarding(&self) -> Option<&Forwarding> {
         match self {
             Self::ByPrograms(forwarding) => Some(forwarding),
@@ -93,17 +93,17 @@ impl Egress {
         }
     }
 
-    /// Whether XDP programs can forward by themselves at all.
+    /// Returns true if XDP programs can forward by themselves at all.
     pub fn by_programs(&self) -> bool {
         self.forwarding().is_some()
     }
 
-    /// Whether packets out of a port are forwarded by XDP programs now.
+    /// Returns true if packets out of a port are forwarded by XDP programs now.
     pub fn forwards_to(&self, port: PortId) -> bool {
         self.forwarding().is_some_and(|forwarding| forwarding.is_open(port))
     }
 
-    /// Says what in the configuration stands against forwarding in XDP programs.
+    /// Sets the obstacles to forwarding in XDP programs that are in the configuration.
     pub fn set_obstacles(&mut self, obstacles: Vec<&'static str>) {
         match self {
             Self::ByPrograms(forwarding) => forwarding.set_obstacles(obstacles),
@@ -120,8 +120,8 @@ impl Egress {
     }
 }
 
-/// Lists obstacles to forwarding: reasons in the configuration, and sockets without copies,
-/// with which workers are cheaper.
+/// Lists obstacles to forwarding: reasons in the configuration, and zero-copy sockets, with which
+/// workers are cheaper.
 pub(super) fn obstacles(config: &Config, zero_copy: bool) -> Vec<&'static str> {
     let mut obstacles = config.obstacles_to_xdp_forwarding();
     if zero_copy && config.router.xdp_forward == XdpForwarding::Auto {
@@ -155,14 +155,15 @@ pub(super) fn prepare(config: &Config) -> Result<Egress, RouterError> {
 }
 
 impl Forwarding {
-    /// Prepares forwarding of everything or, `of_flows`, of flows of a flowtable. Programs copy by
-    /// these maps, or by new ones.
+    /// Prepares forwarding of all packets or, if `of_flows`, of the flows of flowtables. Programs
+    /// use these maps for copies, or new ones.
     ///
     /// # Errors
-    /// When the kernel cannot do it, or rights are missing.
+    /// When the kernel does not support it, or capabilities are missing.
     pub fn open(of_flows: bool, copies: Option<&Arc<Copies>>) -> Result<Self, RouterError> {
         let copies = copies.cloned().map_or_else(|| Copies::new().map(Arc::new), Ok)?;
-        let failed = |source| RouterError::system("asking what interfaces can do with XDP", source);
+        let failed =
+            |source| RouterError::system("querying the XDP features of interfaces", source);
         Ok(Self {
             features: known(XdpFeatures::open()).map_err(failed)?,
             forward: XdpForward::new(&copies)?,
@@ -171,7 +172,7 @@ impl Forwarding {
             obstacles: Vec::new(),
             route_mtus: false,
             port_changes: 0,
-            next_look: Instant::now(),
+            next_check: Instant::now(),
         })
     }
 
@@ -180,7 +181,7 @@ impl Forwarding {
         &self.forward
     }
 
-    /// A port's counters are at the slot of its own number.
+    /// Returns the slot of a port's counters, which is its number.
     pub fn slot(port: PortId) -> u32 {
         port.0.into()
     }
@@ -191,21 +192,21 @@ impl Forwarding {
     /// Only from the kernel.
     pub fn add(&mut self, port: PortId, ifindex: u32, name: &str) -> Result<(), BpfError> {
         self.forward.add(ifindex, Self::slot(port))?;
-        self.next_look = Instant::now();
+        self.next_check = Instant::now();
         self.ports.push(EgressPort {
             port,
             ifindex,
             name: name.to_owned(),
             is_open: false,
             in_fragments: false,
-            told: None,
+            logged: None,
             closed_because: None,
             trust: Trust::default(),
         });
         Ok(())
     }
 
-    /// Forgets a port whose interface is gone.
+    /// Removes a port whose interface is gone.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -214,8 +215,8 @@ impl Forwarding {
             return Ok(());
         };
         let egress = self.ports.swap_remove(place);
-        // The reason why another port was closed may be gone.
-        self.next_look = Instant::now();
+        // This may have been the reason why another port was closed.
+        self.next_check = Instant::now();
         self.forward.remove(egress.ifindex)
     }
 
@@ -223,20 +224,21 @@ impl Forwarding {
     pub fn set_obstacles(&mut self, obstacles: Vec<&'static str>) {
         if self.obstacles != obstacles {
             self.obstacles = obstacles;
-            self.next_look = Instant::now();
+            self.next_check = Instant::now();
         }
     }
 
-    /// Opens the egress ports that can be opened, and closes the others. A change of links that `rib` has
-    /// not committed would close all: the link is down, but groups of next hops still have it.
-    pub fn look(&mut self, rib: &Rib, now: Instant, sent: Sent<'_>) {
+    /// Opens the egress ports that can be opened, and closes the others. Changes of links must have
+    /// been committed in `rib`: otherwise a link that is down, but still in groups of next hops,
+    /// would close all.
+    pub fn poll(&mut self, rib: &Rib, now: Instant, sent: Sent<'_>) {
         let route_mtus = rib.has_route_mtus();
         let same = route_mtus == self.route_mtus && rib.port_changes() == self.port_changes;
-        if now < self.next_look && same {
+        if now < self.next_check && same {
             return;
         }
         self.port_changes = rib.port_changes();
-        self.next_look = now + LOOK_EVERY;
+        self.next_check = now + CHECK_EVERY;
         self.route_mtus = route_mtus;
         let Self { ports, features, forward, of_flows, .. } = self;
         let link_of = |port| match of_flows {
@@ -270,16 +272,16 @@ impl Forwarding {
         if !self.obstacles.is_empty() {
             return Some(self.obstacles.join(", "));
         }
-        // The kernel's look-up for XDP obeys such an MTU only where it is locked.
+        // The kernel's look-up for XDP obeys such an MTU only if it is locked.
         if self.route_mtus {
             return Some("a route has an MTU of its own".to_owned());
         }
-        // A flow keeps to the next hop of its route.
+        // Flows keep the next hop of their route.
         if self.of_flows {
             return None;
         }
-        // Of several next hops the kernel picks one. A worker that gets what cannot be sent there
-        // picks again, so the shares would not be those of the route.
+        // The kernel picks one of several next hops. A worker that gets packets which cannot be
+        // sent there picks again, so the shares would differ from the route's.
         let ports = self.ports.iter().zip(closed);
         let ports: Vec<_> = ports
             .map(|(egress, closed)| (egress.ifindex, &*egress.name, closed.is_none()))
@@ -296,21 +298,21 @@ impl Forwarding {
         })
     }
 
-    /// Whether packets out of a port are forwarded by XDP programs.
+    /// Returns true if packets out of a port are forwarded by XDP programs.
     pub fn is_open(&self, port: PortId) -> bool {
         let egress = self.ports.iter().find(|egress| egress.port == port && egress.is_open);
-        // The programs may have closed it since.
+        // The programs may have closed it meanwhile.
         egress.is_some_and(|egress| self.forward.is_open(egress.ifindex).unwrap_or_default())
     }
 
-    /// Says why a port is closed to XDP programs, or open for a trial only, if known.
+    /// Returns why a port is closed to XDP programs, or open for a trial only, if known.
     pub fn closed_because(&self, port: PortId) -> Option<&str> {
         self.ports.iter().find(|egress| egress.port == port)?.closed_because.as_deref()
     }
 }
 
-/// Returns the port that a link is if it is closed, as given by number, name and whether it is open, or else
-/// the link if it is no port.
+/// Returns the name of the link's port if that is closed, or the link if it is no port. `ports` has
+/// the link, the name and the state (true if open) of each port.
 fn shut_member<'a>(link: u32, ports: &[(u32, &'a str, bool)]) -> Option<Result<&'a str, u32>> {
     match ports.iter().find(|(index, ..)| *index == link) {
         Some((.., true)) => None,
@@ -320,7 +322,7 @@ fn shut_member<'a>(link: u32, ports: &[(u32, &'a str, bool)]) -> Option<Result<&
 }
 
 impl EgressPort {
-    /// Finds out whether the interface has taken what was sent to it.
+    /// Finds out whether the interface has taken the frames sent to it.
     fn judge(
         &mut self,
         forward: &XdpForward,
@@ -343,17 +345,18 @@ impl EgressPort {
                     self.trust.refuse(now, Cause::Error(error));
                     self.is_open = false;
                 }
-                // The last batch before it was opened closed it.
+                // A last batch from before the opening closed it.
                 None => forward.open(self.ifindex, self.in_fragments)?,
             }
             return Ok(());
         }
-        // Refused frames are read before sent ones, so that never more are refused than sent.
+        // Refused frames are read before sent ones, so that the counts never show more refused than
+        // sent frames.
         self.trust.watch(now, forward.refused(slot)?, || sent(self.port));
         Ok(())
     }
 
-    /// Opens it, unless there is an obstacle. The log tells of a trial only once it has succeeded.
+    /// Opens it, unless there is an obstacle. A trial is logged only once it has succeeded.
     fn set(
         &mut self,
         forward: &XdpForward,
@@ -367,20 +370,20 @@ impl EgressPort {
             None if trial.is_some() => {
                 tracing::debug!("port {name}: {ours} to it for a trial");
             }
-            None if self.told != Some(Told::Open) => {
+            None if self.logged != Some(Logged::Open) => {
                 tracing::info!("port {name}: {ours} to it");
-                self.told = Some(Told::Open);
+                self.logged = Some(Logged::Open);
             }
-            // Nobody asked for that: somebody may want to look into it.
+            // Unexpected: the operator may want to investigate it.
             Some(why) if self.trust.obstacle(now).is_some() => {
-                if self.told != Some(Told::Refused) {
+                if self.logged != Some(Logged::Refused) {
                     tracing::warn!("port {name}: {others} to it: {why}");
                 }
-                self.told = Some(Told::Refused);
+                self.logged = Some(Logged::Refused);
             }
-            Some(why) if self.told != Some(Told::Closed(why.clone())) => {
+            Some(why) if self.logged != Some(Logged::Closed(why.clone())) => {
                 tracing::info!("port {name}: {others} to it: {why}");
-                self.told = Some(Told::Closed(why.clone()));
+                self.logged = Some(Logged::Closed(why.clone()));
             }
             _ => {}
         }
@@ -397,7 +400,7 @@ impl EgressPort {
     }
 }
 
-/// Returns nothing where the kernel does not know the question: interfaces are tried then.
+/// Returns `None` if the kernel does not know the request: interfaces are tried then.
 fn known<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
     match opened {
         Ok(features) => Ok(Some(features)),
@@ -412,8 +415,8 @@ fn known<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Returns which redirected frames an interface takes. Where the kernel does not report it, frames in one
-/// piece are tried: the first batch that an interface refuses closes it.
+/// Returns the kinds of redirected frames that an interface takes. If the kernel does not report
+/// it, frames in one piece are tried: the first batch that an interface refuses closes it.
 fn transmits(features: Option<&mut XdpFeatures>, ifindex: u32) -> io::Result<Transmits> {
     features.map_or(Ok(Transmits::Whole), |features| features.transmits(ifindex))
 }
@@ -438,7 +441,7 @@ fn closing_reason(
         Ok(Transmits::Nothing) => Some(NO_FRAMES.to_owned()),
         Ok(transmits) => {
             let in_fragments = transmits == Transmits::InFragments;
-            // Opened again, so that the programs know.
+            // Opened again, so that the programs see the change.
             egress.is_open &= in_fragments == egress.in_fragments;
             egress.in_fragments = in_fragments;
             None
@@ -460,7 +463,7 @@ mod tests {
 
     /// Before Linux 6.3 generic netlink has no family `netdev`.
     #[test]
-    fn interfaces_are_tried_where_the_kernel_does_not_report_on_them() {
+    fn interfaces_are_tried_if_the_kernel_does_not_report_them() {
         let absent = || io::Error::from(rustix::io::Errno::OPNOTSUPP);
         assert!(matches!(known::<()>(Err(absent())), Ok(None)));
         assert_eq!(transmits(None, 1).unwrap(), Transmits::Whole);

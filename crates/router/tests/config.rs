@@ -87,7 +87,7 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn defaults_hold_for_what_is_left_out() {
+fn missing_keys_get_their_defaults() {
     let text = "[[port]]\nname = \"a\"\ncapture = { write = \"x.pcap\" }";
     let config = Config::parse(text, "small").unwrap();
     assert_eq!((config.router.workers, config.router.batch), (1, 64));
@@ -107,7 +107,7 @@ fn routes_file_may_end_the_file() {
     assert_eq!(config.routes_file.as_deref(), Some("last.txt".as_ref()));
 }
 
-/// A change of the complete configuration, and the one complaint it must give.
+/// Makes a change in the complete configuration, and checks its only problem.
 #[track_caller]
 fn refused(from: &str, to: &str, line: usize, key: &str, message: &str) {
     assert!(COMPLETE.contains(from), "the test replaces nothing: {from}");
@@ -119,9 +119,9 @@ fn refused(from: &str, to: &str, line: usize, key: &str, message: &str) {
     assert!(problem.message.contains(message), "{problems}");
 }
 
-/// A list that may stand without brackets has one line for one mistake.
+/// A list that may omit its brackets has one line for one mistake.
 #[test]
-fn a_route_by_what_is_no_address_is_told_once() {
+fn invalid_gateway_is_reported_once() {
     let of = |via: &str| {
         let text = format!(
             "[[port]]\nname = \"b\"\ncapture = {{ read = \"x\" }}\n\
@@ -130,22 +130,22 @@ fn a_route_by_what_is_no_address_is_told_once() {
         Config::parse(&text, "x").unwrap_err().to_string()
     };
     for via in ["\"banana\"", "[\"banana\"]", "[]"] {
-        let told = of(via);
-        assert_eq!(told.matches("[[route]] via").count(), 1, "{via}: {told}");
+        let errors = of(via);
+        assert_eq!(errors.matches("[[route]] via").count(), 1, "{via}: {errors}");
     }
-    let told = of("[\"banana\", \"apple\"]");
-    assert_eq!(told.matches("[[route]] via").count(), 2, "{told}");
+    let errors = of("[\"banana\", \"apple\"]");
+    assert_eq!(errors.matches("[[route]] via").count(), 2, "{errors}");
 }
 
 #[test]
-fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
+fn each_mistake_is_named_with_its_place_and_the_allowed_values() {
     refused("workers = 2", "workers = 2\nworkes = 3", 5, "[router] workes", "mean \"workers\"");
     refused("batch = 32", "batch = 65", 6, "[router] batch", "1 to 64");
     refused("batch = 32", "batch = \"32\"", 6, "[router] batch", "1 to 64");
     refused("\"interrupt\"", "\"sleep\"", 5, "[router] mode", "\"adaptive\"");
-    refused("[1, 0]", "[1, 1]", 7, "[router] cpus", "CPU 1 stands there twice");
+    refused("[1, 0]", "[1, 1]", 7, "[router] cpus", "CPU 1 is listed twice");
     refused("[1, 0]", "[1]", 7, "[router] cpus", "has 1 CPU for [router] workers = 2");
-    refused("[1, 0]", "[1, 0, 1]", 7, "[router] cpus", "workers = 3; CPU 1 stands there twice");
+    refused("[1, 0]", "[1, 0, 1]", 7, "[router] cpus", "workers = 3; CPU 1 is listed twice");
     refused("workers = 2", "workers = 65", 4, "[router] workers", "1 to 64");
     refused("[1, 0]", "[1, 1024]", 7, "[router] cpus", "a list of CPU numbers from 0 to 1023");
     refused("busy_poll = true", "busy_poll = 1", 8, "[router] busy_poll", "true or false");
@@ -199,13 +199,13 @@ fn all_mistakes_are_reported_at_once_in_order() {
     let problems = Config::parse(&text, "bad.toml").unwrap_err();
     let lines: Vec<usize> = problems.list.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [4, 7, 23, 37], "{problems}");
-    // How many CPUs are right cannot be told without the number of workers.
-    assert!(problems.list[1].message.starts_with("CPU 1 stands there twice"), "{problems}");
+    // The right number of CPUs is unknown without the number of workers.
+    assert!(problems.list[1].message.starts_with("CPU 1 is listed twice"), "{problems}");
     assert!(problems.to_string().contains("bad.toml:23: [[port]] mtu = 1: must be"));
 }
 
 #[test]
-fn ports_that_stand_twice_are_refused() {
+fn duplicate_ports_are_refused() {
     let text = "[[port]]\nname = \"a\"\ninterface = \"x\"\n".repeat(2);
     let problems = Config::parse(&text, "bad.toml").unwrap_err();
     let lines: Vec<usize> = problems.list.iter().map(|problem| problem.line).collect();
@@ -232,7 +232,7 @@ fn captures_that_would_overwrite_each_other_are_refused() {
     refused(port("a", write) + &port("b", read), 6, of_read, "is written already");
     refused(port("a", write) + &port("b", write), 6, of_write, "is written already");
     let twice = port("a", read) + &port("b", read);
-    assert!(Config::parse(&twice, "good.toml").is_ok(), "reading harms nobody");
+    assert!(Config::parse(&twice, "good.toml").is_ok(), "reading is harmless");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn contradictory_values_are_rejected() {
     refused("2001:db8::1/64", "198.51.100.1/25", 22, "[[port]] addresses", "is given twice");
     refused("mtu = 1400", "mtu = 1000", 22, "[[port]] addresses", "at least 1280");
     for address in ["224.0.0.1/24", "127.0.0.1/8", "0.0.0.0/0", "255.255.255.255/32", "::/0"] {
-        refused("2001:db8::1/64", address, 22, "[[port]] addresses", "of a host");
+        refused("2001:db8::1/64", address, 22, "[[port]] addresses", "the address of a host");
     }
 }
 
@@ -260,7 +260,7 @@ fn syntax_errors_have_a_line() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_told_from_wrong_ones() {
+fn unreadable_files_are_distinguished_from_wrong_ones() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("none.toml");
     assert!(matches!(
@@ -275,7 +275,7 @@ fn files_that_cannot_be_read_are_told_from_wrong_ones() {
 }
 
 #[test]
-fn mistakes_of_a_configuration_and_of_its_routes_are_told_together() {
+fn mistakes_of_a_configuration_and_of_its_routes_are_reported_together() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("router.toml");
     let problems = |text: &str, routes: Option<&str>| {
@@ -306,7 +306,7 @@ fn mistakes_of_a_configuration_and_of_its_routes_are_told_together() {
     assert_eq!(found.included.as_ref().map(|it| it.list.len()), Some(2), "{found}");
     assert!(found.to_string().contains("routes.txt:2: "), "{found}");
 
-    // Of ports that are wrong themselves nobody knows which neighbours are on them.
+    // The neighbours of a wrong port are unknown.
     let wrong_port = wrong_batch.replacen("mtu = 1400", "mtu = 1", 1);
     let found = problems(&wrong_port, Some(routes));
     assert_eq!(found.included.as_ref().map(|it| it.list.len()), Some(1), "{found}");
@@ -333,7 +333,7 @@ fn any_text_is_accepted_or_refused_with_a_reason() {
         if let Err(problems) = Config::parse(&text, "fuzz") {
             assert!(!problems.list.is_empty());
         }
-        // Most random text is no TOML at all; a cut and a changed byte reach further.
+        // Most random text is not TOML; a truncation or a changed byte gets further.
         let mut mutated = COMPLETE.as_bytes().to_vec();
         for pair in bytes.chunks_exact(3) {
             let at = usize::from(u16::from_le_bytes([pair[0], pair[1]])) % mutated.len();
@@ -349,7 +349,7 @@ fn any_text_is_accepted_or_refused_with_a_reason() {
 }
 
 #[test]
-fn neighbours_of_a_route_are_checked_also_where_its_prefix_is_wrong() {
+fn neighbours_of_a_route_are_checked_even_if_its_prefix_is_wrong() {
     let text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n[[route]]\n\
         prefix = \"10.0.0.1/8\"\nvia = [\"10.9.9.9\", \"10.9.9.8%b\"]\n";
     let problems = Config::parse(text, "router.toml").unwrap_err();

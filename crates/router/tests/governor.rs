@@ -23,10 +23,10 @@ capture = { read = "FOLDER/in.pcap", write = "FOLDER/a.pcap", paced = true }
 mac = "02:00:00:00:00:01"
 addresses = ["192.0.2.1/24"]
 "#;
-/// The last packet of the capture comes so late: no test waits for it.
+/// Time of the capture's last packet: no test waits for it.
 const END: Duration = Duration::from_secs(3_600);
 
-/// Whether the machine was given back.
+/// True if the machine was given back.
 static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
 
 /// A platform whose governor panics a moment after its start.
@@ -64,9 +64,9 @@ fn open(_: &Config, _: Plan) -> Result<Box<dyn PlatformDriver>, RouterError> {
 
 const PLATFORMS: Platforms = &[(PowerPlatform::Host, open)];
 
-/// Nobody would ever change again what it set last.
+/// Otherwise its last settings would remain forever.
 #[test]
-fn a_router_ends_with_its_governor_and_gives_the_machine_back() {
+fn router_ends_with_its_governor_and_restores_the_machine() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let mut writer = Writer::create(at("in.pcap"), LinkType::ETHERNET, Resolution::Nanos).unwrap();

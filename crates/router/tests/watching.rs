@@ -39,7 +39,8 @@ mac = "02:00:00:00:00:09"
 /// Packets of the capture, a hundred a second: more than any test waits for.
 const PACKETS: u16 = 6_000;
 
-/// The packet of a number: one that is forwarded, one for a blackhole, one that expires.
+/// Returns the packet of a number: in turn one that is forwarded, one to a blackhole, one that
+/// expires.
 fn frame(number: u16) -> Vec<u8> {
     let (to, ttl) = match number % 3 {
         0 => ([203, 0, 113, 5], 64),
@@ -55,7 +56,7 @@ fn frame(number: u16) -> Vec<u8> {
     bytes
 }
 
-/// A router in a thread of this process, told to stop when dropped.
+/// A router in a thread of this process, stopped when dropped.
 struct Running {
     folder: tempfile::TempDir,
     thread: Option<std::thread::JoinHandle<wattline_router::stats::Stats>>,
@@ -90,7 +91,7 @@ impl Running {
         self.folder.path().join("socket")
     }
 
-    /// The parts of an answer up to its end, and that.
+    /// Returns the parts of an answer, and its end.
     fn watch(&self, request: &Request) -> (Vec<Part>, Value) {
         let (_, mut inlet) = listen(&self.socket(), request).unwrap();
         let mut parts = Vec::new();
@@ -140,7 +141,7 @@ fn by_tshark(path: &Path) -> Option<Vec<String>> {
 }
 
 #[test]
-fn a_capture_has_packets_in_and_out_with_what_became_of_them() {
+fn capture_has_received_and_sent_packets_with_their_fate() {
     let running = Running::start();
     let (parts, end) = running.watch(&Request::Capture(look("udp and not icmp", Some(12))));
     assert!(end["packets"].as_u64().unwrap() >= 12, "{end}");
@@ -155,7 +156,7 @@ fn a_capture_has_packets_in_and_out_with_what_became_of_them() {
         let mut expected = frame(number);
         if record.interface == 1 {
             assert_eq!(number % 3, 0, "only those are sent");
-            // By another station, a hop further on.
+            // From another station, a hop further.
             expected[..12].copy_from_slice(&[2, 0, 0, 0, 0, 0x12, 2, 0, 0, 0, 0, 0x11]);
             expected[22] -= 1;
             expected[24] += 1;
@@ -188,7 +189,7 @@ fn a_capture_has_packets_in_and_out_with_what_became_of_them() {
 }
 
 #[test]
-fn a_trace_has_the_way_and_the_end_of_each_packet() {
+fn trace_has_the_path_and_the_end_of_each_packet() {
     let running = Running::start();
     let (parts, _) = running.watch(&Request::Trace(look("host 192.0.2.9", Some(8))));
     let mut ends = std::collections::BTreeMap::new();
@@ -203,7 +204,7 @@ fn a_trace_has_the_way_and_the_end_of_each_packet() {
         ("", "sent", "", "output", "b"),
         ("", "dropped", "blackhole", "drop", ""),
         ("", "dropped", "ttl-expired", "drop", ""),
-        // The answer to the one that expired.
+        // The answer to the packet that expired.
         ("icmp4-error", "sent", "", "output", "a"),
     ] {
         let key = (by.to_owned(), end.to_owned(), reason.to_owned());
@@ -215,7 +216,7 @@ fn a_trace_has_the_way_and_the_end_of_each_packet() {
 fn stopped_capture_gets_its_rest_and_frees_its_place() {
     let running = Running::start();
     let begin = || listen(&running.socket(), &Request::Capture(look("all", None)));
-    // Four times as many as there are places, four at once.
+    // Four times as many as there are places, four at a time.
     for _ in 0..4 {
         let mut all: Vec<_> = (0..4).map(|_| begin().unwrap().1).collect();
         let Err(SocketError::Refused(why)) = begin() else { panic!("a fifth") };
@@ -225,16 +226,16 @@ fn stopped_capture_gets_its_rest_and_frees_its_place() {
             while !matches!(inlet.part().unwrap(), Part::End(_)) {}
         }
         drop(all);
-        // The place is given back right after the last word.
+        // The place is freed right after the last message.
         wattline_needs::until("a free place", || begin().is_ok());
         std::thread::sleep(Duration::from_millis(500));
     }
-    // One that goes away without a word.
+    // A client that disconnects without a message.
     drop(begin().unwrap());
-    for (filter, said) in [("interface c", "no such port"), ("tpc", "character 1")] {
+    for (filter, message) in [("interface c", "no such port"), ("tpc", "character 1")] {
         let refused = listen(&running.socket(), &Request::Trace(look(filter, None)));
         let Err(SocketError::Refused(why)) = refused else { panic!("{filter}") };
-        assert!(why.contains(said), "{why}");
+        assert!(why.contains(message), "{why}");
     }
     let stats = running.stop();
     let dropped: u64 = stats.dropped.values().sum();
@@ -242,7 +243,7 @@ fn stopped_capture_gets_its_rest_and_frees_its_place() {
 }
 
 #[test]
-fn cleared_counters_begin_anew_but_for_metrics_and_the_account() {
+fn cleared_counters_restart_except_metrics_and_the_account() {
     let running = Running::start();
     let stats = || ask(&running.socket(), Request::Stats).unwrap();
     let received = |stats: &Value| stats["received"].as_u64().unwrap();

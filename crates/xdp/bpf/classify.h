@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Which frames are whose.
+ * Classification of frames.
  *
  *   Ethernet   to us?        no  -> kernel (ARP requests, ND, routing protocols, bridging)
  *   VLAN       routed here?  no  -> kernel
@@ -11,26 +11,26 @@
  *                                   else socket of the receive queue; kernel if there is none
  *   local      ESP, and a tunnel ends here? -> to the socket
  *
- * Whatever is in doubt goes to the kernel, which knows more. Header checks of transit packets
- * (checksum, lengths) are the data plane's, or those of forward.h.
+ * Frames in doubt go to the kernel, which knows more. The data plane or forward.h checks the headers of
+ * transit packets (checksum, lengths).
  *
- * While the interface is guarded (policies say what may leave, and the kernel does not know them),
- * only that passes which the kernel certainly forwards to nobody: what is for an address of this
- * machine or for a group, and protocols of the link. All else that has come to the interface's own
- * station, whatever its addresses, options and TTL, goes to the socket, where a worker asks the
- * policies. What no worker can see is dropped, and counted as that: no socket, too long for one,
- * another station's, a group's or another VLAN's, and protocols that the kernel may unpack. An
- * interface of the kernel's on top of this one may route such a frame, or bring it to a container or
- * the other ports of a bridge, to which a TTL of 1 suffices.
+ * While the interface is guarded (policies decide about forwarded packets, and the kernel does not know
+ * them), only frames pass that the kernel certainly does not forward: packets to an address of this machine
+ * or to a group, and protocols of the link. All other frames to the interface's own station go to the socket,
+ * regardless of addresses, options and TTL, and a worker applies the policies. Frames that no worker can see
+ * are dropped and counted: without a socket, too long for it, to another station, group or VLAN, and
+ * protocols that the kernel may unpack. An interface of the kernel on top of this one may route such a frame,
+ * or pass it to a container or the other ports of a bridge, for which a TTL of 1 suffices.
  */
 #pragma once
 
 #include "frame.h"
 
 /*
- * What is too long for a socket: an interface's MTU may be longer, or have grown since the sockets
- * were opened. It is the kernel's (false). Where the program forwards by itself, or the interface is
- * guarded, it is marked, and goes on: should it be for this machine, the kernel gets it all the same.
+ * Checks that a packet is not too long for a socket: an interface's MTU may be larger, or have grown since
+ * the sockets were opened. Longer packets are the kernel's (false). If the program forwards by itself, or the
+ * interface is guarded, they are marked and classified further: packets for this machine still go to the
+ * kernel.
  */
 static __always_inline bool fits(struct frame *frame, __u32 length)
 {
@@ -40,7 +40,7 @@ static __always_inline bool fits(struct frame *frame, __u32 length)
     return frame->guarded || frame->forwards;
 }
 
-/* A packet that may be forwarded, on a guarded interface: a worker's, if one can see it. */
+/* A packet on a guarded interface that may be forwarded: a worker's, if workers can see it. */
 static __always_inline enum owner judged(const struct frame *frame, enum verdict *verdict)
 {
     if (frame->unseen == VERDICT_LINK_MULTICAST)
@@ -55,8 +55,8 @@ static __always_inline enum owner judged(const struct frame *frame, enum verdict
 }
 
 /*
- * A packet to an address of this machine, whose payload begins at `payload`: a worker's where it is
- * ESP, or ESP in UDP, and tunnels end at the address; else the kernel's.
+ * A packet to an address of this machine, whose payload begins at `payload`: a worker's if it is ESP, or ESP
+ * in UDP, and tunnels end at the address; otherwise the kernel's.
  */
 static __always_inline enum owner local(const struct frame *frame, __u8 address, __u8 protocol,
                                         bool is_fragment, bool is_left, const void *payload,
@@ -64,14 +64,14 @@ static __always_inline enum owner local(const struct frame *frame, __u8 address,
 {
     const struct esp_in_udp *datagram = payload;
 
-    /* Its header may send it on from here (source routes). */
+    /* Its header may forward it from here (source routes). */
     if (frame->guarded && frame->odd == HAS_OPTIONS)
         return judged(frame, verdict);
-    /* The kernel puts fragments together; no ESP packet should come in any. */
+    /* The kernel reassembles fragments; ESP packets should not come in fragments. */
     if (address != ENDS_TUNNELS || frame->odd != IS_PLAIN || is_fragment ||
         frame->unseen != VERDICT_REDIRECTED)
         VERDICT(LOCAL);
-    /* A worker would forward what is inside. */
+    /* A worker would forward the inner packet. */
     if (frame->guarded && is_left)
         VERDICT(LOCAL);
     if (protocol == PROTOCOL_ESP)
@@ -84,14 +84,14 @@ static __always_inline enum owner local(const struct frame *frame, __u8 address,
     return OWNER_WORKER;
 }
 
-/* Whether the kernel forwards nothing to an address of this kind. */
+/* True if the kernel forwards nothing to an address of this kind. */
 static __always_inline bool is_local(const struct frame *frame, __u8 address)
 {
     return address != NOT_LOCAL && address != IS_PROXIED &&
            (address != IS_SHARED || !frame->guarded);
 }
 
-/* Whether packets from this address, or to it, are the kernel's. */
+/* True if packets from or to this address are the kernel's. */
 static __always_inline bool is_left_v4(__be32 address)
 {
     struct prefix_v4 key = { .length = 32, .address = address };
@@ -109,8 +109,9 @@ static __always_inline bool is_left_v6(const __be32 *address)
 }
 
 /*
- * A packet that is for another machine, by a route (BY_KERNEL and so on). What is left on a guarded
- * interface the kernel does not forward: it would as soon as it is told to, unchecked.
+ * A packet for another machine, by a route (BY_KERNEL and so on). On a guarded interface, packets of prefixes
+ * that are left to the kernel are dropped: otherwise it would forward them unchecked as soon as forwarding is
+ * enabled.
  */
 static __always_inline enum owner transit(const struct frame *frame, bool is_left, __u16 route,
                                           enum owner transit, enum verdict *verdict)
@@ -154,9 +155,9 @@ static __always_inline __u16 route_v6(const struct frame *frame, const __be32 *a
 }
 
 /*
- * Whether a packet's checksum is that of its pseudo header alone, as a sender leaves it to hardware that a
- * virtual interface does not have; for one in 65,536 others, too, with which the kernel does no harm.
- * SCTP leaves 0. `pseudo` is the sum of the addresses.
+ * True if a packet's checksum covers only its pseudo header, because the sender leaves it to hardware that a
+ * virtual interface does not have. Also true for one in 65,536 other packets, which the kernel forwards
+ * correctly. SCTP leaves 0. `pseudo` is the sum of the addresses.
  */
 static __always_inline bool is_unfinished(const struct frame *frame, __u8 protocol, __u64 pseudo,
                                           __u16 length, const void *payload)
@@ -170,7 +171,7 @@ static __always_inline bool is_unfinished(const struct frame *frame, __u8 protoc
     if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP)
         return false;
     field = half_at(payload + CHECKSUM_OF_UDP);
-    /* Keeps both reads: a pointer with an offset that varies is none for verifiers without CAP_PERFMON. */
+    /* Keeps both reads: without CAP_PERFMON, verifiers reject a pointer with a variable offset. */
     asm volatile("" : "+r"(field));
     if (protocol == PROTOCOL_TCP) {
         if (!has(frame, payload, CHECKSUM_OF_TCP + 2))
@@ -182,7 +183,7 @@ static __always_inline bool is_unfinished(const struct frame *frame, __u8 protoc
     return field == folded(pseudo);
 }
 
-/* Whether a packet may begin a TCP connection; behind headers of IPv6 a worker looks for that. */
+/* True if a packet may begin a TCP connection. Behind extension headers of IPv6 a worker checks that. */
 static __always_inline bool is_opening(const struct frame *frame, __u8 protocol,
                                        const void *payload)
 {
@@ -202,7 +203,7 @@ static __always_inline bool is_opening(const struct frame *frame, __u8 protocol,
 }
 
 /*
- * Whether a packet is a reply to a DHCP client: to an address that the client does not have yet, so that it
+ * True if a packet is a reply to a DHCP client: to an address that the client does not have yet, so that it
  * reads the frame itself (packet(7)).
  */
 static __always_inline bool is_to_client(const struct frame *frame, const struct ipv4 *ip)
@@ -215,9 +216,8 @@ static __always_inline bool is_to_client(const struct frame *frame, const struct
 }
 
 /*
- * Brings a reply to a DHCP client of a guarded interface to whoever reads frames, and to nobody else: by
- * its Ethernet address it is for another station, and no interface has this one. False if it is for the
- * client of another machine.
+ * Passes a reply to a DHCP client of a guarded interface only to readers of raw frames: it sets an Ethernet
+ * address that no interface has. False if it is for the client of another machine.
  */
 static __always_inline bool bring_to_client(const struct frame *frame, const struct ipv4 *ip)
 {
@@ -251,7 +251,7 @@ static __always_inline __u64 sum_of_addresses(const struct ipv6 *ip)
     return sum;
 }
 
-/* Whether a packet is a message of neighbour discovery. */
+/* True if a packet is a message of neighbour discovery. */
 static __always_inline bool is_discovery(const struct frame *frame, const struct ipv6 *ip)
 {
     const struct icmp *icmp = (const void *)(ip + 1);
@@ -264,9 +264,9 @@ static __always_inline bool is_discovery(const struct frame *frame, const struct
 #define IPV4_LINK_LOCAL 0xa9fe
 
 /*
- * RFC 791; which addresses are not forwarded: RFC 1812, section 5.3.7. The kernel forwards some of
- * them (0.0.0.0/8 since Linux 5.3, 240.0.0.0/4, 127.0.0.0/8 with route_localnet, link-local ones): on a
- * guarded interface only the destination decides, and workers drop what is not forwarded.
+ * RFC 791; for addresses that are not forwarded: RFC 1812, section 5.3.7. The kernel forwards some of them
+ * (0.0.0.0/8 since Linux 5.3, 240.0.0.0/4, 127.0.0.0/8 with route_localnet, link-local ones): on a guarded
+ * interface only the destination decides, and workers drop the others.
  */
 static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdict)
 {
@@ -298,7 +298,7 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
     if (!frame->guarded) {
         if (from > 223 || to == 0 || to == 127 || from == 0 || from == 127)
             VERDICT(MARTIAN);
-        /* The kernel forwards these where a route says so. */
+        /* The kernel forwards these if a route does. */
         if (bpf_ntohs(half_at(&ip->to)) == IPV4_LINK_LOCAL ||
             bpf_ntohs(half_at(&ip->from)) == IPV4_LINK_LOCAL)
             VERDICT(LINK_LOCAL);
@@ -307,7 +307,7 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
         VERDICT(TOO_LONG);
 
     address = local_v4(&ip->to);
-    /* To all of a network: no frame for a group is forwarded. */
+    /* Broadcast in a network: frames for a group are not forwarded. */
     if (address != NOT_LOCAL && frame->unseen == VERDICT_LINK_MULTICAST)
         VERDICT(LOCAL);
     is_left = frame->leaves & LEAVES_PREFIXES && (is_left_v4(ip->from) || is_left_v4(ip->to));
@@ -339,7 +339,7 @@ static __always_inline bool is_unspecified_or_loopback(const __be32 *address)
 }
 
 /*
- * Whether a routing header may be among the first headers of a packet. Those behind an authentication
+ * True if a routing header may be among the first headers of a packet. Headers behind an authentication
  * header come from a neighbour that the kernel trusts.
  */
 static __always_inline bool may_be_routed(const struct frame *frame, const struct ipv6 *ip)
@@ -350,7 +350,7 @@ static __always_inline bool may_be_routed(const struct frame *frame, const struc
     if (next == PROTOCOL_FRAGMENT) {
         if (!has(frame, fragment, sizeof(*fragment)))
             return true;
-        /* The kernel goes on with what the first fragment says. */
+        /* The kernel uses the headers of the first fragment. */
         if (bpf_ntohs(fragment->offset_flags) & IPV6_FRAGMENT_OFFSET)
             return false;
         next = fragment->next_header;
@@ -360,9 +360,8 @@ static __always_inline bool may_be_routed(const struct frame *frame, const struc
 }
 
 /*
- * RFC 8200; which addresses are not forwarded: RFC 4291, sections 2.5 and 2.7. The kernel forwards
- * some of them, above all back to the link they came from: on a guarded interface only the destination
- * decides.
+ * RFC 8200; for addresses that are not forwarded: RFC 4291, sections 2.5 and 2.7. The kernel forwards some of
+ * them, above all back to their own link: on a guarded interface only the destination decides.
  */
 static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdict)
 {
@@ -402,7 +401,7 @@ static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdic
             return judged(frame, verdict);
         return local(frame, address, ip->next_header, false, is_left, ip + 1, verdict);
     }
-    /* The kernel may answer, or another program, for machines behind this one (RFC 4389). */
+    /* The kernel or another program may answer for machines behind this one (RFC 4389). */
     if (is_discovery(frame, ip) &&
         (!frame->guarded || (address == IS_PROXIED && ip->hop_limit == DISCOVERY_HOP_LIMIT &&
                              !frame->tagged && frame->unseen == VERDICT_REDIRECTED)))
@@ -415,7 +414,7 @@ static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdic
     return transit(frame, is_left, route_v6(frame, ip->to), owner, verdict);
 }
 
-/* Whether frames of this VLAN are routed here. */
+/* True if frames of this VLAN are routed here. */
 static __always_inline bool is_routed(__u32 vlan)
 {
     __u32 *routed = bpf_map_lookup_elem(&wl_vlans, &vlan);
@@ -424,8 +423,8 @@ static __always_inline bool is_routed(__u32 vlan)
 }
 
 /*
- * Whether an EtherType, or an IEEE 802.3 length, is that of a protocol between neighbours, which the
- * kernel neither forwards nor unpacks. `wattline_packet::ethernet` has the same list.
+ * True if an EtherType, or an IEEE 802.3 length, belongs to a protocol between neighbours, which the kernel
+ * neither forwards nor unpacks. `wattline_packet::ethernet` has the same list.
  */
 static __always_inline bool is_of_link(__u16 type)
 {
@@ -456,7 +455,7 @@ static __always_inline bool is_tag(__u16 type)
     return type == ETHERTYPE_VLAN || type == ETHERTYPE_SERVICE_VLAN;
 }
 
-/* What is behind the Ethernet header and its tags. */
+/* The packet behind the Ethernet header and its tags. */
 static __always_inline enum owner payload(struct frame *frame, __u16 type, enum verdict *verdict)
 {
     if (type != ETHERTYPE_IPV4 && type != ETHERTYPE_IPV6) {
@@ -474,7 +473,7 @@ static __always_inline enum owner payload(struct frame *frame, __u16 type, enum 
     return type == ETHERTYPE_IPV4 ? ipv4(frame, verdict) : ipv6(frame, verdict);
 }
 
-/* Looks at a frame from its first byte on. */
+/* Classifies a frame from its first byte on. */
 static __always_inline enum owner classify(struct frame *frame, enum verdict *verdict)
 {
     const struct ethernet *ethernet;
@@ -524,8 +523,8 @@ static __always_inline enum owner classify(struct frame *frame, enum verdict *ve
         frame->tagged = true;
         frame->header += sizeof(*tag);
         /*
-         * The kernel takes tags of number 0 off, one after the other, and forwards what is behind.
-         * Behind another number it may have an interface of its own for the second tag.
+         * The kernel removes tags of number 0, one after the other, and forwards the packet behind them.
+         * Behind another number it may have an interface for the second tag.
          */
         if (is_tag(type) && frame->guarded) {
             if (vlan == 0)

@@ -2,17 +2,17 @@
 /*
  * Copies of forwarded packets, for captures and traces.
  *
- * While none runs, a program reads one word. While one does, a copy of each packet that the program sends goes
- * to a ring: the frame as it was received, the headers as they are sent, and the decision. The place is
- * reserved before the frame is changed and handed over once its fate is known, so that a copy has both or is
- * not there. A full ring loses copies, which are counted, and never packets.
+ * While none runs, a program reads one word. Otherwise it writes a copy of each sent packet to a ring: the
+ * frame as received, the headers as sent, and the decision. Space is reserved before the frame is changed,
+ * and submitted once the decision is final, so that a copy is complete or missing. A full ring loses copies,
+ * which are counted, but no packets.
  */
 #pragma once
 
+#include "egress.h"
 #include "frame.h"
-#include "ways.h"
 
-/* What copies begin with: headers of up to 64 bytes, in which everything lies that a program changes. */
+/* Bytes of the sent headers, which include everything that a program changes. */
 #define HEAD_BYTES 64
 
 /* As in `src/copies.rs`. */
@@ -21,14 +21,14 @@ struct copy {
     __u64 nanos;
     /* Slot of the port that received it. */
     __u32 in;
-    /* Slot of the port that it is sent by. */
+    /* Slot of the port that sends it. */
     __u32 out;
     __u32 verdict;
     /* Bytes of the frame as received. */
     __u32 received;
     /* Bytes of the frame as sent; 0 if it was not. */
     __u32 sent;
-    /* Bytes of the received frame that are here. */
+    /* Bytes of the received frame in this copy. */
     __u32 bytes;
     /* The next hop and its family. */
     __u32 family;
@@ -40,15 +40,15 @@ struct copy {
     __u8 frame[];
 };
 
-/* Sizes of places, which the verifier has to know; powers of two for `WITHIN`. */
+/* Sizes of reservations, which the verifier has to know; powers of two for `WITHIN`. */
 #define BYTES_SMALL 128
 #define BYTES_MEDIUM 2048
 #define BYTES_LARGE 16384
 #define BYTES_MOST 65536
 
 /*
- * A length of 1 to `most` as it is, for the verifier: some kernels do not conclude from comparisons
- * that it is not 0, and the compiler must not leave out what it knows.
+ * A length of 1 to `most`, unchanged, for the verifier: some kernels do not conclude from comparisons that it
+ * is not 0, and the compiler must not optimize the operation away.
  */
 #define WITHIN(length, most)                                                                       \
     ({                                                                                             \
@@ -58,23 +58,23 @@ struct copy {
     })
 
 struct copying {
-    /* Most bytes of a frame that are copied; 0 while nobody looks. */
+    /* Most bytes of a frame that are copied; 0 while no capture or trace runs. */
     __u32 snap;
 };
 
 struct copying copying SEC(".data.copying");
 
-/* 0 where the verifier refuses copies: nothing of them is left of the program then. */
+/* 0 if the verifier refuses copies, which are then removed from the program. */
 const volatile __u32 may_copy = 1;
 
-/* The ring while somebody looks. */
+/* The ring, while captures or traces run. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
     __type(key, __u32);
     __uint(max_entries, 1);
     __array(values, struct {
         __uint(type, BPF_MAP_TYPE_RINGBUF);
-        /* Of any page size; a ring of another size takes its place. */
+        /* For any page size; replaced by a ring of another size. */
         __uint(max_entries, 65536);
     });
 } wl_copy_rings SEC(".maps");
@@ -96,7 +96,7 @@ static __always_inline void count_uncopied(void)
         *packets += 1;
 }
 
-/* Reserves a place of this size and puts the frame's first bytes there. */
+/* Reserves space of this size and copies the frame's first bytes to it. */
 #define COPY_IN(most)                                                                              \
     do {                                                                                           \
         copy = bpf_ringbuf_reserve(ring, sizeof(*copy) + (most), 0);                               \
@@ -106,7 +106,9 @@ static __always_inline void count_uncopied(void)
         }                                                                                          \
     } while (0)
 
-/* Begins the copy of a frame that is going to be forwarded; NULL if nobody looks or there is no room. */
+/*
+ * Begins the copy of a frame that is about to be forwarded; NULL without a capture or trace, or without room.
+ */
 static __always_inline struct copy *begin_copy(struct xdp_md *context)
 {
     __u32 key = 0, ingress = context->ingress_ifindex;
@@ -146,14 +148,14 @@ static __always_inline struct copy *begin_copy(struct xdp_md *context)
     return copy;
 }
 
-/* Gives a place back: the packet was not forwarded after all. */
+/* Discards a copy: the packet was not forwarded after all. */
 static __always_inline void abandon_copy(struct copy *copy)
 {
     if (copy)
         bpf_ringbuf_discard(copy, BPF_RB_NO_WAKEUP);
 }
 
-/* Hands a copy over, with the program's decision. */
+/* Submits a copy, with the program's decision. */
 static __always_inline void end_copy(struct copy *copy, struct xdp_md *context,
                                      const struct bpf_fib_lookup *route, __u32 slot,
                                      enum verdict verdict)

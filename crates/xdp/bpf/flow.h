@@ -2,10 +2,10 @@
 /*
  * Flows of an nftables flowtable (net/netfilter/nf_flow_table_ip.c).
  *
- * The kernel's function bpf_xdp_flow_lookup() (Linux 6.10) finds a flow and keeps it from timing out. Both
- * of its tuples lie one behind the other: that of a packet's direction, and that of the other direction,
- * which says what the packet's addresses and ports are translated to. A packet takes the route that the
- * flow has. Where the tables have another one by now, the packet is the kernel's, which ends the flow.
+ * The kernel's function bpf_xdp_flow_lookup() (Linux 6.10) finds a flow and keeps it from timing out. Its two
+ * tuples are adjacent in memory: one of the packet's direction, and one of the other direction, to whose
+ * addresses and ports the packet's are translated. A packet takes the flow's route. If the tables have
+ * another route by now, the packet is the kernel's, which ends the flow.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "forward.h"
 #include "kernel.h"
 
-/* Where things are in the kernel's structures; set when the program is loaded (`src/flows.rs`). */
+/* Offsets in the kernel's structures; set when the program is loaded (`src/flows.rs`). */
 /* Bytes from the first tuple to the second, and back. */
 const volatile __s64 tuple_step = 0, tuple_back = 0;
 /* Bytes from the address that the function returns to the keys of the tuple. */
@@ -22,12 +22,14 @@ const volatile __u32 keys_at = 0;
 const volatile __u32 source_at = 0, target_at = 0, source_port_at = 0, target_port_at = 0;
 /* Bytes from the keys to the rest of the tuple, a multiple of eight. */
 const volatile __u32 rest_at = 0;
-/* Bits within the rest: how the flow leaves, its direction and the number of its tags. */
+/* Bits within the rest: the flow's kind of transmission, its direction and the number of its tags. */
 const volatile __u32 transmit_bit = 0, direction_bit = 0, tags_bit = 0;
-/* Bytes within the rest; the last three where the flow leaves by a port of a bridge. */
+/* Bytes within the rest; the last three if the flow leaves by a port of a bridge. */
 const volatile __u32 mtu_at = 0, route_at = 0, port_at = 0, port_from_at = 0, port_to_at = 0;
 
-/* Bytes from the keys on that are read of the other direction's tuple, and of the rest of the packet's. */
+/*
+ * Bytes that are read from the keys of the other direction's tuple, and from the rest of the packet's tuple.
+ */
 #define KEYS_BYTES 56
 #define REST_BYTES 32
 
@@ -61,15 +63,12 @@ struct flow_options {
     __s32 error;
 };
 
-/*
- * bpf_xdp_flow_lookup(). The loader puts the kernel's function in the place of this number, which no helper
- * has.
- */
+/* bpf_xdp_flow_lookup(). The loader replaces this number, which no helper has, by the kernel's function. */
 #define FLOW_LOOKUP 0x57a11e01
 static void *(*flow_lookup)(struct xdp_md *context, struct bpf_fib_lookup *tuple,
                             struct flow_options *options, __u32 size) = (void *)FLOW_LOOKUP;
 
-/* What a packet becomes. An IPv4 address is the first word. */
+/* Translated addresses and ports of a packet. An IPv4 address is the first word. */
 struct translation {
     __be32 from[4];
     __be32 to[4];
@@ -77,13 +76,13 @@ struct translation {
     __be16 to_port;
 };
 
-/* So many bits of what was read, from a bit of its first word on. */
+/* Returns bits of the rest of a tuple, from a bit of its first word on. */
 static __always_inline __u32 bits_at(__u64 rest, __u32 bit, __u32 mask)
 {
     return rest >> (bit & 63) & mask;
 }
 
-/* Reads what the packet becomes, and the rest of its tuple; false where it is the kernel's. */
+/* Reads the packet's translation and the rest of its tuple; false if the packet is the kernel's. */
 static __always_inline bool read_flow(void *found, __u32 length, struct translation *becomes,
                                       __u64 *rest_words)
 {
@@ -103,7 +102,7 @@ static __always_inline bool read_flow(void *found, __u32 length, struct translat
         other = found + tuple_back;
     if (bpf_probe_read_kernel(keys_words, KEYS_BYTES, other + keys_at) || rest_at > KEYS_BYTES - 8)
         return false;
-    /* Tags that it came with, and those that the kernel would add. */
+    /* Tags that it arrived with, or that the kernel would add. */
     if (bits_at(rest_words[0], tags_bit, 3) != 0 ||
         bits_at(*(__u64 *)&keys[rest_at], tags_bit, 3) != 0)
         return false;
@@ -119,19 +118,20 @@ static __always_inline bool read_flow(void *found, __u32 length, struct translat
     return true;
 }
 
-/* Whether the next hop is the gateway of a route, or `to` where it has none. */
-static __always_inline bool is_by_gateway_v4(const struct way *way, struct rtable *route, __be32 to)
+/* True if the next hop is the gateway of a route, or `to` if it has none. */
+static __always_inline bool is_by_gateway_v4(const struct egress *egress, struct rtable *route,
+                                             __be32 to)
 {
     switch (BPF_CORE_READ(route, rt_gw_family)) {
     case 0:
-        return way->route.ipv4_dst == to;
+        return egress->route.ipv4_dst == to;
     case AF_INET:
-        return way->route.ipv4_dst == BPF_CORE_READ(route, rt_gw4);
+        return egress->route.ipv4_dst == BPF_CORE_READ(route, rt_gw4);
     }
     return false;
 }
 
-static __always_inline bool is_by_gateway_v6(const struct way *way, struct rt6_info *route,
+static __always_inline bool is_by_gateway_v6(const struct egress *egress, struct rt6_info *route,
                                              const __be32 *to)
 {
     __be32 gateway[4], difference = 0;
@@ -141,64 +141,64 @@ static __always_inline bool is_by_gateway_v6(const struct way *way, struct rt6_i
         return false;
     is_there = gateway[0] | gateway[1] | gateway[2] | gateway[3];
     for (int word = 0; word < 4; word++)
-        difference |= way->route.ipv6_dst[word] ^ (is_there ? gateway[word] : to[word]);
+        difference |= egress->route.ipv6_dst[word] ^ (is_there ? gateway[word] : to[word]);
     return difference == 0;
 }
 
 /*
- * Whether the way that was found is that of the flow: by the interface and the gateway of its route, or with
- * its Ethernet addresses, where the kernel has looked for the port of a bridge. That becomes the egress.
+ * True if the egress found is the flow's: by the interface and gateway of its route, or by its Ethernet
+ * addresses if the kernel has chosen the port of a bridge. That port then becomes the egress.
  */
-static __always_inline bool is_by(struct way *way, __u8 family, const __u64 *rest_words,
+static __always_inline bool is_by(struct egress *egress, __u8 family, const __u64 *rest_words,
                                   const __be32 *to)
 {
     const __u8 *rest = (const __u8 *)rest_words;
     void *route;
 
-    if (way->route.family != family)
+    if (egress->route.family != family)
         return false;
     switch (bits_at(rest_words[0], transmit_bit, 7)) {
     case BY_NEIGHBOUR:
         if (route_at > REST_BYTES - 8)
             return false;
         route = *(void **)&rest[route_at];
-        if (BPF_CORE_READ((struct dst_entry *)route, dev, ifindex) != (int)way->route.ifindex)
+        if (BPF_CORE_READ((struct dst_entry *)route, dev, ifindex) != (int)egress->route.ifindex)
             return false;
         if (family == AF_INET)
-            return is_by_gateway_v4(way, route, to[0]);
-        return is_by_gateway_v6(way, route, to);
+            return is_by_gateway_v4(egress, route, to[0]);
+        return is_by_gateway_v6(egress, route, to);
     case BY_BRIDGE:
         if (port_at > REST_BYTES - 4 || port_from_at > REST_BYTES - 6 || port_to_at > REST_BYTES - 6)
             return false;
         for (int byte = 0; byte < 6; byte++)
-            if (way->route.smac[byte] != rest[port_from_at + byte] ||
-                way->route.dmac[byte] != rest[port_to_at + byte])
+            if (egress->route.smac[byte] != rest[port_from_at + byte] ||
+                egress->route.dmac[byte] != rest[port_to_at + byte])
                 return false;
-        way->route.ifindex = *(__u32 *)&rest[port_at];
+        egress->route.ifindex = *(__u32 *)&rest[port_at];
         return true;
     }
     return false;
 }
 
 /*
- * Finds what the packet that `way` describes becomes, and its way, if that is its flow's and by an interface
- * that takes frames. The kernel's flowtable sends no redirects either.
+ * Finds the translation of the packet that `egress` describes, and its egress; false unless that is its
+ * flow's and takes frames. The kernel's flowtable sends no redirects either.
  */
-static __always_inline bool find_flow(struct frame *frame, struct way *way,
+static __always_inline bool find_flow(struct frame *frame, struct egress *egress,
                                       struct translation *becomes)
 {
-    struct bpf_fib_lookup *route = &way->route;
+    struct bpf_fib_lookup *route = &egress->route;
     __u8 family = route->family;
     struct flow_options options = {};
     __u64 rest_words[REST_BYTES / 8];
-    struct out out;
+    struct egress_port port;
     void *found;
 
     route->ifindex = frame->context->ingress_ifindex;
     found = flow_lookup(frame->context, route, &options, sizeof(options));
-    if (!found || !read_flow(found, way->length, becomes, rest_words))
+    if (!found || !read_flow(found, egress->length, becomes, rest_words))
         return false;
-    /* The kernel translates the destination before it looks for a route, and the source behind that. */
+    /* The kernel translates the destination before its route look-up, and the source after it. */
     if (family == AF_INET)
         route->ipv4_dst = becomes->to[0];
     else
@@ -207,10 +207,10 @@ static __always_inline bool find_flow(struct frame *frame, struct way *way,
     route->dport = becomes->to_port;
     if (bpf_fib_lookup(frame->context, route, sizeof(*route), 0) != BPF_FIB_LKUP_RET_SUCCESS)
         return false;
-    if (!is_by(way, family, rest_words, becomes->to) || !find_out(route->ifindex, &out) ||
-        (way->in_fragments && !out.takes_fragments))
+    if (!is_by(egress, family, rest_words, becomes->to) || !find_egress_port(route->ifindex, &port) ||
+        (egress->in_fragments && !port.takes_fragments))
         return false;
-    way->slot = out.slot;
+    egress->slot = port.slot;
     return true;
 }
 
@@ -220,7 +220,7 @@ static __always_inline __be16 updated(__be16 checksum, __u64 change)
     return ~folded((__u16)~checksum + change);
 }
 
-/* By how much a sum grows when one word takes the place of another. */
+/* Returns the growth of a sum when one word replaces another. */
 static __always_inline __u64 grown_by(__u32 before, __u32 after)
 {
     return (__u64)(__u32)~before + after;
@@ -232,8 +232,8 @@ static __always_inline __u64 grown_by_half(__u16 before, __u16 after)
 }
 
 /*
- * Whether a packet of `length` bytes, of which `header` are the IP header's, has a whole header of TCP or UDP
- * that neither begins nor ends a connection, which is the kernel's.
+ * True if a packet of `length` bytes with an IP header of `header` bytes has a whole header of TCP or UDP and
+ * neither begins nor ends a connection, which is left to the kernel.
  */
 static __always_inline bool is_of_flow(const struct frame *frame, __u8 protocol, const void *payload,
                                        __u32 length, __u32 header)
@@ -247,7 +247,7 @@ static __always_inline bool is_of_flow(const struct frame *frame, __u8 protocol,
 }
 
 /*
- * Writes ports and checksum, which the addresses change by `change`; false where the header is not in the
+ * Writes ports and checksum; the addresses change the latter by `change`. False if the header is not in the
  * first piece of the frame.
  */
 static __always_inline bool translate(const struct frame *frame, void *payload, bool is_tcp,
@@ -257,7 +257,10 @@ static __always_inline bool translate(const struct frame *frame, void *payload, 
     __u32 checksum_at = is_tcp ? CHECKSUM_OF_TCP : CHECKSUM_OF_UDP;
     __be16 *checksum, before;
 
-    /* Keeps one pointer for both: the verifier does not know that a later test of `is_tcp` gives the same. */
+    /*
+     * Keeps one pointer for both: the verifier does not know that a later test of `is_tcp` has the same
+     * result.
+     */
     asm volatile("" : "+r"(checksum_at));
     checksum = payload + checksum_at;
     if (!has(frame, ports, sizeof(*ports)) || !has(frame, checksum, sizeof(*checksum)))
@@ -266,7 +269,7 @@ static __always_inline bool translate(const struct frame *frame, void *payload, 
               grown_by_half(ports->to, becomes->to_port);
     ports->from = becomes->from_port;
     ports->to = becomes->to_port;
-    /* A datagram may go without (RFC 768); one whose checksum is 0 has all ones in its place. */
+    /* A datagram may have no checksum (RFC 768); a checksum of 0 is sent as all ones. */
     before = *checksum;
     if (is_tcp || before) {
         __be16 after = updated(before, change);
@@ -276,12 +279,12 @@ static __always_inline bool translate(const struct frame *frame, void *payload, 
     return true;
 }
 
-/* Forwards the packet at `header` if it is one of an established flow; else it is nobody's here. */
+/* Forwards the packet at `header` if it belongs to an established flow; otherwise it is left. */
 static __always_inline enum owner forward_flow_v4(struct frame *frame, enum verdict *verdict)
 {
     struct ipv4 *ip = frame->header;
     struct translation becomes;
-    struct way way = {};
+    struct egress egress = {};
     __u32 length;
     __u64 change;
     __u16 life;
@@ -294,27 +297,27 @@ static __always_inline enum owner forward_flow_v4(struct frame *frame, enum verd
         return OWNER_WORKER;
     length = bpf_ntohs(ip->length);
     if (!is_of_flow(frame, ip->protocol, ip + 1, length, sizeof(*ip)) ||
-        !is_complete(frame, ip, length, &way) ||
+        !is_complete(frame, ip, length, &egress) ||
         is_unfinished(frame, ip->protocol, (__u64)ip->from + ip->to, length - sizeof(*ip), ip + 1))
         return OWNER_WORKER;
     is_tcp = ip->protocol == PROTOCOL_TCP;
-    way.route.family = AF_INET;
-    way.route.tos = ip->service;
-    way.route.ipv4_src = ip->from;
-    way.route.ipv4_dst = ip->to;
-    way.route.l4_protocol = ip->protocol;
-    note_ports(frame, ip->protocol, (const void *)(ip + 1), &way);
-    if (!find_flow(frame, &way, &becomes) || !prepare(frame, &way, sizeof(*ip)))
+    egress.route.family = AF_INET;
+    egress.route.tos = ip->service;
+    egress.route.ipv4_src = ip->from;
+    egress.route.ipv4_dst = ip->to;
+    egress.route.l4_protocol = ip->protocol;
+    note_ports(frame, ip->protocol, (const void *)(ip + 1), &egress);
+    if (!find_flow(frame, &egress, &becomes) || !prepare(frame, &egress, sizeof(*ip)))
         return OWNER_WORKER;
 
     ip = frame->header;
     if (!has(frame, ip, sizeof(*ip))) {
-        abandon_copy(way.copy);
+        abandon_copy(egress.copy);
         return OWNER_WORKER;
     }
     change = grown_by(ip->from, becomes.from[0]) + grown_by(ip->to, becomes.to[0]);
     if (!translate(frame, ip + 1, is_tcp, &becomes, change)) {
-        abandon_copy(way.copy);
+        abandon_copy(egress.copy);
         return OWNER_WORKER;
     }
     life = half_at(&ip->time_to_live);
@@ -322,7 +325,7 @@ static __always_inline enum owner forward_flow_v4(struct frame *frame, enum verd
     ip->checksum = updated(ip->checksum, change + grown_by_half(life, half_at(&ip->time_to_live)));
     ip->from = becomes.from[0];
     ip->to = becomes.to[0];
-    return send(frame, &way, verdict);
+    return send(frame, &egress, verdict);
 }
 
 /* The same for IPv6. Packets with extension headers are the kernel's. */
@@ -330,7 +333,7 @@ static __always_inline enum owner forward_flow_v6(struct frame *frame, enum verd
 {
     struct ipv6 *ip = frame->header;
     struct translation becomes;
-    struct way way = {};
+    struct egress egress = {};
     __u64 change = 0;
     __u32 length;
     bool is_tcp;
@@ -341,30 +344,30 @@ static __always_inline enum owner forward_flow_v6(struct frame *frame, enum verd
         return OWNER_WORKER;
     length = sizeof(*ip) + bpf_ntohs(ip->payload);
     if (!is_of_flow(frame, ip->next_header, ip + 1, length, sizeof(*ip)) ||
-        !is_complete(frame, ip, length, &way) ||
+        !is_complete(frame, ip, length, &egress) ||
         is_unfinished(frame, ip->next_header, sum_of_addresses(ip), length - sizeof(*ip), ip + 1))
         return OWNER_WORKER;
     is_tcp = ip->next_header == PROTOCOL_TCP;
-    way.route.family = AF_INET6;
-    way.route.flowinfo = ip->version_class_label & bpf_htonl(IPV6_CLASS_LABEL);
+    egress.route.family = AF_INET6;
+    egress.route.flowinfo = ip->version_class_label & bpf_htonl(IPV6_CLASS_LABEL);
     for (int word = 0; word < 4; word++) {
-        way.route.ipv6_src[word] = ip->from[word];
-        way.route.ipv6_dst[word] = ip->to[word];
+        egress.route.ipv6_src[word] = ip->from[word];
+        egress.route.ipv6_dst[word] = ip->to[word];
     }
-    way.route.l4_protocol = ip->next_header;
-    note_ports(frame, ip->next_header, (const void *)(ip + 1), &way);
-    if (!find_flow(frame, &way, &becomes) || !prepare(frame, &way, sizeof(*ip)))
+    egress.route.l4_protocol = ip->next_header;
+    note_ports(frame, ip->next_header, (const void *)(ip + 1), &egress);
+    if (!find_flow(frame, &egress, &becomes) || !prepare(frame, &egress, sizeof(*ip)))
         return OWNER_WORKER;
 
     ip = frame->header;
     if (!has(frame, ip, sizeof(*ip))) {
-        abandon_copy(way.copy);
+        abandon_copy(egress.copy);
         return OWNER_WORKER;
     }
     for (int word = 0; word < 4; word++)
         change += grown_by(ip->from[word], becomes.from[word]) + grown_by(ip->to[word], becomes.to[word]);
     if (!translate(frame, ip + 1, is_tcp, &becomes, change)) {
-        abandon_copy(way.copy);
+        abandon_copy(egress.copy);
         return OWNER_WORKER;
     }
     ip->hop_limit -= 1;
@@ -372,10 +375,10 @@ static __always_inline enum owner forward_flow_v6(struct frame *frame, enum verd
         ip->from[word] = becomes.from[word];
         ip->to[word] = becomes.to[word];
     }
-    return send(frame, &way, verdict);
+    return send(frame, &egress, verdict);
 }
 
-/* Forwards an untagged packet for this machine's station if it is one of an established flow. */
+/* Forwards an untagged packet to this machine's station if it belongs to an established flow. */
 static __always_inline enum owner forward_flow(struct frame *frame, enum verdict *verdict)
 {
     const struct ethernet *ethernet = frame->header;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The same as sockets.bpf.c, but transit unicast that is plain is forwarded by the program itself,
- * by the kernel's own table and without a socket; the rest goes to the socket of its queue, or to the
- * kernel where it is too long for that.
+ * The same as sockets.bpf.c, but the program forwards plain transit unicast itself, by the kernel's own table
+ * and without a socket. Other transit goes to the socket of its queue, or to the kernel if it is too long for
+ * that.
  */
 #include "licence.h"
 #include "plain.h"
@@ -17,7 +17,7 @@ int wattline(struct xdp_md *context)
     if (forward_plain_v4(context))
         return XDP_REDIRECT;
     owner = classify(&frame, &verdict);
-    /* The kernel's lookup wants to know the VLAN's own interface, which the program does not. */
+    /* The kernel's look-up needs the VLAN's own interface, which the program does not know. */
     if (owner == OWNER_TRANSIT_V4 && !frame.tagged)
         owner = forward_v4(&frame, &verdict);
     else if (owner == OWNER_TRANSIT_V6 && !frame.tagged)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A frame while the program looks at it. */
+/* A frame during its classification. */
 #pragma once
 
 #include "port.h"
 #include "verdict.h"
 #include "wire.h"
 
-/* Whose a frame is. */
+/* Owner of a frame. */
 enum owner {
-    /* This verdict's, which is set. */
+    /* Decided: the verdict is set. */
     OWNER_KNOWN,
     /* A worker's: it goes to the socket of its queue. */
     OWNER_WORKER,
@@ -17,14 +17,14 @@ enum owner {
     OWNER_TRANSIT_V6,
 };
 
-/* Says the verdict. */
+/* Sets the verdict and returns. */
 #define VERDICT(name)                                                                              \
     do {                                                                                           \
         *verdict = VERDICT_##name;                                                                 \
         return OWNER_KNOWN;                                                                        \
     } while (0)
 
-/* What no worker forwards as it is, nor takes out of a tunnel. */
+/* Properties of packets that workers do not forward unchanged, nor take out of a tunnel. */
 enum odd {
     IS_PLAIN,
     HAS_OPTIONS,
@@ -33,7 +33,7 @@ enum odd {
 
 struct frame {
     struct xdp_md *context;
-    /* Where the IP header begins, once that is known. */
+    /* Start of the IP header, once it is known. */
     void *header;
     void *end;
     /* As in `struct station`, which may change meanwhile. */
@@ -44,39 +44,39 @@ struct frame {
     /* The VLAN that is routed here, 0 without a tag. */
     __u16 vlan;
     /*
-     * On a guarded interface, the verdict for a packet that may be forwarded and that no worker sees, as
+     * On a guarded interface, the verdict for a packet that may be forwarded and that no worker sees because
      * the frame is for another station or VLAN; VERDICT_LINK_MULTICAST for a group of the link;
-     * VERDICT_REDIRECTED where workers see it.
+     * VERDICT_REDIRECTED if workers see it.
      */
     enum verdict unseen;
-    /* Whether it is the kernel's since it leaves by the interface that it came in by. */
+    /* True if it is the kernel's because it leaves by its ingress interface. */
     bool returns;
-    /* Whether the program forwards by itself, also what is too long for sockets. */
+    /* True if the program forwards by itself, also packets that are too long for sockets. */
     bool forwards;
     /*
-     * Packets with options are this only while the interface is guarded, and those that are too long
-     * only while it is or where the program forwards; else such packets are the kernel's.
+     * HAS_OPTIONS only while the interface is guarded; IS_TOO_LONG only while it is or if the program
+     * forwards. Otherwise such packets are the kernel's.
      */
     enum odd odd;
 };
 
-/* Notes where the frame begins and ends now. */
+/* Notes the present start and end of the frame. */
 static __always_inline void measure(struct frame *frame)
 {
     frame->header = (void *)(long)frame->context->data;
     frame->end = (void *)(long)frame->context->data_end;
 }
 
-/* Whether so many bytes are there from `start` on. */
+/* True if `bytes` bytes from `start` on are within the frame. */
 static __always_inline bool has(const struct frame *frame, const void *start, int bytes)
 {
     return start + bytes <= frame->end;
 }
 
-/* To the socket of the frame's queue. */
+/* Sends the frame to the socket of its queue. */
 static __always_inline enum verdict to_socket(const struct frame *frame)
 {
-    /* What is returned where there is no socket. */
+    /* Action without a socket. */
     __u64 otherwise = frame->guarded ? XDP_DROP : XDP_PASS;
 
     if (bpf_redirect_map(&wl_sockets, frame->context->rx_queue_index, otherwise) == XDP_REDIRECT)

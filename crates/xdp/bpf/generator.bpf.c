@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Sends the copies of a frame that are due when they are made, and drops the others. */
+/* Sends the copies of a frame that are due when they are generated, and drops the others. */
 #include "generator.h"
 
 SEC("xdp.frags")

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Sends copies of a frame that the kernel makes (`src/load.rs`): at a pace, or as many as can be.
+ * Sends copies of a frame that the kernel generates (`src/load.rs`): paced, or as many as possible.
  *
- * The pages of the copies are used again without being reset, so the program writes every header
- * anew: what a router changed in the last round (MAC addresses, TTL, checksum) must not come back.
+ * The pages of the copies are reused without being reset, so the program rewrites every header: changes by a
+ * router in the last round (MAC addresses, TTL, checksum) must not remain.
  */
 #pragma once
 
@@ -13,33 +13,33 @@
 #include <bpf/bpf_helpers.h>
 #include "licence.h"
 
-/* Bytes of each frame that are written anew: Ethernet, IPv4 and UDP ports, rounded up. */
+/* Bytes of each frame that are rewritten: Ethernet, IPv4 and UDP ports, rounded up. */
 #define REWRITTEN 40
 /*
- * How much time, in nanoseconds, a paced generator makes up for after it was kept from its
- * processor: more would overflow the veth.
+ * Most time, in nanoseconds, that a paced generator makes up for after it had no processor: more would
+ * overflow the veth.
  */
 #define MADE_UP_FOR 256000
 
 /* All of these are set when the program is loaded. */
 
-/* The interface to send to. */
+/* The egress interface. */
 const volatile __u32 out = 0;
-/* How often, in nanoseconds; 0 for as often as can be. */
+/* Time between frames in nanoseconds; 0 for as fast as possible. */
 const volatile __u64 gap = 0;
-/* How each frame begins. */
+/* The first bytes of each frame. */
 const volatile __u64 start[REWRITTEN / 8] = {};
 
 struct generator {
     /* Frames sent. */
     __u64 sent;
-    /* When the next is due, in nanoseconds since the start of the machine. */
+    /* Time at which the next is due, in nanoseconds since the start of the machine. */
     __u64 due;
 };
 
 struct generator generator SEC(".data.generator");
 
-/* Looks at the clock until a frame is due, so often at most; false where none is due. */
+/* Reads the clock until a frame is due, at most `looks` times; false if none is due. */
 static __always_inline bool is_due(int looks)
 {
     __u64 now;
@@ -56,7 +56,7 @@ static __always_inline bool is_due(int looks)
     return false;
 }
 
-/* Makes the frame one of ours and sends it, if one is due. */
+/* Rewrites the frame and sends it, if one is due. */
 static __always_inline int send(struct xdp_md *context, int looks)
 {
     __u64 *frame = (void *)(long)context->data;

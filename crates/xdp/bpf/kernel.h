@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Structures of the kernel, as far as programs read them. Where their members really are is found
- * when a program is loaded, by the type information of the running kernel (CO-RE).
+ * Structures of the kernel, as far as programs read them. The real offsets of their members are taken from
+ * the type information of the running kernel when a program is loaded (CO-RE).
  */
 #pragma once
 
@@ -41,7 +41,7 @@ struct dst_entry {
     struct net_device *dev;
 };
 
-/* A route that was found for a packet of IPv4. */
+/* The route of an IPv4 packet. */
 struct rtable {
     struct dst_entry dst;
     __u8 rt_gw_family;
@@ -52,7 +52,7 @@ struct in6_addr {
     __be32 words[4];
 };
 
-/* The same of IPv6. */
+/* The same for IPv6. */
 struct rt6_info {
     struct dst_entry dst;
     struct in6_addr rt6i_gateway;

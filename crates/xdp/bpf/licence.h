@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the kernel is told: some helpers that programs call are for compatible licences only. */
+/* The licence for the kernel: some helpers require a compatible one. */
 #pragma once
 
 #include <linux/types.h>

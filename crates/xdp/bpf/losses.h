@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What interfaces refuse of the frames that XDP programs send.
+ * Frames of XDP programs that interfaces refuse.
  *
- * A program's word is final when it redirects a frame; whether the interface takes it is seen
- * later, in the driver, where only the kernel's tracepoints tell of a loss. Two programs on them
- * (transmit.bpf.c, redirect.bpf.c) count what concerns our ports, and close a port whose interface
- * refuses frames altogether.
+ * A program's decision is final when it redirects a frame. If the interface refuses the frame later, in the
+ * driver, only the kernel's tracepoints report the loss. Two programs on them (transmit.bpf.c,
+ * redirect.bpf.c) count the losses of our ports, and close a port whose interface refuses all frames.
  *
- * A driver that reports an error has sent nothing and would send nothing of the next batch either:
- * its interface is down, has no queue for such frames, or a veth's far end runs no NAPI. A driver
- * that takes a part of a batch only has a full ring, which may have room for the next one: that is
- * counted, and whether it ever ends is for the control thread to judge.
+ * A driver that reports an error has sent nothing and would not send the next batch either: its interface is
+ * down, has no queue for such frames, or a veth's far end runs no NAPI. A driver that takes only a part of a
+ * batch has a full ring, which may have room for the next one. That is only counted; the control thread
+ * judges if it persists.
  */
 #pragma once
 
 #include <stdbool.h>
-#include "ways.h"
+#include "egress.h"
 
-/* Finds the slot of a port; false where the interface is none of ours. */
+/* Finds the slot of a port; false if the interface is no port. */
 static __always_inline bool find_slot(__u32 ifindex, __u32 *slot)
 {
     __u32 *found = bpf_map_lookup_elem(&wl_members, &ifindex);
@@ -28,7 +27,7 @@ static __always_inline bool find_slot(__u32 ifindex, __u32 *slot)
     return true;
 }
 
-/* Counts frames that the interface at this slot did not take. */
+/* Counts frames that the interface at this slot refused. */
 static __always_inline void count_refused(__u32 slot, __u64 frames)
 {
     __u64 *refused = bpf_map_lookup_elem(&wl_refused, &slot);
@@ -37,17 +36,17 @@ static __always_inline void count_refused(__u32 slot, __u64 frames)
         *refused += frames;
 }
 
-/* Lets no program send to an interface any more, and says why: `error` as the kernel has it. */
-static __always_inline void close_way(__u32 ifindex, __u32 slot, int error)
+/* Stops programs from sending to an interface, and stores the cause: the kernel's `error`. */
+static __always_inline void close_egress_port(__u32 ifindex, __u32 slot, int error)
 {
-    __u32 *cause = bpf_map_lookup_elem(&wl_causes, &slot), place = ifindex & (NEAR_OUTS - 1);
-    __u64 *near = bpf_map_lookup_elem(&wl_near_outs, &place);
+    __u32 *cause = bpf_map_lookup_elem(&wl_causes, &slot), place = ifindex & (NEAR_EGRESS - 1);
+    __u64 *near = bpf_map_lookup_elem(&wl_near_egress, &place);
 
-    /* First: whoever finds it closed can ask for the cause. */
+    /* Stored first, so that the cause of a closed interface is always known. */
     if (!cause)
         return;
     *cause = -error;
-    bpf_map_delete_elem(&wl_outs, &ifindex);
+    bpf_map_delete_elem(&wl_egress, &ifindex);
     if (near && (__u32)*near == ifindex)
         *near = 0;
 }

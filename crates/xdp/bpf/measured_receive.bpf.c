@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Accounts for the packets of a measured load where they arrive, and drops them: received, copied,
- * reordered within a flow, damaged, and how long each took (`src/measured/receiver.rs`).
+ * Accounts for the packets of a measured load in the receiving driver, and drops them: received, duplicated,
+ * reordered within a flow, damaged, and the latency of each (`src/measured/receiver.rs`).
  *
- * It needs no ring, so none can be full. What it counts it counts by receive queue: the driver
- * works on one queue on one processor at a time, so that counters need no atomic operation. Only
- * the bits of packets that came are shared by all queues.
+ * It uses no ring that could be full. Counters are separate by receive queue: the driver works on a queue on
+ * one processor at a time, so that they need no atomic operation. Only the bits of received packets are
+ * shared by all queues.
  */
 #include "measured.h"
 #include "wire.h"
 
-/* Bytes of an IPv4 header at most. */
+/* Most bytes of an IPv4 header. */
 #define IPV4_LONGEST 60
 /*
- * Latencies are counted in classes, each at most a thousandth wide: below 2 ^ (CLASS_BITS + 1) ns
- * one a nanosecond, then 2 ^ CLASS_BITS for each power of two. As in `src/measured/receiver.rs`.
+ * Latencies are counted in classes, each at most a thousandth wide: below 2 ^ (CLASS_BITS + 1) ns one per
+ * nanosecond, then 2 ^ CLASS_BITS for each power of two. As in `src/measured/receiver.rs`.
  */
 #define CLASS_BITS 10
 /* Above an hour. */
@@ -23,12 +23,12 @@
 
 /* All of these are set when the program is loaded. */
 
-/* Packets of this trial: its number, and how many streams it has. */
+/* Number of this trial, and its number of streams. */
 const volatile __u32 run = 0;
 const volatile __u32 streams = 1;
-/* Flows of all streams; they take turns in the streams. */
+/* Flows of all streams, distributed over the streams in turn. */
 const volatile __u32 flows = 1;
-/* Words of 64 bits that each stream has for its packets. */
+/* Words of 64 bits for the packets of each stream. */
 const volatile __u32 words = 1;
 
 /* As in `src/measured/receiver.rs`. */
@@ -46,7 +46,7 @@ struct total {
 };
 
 struct flow {
-    /* Number of the packet of this flow that comes next where none is lost. */
+    /* Number of the expected next packet of this flow. */
     __u64 next;
     __u64 received;
     __u64 duplicated;
@@ -68,7 +68,7 @@ struct {
     __uint(max_entries, 1);
 } wl_flows SEC(".maps");
 
-/* Packets that came, a bit each: by stream, then by number. */
+/* Received packets, a bit each: by stream, then by number. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __type(key, __u32);
@@ -98,7 +98,7 @@ static __always_inline __u32 class_of(__u64 nanos)
     return (shift << CLASS_BITS) + (nanos >> shift);
 }
 
-/* The UDP payload of a frame, with room for a stamp; null where it has none. */
+/* Returns the UDP payload of a frame, with room for a stamp; null if there is none. */
 static __always_inline void *payload(void *frame, void *end)
 {
     struct ethernet *ethernet = frame;
@@ -122,7 +122,7 @@ static __always_inline void *payload(void *frame, void *end)
     return packet + STAMP_BYTES > end ? 0 : packet;
 }
 
-/* Takes a packet that came at `now` for the first time. */
+/* Counts a packet that was received for the first time. */
 static __always_inline void take(struct total *total, struct flow *flow, __u64 number, __u32 bytes,
                                  __u64 age, __u32 queue)
 {

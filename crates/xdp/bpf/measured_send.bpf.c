@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Makes of each copy of a frame (live frames, `src/measured/sender.rs`) the next packet of a
- * measured load: headers of its flow, length, number, time, checksums. Sends it when it is due.
+ * Turns each copy of a frame (live frames, `src/measured/sender.rs`) into the next packet of a measured load:
+ * headers of its flow, length, number, time, checksums. Sends it when it is due.
  *
- * The pages of the copies are used again without being reset, so all that a router changes is
- * written anew. The rest of the payload stays what it was at first: zero.
+ * The pages of the copies are reused without being reset, so everything that a router changes is rewritten.
+ * The rest of the payload remains zero.
  *
- * One thread runs it at a time: what it counts needs no atomic operation.
+ * One thread runs it at a time, so counters need no atomic operation.
  */
 #include "measured.h"
 
@@ -19,42 +19,42 @@
 #define IPV4_UDP 34
 #define IPV6_PAYLOAD 18
 #define IPV6_UDP 54
-/* How often the clock is looked at until a packet is due: some 20 ns each. */
+/* Most readings of the clock until a packet is due, some 20 ns each. */
 #define LOOKS 200
-/* Times within a segment have so many bits below the nanosecond. */
+/* Fractional bits of the nanosecond in times within a segment. */
 #define FRACTION 16
 
 /* All of these are set when the program is loaded. */
 
-/* The interface to send to. */
+/* The egress interface. */
 const volatile __u32 out = 0;
-/* Whether packets are of IPv6. */
+/* True if packets are of IPv6. */
 const volatile __u32 ipv6 = 0;
-/* Bytes of the frame that is copied: the longest. */
+/* Bytes of the copied frame, which is the longest. */
 const volatile __u32 longest = 0;
-/* How many lengths take turns. */
+/* Number of lengths, which rotate. */
 const volatile __u32 lengths = 1;
-/* Flows that take turns. */
+/* Number of flows, which rotate. */
 const volatile __u64 flows = 1;
-/* Magic, run and stream of the stamp, in their places. */
+/* Magic, run and stream of the stamp, at their bit positions. */
 const volatile __u64 stamped = 0;
 
 struct flow {
     __u64 headers[WORDS];
     /* One's complement sum of the IPv4 header without length and checksum. */
     __u32 ip;
-    /* The same of pseudo-header and UDP header without lengths and checksum. */
+    /* The same for pseudo-header and UDP header, without lengths and checksum. */
     __u32 udp;
 };
 
 /* As in `src/measured/sender.rs`. */
-/* Packets with the same distance from one to the next. */
+/* Packets with the same time from one to the next. */
 struct segment {
-    /* When the first is due, in nanoseconds from the start. */
+    /* Time at which the first is due, in nanoseconds from the start. */
     __u64 first;
-    /* From one packet to the next, in 2^-FRACTION ns; 0 for as fast as it goes. */
+    /* Time from one packet to the next, in 2^-FRACTION ns; 0 for as fast as possible. */
     __u64 gap;
-    /* Packets that are later than this, in nanoseconds, are left out. */
+    /* Packets that are later than this, in nanoseconds, are skipped. */
     __u64 patience;
     __u64 packets;
 };
@@ -62,35 +62,35 @@ struct segment {
 struct sender {
     /* Written before the program runs, in nanoseconds since the start of the machine. */
 
-    /* When the load begins; 0 for when the program first runs, which writes it. */
+    /* Start of the load; 0 for the first run of the program, which writes it. */
     __u64 start;
-    /* When all is over, whatever is left; until the load has begun, how long after its start. */
+    /* End of the load, even if packets are left; before the load has begun, its duration. */
     __u64 until;
 
-    /* The segment that is being sent: the number of the next one, and what is left of this. */
+    /* The present segment: the number of the next one, and the rest of this one. */
 
     __u64 next;
     __u64 origin;
     __u64 gap;
     __u64 patience;
     __u64 remaining;
-    /* From `origin` to the next packet, in 2^-FRACTION ns. */
+    /* Time from `origin` to the next packet, in 2^-FRACTION ns. */
     __u64 offset;
 
     /* Counted by the program. */
 
     /* Packets sent, and the number of the next. */
     __u64 sequence;
-    /* The flow of the next packet, and how often all flows had their turn. */
+    /* The flow of the next packet, and the number of complete rounds of all flows. */
     __u64 flow;
     __u64 round;
     /* Bytes sent. */
     __u64 bytes;
     /* Packets that were late, and not sent. */
     __u64 left_out;
-    /* When the last one was sent. */
+    /* Time at which the last one was sent. */
     __u64 last;
-    /* Longest time for which a packet that was due waited although the one before was sent. */
+    /* Longest time for which a due packet waited although the one before was sent. */
     __u64 stall;
 };
 
@@ -103,7 +103,7 @@ struct {
     __uint(max_entries, 1);
 } wl_segments SEC(".maps");
 
-/* Not 0 where nothing is to be sent any more. */
+/* Not 0 to stop sending. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __type(key, __u32);
@@ -125,7 +125,7 @@ struct {
     __uint(max_entries, 1);
 } wl_lengths SEC(".maps");
 
-/* Whether there is something to send, now or later. */
+/* True if there is a packet to send, now or later. */
 static __always_inline bool is_left(void)
 {
     __u32 key = 0;
@@ -152,7 +152,7 @@ static __always_inline bool is_left(void)
     return true;
 }
 
-/* Looks at the clock until the next packet is due; 0 where it is not after a while. */
+/* Reads the clock until the next packet is due; 0 if it is not due after a while. */
 static __always_inline __u64 wait(void)
 {
     __u64 due = sender.origin + (sender.offset >> FRACTION);
@@ -166,7 +166,7 @@ static __always_inline __u64 wait(void)
     return 0;
 }
 
-/* Leaves out so many packets. */
+/* Skips packets. */
 static __always_inline void leave_out(__u64 packets)
 {
     sender.remaining -= packets;
@@ -174,7 +174,7 @@ static __always_inline void leave_out(__u64 packets)
     sender.offset += packets * sender.gap;
 }
 
-/* Leaves out what is too late, and notes how late the next one is; false where none is left. */
+/* Skips packets that are too late, and records the lateness of the next one; false if none is left. */
 static __always_inline bool catch_up(__u64 now)
 {
     __u64 due = sender.origin + (sender.offset >> FRACTION);
@@ -182,7 +182,7 @@ static __always_inline bool catch_up(__u64 now)
     __u64 late = now - due;
 
     if (now >= sender.until) {
-        /* Of what goes as fast as it goes nothing was due at a time. */
+        /* In a segment at full speed no packet has a due time. */
         leave_out(sender.remaining);
         return false;
     }
@@ -203,7 +203,7 @@ static __always_inline __u64 add(__u64 sum, __u64 word)
     return sum + (word >> 48) + (word >> 32 & 0xffff) + (word >> 16 & 0xffff) + (word & 0xffff);
 }
 
-/* The complement of a sum, in which the carries are added back. */
+/* Returns the complement of a sum with end-around carry. */
 static __always_inline __u16 complement(__u64 sum)
 {
     sum = (sum >> 16) + (sum & 0xffff);
@@ -215,7 +215,7 @@ static __always_inline __u16 complement(__u64 sum)
 /* The length of the next frame in bytes. */
 static __always_inline __u32 length(void)
 {
-    /* By round as well, so that every flow has every length. */
+    /* Depends on the round too, so that every flow has every length. */
     __u32 at = (sender.round + sender.flow) % lengths;
     __u32 *found = bpf_map_lookup_elem(&wl_lengths, &at);
 

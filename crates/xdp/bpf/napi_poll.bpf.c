@@ -3,14 +3,14 @@
  * napi:napi_poll: an instance was polled. Counts polls and packets by instance and processor, and
  * streaks by PowerSave's estimator.
  *
- * The estimator is that of `QueueEstimator` in the crate `policy`, from which its rules come; a test of the
- * crate `napi` replays the same samples through both. The end of a streak goes to a ring, which wakes
- * its reader.
+ * The estimator is the same as `QueueEstimator` in the crate `policy`, which sets its rules; a test of the
+ * crate `napi` replays the same samples through both. The end of a streak goes to a ring, which wakes its
+ * reader.
  *
- * Every poll pays for this program. So the counts of a processor are a value of an array, whose look-up is
- * three instructions where a hash table or a map by processor is a call, and the kernel's structures are
- * read directly (`tp_btf`). A processor runs the program once at a time, since polls run with soft
- * interrupts disabled: counters need no atomic operation.
+ * The program runs at every poll, so it must be cheap. The counts of a processor are a value of an array,
+ * whose look-up takes three instructions instead of a call as for a hash table or a per-CPU map, and the
+ * kernel's structures are read directly (`tp_btf`). Polls run with soft interrupts disabled, so a processor
+ * runs the program once at a time and counters need no atomic operation.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -22,7 +22,7 @@
 /* CPUs that a rule can name. */
 #define CPUS_MAX 1024
 
-/* True in tests: the first argument is the number of an instance, the fourth is the time. */
+/* 1 in tests: the first argument is the number of an instance, the fourth is the time. */
 const volatile __u32 rehearsal = 0;
 
 /* The arguments of the tracepoint, and the time in tests. */
@@ -44,14 +44,14 @@ struct rule {
     /* Most batches that a sample is worth. */
     __u32 above_worth;
     __u32 below_worth;
-    /* Whether an event starts the counters of its own queue alone anew. */
+    /* 1 if an event restarts only the counters of its own queue. */
     __u32 own;
     __u32 unused;
     /* A bit for each CPU that counts. */
     __u64 cpus[CPUS_MAX / 64];
 };
 
-/* Instances without a number are told apart by interface, as far as they have one. */
+/* Instances without a number are distinguished by interface, if they have one. */
 struct key {
     __u32 napi;
     __u32 ifindex;
@@ -67,10 +67,10 @@ struct instance {
     /* Samples in a row above and below the levels. */
     __u64 high;
     __u64 low;
-    /* Starts of all counters of this processor that this instance has followed. */
+    /* Restarts of all counters of this processor that this instance has followed. */
     __u32 silences;
     __u32 events;
-    /* The rule under which `counts` was found: whether its streaks are counted here. */
+    /* Generation of the rule under which `counts` was set, which is 1 if its streaks are counted here. */
     __u32 generation;
     __u32 counts;
     /* Polls since the last sample, and when the next sample is due. */
@@ -81,7 +81,7 @@ struct instance {
     __u32 namespace;
 };
 
-/* Instances that a processor polls, each at the place of its number or within a few places of it. */
+/* Instances that a processor polls, each at the place of its number or a few places behind. */
 #define PLACES 512
 #define TRIES 8
 struct instances {
@@ -94,11 +94,11 @@ struct core {
     /* Ends of streaks for which the ring had no room; polls of instances for which there was no room. */
     __u64 lost;
     __u64 unlisted;
-    /* The rule that the counters follow, and starts of all counters: after silences, after events. */
+    /* The rule that the counters follow, and restarts of all counters: after silences, after events. */
     __u32 generation;
     __u32 silences;
     __u32 events;
-    /* Up to a cache line, so that processors do not share one. */
+    /* Padding to a cache line, so that processors do not share one. */
     __u32 unused[7];
 };
 
@@ -111,7 +111,9 @@ struct event {
     __u32 unused;
 };
 
-/* The rule in force: 0 for none. Odd and even generations have a place each, so that none is half written. */
+/*
+ * The rule in force: 0 for none. Odd and even generations have separate places, so that none is half written.
+ */
 struct state {
     __u32 generation;
 };
@@ -125,7 +127,7 @@ struct {
     __uint(max_entries, 2);
 } wl_rules SEC(".maps");
 
-/* A value for each processor; their number is set when the maps are created. */
+/* A value for each processor; the number of entries is set when the maps are created. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __type(key, __u32);
@@ -154,9 +156,8 @@ struct {
 } wl_streaks SEC(".maps");
 
 /*
- * The counters of an instance on this processor; NULL where there is no room. Where all its places are
- * taken, it gets the first one of an instance whose streaks are not counted: those of interfaces that are
- * gone stay behind.
+ * Returns the counters of an instance on this processor; NULL without room. If all its places are taken, it
+ * replaces the first instance whose streaks are not counted, since instances of removed interfaces remain.
  */
 static __always_inline struct instance *find(struct instances *all, const struct key *key,
                                              const struct napi_struct *napi)
@@ -190,7 +191,7 @@ static __always_inline __u64 least(__u64 one, __u64 other)
     return one < other ? one : other;
 }
 
-/* Brings the counters up to the starts that the processor has made since the last sample. */
+/* Applies restarts of the processor's counters since the last sample. */
 static __always_inline void follow(struct instance *of, const struct core *core)
 {
     if (of->silences != core->silences) {
@@ -203,7 +204,7 @@ static __always_inline void follow(struct instance *of, const struct core *core)
     of->high = of->low = 0;
 }
 
-/* Counts a sample; returns whether a streak has ended: above the upper level, or below the lower one. */
+/* Counts a sample; returns true if a streak has ended, above the upper level or below the lower one. */
 static __always_inline bool sample(struct instance *of, struct core *core, const struct rule *rule,
                                    __u32 fill, __u64 batches, bool *above)
 {
@@ -229,14 +230,14 @@ static __always_inline bool sample(struct instance *of, struct core *core, const
     return true;
 }
 
-/* Whether streaks of an instance are counted on a processor under the rule in force. */
+/* True if streaks of an instance are counted on a processor under the rule in force. */
 static __always_inline bool counts(const struct key *key, const struct rule *rule, __u32 cpu)
 {
     __u32 word = cpu / 64;
 
     if (cpu >= CPUS_MAX)
         return false;
-    /* The compiler leaves out what the verifier of Linux 6.1 needs to see otherwise. */
+    /* Otherwise the compiler removes the bound that the verifier of Linux 6.1 needs. */
     barrier_var(word);
     return rule->cpus[word % (CPUS_MAX / 64)] >> cpu % 64 & 1 &&
            bpf_map_lookup_elem(&wl_counting, key);

@@ -2,12 +2,12 @@
 /*
  * Sends each copy of a frame when it is due.
  *
- * A program of its own: the kernel follows a loop into what the processor may run ahead of a
- * decision, unless whoever loads it has CAP_PERFMON, and gives up there.
+ * A separate program because of its loop: without CAP_PERFMON, the verifier also follows speculative
+ * execution, and gives up.
  */
 #include "generator.h"
 
-/* At the clock, some 20 ns each. */
+/* Readings of the clock, some 20 ns each. */
 #define LOOKS 200
 
 SEC("xdp.frags")

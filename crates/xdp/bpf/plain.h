@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The short way of plain packets.
+ * The fast path of plain packets.
  *
  * Most packets are whole, untagged and without padding, and between addresses of no special use. Here they
- * pass every check of classify() and forward_v4() in a third of the steps: those for guarded interfaces, tags,
- * options, errors and copies have no place. A packet that fails any check, or has no way, is untouched:
- * classify() judges it.
+ * pass every check of classify() and forward_v4() in a third of the steps, without guarded interfaces, tags,
+ * options, errors and copies. A packet that fails any check, or has no egress, is unchanged: classify()
+ * judges it.
  */
 #pragma once
 
@@ -15,13 +15,13 @@
 /* An interface that leaves such packets needs more look-ups. */
 #define LEAVES_MORE (LEAVES_PREFIXES | LEAVES_ROUTES | LEAVES_OPENINGS)
 
-/* Whether an address with this first byte may be one that is not forwarded. */
+/* True if addresses with this first byte may not be forwarded. */
 static __always_inline bool may_be_special(__u8 first)
 {
     return (__u8)(first - 1) > 222 || first == 127 || first == IPV4_LINK_LOCAL >> 8;
 }
 
-/* Forwards a plain packet of IPv4; false where classify() has to judge it. */
+/* Forwards a plain packet of IPv4; false if classify() has to judge it. */
 static __always_inline bool forward_plain_v4(struct xdp_md *context)
 {
     struct frame frame = { .context = context, .leaves = station.leaves };
@@ -29,7 +29,7 @@ static __always_inline bool forward_plain_v4(struct xdp_md *context)
     struct ipv4 *ip = (void *)(ethernet + 1);
     const struct ports *ports = (const void *)(ip + 1);
     struct bpf_fib_lookup route = { .family = AF_INET };
-    struct out out;
+    struct egress_port port;
     __u32 length;
 
     measure(&frame);
@@ -51,7 +51,7 @@ static __always_inline bool forward_plain_v4(struct xdp_md *context)
     if (bpf_xdp_get_buff_len(context) != length + sizeof(*ethernet) ||
         frame.end - (void *)ip != length || !is_checksum_right(ip))
         return false;
-    /* A reply to a DHCP client, where it is UDP. */
+    /* A reply to a DHCP client, if it is UDP. */
     if (word_at(ports) == bpf_htonl(PORT_BOOTP_SERVER << 16 | PORT_BOOTP_CLIENT))
         return false;
     if (is_unfinished(&frame, ip->protocol, (__u64)ip->from + ip->to, length - sizeof(*ip), ports))
@@ -64,12 +64,12 @@ static __always_inline bool forward_plain_v4(struct xdp_md *context)
     }
     route.ifindex = context->ingress_ifindex;
     if (bpf_fib_lookup(context, &route, sizeof(route), 0) != BPF_FIB_LKUP_RET_SUCCESS ||
-        route.ifindex == context->ingress_ifindex || !find_out(route.ifindex, &out) ||
+        route.ifindex == context->ingress_ifindex || !find_egress_port(route.ifindex, &port) ||
         bpf_redirect_map(&wl_devices, route.ifindex, XDP_DROP) != XDP_REDIRECT)
         return false;
     pass_on_v4(ip);
     address(ethernet, &route);
-    count_sent(out.slot, length + sizeof(*ethernet));
+    count_sent(port.slot, length + sizeof(*ethernet));
     count_verdict(VERDICT_FORWARDED);
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the program of an interface is told by the control thread. */
+/* Settings of an interface's program, written by the control thread. */
 #pragma once
 
 #include <linux/bpf.h>
@@ -19,7 +19,7 @@ struct station {
     __u8 mac[6];
     /* The length in bytes of the longest IP packet that sockets take. */
     __u16 longest;
-    /* 1 while policies say what may leave, else 0. */
+    /* 1 while policies decide about forwarded packets, otherwise 0. */
     __u32 guarded;
     /* Bits LEAVES_... */
     __u32 leaves;
@@ -27,11 +27,11 @@ struct station {
 
 /* Packets of some prefixes are the kernel's. */
 #define LEAVES_PREFIXES 1
-/* Packets by some routes are. */
+/* Packets by some routes are the kernel's. */
 #define LEAVES_ROUTES 2
-/* IPv4 packets that leave by the interface they came in are: the kernel may send redirects. */
+/* IPv4 packets that leave by their ingress interface are the kernel's, which may send redirects. */
 #define LEAVES_SAME_INTERFACE 4
-/* Packets with an unfinished checksum are: the interface is virtual. */
+/* Packets with an unfinished checksum are the kernel's: the interface is virtual. */
 #define LEAVES_UNFINISHED 8
 /* Packets that begin TCP connections are workers', which lower the size of their segments. */
 #define LEAVES_OPENINGS 16
@@ -46,7 +46,7 @@ struct {
     __uint(max_entries, QUEUES_MAX);
 } wl_sockets SEC(".maps");
 
-/* VLAN to 1 where it is routed here. */
+/* 1 for each VLAN that is routed here. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __type(key, __u32);
@@ -54,15 +54,15 @@ struct {
     __uint(max_entries, VLANS);
 } wl_vlans SEC(".maps");
 
-/* No value of a local address. */
+/* The value of addresses that are not local. */
 #define NOT_LOCAL 0
 /* The value of a local address. */
 #define IS_LOCAL 1
-/* The same where tunnels end. */
+/* The value of a local address at which tunnels end. */
 #define ENDS_TUNNELS 2
 /*
- * That of a network or of all in it (RFC 1812, section 5.3.5): the kernel answers to it, or forwards to it
- * (the network's own address since Linux 5.14, the other with bc_forwarding).
+ * The value of a network's address or its broadcast address (RFC 1812, section 5.3.5): the kernel answers to
+ * it, or forwards to it (the network's own address since Linux 5.14, the other with bc_forwarding).
  */
 #define IS_SHARED 3
 /* An address of another machine for which the kernel answers neighbour discovery here. */
@@ -87,7 +87,7 @@ struct prefix_v6 {
     __be32 address[4];
 };
 
-/* Prefixes whose packets, from there or to there, the kernel does more with than to route them. */
+/* Prefixes with whose packets (from or to them) the kernel does more than route. */
 struct {
     __uint(type, BPF_MAP_TYPE_LPM_TRIE);
     __type(key, struct prefix_v4);
@@ -105,8 +105,8 @@ struct {
 } wl_left_v6 SEC(".maps");
 
 /*
- * Routes by destination: BY_KERNEL, BY_FAST_PATH for a longer prefix inside such a one, or BY_VLAN and the
- * VLAN of this interface that the route leaves by (0 without a tag), from which the kernel redirects.
+ * Routes by destination: BY_KERNEL, BY_FAST_PATH for a longer prefix inside such a prefix, or BY_VLAN plus
+ * the VLAN of this interface by which the route leaves (0 without a tag) and from which the kernel redirects.
  */
 #define BY_FAST_PATH 0
 #define BY_KERNEL 1
@@ -140,8 +140,8 @@ struct {
 #define LOCAL_WORDS 64
 
 /*
- * The bit of each address in the two maps is set, and of some that were there before: of most other addresses
- * one word says that they are not there.
+ * A filter of the two maps: the bit of each present address is set, and of some former ones. For most other
+ * addresses one word shows that they are not in the maps.
  */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -150,7 +150,7 @@ struct {
     __uint(max_entries, LOCAL_WORDS);
 } wl_local_bits SEC(".maps");
 
-/* Whether an address, its words combined by exclusive or, may be in the maps; `src/local.rs` has the same. */
+/* True if an address, its words combined by exclusive or, may be in the maps; `src/local.rs` has the same. */
 static __always_inline bool may_be_local(__u32 folded)
 {
     __u32 bit = (folded * 0x9e3779b1) >> 20, word = bit / 64;
@@ -160,8 +160,8 @@ static __always_inline bool may_be_local(__u32 folded)
 }
 
 /*
- * The value of an entry of the local addresses. A pointer that is compared with NULL again later is none for
- * the verifiers of Linux 6.12 without CAP_PERFMON.
+ * The value of an entry of the local addresses. Without CAP_PERFMON, the verifier of Linux 6.12 rejects a
+ * pointer that is compared with NULL again later.
  */
 static __always_inline __u8 local_kind(const __u8 *entry)
 {

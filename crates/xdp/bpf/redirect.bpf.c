@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Counts what could not even be queued for an interface. */
+/* Counts frames that could not even be queued for an interface. */
 #include "licence.h"
 #include "losses.h"
 
@@ -9,7 +9,7 @@ const volatile __u32 devices_number = 0;
 /* The arguments of the tracepoint. */
 enum { DEV, PROGRAM, TARGET, ERR, MAP_TYPE, MAP_ID, INDEX };
 
-/* xdp_redirect_err: the interface takes no frame from us for now; no more are sent there. */
+/* xdp_redirect_err: the interface takes no frames of programs for now, so no more are sent there. */
 SEC("raw_tp")
 int wl_redirect(struct bpf_raw_tracepoint_args *context)
 {
@@ -22,6 +22,6 @@ int wl_redirect(struct bpf_raw_tracepoint_args *context)
     if (map != devices_number || !find_slot(ifindex, &slot))
         return 0;
     count_refused(slot, 1);
-    close_way(ifindex, slot, error);
+    close_egress_port(ifindex, slot, error);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The program of an interface: transit to the socket of its queue, all else to the kernel. */
+/* The program of an interface: transit to the socket of its queue, everything else to the kernel. */
 #include "classify.h"
 #include "licence.h"
 

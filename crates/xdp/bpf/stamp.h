@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The stamp that a measured packet carries as its UDP payload: which trial, stream and number it
- * has, and when it was sent.
+ * The stamp in the UDP payload of a measured packet: trial, stream, number, and time of sending.
  *
- * The generator's Rust code (crates/testbed/src/packets/stamp.rs) draws it, and a test there
+ * The generator's Rust code (crates/testbed/src/packets/stamp.rs) documents the layout, and a test there
  * compares both. Here it is two words and a checksum, as numbers.
  */
 #pragma once
@@ -12,7 +11,7 @@
 
 #define STAMP_BYTES 18
 #define STAMP_MAGIC 0x57a7
-/* Times have so many bits. */
+/* Number of bits of times. */
 #define STAMP_TIME_BITS 56
 
 struct stamp {
@@ -22,7 +21,7 @@ struct stamp {
     __u64 second;
 };
 
-/* A mix of both words, of which any changed bit changes half the result's bits. */
+/* A mix of both words: any changed bit changes half of the result's bits. */
 static __always_inline __u16 stamp_checksum(const struct stamp *stamp)
 {
     __u64 mixed = stamp->first ^ (stamp->second << 29 | stamp->second >> 35);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Chooses the transmit queue of a packet by its flow's hash, so that a veth pair is a card with
+ * Chooses the transmit queue of a packet by its flow's hash, so that a veth pair acts as a card with
  * receive-side scaling (`src/steer.rs`).
  */
 #include <linux/bpf.h>
@@ -11,7 +11,7 @@
 /* As in `src/steer.rs`; a power of two. */
 #define TABLE_ENTRIES 128
 
-/* Not in the headers of older kernels: other programs and the interface's queueing go on. */
+/* Missing in the headers of older kernels: continue with other programs and the interface's queueing. */
 #define TCX_NEXT_PROGRAM -1
 
 /* The queue of each hash value modulo 128. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Counts what drivers did not transmit of the batches that they were given. */
+/* Counts frames of batches that drivers did not transmit. */
 #include "kernel.h"
 #include "licence.h"
 #include "losses.h"
@@ -24,14 +24,14 @@ int wl_transmit(struct bpf_raw_tracepoint_args *context)
         return 0;
     if (BPF_CORE_READ(to, nd_net.net, ns.inum) != namespace_number)
         return 0;
-    /* From a port of ours to a port of ours. */
+    /* From one port to another. */
     if (!find_slot(BPF_CORE_READ(from, ifindex), &slot))
         return 0;
     if (!find_slot(BPF_CORE_READ(to, ifindex), &slot))
         return 0;
     count_refused(slot, drops);
-    /* Without an error it is a full ring. */
+    /* Without an error the ring is full. */
     if (error)
-        close_way(BPF_CORE_READ(to, ifindex), slot, error);
+        close_egress_port(BPF_CORE_READ(to, ifindex), slot, error);
     return 0;
 }

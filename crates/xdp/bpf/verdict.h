@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What becomes of a frame, and why. Each frame gets one verdict, which is counted and says what the
- * program returns.
+ * The fate of a frame, and the reason. Each frame gets one verdict, which is counted and determines the
+ * program's result.
  *
- * `src/verdict.rs` has the same list, with what each means; a test compares the two.
+ * `src/verdict.rs` has the same list with descriptions; a test compares the two.
  */
 #pragma once
 
@@ -41,18 +41,18 @@ enum verdict {
     VERDICT_KERNEL_ROUTE,
     VERDICT_SAME_INTERFACE,
     VERDICT_UNFINISHED,
-    /* How many there are. */
+    /* Number of verdicts. */
     VERDICTS,
 };
 
-/* The frame is sent on by what bpf_redirect_map() has prepared. */
+/* The frame is sent as prepared by bpf_redirect_map(). */
 #define IS_SENT_ON (1U << VERDICT_REDIRECTED | 1U << VERDICT_FORWARDED)
 #define IS_DROPPED                                                                                 \
     (1U << VERDICT_NO_EGRESS_PORT | 1U << VERDICT_NO_WORKER | 1U << VERDICT_TOO_LONG_FOR_WORKERS |     \
      1U << VERDICT_TAGS | 1U << VERDICT_STATION | 1U << VERDICT_PROTOCOL |                         \
      1U << VERDICT_FORWARDING_OFF)
 
-/* What the program returns; all else is the kernel's. */
+/* The result of the program; all other frames are the kernel's. */
 static __always_inline enum xdp_action action_of(enum verdict verdict)
 {
     if (1U << verdict & IS_SENT_ON)
@@ -75,7 +75,7 @@ static __always_inline void count_verdict(enum verdict verdict)
     __u32 key = verdict;
     __u64 *frames = bpf_map_lookup_elem(&wl_verdicts, &key);
 
-    /* Each processor has its own value and is not interrupted by itself here. */
+    /* Each processor has its own value, and programs are not preempted by each other. */
     if (frames)
         *frames += 1;
 }

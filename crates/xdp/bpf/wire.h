@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Headers as they are on the wire.
+ * Headers on the wire.
  *
- * Numbers of more than one byte are big-endian there: `__be16` and `__be32` are as they came, and
- * bpf_ntohs() and bpf_ntohl() make numbers of them.
+ * Numbers of more than one byte are big-endian there: `__be16` and `__be32` hold them unconverted;
+ * bpf_ntohs() and bpf_ntohl() convert them.
  */
 #pragma once
 
@@ -26,11 +26,11 @@ struct ethernet {
     __be16 type;
 };
 
-/* What follows an EtherType of a tag (IEEE 802.1Q). */
+/* A tag behind its EtherType (IEEE 802.1Q). */
 struct tag {
     /* Priority (4 bits) and VLAN (12 bits). */
     __be16 control;
-    /* EtherType of what follows. */
+    /* EtherType of the data behind the tag. */
     __be16 type;
 };
 
@@ -63,7 +63,7 @@ struct ipv4 {
 struct ipv6 {
     /* 6 (4 bits), traffic class (8 bits), flow label (20 bits). */
     __be32 version_class_label;
-    /* Of what follows this header. */
+    /* Bytes behind this header. */
     __be16 payload;
     __u8 next_header;
     __u8 hop_limit;
@@ -112,7 +112,9 @@ struct ports {
     __be16 to;
 };
 
-/* RFC 792 and RFC 4443. Behind an error's follows the packet that it is about, from its IP header on. */
+/*
+ * RFC 792 and RFC 4443. An error's header is followed by the packet that it is about, from its IP header on.
+ */
 struct icmp {
     __u8 type;
     __u8 code;
@@ -149,13 +151,13 @@ struct bootp {
 
 /* Offsets of the checksum behind the IP header. */
 #define CHECKSUM_OF_TCP 16
-/* Where the flags of TCP are, and the bit of SYN. */
+/* Offset of TCP's flags, and the bit of SYN. */
 #define FLAGS_OF_TCP 13
 #define TCP_SYN 0x02
 #define CHECKSUM_OF_UDP 6
 #define CHECKSUM_OF_SCTP 8
 
-/* RFC 768, and what tells ESP from IKE behind it (RFC 3948). */
+/* RFC 768, followed by the field that distinguishes ESP from IKE (RFC 3948). */
 struct esp_in_udp {
     struct ports ports;
     __be16 length;
@@ -174,8 +176,8 @@ static __always_inline __u8 byte_at(const void *start, int offset)
 }
 
 /*
- * Four bytes at once, wherever they begin: the processors of this project read them in one step,
- * and the verifier knows that.
+ * Four bytes at once, at any alignment: the supported processors read them in one step, and the verifier
+ * knows that.
  */
 static __always_inline __u32 word_at(const void *start)
 {

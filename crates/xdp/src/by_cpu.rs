@@ -4,8 +4,8 @@ use crate::bpf::{BpfError, Map};
 use crate::verdict::Verdict;
 use std::sync::Arc;
 
-/// The program's count of frames that it forwarded by itself, those included whose interface had
-/// just gone: they cost the same.
+/// A program's count of frames that it forwarded by itself, including frames whose interface had
+/// just been removed: they cost the same.
 #[derive(Debug, Clone)]
 pub struct ForwardedByCpu {
     counters: Arc<Map>,
@@ -16,8 +16,8 @@ impl ForwardedByCpu {
         Self { counters }
     }
 
-    /// Adds the frames since the program was loaded to `frames`, by number of the processor; makes
-    /// it as long as there are processors.
+    /// Adds the frames since the program was loaded to `frames`, by processor, and extends it to
+    /// the number of processors.
     ///
     /// # Errors
     /// Only from the kernel.

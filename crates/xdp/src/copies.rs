@@ -8,25 +8,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const FIXED: usize = 56 + HEAD;
 /// Most bytes of the headers as sent.
 const HEAD: usize = 64;
-/// Bytes of the ring between programs and reader, which exists while somebody looks.
+/// Bytes of the ring between programs and reader, which exists while captures or traces run.
 const RING: u32 = 8 << 20;
-/// Most copies that are read in one go.
+/// Most copies that are read at once.
 const AT_ONCE: usize = 4096;
 const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
 
-/// The maps by which programs copy packets; one of each for all programs of a router.
+/// The maps for copies of packets, shared by all programs of a router.
 #[derive(Debug)]
 pub struct Copies {
     pub(crate) copying: Map,
     pub(crate) rings: Map,
     pub(crate) uncopied: Map,
-    /// Whether the kernel's verifier refuses programs that copy.
+    /// True if the kernel's verifier refuses programs that copy.
     refused: AtomicBool,
 }
 
 impl Copies {
-    /// Creates them; nothing is copied yet.
+    /// Creates the maps; nothing is copied yet.
     ///
     /// # Errors
     /// Without CAP_BPF.
@@ -40,7 +40,8 @@ impl Copies {
         })
     }
 
-    /// Whether the kernel's verifier refuses programs that copy: these forward without.
+    /// Returns true if the kernel's verifier refuses programs that copy. They then forward without
+    /// copies.
     pub fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
@@ -49,13 +50,14 @@ impl Copies {
         self.refused.store(true, Ordering::Relaxed);
     }
 
-    /// Returns all of them.
+    /// Returns all maps.
     pub(crate) fn all(&self) -> [&Map; 3] {
         let Self { copying, rings, uncopied, .. } = self;
         [copying, rings, uncopied]
     }
 
-    /// Lets programs copy what they forward, up to `snap` bytes of each frame, and returns the reader.
+    /// Has programs copy the frames that they forward, up to `snap` bytes each, and returns the
+    /// reader.
     ///
     /// # Errors
     /// Without memory for the ring.
@@ -66,7 +68,7 @@ impl Copies {
         Ok(CopyReader { ring })
     }
 
-    /// Changes how many bytes of each frame are copied.
+    /// Changes the number of bytes of each frame that are copied.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -74,7 +76,7 @@ impl Copies {
         self.copying.set(&0_u32.to_ne_bytes(), &snap.to_ne_bytes())
     }
 
-    /// Copies nothing more.
+    /// Ends copying.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -83,7 +85,7 @@ impl Copies {
         self.rings.remove(&0_u32.to_ne_bytes()).map(|_| ())
     }
 
-    /// Returns the packets for whose copy the ring had no room, from the start on.
+    /// Returns the number of packets for whose copy the ring had no room, since the start.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -101,7 +103,7 @@ pub struct Copied<'a> {
     pub nanos: u64,
     /// Slot of the port that received it.
     pub slot_in: u32,
-    /// Slot of the port that it is sent by.
+    /// Slot of the port that sends it.
     pub slot_out: u32,
     /// Decision: [`Verdict::Forwarded`] or [`Verdict::NoEgressPort`].
     pub verdict: Verdict,
@@ -140,8 +142,8 @@ impl<'a> Copied<'a> {
         })
     }
 
-    /// Puts the frame as it was sent into `buffer`, up to the limit of the copy. Programs change headers
-    /// alone, and cut off what follows the packet.
+    /// Writes the frame as it was sent into `buffer`, up to the limit of the copy. Programs change
+    /// only headers, and cut off padding.
     pub fn sent_into(&self, buffer: &mut Vec<u8>) {
         buffer.clear();
         let length = self.received.len().min(self.sent_length as usize);
@@ -158,8 +160,7 @@ pub struct CopyReader {
 }
 
 impl CopyReader {
-    /// Hands over the copies that are there, in the order in which the packets were received, and returns
-    /// their number.
+    /// Passes the available copies to `with`, in the order of reception, and returns their number.
     pub fn read(&mut self, mut with: impl FnMut(&Copied<'_>)) -> usize {
         self.ring.read(AT_ONCE, |record| {
             if let Some(copied) = Copied::parse(record) {

@@ -11,7 +11,7 @@ pub enum XdpError {
     /// Privileges, kernel features or resources are missing.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// Another XDP program is there.
+    /// Another XDP program is attached.
     #[error(
         "interface {ifindex} has an XDP program already (another instance?): `bpftool net` shows \
          it, `ip link set dev NAME xdp off` removes one that was set by ip"
@@ -26,7 +26,7 @@ pub enum XdpError {
         /// Index of the interface.
         ifindex: u32,
     },
-    /// The driver (and the kernel's generic hook) refused it.
+    /// The driver (and the kernel's generic hook) refused the program.
     #[error("interface {ifindex} takes no XDP program: {}", describe(refusals))]
     Refused {
         /// Index of the interface.
@@ -50,8 +50,8 @@ fn describe(refusals: &[(XdpMode, Errno)]) -> String {
         .join("; ")
 }
 
-/// Explains the kernel's error by its most common cause: the driver's own message does not come
-/// with it. For veth, veth_xdp_set() of drivers/net/veth.c has the messages.
+/// Explains the kernel's error by its most common cause, since the driver's own message is not
+/// returned. For veth, veth_xdp_set() of drivers/net/veth.c has the messages.
 pub(crate) fn explain(mode: XdpMode, errno: Errno) -> String {
     let meaning = match (mode, errno) {
         (XdpMode::Native, Errno::NOSPC) => {
@@ -67,7 +67,8 @@ pub(crate) fn explain(mode: XdpMode, errno: Errno) -> String {
             "the driver has no native XDP, or not with the present MTU and offloads"
         }
         (XdpMode::Native, Errno::INVAL) => {
-            "many drivers say so of an MTU that is too large, or of LRO: `ethtool -K NAME lro off`"
+            "many drivers return it for an MTU that is too large, or with LRO: `ethtool -K NAME \
+             lro off`"
         }
         _ => return errno.to_string(),
     };
@@ -79,11 +80,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_what_it_mostly_means_and_what_the_kernel_answered() {
+    fn refusal_names_its_common_cause_and_the_error_of_the_kernel() {
         let refusals = vec![(XdpMode::Native, Errno::RANGE), (XdpMode::Generic, Errno::INVAL)];
-        let told = XdpError::Refused { ifindex: 7, refusals }.to_string();
-        assert!(told.contains("native mode: the MTU of the far end of a veth"), "{told}");
-        assert!(told.contains(&format!("({})", Errno::RANGE)), "{told}");
-        assert!(told.ends_with(&format!("generic mode: {}", Errno::INVAL)), "{told}");
+        let text = XdpError::Refused { ifindex: 7, refusals }.to_string();
+        assert!(text.contains("native mode: the MTU of the far end of a veth"), "{text}");
+        assert!(text.contains(&format!("({})", Errno::RANGE)), "{text}");
+        assert!(text.ends_with(&format!("generic mode: {}", Errno::INVAL)), "{text}");
     }
 }

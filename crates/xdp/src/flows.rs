@@ -1,13 +1,13 @@
-//! The program that forwards flows of an nftables flowtable (`bpf/flow.h`), and what it has to know of the
-//! running kernel.
+//! The program that forwards flows of an nftables flowtable (`bpf/flow.h`), and its parameters from
+//! the running kernel.
 
 use crate::bpf::{BpfError, KernelFunction, Object};
 use rustix::io::Errno;
 use wattline_linux::kernel_types::KernelTypes;
 
-/// Number in the place of which the program calls the kernel's function, as in `bpf/flow.h`.
+/// Helper number that is replaced by the kernel's function, as in `bpf/flow.h`.
 const LOOKUP: i32 = 0x57a1_1e01;
-/// The kernel's function, its module, and since when there is one.
+/// The kernel's function, its module, and its first kernel version.
 const FUNCTION: &str = "bpf_xdp_flow_lookup";
 const MODULE: &str = "nf_flow_table";
 const FEATURE: &str = "the module nf_flow_table with type information (Linux 6.10)";
@@ -15,7 +15,7 @@ const FEATURE: &str = "the module nf_flow_table with type information (Linux 6.1
 const KEYS_BYTES: u32 = 56;
 const REST_BYTES: u32 = 32;
 
-/// The kernel's look-up of flows, and the places of the members of its structures.
+/// The kernel's look-up of flows, and the offsets of members of its structures.
 #[derive(Debug)]
 pub struct FlowLookup {
     function: KernelFunction,
@@ -28,8 +28,8 @@ impl FlowLookup {
     /// Finds the look-up in the running kernel.
     ///
     /// # Errors
-    /// [`BpfError::MissingFeature`] where the module is not loaded or lacks it, or its structures are
-    /// others than those that are known; without CAP_SYS_ADMIN, which nothing needs later.
+    /// [`BpfError::MissingFeature`] if the module is not loaded or lacks the function, or its
+    /// structures are unknown; without CAP_SYS_ADMIN, which nothing else needs later.
     pub fn open() -> Result<Self, BpfError> {
         let absent = || BpfError::MissingFeature {
             action: "looking up the flows of a flowtable".to_owned(),
@@ -43,7 +43,7 @@ impl FlowLookup {
         Ok(Self { function, step, places })
     }
 
-    /// Tells the program where things are in the kernel's structures.
+    /// Sets the program's offsets in the kernel's structures.
     pub(crate) fn prepare(&self, object: &mut Object) -> Result<(), BpfError> {
         let bytes = self.places.map(|(name, value)| (name, value.to_ne_bytes()));
         object.set(&bytes.each_ref().map(|(name, value)| (*name, &value[..])))?;
@@ -51,20 +51,21 @@ impl FlowLookup {
         object.set(&[("tuple_step", &step.to_ne_bytes()), ("tuple_back", &(-step).to_ne_bytes())])
     }
 
-    /// The function, and the number in the place of which the program calls it.
+    /// Returns the helper number in the program, and the function that replaces it.
     pub(crate) fn called(&self) -> (i32, &KernelFunction) {
         (LOOKUP, &self.function)
     }
 }
 
-/// The size of a tuple with its header, and places within it, by the program's names; `None` where the
-/// structures are not as the program takes them to be.
+/// Returns the size of a tuple with its header, and offsets within it, by the program's names;
+/// `None` if the structures are not as the program assumes.
 fn places(types: &KernelTypes) -> Option<(u32, [(&'static str, u32); 14])> {
     let bits = |member: &str| types.member("flow_offload_tuple", member);
     let bytes = |member: &str| bits(member).map(|bit| bit / 8);
     let keys_at = types.member("flow_offload_tuple_rhash", "tuple")? / 8;
     let is_shared = |v4: &str, v6: &str| bits(v4) == bits(v6);
-    // Both tuples of a flow, the first at its begin; addresses of both families in the same place.
+    // Both tuples of a flow, the first at its beginning; addresses of both families at the same
+    // offset.
     if types.member("flow_offload", "tuplehash")? != 0
         || !is_shared("src_v4", "src_v6")
         || !is_shared("dst_v4", "dst_v6")

@@ -1,9 +1,9 @@
-//! Attachments that outlive the process that made them.
+//! Attachments that outlive the process that created them.
 //!
 //! While a router is restarted, its interfaces keep a program that passes all frames to the kernel,
-//! held by whoever restarts it. So a driver never sees an interface without a program, at which many
-//! make their queues anew (and a veth throws away what its ring holds), and no program of ours
-//! is there of which nobody takes care: this one does nothing.
+//! held by the service manager. So a driver never sees an interface without a program, at which
+//! many recreate their queues (and a veth drops the packets in its ring). The program does nothing,
+//! so it needs no supervision.
 
 use crate::bpf::{Attached, BpfError, Link, object};
 use crate::error::XdpError;
@@ -24,8 +24,8 @@ impl KeptLink {
     /// Names by which attachments are kept, one for each mode.
     pub const NAMES: [&str; 2] = ["wattline-xdp-native", "wattline-xdp-generic"];
 
-    /// An attachment of the last router, by the name that it was kept by; `None` for other names, and
-    /// where the descriptor is no attachment of an XDP program.
+    /// Takes over an attachment of the previous router, by the name under which it was kept; `None`
+    /// for other names, and if the descriptor is no attachment of an XDP program.
     pub fn adopt(name: &str, descriptor: OwnedFd) -> Option<Self> {
         let mode = match Self::NAMES.iter().position(|it| *it == name)? {
             0 => XdpMode::Native,
@@ -36,7 +36,7 @@ impl KeptLink {
         Some(Self { link, mode })
     }
 
-    /// The name to keep it by.
+    /// Returns the name under which to keep it.
     pub fn name(&self) -> &'static str {
         match self.mode {
             XdpMode::Native => Self::NAMES[0],
@@ -44,7 +44,7 @@ impl KeptLink {
         }
     }
 
-    /// Returns the interface and program that it joins; `None` if that is not known.
+    /// Returns its interface and program; `None` if unknown.
     pub fn attached(&self) -> Option<Attached> {
         self.link.attached().ok().flatten()
     }
@@ -57,8 +57,8 @@ impl AsFd for KeptLink {
 }
 
 impl XdpProgram {
-    /// [`Self::load_forwarding`] for an interface whose attachment was kept: the program takes the
-    /// place of the one that passes all, in the same mode.
+    /// [`Self::load_forwarding`] for an interface whose attachment was kept: the program replaces
+    /// the one that passes all frames, in the same mode.
     ///
     /// # Errors
     /// See [`XdpError`]; the attachment is given up then.
@@ -68,31 +68,30 @@ impl XdpProgram {
         forward: Option<&XdpForward>,
     ) -> Result<Self, XdpError> {
         let KeptLink { link, mode } = kept;
-        let ways = match mode {
-            XdpMode::Native => forward.map(XdpForward::ways),
+        let ports = match mode {
+            XdpMode::Native => forward.map(XdpForward::ports),
             XdpMode::Generic => None,
         };
-        let loaded = Loaded::new(mac, ways)?;
+        let loaded = Loaded::new(mac, ports)?;
         link.update(loaded.program.as_fd())?;
         Ok(Self { loaded, link: Some(link), mode, refused: None })
     }
 
-    /// Has the driver take the program for each of its queues again, after their number has changed: veth
-    /// gives a queue that is new none. Frames that come meanwhile, for some microseconds, go to the
-    /// kernel.
+    /// Has the driver set the program on each of its queues again, after their number has changed:
+    /// veth gives new queues none. For some microseconds, received frames go to the kernel.
     ///
     /// # Errors
-    /// From the kernel; the program may be attached to some queues alone then.
+    /// From the kernel; the program may then be attached to only some queues.
     pub fn cover_queues(&self) -> Result<(), BpfError> {
         let Some(link) = &self.link else { return Ok(()) };
-        // The kernel tells the driver nothing where the program is the one that is attached
+        // The kernel does not call the driver if the program is already attached
         // (bpf_xdp_link_update, net/core/dev.c).
         link.update(object!("pass")?.load(&[])?.as_fd())?;
         link.update(self.loaded.program.as_fd())
     }
 
-    /// Puts a program that passes all frames to the kernel in this one's place, and gives the
-    /// attachment away; `None` where there is none. The counters can still be read.
+    /// Replaces this program by one that passes all frames to the kernel, and returns the
+    /// attachment; `None` if there is none. The counters can still be read.
     ///
     /// # Errors
     /// From the kernel; the program is attached nowhere then.

@@ -10,21 +10,21 @@ pub const LEFT_PREFIXES_MAX: u32 = 1024;
 /// Most routes of each family that a program can know, likewise.
 pub const ROUTED_PREFIXES_MAX: u32 = 65_536;
 
-/// Kind of packets that a program leaves to the kernel, or to workers; its number is a bit of the program's settings, as in
-/// `bpf/port.h`. A program that has no such packets to look for is faster.
+/// Kind of packets that a program leaves to the kernel, or to workers; its number is a bit of the
+/// program's settings, as in `bpf/port.h`. A program without such kinds is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Leaves {
-    /// Those from and to the prefixes of [`XdpProgram::add_left`].
+    /// Packets from and to the prefixes of [`XdpProgram::add_left`].
     Prefixes = 1,
-    /// Those by the routes of [`XdpProgram::add_route`].
+    /// Packets by the routes of [`XdpProgram::add_route`].
     Routes = 2,
-    /// IPv4 packets that leave by the interface they came in by. Those of IPv6 always are, if the program
-    /// forwards by itself.
+    /// IPv4 packets that leave by their ingress interface. IPv6 packets that do are always left, if
+    /// the program forwards by itself.
     SameInterface = 4,
     /// Packets with an unfinished checksum.
     Unfinished = 8,
-    /// Packets that may begin TCP connections: to workers.
+    /// Packets that may begin TCP connections, which go to workers.
     Openings = 16,
 }
 
@@ -35,7 +35,8 @@ pub enum Routed {
     FastPath,
     /// Left to the kernel.
     Kernel,
-    /// Left to the kernel if they came in by this VLAN of the interface, by which they leave; 0 without a tag.
+    /// Left to the kernel if they leave by the same VLAN of the interface by which they came in; 0
+    /// without a tag.
     SameInterface(u16),
 }
 
@@ -50,8 +51,8 @@ impl Routed {
 }
 
 impl XdpProgram {
-    /// Leaves packets from this prefix, and those to it, to the kernel: an address, and the number of
-    /// bits that count. Nothing is left before [`Self::set_leaves`] says so.
+    /// Leaves packets from and to this prefix, given by an address and its number of bits, to the
+    /// kernel. This takes effect with [`Self::set_leaves`].
     ///
     /// # Errors
     /// When there are more than [`LEFT_PREFIXES_MAX`] of the family, or more bits than addresses have.
@@ -59,7 +60,7 @@ impl XdpProgram {
         self.left(address).set(&key(address, bits), &[1])
     }
 
-    /// Takes a prefix back; nothing happens if it was not added.
+    /// Removes a prefix; nothing happens if it was not added.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -75,7 +76,7 @@ impl XdpProgram {
         self.routes(address).set(&key(address, bits), &routed.value().to_ne_bytes())
     }
 
-    /// Takes a route back; nothing happens if it was not added.
+    /// Removes a route; nothing happens if it was not added.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -83,7 +84,7 @@ impl XdpProgram {
         self.routes(address).remove(&key(address, bits)).map(|_| ())
     }
 
-    /// Sets whether packets of this kind are looked for, and left to the kernel.
+    /// Enables or disables the detection of this kind of packets, which are left to the kernel.
     ///
     /// # Errors
     /// Only from the kernel.

@@ -1,19 +1,20 @@
-//! The XDP program that picks transit packets out for AF_XDP sockets, or forwards them itself.
+//! The XDP program that passes transit packets to AF_XDP sockets, or forwards them itself.
 //!
-//! It is attached by a BPF link that this process owns: however the process ends, the
-//! kernel detaches the program and forwards on by itself.
+//! It is attached by a BPF link that this process owns: when the process ends, for any reason, the
+//! kernel detaches the program and continues to forward by itself.
 //!
-//! - [`XdpProgram`]: what `wattline-router` attaches to an interface; [`XdpForward`]: what it needs
-//!   to forward by itself
-//! - [`Copies`]: copies of what programs forward, for captures and traces
+//! - [`XdpProgram`]: the program that `wattline-router` attaches to an interface; [`XdpForward`]:
+//!   the ports between which programs forward by themselves
+//! - [`Copies`]: copies of packets that programs forward, for captures and traces
 //! - [`bpf`]: compiled programs, maps and links; the programs themselves are C, in `bpf/`
-//! - [`measured`]: load that is made and accounted for in the kernel
+//! - [`measured`]: load that is generated and accounted for in the kernel
 //! - [`polls`]: polls of receive queues by the kernel, and time in its soft interrupts
-//! - [`steer`], [`CountingSink`], [`LiveGenerator`], [`PassAll`]: what test beds are made of
+//! - [`steer`], [`CountingSink`], [`LiveGenerator`], [`PassAll`]: parts of test beds
 
 pub mod bpf;
 mod by_cpu;
 mod copies;
+mod egress;
 mod error;
 mod flows;
 mod forward;
@@ -29,13 +30,13 @@ mod program;
 mod station;
 pub mod steer;
 mod verdict;
-mod ways;
 
 #[cfg(test)]
 mod tests;
 
 pub use by_cpu::ForwardedByCpu;
 pub use copies::{Copied, Copies, CopyReader};
+pub use egress::{FORWARD_PORTS_MAX, Sent};
 pub use error::XdpError;
 pub use flows::FlowLookup;
 pub use forward::XdpForward;
@@ -45,4 +46,3 @@ pub use load::{CountingSink, LiveGenerator, PassAll};
 pub use mode::{XdpMode, XdpModeChoice};
 pub use program::{LOCAL_ADDRESSES_MAX, LocalAddress, QUEUES_MAX, XdpProgram};
 pub use verdict::{Verdict, XdpCounters};
-pub use ways::{FORWARD_PORTS_MAX, Sent};

@@ -1,25 +1,25 @@
 //! Offered load at millions of frames per second, and a sink that counts and drops them.
 //!
-//! The kernel itself makes the frames: an XDP program is run on copies of one (live frames,
-//! Linux 5.18) and redirects each to an interface. The pages of the copies are used again
-//! without being reset, so the program writes every header anew: what a router changed in
-//! the last round (MAC addresses, TTL, checksum) must not come back.
+//! The kernel itself generates the frames: an XDP program runs on copies of one frame (live frames,
+//! Linux 5.18) and redirects each to an interface. The pages of the copies are reused without being
+//! reset, so the program rewrites every header: changes by a router in the last round (MAC
+//! addresses, TTL, checksum) must not remain.
 
 use crate::bpf::{BpfError, Link, Map, Program, object};
 use std::time::Duration;
 
 /// `XDP_FLAGS_DRV_MODE`
 const NATIVE: u32 = 1 << 2;
-/// Frames that the kernel makes at a time.
+/// Frames that the kernel generates at a time.
 const BATCH: u32 = 64;
-/// Bytes of each frame that are written anew, as in `bpf/generator.h`.
+/// Bytes of each frame that are rewritten, as in `bpf/generator.h`.
 const REWRITTEN: usize = 40;
 
 /// Rate at which a frame is sent.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     gap: Duration,
-    /// Whether a frame waits until it is due; else it is dropped.
+    /// True if a frame waits until it is due; otherwise it is dropped.
     waits: bool,
 }
 
@@ -32,9 +32,9 @@ pub struct LiveGenerator {
 }
 
 impl LiveGenerator {
-    /// Prepares to send `frame` out of an interface of this thread's network namespace: one in
-    /// `gap` (up to a second), or as many as it can without one. A veth's peer must run NAPI (an
-    /// XDP program or GRO) or it takes nothing.
+    /// Prepares to send `frame` out of an interface of this thread's network namespace: one frame
+    /// per `gap` (up to a second), or as many as possible without a gap. A veth's peer must run
+    /// NAPI (an XDP program or GRO); otherwise it takes no frame.
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN.
@@ -45,9 +45,9 @@ impl LiveGenerator {
         Self::with_pace(ifindex, frame, gap.map(|gap| Pace { gap, waits: false }))
     }
 
-    /// The same, but it waits for the time of a frame in place of making it in vain: pages of frames
-    /// that are not sent go back past a lock that whoever frees those that are sent needs, too. For
-    /// gaps of up to a microsecond: it looks at the clock so many times at most.
+    /// Does the same, but waits until a frame is due instead of dropping frames: freeing dropped
+    /// frames takes a lock that the receiver needs to free sent frames. For gaps of up to a
+    /// microsecond, since the number of clock readings is limited.
     ///
     /// # Errors
     /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.
@@ -73,17 +73,16 @@ impl LiveGenerator {
         Ok(Self { program, frame: frame.to_vec(), state })
     }
 
-    /// Makes `count` copies from the calling thread, as fast as it goes, and sends those that are
-    /// due; what the other side has no room for is lost there. Bounded by the count: ask again
-    /// for more.
+    /// Makes `count` copies from the calling thread, as fast as possible, and sends those that are
+    /// due. Frames for which the other side has no room are lost.
     ///
     /// # Errors
-    /// When the kernel has no live frames (Linux 5.18), or a signal came (EINTR).
+    /// When the kernel has no live frames (Linux 5.18), or a signal interrupts it (EINTR).
     pub fn send(&self, count: u32) -> Result<(), BpfError> {
         self.program.run_live(&self.frame, count, BATCH)
     }
 
-    /// Frames sent so far.
+    /// Returns the number of frames sent so far.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -101,7 +100,7 @@ pub struct CountingSink {
 }
 
 impl CountingSink {
-    /// Puts the sink on an interface of this thread's network namespace, until dropped.
+    /// Attaches the sink to an interface of this thread's network namespace, until dropped.
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN; when the driver has no XDP.
@@ -112,7 +111,7 @@ impl CountingSink {
         Ok(Self { frames, _link: link })
     }
 
-    /// Frames so far.
+    /// Returns the number of frames so far.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -123,13 +122,13 @@ impl CountingSink {
     }
 }
 
-/// Makes an interface take frames that XDP programs send, by a program of its own that passes all:
-/// a veth then runs NAPI, without merging what it receives as GRO would.
+/// A program that passes all frames, which makes an interface take frames from XDP programs: a veth
+/// then runs NAPI, without merging received packets as GRO would.
 #[derive(Debug)]
 pub struct PassAll(#[allow(dead_code, reason = "attached until dropped")] Link);
 
 impl PassAll {
-    /// Puts the program on an interface of this thread's network namespace, until dropped.
+    /// Attaches the program to an interface of this thread's network namespace, until dropped.
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN; when the driver has no XDP.
@@ -155,7 +154,7 @@ mod tests {
                 let sink = CountingSink::attach(interface_index("x1").unwrap()).unwrap();
                 let generator =
                     LiveGenerator::new(interface_index("x0").unwrap(), &[7; 60], None).unwrap();
-                // Fewer than a veth's ring holds, so that none is lost.
+                // Fewer than a veth's ring holds, so that no frame is lost.
                 generator.send(200).unwrap();
                 let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
                 while sink.frames().unwrap() < 200 && std::time::Instant::now() < deadline {
@@ -164,7 +163,8 @@ mod tests {
                 assert!(sink.frames().unwrap() >= 200);
                 assert_eq!(generator.sent().unwrap(), 200);
 
-                // None is made in vain: all but those of the time that is made up for are waited for.
+                // No frame is dropped: the generator waits for all except those that make up for
+                // lost time.
                 let gap = std::time::Duration::from_nanos(700);
                 let waiting =
                     LiveGenerator::waiting(interface_index("x0").unwrap(), &[7; 60], gap).unwrap();
@@ -177,7 +177,7 @@ mod tests {
                 let seldom =
                     LiveGenerator::new(interface_index("x0").unwrap(), &[7; 60], gap).unwrap();
                 let began = std::time::Instant::now();
-                // One at once, one for the time that is made up for.
+                // One at once, one to make up for lost time.
                 seldom.send(1000).unwrap();
                 let most = 2 + began.elapsed().as_millis() as u64 / 500;
                 let sent = seldom.sent().unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_begins_with_a_fresh_header() {
+    fn round_begins_with_a_fresh_header() {
         let generator = match LiveGenerator::new(1, &[9; 60], None) {
             Ok(generator) => generator,
             Err(error @ BpfError::MissingCapability { .. }) => {

@@ -1,10 +1,10 @@
-//! The program of an interface with its maps, in the kernel, but not on an interface yet.
+//! The program of an interface with its maps, loaded but not attached yet.
 
 use crate::bpf::{BpfError, KernelFunction, Map, Object, Program, object};
+use crate::egress::{EgressPorts, ForwardMaps};
 use crate::flows::FlowLookup;
 use crate::local::Local;
 use crate::station::Station;
-use crate::ways::{ForwardMaps, Ways};
 use std::sync::Arc;
 
 /// The program and its maps.
@@ -13,7 +13,8 @@ pub(crate) struct Loaded {
     pub(crate) program: Program,
 }
 
-/// The maps of one program; `bpf/port.h`, `bpf/verdict.h` and `bpf/forward.h` say what they hold.
+/// The maps of one program; `bpf/port.h`, `bpf/verdict.h` and `bpf/forward.h` describe their
+/// contents.
 pub(crate) struct Maps {
     pub(crate) sockets: Map,
     pub(crate) station: Map,
@@ -41,22 +42,22 @@ impl Maps {
 }
 
 impl Loaded {
-    /// Loads the program for an interface with this address: with `ways` the one that forwards
-    /// between them by itself.
-    pub(crate) fn new(mac: [u8; 6], ways: Option<&Arc<Ways>>) -> Result<Self, BpfError> {
-        let Some(ways) = ways else {
+    /// Loads the program for an interface with this address; with `ports`, the program that forwards
+    /// between these ports by itself.
+    pub(crate) fn new(mac: [u8; 6], ports: Option<&Arc<EgressPorts>>) -> Result<Self, BpfError> {
+        let Some(ports) = ports else {
             let object = object!("sockets")?;
             let maps = Maps::new(&object, mac, None)?;
             let program = object.load(&maps.all())?;
             return Ok(Self { maps, program });
         };
-        Self::forwarding(mac, ways, || object!("forward"), None)
+        Self::forwarding(mac, ports, || object!("forward"), None)
     }
 
-    /// Loads the program that forwards the flows of a flowtable between `ways`, and nothing else.
+    /// Loads the program that forwards the flows of a flowtable between `ports`, and nothing else.
     pub(crate) fn flow_program(
         mac: [u8; 6],
-        ways: &Arc<Ways>,
+        ports: &Arc<EgressPorts>,
         lookup: &FlowLookup,
     ) -> Result<Self, BpfError> {
         let object = || {
@@ -64,30 +65,30 @@ impl Loaded {
             lookup.prepare(&mut object)?;
             Ok(object)
         };
-        Self::forwarding(mac, ways, object, Some(lookup.called()))
+        Self::forwarding(mac, ports, object, Some(lookup.called()))
     }
 
-    /// Loads a program that forwards; without copies where the verifier refuses those, since not every
-    /// kernel's follows them and forwarding does not need them.
+    /// Loads a program that forwards. Some kernels' verifiers refuse copies, which forwarding does
+    /// not need: the program is then loaded without them.
     fn forwarding(
         mac: [u8; 6],
-        ways: &Arc<Ways>,
+        ports: &Arc<EgressPorts>,
         object: impl Fn() -> Result<Object, BpfError>,
         called: Option<(i32, &KernelFunction)>,
     ) -> Result<Self, BpfError> {
         let with = |copies: bool| {
             let mut object = object()?;
             object.set(&[("may_copy", &u32::from(copies).to_ne_bytes())])?;
-            let maps = Maps::new(&object, mac, Some(ways))?;
+            let maps = Maps::new(&object, mac, Some(ports))?;
             let program = object.load_calling(&maps.all(), called)?;
             Ok(Self { maps, program })
         };
-        if ways.copies.is_refused() {
+        if ports.copies.is_refused() {
             return with(false);
         }
         match with(true) {
             Err(BpfError::Rejected { .. }) => {
-                ways.copies.refuse();
+                ports.copies.refuse();
                 with(false)
             }
             loaded => loaded,
@@ -96,7 +97,11 @@ impl Loaded {
 }
 
 impl Maps {
-    fn new(object: &Object, mac: [u8; 6], ways: Option<&Arc<Ways>>) -> Result<Self, BpfError> {
+    fn new(
+        object: &Object,
+        mac: [u8; 6],
+        ports: Option<&Arc<EgressPorts>>,
+    ) -> Result<Self, BpfError> {
         let maps = Self {
             sockets: object.create("wl_sockets")?,
             station: object.create(".data.station")?,
@@ -107,7 +112,7 @@ impl Maps {
             routes_v4: object.create("wl_routes_v4")?,
             routes_v6: object.create("wl_routes_v6")?,
             counters: Arc::new(object.create("wl_verdicts")?),
-            forward: ways.map(|ways| ForwardMaps::new(ways, object)).transpose()?,
+            forward: ports.map(|ports| ForwardMaps::new(ports, object)).transpose()?,
         };
         Station { mac, longest: u16::MAX, guarded: false, leaves: 0 }.write(&maps.station)?;
         Ok(maps)

@@ -1,4 +1,4 @@
-//! Local addresses of a program: two maps, and bits that say of most other addresses that they are in neither.
+//! Local addresses of a program: two maps, and a filter of bits that excludes most other addresses.
 
 use crate::bpf::{BpfError, Map, Object};
 use std::net::IpAddr;
@@ -7,7 +7,8 @@ use std::net::IpAddr;
 pub(crate) struct Local {
     v4: Map,
     v6: Map,
-    /// A bit of each address, in words of 64; bits of removed ones stay, at the price of a look-up.
+    /// A bit of each address, in words of 64. Bits of removed addresses remain, which costs a
+    /// look-up.
     bits: Map,
 }
 
@@ -35,7 +36,7 @@ impl Local {
         let key = word.to_ne_bytes();
         let old = self.bits.get(&key)?.unwrap_or_default();
         let old = old.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-        // First: whoever finds no bit does not look further.
+        // The bit first: without it, programs do not read the map.
         self.bits.set(&key, &(old | 1 << bit).to_ne_bytes())?;
         match address {
             IpAddr::V4(address) => self.v4.set(&address.octets(), &[value]),
@@ -56,7 +57,7 @@ impl Local {
     }
 }
 
-/// Returns the word and bit of an address: as `may_be_local` in `bpf/port.h`.
+/// Returns the word and bit of an address, like `may_be_local` in `bpf/port.h`.
 fn place(address: IpAddr) -> (u32, u32) {
     let folded = match address {
         IpAddr::V4(address) => u32::from_ne_bytes(address.octets()),

@@ -15,7 +15,7 @@ pub enum XdpMode {
 }
 
 impl XdpMode {
-    /// The flag of `BPF_LINK_CREATE` that asks for it.
+    /// Returns its flag of `BPF_LINK_CREATE`.
     pub(crate) fn flag(self) -> u32 {
         match self {
             Self::Native => FLAG_NATIVE,
@@ -27,7 +27,7 @@ impl XdpMode {
 /// Requested mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XdpModeChoice {
-    /// Native where the driver can, else generic.
+    /// Native if the driver supports it, otherwise generic.
     #[default]
     Auto,
     /// This mode or an error.

@@ -8,7 +8,8 @@ use crate::bpf::{BpfError, Link, Map, Object, Program, Ring, object, possible_cp
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 
-/// CPUs that a rule can name, from 0 on; as in `bpf/napi_poll.bpf.c`, like all that follows.
+/// Number of CPUs that a rule can name, from 0 on. This and the following as in
+/// `bpf/napi_poll.bpf.c`.
 pub const CPUS_MAX: u32 = 1024;
 const RING_BYTES: u32 = 1 << 16;
 /// Numbers of 64 bits in `struct core` and `struct instance`.
@@ -16,20 +17,20 @@ const CORE_WORDS: usize = 8;
 const INSTANCE_WORDS: usize = 11;
 const INDEX: [u8; 4] = [0; 4];
 
-/// Rule by which streaks are counted, in the words of the program.
+/// Rule by which the program counts streaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollRule {
     /// Time at which it begins, in nanoseconds of the monotonic clock.
     pub since: u64,
     /// Nanoseconds between two samples; 0 for a sample at each poll.
     pub look: u64,
-    /// Nanoseconds without a sample after which all counters of a CPU start anew; 0 for never.
+    /// Nanoseconds without a sample after which all counters of a CPU restart; 0 for never.
     pub silence: u64,
     /// Samples with more packets.
     pub above: PollLevel,
     /// Samples with fewer packets.
     pub below: PollLevel,
-    /// Whether the end of a streak starts the counters of its instance alone anew.
+    /// True if the end of a streak restarts the counters of its instance only.
     pub own: bool,
     /// CPUs that count, below [`CPUS_MAX`].
     pub cpus: Vec<u32>,
@@ -44,9 +45,9 @@ pub struct PollLevel {
     pub packets: u32,
     /// More samples in a row than this are a streak.
     pub samples: u32,
-    /// Most polls that a sample counts for.
+    /// Most polls for which a sample counts.
     pub worth: u32,
-    /// Whether the end of such a streak is reported.
+    /// True if the end of such a streak is reported.
     pub reported: bool,
 }
 
@@ -73,10 +74,10 @@ impl PollRule {
 /// A NAPI instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceId {
-    /// Its number, of the whole machine; 0 for those that have none: they cannot be polled by
-    /// processes, as the transmit instances of some drivers, tunnels, and the backlog of each CPU.
+    /// Its number, unique on the machine; 0 for instances without a number, which processes cannot
+    /// poll: transmit instances of some drivers, tunnels, and the backlog of each CPU.
     pub napi: u32,
-    /// The interface of an instance without a number; 0 for a backlog, which has none.
+    /// The interface of an instance without a number; 0 for a backlog, which has no interface.
     pub ifindex: u32,
 }
 
@@ -94,13 +95,13 @@ pub struct PolledInstance {
     pub id: InstanceId,
     /// Its interface when it was first seen; 0 for none.
     pub ifindex: u32,
-    /// Number of the network namespace of the interface then.
+    /// Network namespace number of the interface at that time.
     pub namespace: u32,
     /// By CPU.
     pub cpus: Vec<PollCounts>,
 }
 
-/// Counts of an instance on one CPU, since the observer began.
+/// Counts of an instance on one CPU, since the start of the observer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PollCounts {
     /// Polls.
@@ -111,11 +112,11 @@ pub struct PollCounts {
     pub full: u64,
 }
 
-/// A CPU, since the observer began.
+/// Counts of a CPU, since the start of the observer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PollingCore {
-    /// Time of the last sample under a rule with a silence or a look, in nanoseconds of the monotonic
-    /// clock.
+    /// Time of the last sample under a rule with `silence` or `look`, in nanoseconds of the
+    /// monotonic clock.
     pub last: u64,
     /// Ends of streaks for which the ring had no room.
     pub lost: u64,
@@ -132,7 +133,7 @@ pub struct StreakEnd {
     pub id: InstanceId,
     /// The CPU that polled it.
     pub cpu: u32,
-    /// Whether it was above the upper level; else below the lower one.
+    /// True if it was above the upper level, false if below the lower one.
     pub above: bool,
 }
 
@@ -197,7 +198,7 @@ impl Counters {
     }
 }
 
-/// `struct event`; none for one under an earlier rule.
+/// Parses a `struct event`; `None` if it is of an earlier rule.
 fn parse(record: &[u8], generation: u32) -> Option<StreakEnd> {
     let (time, rest) = record.split_first_chunk()?;
     let (words, _) = rest.as_chunks();
@@ -219,11 +220,11 @@ pub struct Polls {
 }
 
 impl Polls {
-    /// Begins to count. Other programs on the same tracepoint are not disturbed.
+    /// Begins to count. Other programs on the same tracepoint are not affected.
     ///
     /// # Errors
-    /// Without CAP_BPF and CAP_PERFMON; without type information of the kernel
-    /// (CONFIG_DEBUG_INFO_BTF) or the tracepoint.
+    /// Without CAP_BPF and CAP_PERFMON, type information of the kernel (CONFIG_DEBUG_INFO_BTF) or
+    /// the tracepoint.
     pub fn observe() -> Result<Self, BpfError> {
         let object = object!("napi_poll")?;
         let counters = Counters::new(&object)?;
@@ -232,8 +233,8 @@ impl Polls {
         Ok(Self { counters, _link })
     }
 
-    /// Counts streaks by another rule from now on, or none. Unread ends of streaks under the rule
-    /// before are dropped.
+    /// Counts streaks by another rule from now on, or none. Unread ends of streaks under the
+    /// previous rule are dropped.
     ///
     /// # Errors
     /// E2BIG for more than 1024 instances.
@@ -241,12 +242,12 @@ impl Polls {
         self.counters.set_rule(rule)
     }
 
-    /// Hands over the ends of streaks since the last call, and returns their number.
+    /// Passes the ends of streaks since the last call to `with`, and returns their number.
     pub fn ends(&mut self, with: impl FnMut(StreakEnd)) -> usize {
         self.counters.ends(with)
     }
 
-    /// Returns the counts of all instances that were polled since the begin, by number.
+    /// Returns the counts of all instances that were polled since the start, by number.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -286,13 +287,13 @@ impl Polls {
 }
 
 impl AsFd for Polls {
-    /// Readable at the end of a streak, until [`Polls::ends`] has taken it.
+    /// The descriptor is readable from the end of a streak until [`Polls::ends`] has taken it.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.counters.ring.as_fd()
     }
 }
 
-/// The first words of a value.
+/// Returns the first words of a value.
 fn words<const N: usize>(value: &[u8]) -> [u64; N] {
     let mut words = [0; N];
     let (chunks, _) = value.as_chunks();
@@ -300,17 +301,17 @@ fn words<const N: usize>(value: &[u8]) -> [u64; N] {
     words
 }
 
-/// Two numbers of 32 bits, the first one in the lower half: programs are little-endian.
+/// Splits a word into two numbers of 32 bits, the lower half first: programs are little-endian.
 fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// CPUs that this kernel could ever have.
+/// Returns the number of possible CPUs of this kernel.
 fn cpus() -> u32 {
     possible_cpus() as u32
 }
 
-/// The estimator of the program for tests: polls and their times are given, and nothing is attached.
+/// The program's estimator for tests: polls and their times are given, and nothing is attached.
 #[derive(Debug)]
 pub struct Rehearsal {
     counters: Counters,
@@ -339,11 +340,11 @@ impl Rehearsal {
         self.counters.set_rule(Some(rule))
     }
 
-    /// Runs the program at a poll of an instance at `time` on a CPU that took `work` packets, and
-    /// returns the end of a streak.
+    /// Runs the program for a poll of an instance at `time` on a CPU with `work` packets, and
+    /// returns the end of a streak, if any.
     ///
     /// # Errors
-    /// Fails while the CPU is off line.
+    /// While the CPU is offline.
     pub fn poll(
         &mut self,
         cpu: u32,

@@ -2,6 +2,7 @@
 
 use crate::bpf::{BpfError, Link, Program};
 use crate::by_cpu::ForwardedByCpu;
+use crate::egress::Sent;
 use crate::error::{XdpError, explain};
 use crate::flows::FlowLookup;
 use crate::forward::XdpForward;
@@ -9,7 +10,6 @@ use crate::loaded::Loaded;
 use crate::mode::{XdpMode, XdpModeChoice};
 use crate::station::Station;
 use crate::verdict::{Verdict, XdpCounters};
-use crate::ways::Sent;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
@@ -29,7 +29,7 @@ pub enum LocalAddress {
     Host = 1,
     /// Address of this machine where tunnels end.
     EndsTunnels = 2,
-    /// Address of a network, or of all in it: the kernel answers to it, or forwards to it.
+    /// Address of a network, or its broadcast address: the kernel answers to it, or forwards to it.
     Shared = 3,
     /// IPv6 address of another machine for which the kernel answers neighbour discovery at this interface.
     Proxied = 4,
@@ -41,7 +41,7 @@ pub struct XdpProgram {
     /// Keeps the program in the driver.
     pub(crate) link: Option<Link>,
     pub(crate) mode: XdpMode,
-    /// The driver's error, if it was asked first and refused.
+    /// The driver's error, if native mode was tried first and refused.
     pub(crate) refused: Option<Errno>,
 }
 
@@ -56,8 +56,8 @@ impl XdpProgram {
         Self::load_forwarding(ifindex, mac, choice, None)
     }
 
-    /// The same, and where it runs in the driver it forwards by itself to the interfaces that
-    /// `forward` is opened for.
+    /// Does the same with a program that, in native mode, forwards by itself to the interfaces that
+    /// are open in `forward`.
     ///
     /// # Errors
     /// See [`XdpError`]; nothing stays attached then.
@@ -67,19 +67,19 @@ impl XdpProgram {
         choice: XdpModeChoice,
         forward: Option<&XdpForward>,
     ) -> Result<Self, XdpError> {
-        Self::load_told(ifindex, mac, choice, forward, &mut |_| Ok(()))
+        Self::load_prepared(ifindex, mac, choice, forward, &mut |_| Ok(()))
     }
 
-    /// The same, and `tell` tells the program what it has to know before its first frame.
+    /// Does the same, and calls `prepare` to fill the program's maps before its first frame.
     ///
     /// # Errors
-    /// See [`XdpError`], and those of `tell`; nothing stays attached then.
-    pub fn load_told(
+    /// See [`XdpError`], and errors of `prepare`; nothing stays attached then.
+    pub fn load_prepared(
         ifindex: u32,
         mac: [u8; 6],
         choice: XdpModeChoice,
         forward: Option<&XdpForward>,
-        tell: &mut dyn FnMut(&Self) -> Result<(), BpfError>,
+        prepare: &mut dyn FnMut(&Self) -> Result<(), BpfError>,
     ) -> Result<Self, XdpError> {
         let modes: &[XdpMode] = match choice {
             XdpModeChoice::Auto => &[XdpMode::Native, XdpMode::Generic],
@@ -88,14 +88,14 @@ impl XdpProgram {
         };
         let mut refusals = Vec::new();
         for &mode in modes {
-            // Outside of drivers there is nothing to be gained: the socket buffer is there already.
-            let ways = match mode {
-                XdpMode::Native => forward.map(XdpForward::ways),
+            // Forwarding in generic mode has no advantage: the socket buffer exists already.
+            let ports = match mode {
+                XdpMode::Native => forward.map(XdpForward::ports),
                 XdpMode::Generic => None,
             };
             let mut program =
-                Self { loaded: Loaded::new(mac, ways)?, link: None, mode, refused: None };
-            tell(&program)?;
+                Self { loaded: Loaded::new(mac, ports)?, link: None, mode, refused: None };
+            prepare(&program)?;
             match attach(&program.loaded.program, ifindex, mode)? {
                 Ok(link) => {
                     program.link = Some(link);
@@ -108,8 +108,9 @@ impl XdpProgram {
         Err(XdpError::Refused { ifindex, refusals })
     }
 
-    /// Loads the program that forwards the established flows of an nftables flowtable to the interfaces
-    /// that `forward` is opened for, and leaves everything else to the kernel. It runs in drivers alone.
+    /// Loads the program that forwards the established flows of an nftables flowtable to the
+    /// interfaces that are open in `forward`, and leaves everything else to the kernel. It runs
+    /// only in native mode.
     ///
     /// # Errors
     /// See [`XdpError`]; nothing stays attached then.
@@ -120,17 +121,16 @@ impl XdpProgram {
         lookup: &FlowLookup,
     ) -> Result<Self, XdpError> {
         let mode = XdpMode::Native;
-        let loaded = Loaded::flow_program(mac, forward.ways(), lookup)?;
+        let loaded = Loaded::flow_program(mac, forward.ports(), lookup)?;
         match attach(&loaded.program, ifindex, mode)? {
             Ok(link) => Ok(Self { loaded, link: Some(link), mode, refused: None }),
             Err(errno) => Err(XdpError::Refused { ifindex, refusals: vec![(mode, errno)] }),
         }
     }
 
-    /// Attaches the program to another interface than before, in the mode in which it runs: to the
-    /// one that came in place of one that is gone. What was counted, local addresses and VLANs
-    /// stay; there is no socket until one is set. Where it is attached there already, it stays so
-    /// all the time.
+    /// Attaches the program to an interface that has replaced a removed one, in the same mode as
+    /// before. Counters, local addresses and VLANs are kept; there is no socket until one is set.
+    /// If the program is attached there already, it is not interrupted.
     ///
     /// # Errors
     /// See [`XdpError`]; the program is attached nowhere then.
@@ -144,7 +144,7 @@ impl XdpProgram {
         if is_there {
             return Ok(());
         }
-        // Its driver is not asked for more than the mode of before.
+        // The new driver is only asked for the previous mode.
         self.refused = None;
         match attach(&self.loaded.program, ifindex, self.mode)? {
             Ok(link) => self.link = Some(link),
@@ -160,8 +160,8 @@ impl XdpProgram {
         self.link = None;
     }
 
-    /// Returns the frames that the program itself has forwarded to the interface at this slot of
-    /// its [`XdpForward`].
+    /// Returns the count of frames that the program itself has forwarded to the interface at this
+    /// slot of its [`XdpForward`].
     ///
     /// # Errors
     /// Only from the kernel.
@@ -179,7 +179,7 @@ impl XdpProgram {
         self.mode
     }
 
-    /// Returns the reason why it does not run in the driver, if the driver was asked and refused.
+    /// Returns the reason why it does not run in native mode, if the driver refused.
     pub fn generic_reason(&self) -> Option<String> {
         self.refused.map(|errno| explain(XdpMode::Native, errno))
     }
@@ -200,7 +200,7 @@ impl XdpProgram {
         self.loaded.maps.sockets.remove(&queue.to_ne_bytes()).map(|_| ())
     }
 
-    /// The same for all queues.
+    /// Does the same for all queues.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -208,12 +208,13 @@ impl XdpProgram {
         (0..QUEUES_MAX).try_for_each(|queue| self.clear_socket(queue))
     }
 
-    /// The interface that the program is attached to, by its number in its own network namespace.
+    /// Returns the interface that the program is attached to, by its number in its own network
+    /// namespace.
     pub fn interface(&self) -> Option<u32> {
         self.link.as_ref()?.attached().ok()??.interface
     }
 
-    /// Follows a change of the interface's MAC address.
+    /// Sets the interface's MAC address after a change.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -222,8 +223,8 @@ impl XdpProgram {
             .write(&self.loaded.maps.station)
     }
 
-    /// Leaves IP packets of more than so many bytes to the kernel: those that no socket takes.
-    /// At first all are taken.
+    /// Leaves IP packets of more than this many bytes, which are too long for the sockets, to the
+    /// kernel. Initially there is no limit.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -232,9 +233,9 @@ impl XdpProgram {
             .write(&self.loaded.maps.station)
     }
 
-    /// Says whether the interface is guarded: then nothing is left to the kernel that it would
-    /// forward. What workers can look at goes to the sockets, the rest is dropped, and what is for
-    /// this machine still is the kernel's. At first it is not.
+    /// Sets or clears the guard of the interface; initially it is not guarded. On a guarded
+    /// interface nothing is left to the kernel that it would forward: packets that workers can
+    /// judge go to the sockets, packets for this machine go to the kernel, and the rest is dropped.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -243,10 +244,10 @@ impl XdpProgram {
             .write(&self.loaded.maps.station)
     }
 
-    /// Leaves packets to this address to the kernel: an address of any interface of this
-    /// machine, or a subnet's broadcast address. Where tunnels end, all but ESP packets and
-    /// those in UDP (RFC 3948), which go to the sockets; IKE is still the kernel's. Packets to shared
-    /// addresses go to the sockets while the interface is guarded.
+    /// Leaves packets to this address to the kernel: an address of any interface of this machine,
+    /// or a subnet's broadcast address. If tunnels end there, ESP packets, also in UDP (RFC 3948),
+    /// go to the sockets; IKE still goes to the kernel. Packets to shared addresses go to the
+    /// sockets while the interface is guarded.
     ///
     /// # Errors
     /// When there are more than [`LOCAL_ADDRESSES_MAX`] of the family.
@@ -254,7 +255,7 @@ impl XdpProgram {
         self.loaded.maps.local.add(address, kind as u8)
     }
 
-    /// Takes an address back; nothing happens if it was not added.
+    /// Removes an address; nothing happens if it was not added.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -262,7 +263,7 @@ impl XdpProgram {
         self.loaded.maps.local.remove(address)
     }
 
-    /// Says whether frames tagged with this VLAN (0 to 4095) are routed here.
+    /// Enables or disables routing of frames tagged with this VLAN (0 to 4095).
     ///
     /// # Errors
     /// When the number is above 4095.
@@ -271,13 +272,13 @@ impl XdpProgram {
         self.loaded.maps.vlans.set(&key.to_ne_bytes(), &value.to_ne_bytes())
     }
 
-    /// Returns the counter, by processor, of frames that the program itself forwards: for a thread
-    /// of its own. It goes on counting when the program is attached again.
+    /// Returns the counter, by processor, of frames that the program itself forwards, for use in
+    /// another thread. It continues to count when the program is attached again.
     pub fn forwarded(&self) -> ForwardedByCpu {
         ForwardedByCpu::new(Arc::clone(&self.loaded.maps.counters))
     }
 
-    /// Frames by verdict since the program was loaded.
+    /// Returns the frames by verdict since the program was loaded.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -293,15 +294,15 @@ impl XdpProgram {
     }
 }
 
-/// Attaches a program, or says by which answer the driver refuses it.
+/// Attaches a program, or returns the error with which the driver refuses it.
 fn attach(program: &Program, ifindex: u32, mode: XdpMode) -> Result<Result<Link, Errno>, XdpError> {
     match program.attach(ifindex, mode.flag()) {
         Ok(link) => Ok(Ok(link)),
         Err(error) => match error.errno() {
             Some(Errno::BUSY | Errno::EXIST) => Err(XdpError::Occupied { ifindex }),
-            // The kernel says EINVAL for this, too.
+            // The kernel returns EINVAL for this, too.
             Some(_) if !exists(ifindex) => Err(XdpError::NoInterface { ifindex }),
-            // No capability: the other mode needs the same.
+            // Missing capabilities: the other mode needs the same.
             None => Err(error.into()),
             Some(errno) => Ok(Err(errno)),
         },

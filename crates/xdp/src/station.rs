@@ -1,16 +1,16 @@
-//! Facts about its interface that a program gets, in the layout of its memory.
+//! Settings of a program about its interface, in the layout of its memory.
 
 use crate::bpf::{BpfError, Map};
 
 /// Bytes of a [`Station`] in its map.
 const STATION_BYTES: usize = 16;
 
-/// Facts about a program's interface, as in `bpf/port.h`.
+/// Settings of a program about its interface, as in `bpf/port.h`.
 pub(crate) struct Station {
     pub(crate) mac: [u8; 6],
     /// The length in bytes of the longest IP packet that sockets take.
     pub(crate) longest: u16,
-    /// Whether policies say what may leave.
+    /// True if policies decide about forwarded packets.
     pub(crate) guarded: bool,
     /// Bits of packets that are left to the kernel, as [`crate::Leaves`].
     pub(crate) leaves: u32,

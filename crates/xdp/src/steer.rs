@@ -1,13 +1,13 @@
 //! A network card with receive queues and an indirection table, on a veth pair.
 //!
-//! What is sent on transmit queue q of a veth interface arrives on receive queue q of its
-//! peer. A program on the sender's egress that chooses the transmit queue by a flow's hash
-//! and a table of 128 entries thus makes of the pair a card with receive-side scaling:
-//! rewriting the table moves flows between queues, as on hardware (PowerSave, section 4).
+//! Packets sent on transmit queue q of a veth interface arrive on receive queue q of its peer. A
+//! program on the sender's egress that chooses the transmit queue by a flow's hash and a table of
+//! 128 entries thus turns the pair into a card with receive-side scaling: rewriting the table moves
+//! flows between queues, as on hardware (PowerSave, section 4).
 //!
-//! One exception: the kernel lets a *connected UDP socket of the sending machine itself* keep
-//! the transmit queue that it used first (`sk_tx_queue_get` in `netdev_pick_tx`). TCP moves as
-//! soon as nothing is in flight; unconnected sockets, forwarded traffic and ping move at once.
+//! One exception: a *connected UDP socket of the sending machine itself* keeps the transmit queue
+//! that it used first (`sk_tx_queue_get` in `netdev_pick_tx`). TCP moves as soon as nothing is in
+//! flight; unconnected sockets, forwarded traffic and ping move at once.
 
 use crate::bpf::{BpfError, Link, Map, Program, object};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ pub const TABLE_ENTRIES: usize = 128;
 /// An indirection table: the queue of each hash value modulo 128.
 pub type Table = [u16; TABLE_ENTRIES];
 
-/// The table on one interface; taken off when this is dropped or the process ends.
+/// The table on one interface, until this is dropped or the process ends.
 #[derive(Debug)]
 pub struct Steering {
     table: Map,
@@ -27,8 +27,8 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Puts a table on the egress of an interface in this thread's network namespace: the
-    /// *sender's* end of the veth pair, made with `numtxqueues`.
+    /// Attaches a table to the egress of an interface in this thread's network namespace: the
+    /// *sender's* end of the veth pair, created with `numtxqueues`.
     ///
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN; on a kernel without TCX (Linux 6.6).
@@ -47,7 +47,7 @@ impl Steering {
         Ok(steering)
     }
 
-    /// Rewrites the table; packets follow it from then on, entry by entry.
+    /// Rewrites the table, entry by entry; later packets follow it.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -67,18 +67,18 @@ impl Steering {
         let mut table = [0; TABLE_ENTRIES];
         for (index, queue) in table.iter_mut().enumerate() {
             let value = self.table.get(&(index as u32).to_ne_bytes())?.unwrap_or_default();
-            // What was written had 16 bits.
+            // Written values have 16 bits.
             *queue = value.first_chunk().map_or(0, |value| u32::from_ne_bytes(*value) as u16);
         }
         Ok(table)
     }
 }
 
-/// Spreads a table evenly over `queues`, moving as few entries as can be: every queue gets
-/// its share, rounded up for those that have most already, and keeps the entries it has up
-/// to that share. Entries of other queues, and those in excess, go to the queues that lack.
+/// Spreads a table evenly over `queues`, moving as few entries as possible. Every queue gets its
+/// share, rounded up for the queues that have most already, and keeps its entries up to that share.
+/// Other entries go to the queues that lack some.
 ///
-/// With no queue the table stays as it is.
+/// Without queues the table is unchanged.
 pub fn balance(table: &Table, queues: &[u16]) -> Table {
     let mut queues: Vec<u16> = queues.to_vec();
     queues.sort_unstable();
@@ -88,7 +88,7 @@ pub fn balance(table: &Table, queues: &[u16]) -> Table {
         return result;
     }
     let held = |queue: u16| table.iter().filter(|entry| **entry == queue).count();
-    // Whoever holds most gets the rounded-up shares, so that it loses least.
+    // The queues with most entries get the rounded-up shares, so that they lose least.
     queues.sort_by_key(|queue| std::cmp::Reverse(held(*queue)));
     let (share, larger) = (TABLE_ENTRIES / queues.len(), TABLE_ENTRIES % queues.len());
     let mut room: Vec<(u16, usize)> = queues
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_table_is_spread_and_one_more_queue_moves_its_share_only() {
+    fn fresh_table_is_spread_and_one_more_queue_moves_only_its_share() {
         let one = balance(&[0; TABLE_ENTRIES], &[0]);
         assert_eq!(one, [0; TABLE_ENTRIES]);
         let two = balance(&one, &[0, 1]);
@@ -153,8 +153,8 @@ mod tests {
             let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
             prop_assert!(most - least <= 1);
 
-            // The fewest moves: every entry of a queue beyond the share it can be given, the
-            // larger shares going to those that hold most.
+            // Fewest moves: the entries of each queue beyond its share, with the larger shares for
+            // the queues that hold most.
             let mut held: Vec<usize> = queues.iter().map(|queue| count(&table, *queue)).collect();
             held.sort_unstable_by(|a, b| b.cmp(a));
             let (share, larger) = (TABLE_ENTRIES / queues.len(), TABLE_ENTRIES % queues.len());

@@ -7,20 +7,19 @@ use rustix::fd::AsFd;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
 
-/// The program with a local address of each family and, on queue 0 (where test runs come
-/// from), a socket.
+/// The program with a local address of each family and a socket on queue 0, the queue of test runs.
 struct Fixture {
     program: XdpProgram,
-    /// The map forgets it when it is closed.
+    /// Its entry in the map is removed when it is closed.
     _socket: rustix::fd::OwnedFd,
 }
 
-/// `None` where privileges are missing.
+/// Returns the fixture; `None` without privileges.
 fn fixture() -> Option<Fixture> {
     let loaded = match Loaded::new(MAC, None) {
         Ok(loaded) => loaded,
@@ -39,13 +38,9 @@ fn fixture() -> Option<Fixture> {
     Some(Fixture { program, _socket: socket })
 }
 
-/// An Ethernet frame to us with this EtherType and payload.
-fn frame(ether_type: u16, payload: &[u8]) -> Vec<u8> {
-    let mut frame = MAC.to_vec();
-    frame.extend([2, 0, 0, 0, 0, 9]);
-    frame.extend(ether_type.to_be_bytes());
-    frame.extend(payload);
-    frame
+/// Returns an Ethernet frame to this station with this EtherType and payload.
+pub(crate) fn frame(ether_type: u16, payload: &[u8]) -> Vec<u8> {
+    [&MAC[..], &[2, 0, 0, 0, 0, 9], &ether_type.to_be_bytes(), payload].concat()
 }
 
 fn ipv4(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
@@ -91,7 +86,7 @@ fn destination_v4(address: [u8; 4]) -> Vec<u8> {
 fn tagged(vlan: u16, frame: &[u8]) -> Vec<u8> {
     let mut tagged = frame[..12].to_vec();
     tagged.extend(0x8100_u16.to_be_bytes());
-    // With a priority, which is not part of the VLAN's number.
+    // With a priority, which is not part of the VLAN number.
     tagged.extend((vlan | 0x6000).to_be_bytes());
     tagged.extend(&frame[12..]);
     tagged
@@ -116,10 +111,10 @@ fn every_frame_gets_its_verdict_and_is_counted_once() {
         ("IPv4 fragment", ipv4(|h| h[6] = 0x20), Redirected),
         ("largest unicast", destination_v4([223, 255, 255, 255]), Redirected),
         ("smallest unicast", destination_v4([1, 0, 0, 0]), Redirected),
-        ("beside loopback", destination_v4([128, 0, 0, 1]), Redirected),
-        ("beside link-local", destination_v4([169, 253, 0, 1]), Redirected),
-        ("beside a local address", destination_v4([192, 0, 2, 2]), Redirected),
-        ("beside a local IPv6 address", destination_v6("2001:db8::2"), Redirected),
+        ("next to loopback", destination_v4([128, 0, 0, 1]), Redirected),
+        ("next to link-local", destination_v4([169, 253, 0, 1]), Redirected),
+        ("next to a local address", destination_v4([192, 0, 2, 2]), Redirected),
+        ("next to a local IPv6 address", destination_v6("2001:db8::2"), Redirected),
         ("just above loopback", destination_v6("::2"), Redirected),
         ("routed VLAN", tagged(7, &ipv4(|_| ())), Redirected),
         ("routed VLAN, IPv6", tagged(7, &ipv6(|_| ())), Redirected),
@@ -186,7 +181,7 @@ fn every_frame_gets_its_verdict_and_is_counted_once() {
     }
 }
 
-/// Bytes of a UDP packet from the server to the client of DHCP, with a reply for this hardware address.
+/// Returns a UDP datagram from a DHCP server to a client, with a reply for this hardware address.
 fn dhcp(client: [u8; 6]) -> Vec<u8> {
     let mut frame = ipv4(|header| {
         header[3] = 68;
@@ -208,7 +203,7 @@ fn discovery(kind: u8, destination: &str) -> Vec<u8> {
     })
 }
 
-/// A packet whose checksum is the sum of its pseudo header.
+/// Returns a packet whose checksum is the sum of its pseudo header.
 fn unfinished(protocol: u8, ipv6_too: bool) -> Vec<u8> {
     let (mut frame, addresses) = match ipv6_too {
         false => (ipv4(|header| header[9] = protocol), 26..34),
@@ -232,7 +227,7 @@ fn unfinished(protocol: u8, ipv6_too: bool) -> Vec<u8> {
     frame
 }
 
-/// Workers lower the size of their segments, also where the checksum is unfinished.
+/// Workers lower the size of their segments, also if the checksum is unfinished.
 #[test]
 fn packets_that_begin_connections_go_to_workers() {
     let Some(Fixture { program, _socket }) = fixture() else { return };
@@ -315,7 +310,7 @@ fn packets_of_other_consumers_are_left_to_the_kernel() {
             assert_eq!(after.get(expected) - before.get(expected), 1, "{name}, {guarded}");
             let mut sent_on = packet.clone();
             if guarded && expected == Client {
-                // For readers of frames alone.
+                // Addressed to no station: only readers of raw frames get it.
                 sent_on[..6].fill(0);
             }
             assert_eq!(run.packet, sent_on, "{name}, {guarded}");
@@ -323,9 +318,10 @@ fn packets_of_other_consumers_are_left_to_the_kernel() {
     }
 }
 
-/// While policies decide what may leave, nothing is left to the kernel that it would forward.
+/// While policies decide about forwarded packets, nothing is left to the kernel that it would
+/// forward.
 #[test]
-fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
+fn guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     let Some(Fixture { program, _socket }) = fixture() else { return };
     program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), LocalAddress::EndsTunnels).unwrap();
     for shared in ["192.0.2.0", "192.0.2.255"] {
@@ -426,7 +422,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         ("from IPv6 multicast", source_v6("ff02::1"), Redirected),
         ("IPv4 header cut", ipv4(|_| ())[..33].to_vec(), Redirected),
         ("IPv6 header cut", ipv6(|_| ())[..53].to_vec(), Redirected),
-        // Headers that may send a packet on which is for this machine.
+        // Headers that may forward a packet addressed to this machine.
         ("to us, with options", options(to_us()), Redirected),
         ("ESP, with options", esp(options(to_us())), Redirected),
         ("to us, with hop-by-hop options", to_us_v6(0, [0; 8]), Redirected),
@@ -442,7 +438,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         ("to us, a later fragment", to_us_v6(44, [43, 0, 0, 9, 0, 0, 0, 9]), Local),
         ("to us, authenticated", to_us_v6(51, [0; 8]), Local),
         ("to us by IPv6", to_us_v6(17, [0; 8]), Local),
-        // Of interfaces that the kernel may have on top of this one.
+        // For interfaces that the kernel may have on top of this one.
         ("another station", to_other(ipv4(|_| ())), Station),
         ("another station, IPv6", to_other(ipv6(|_| ())), Station),
         ("another station, with options", to_other(options(ipv4(|_| ()))), Station),
@@ -481,7 +477,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         ("a network, to all stations", to_all(destination_v4([192, 0, 2, 255])), Local),
         ("limited broadcast, to all stations", to_all(destination_v4([255; 4])), Multicast),
         ("a group, to all stations", to_all(destination_v6("ff02::1")), Multicast),
-        // What is for this machine, for all, or is forwarded by nobody.
+        // Packets for this machine, for all stations, or never forwarded.
         ("to us", to_us(), Local),
         ("ESP, too long", esp(long(to_us())), Local),
         ("to us, too long", long(to_us()), Local),
@@ -511,7 +507,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         let passed = after.passed() - before.passed();
         assert_eq!(passed, u64::from(action == XDP_PASS), "{name}");
     }
-    // A new address or length changes nothing about it, and without a socket nothing passes.
+    // A new address or length does not change the guard, and without a socket nothing passes.
     program.set_mac(MAC).unwrap();
     program.set_longest(1400).unwrap();
     program.clear_socket(0).unwrap();
@@ -523,14 +519,14 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     }
     let redirected = cases.iter().filter(|(.., verdict)| *verdict == Redirected).count();
     assert_eq!(program.counters().unwrap().get(NoWorker), redirected as u64);
-    // Without it all is as it was.
+    // Without the guard everything is as before.
     program.set_guarded(false).unwrap();
     for (name, packet, _) in &cases {
         assert_eq!(program.loaded.program.test_run(packet).unwrap().result, XDP_PASS, "{name}");
     }
 }
 
-/// Whatever bits addresses share, each is known while it is there.
+/// Each address is known exactly while it is present, even if addresses share bits.
 #[test]
 fn local_addresses_are_known_one_by_one() {
     let Some(Fixture { program, _socket }) = fixture() else { return };
@@ -580,7 +576,7 @@ fn guarded_interface_drops_a_family_that_the_kernel_does_not_forward() {
         ("IPv4 with TTL 1", ipv4(|header| header[8] = 1), XDP_PASS, XDP_DROP),
         ("IPv6", ipv6(|_| ()), XDP_REDIRECT, XDP_REDIRECT),
         ("to us", destination_v4([192, 0, 2, 1]), XDP_PASS, XDP_PASS),
-        // A worker would forward what is inside.
+        // A worker would forward the inner packet.
         ("ESP", esp, XDP_REDIRECT, XDP_PASS),
     ];
     for leaves in [true, false] {
@@ -714,7 +710,7 @@ fn settings_can_be_changed() {
 }
 
 #[test]
-fn an_interface_that_does_not_exist_is_named() {
+fn missing_interface_is_named() {
     match XdpProgram::load(u32::MAX >> 1, MAC, XdpModeChoice::Auto) {
         Err(XdpError::NoInterface { .. }) => {}
         Err(XdpError::Bpf(error @ BpfError::MissingCapability { .. })) => {
@@ -725,17 +721,18 @@ fn an_interface_that_does_not_exist_is_named() {
     }
 }
 
-/// Only what forwards by itself, or waits, asks for CAP_PERFMON: an operator may keep it from us. The
-/// verifier of Linux 6.1 asks for it whatever a program does that puts a number where a pointer was.
+/// Only programs that forward by themselves, or wait, need CAP_PERFMON, which an operator may
+/// withhold. The verifier of Linux 6.1 requires it of any program that stores a number where a
+/// pointer was.
 #[test]
-fn without_perfmon_the_programs_load_that_do_not_ask_for_it() {
+fn programs_that_do_not_need_perfmon_load_without_it() {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let thread = std::thread::spawn(|| {
         let mut sets = capabilities(None).unwrap();
         if !sets.effective.contains(CapabilitySet::BPF | CapabilitySet::NET_ADMIN) {
             return wattline_needs::rights("this process has no CAP_BPF or no CAP_NET_ADMIN");
         }
-        // The second is as good as the first.
+        // The second implies the first.
         sets.effective.remove(CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN);
         set_capabilities(None, sets).unwrap();
         let is_old = rustix::system::uname().release().to_bytes().starts_with(b"6.1.");

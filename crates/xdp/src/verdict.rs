@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use wattline_units::named;
 
-/// Ending of the names of verdicts by which a frame is dropped and nobody else counts it.
+/// Ending of the names of verdicts by which a frame is dropped and not counted elsewhere.
 const DROPPED: &str = "_dropped";
 
 named! {
-    /// Verdict on a frame: why the kernel got it or it was dropped, or that a socket got it.
+    /// Verdict on a frame: handed to a socket or forwarded, or the reason why it was left to the
+    /// kernel or dropped.
     ///
     /// The number is the index of its counter.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,7 +18,7 @@ named! {
         Redirected = "redirected",
         /// Transit unicast: forwarded by the program itself, without a socket.
         Forwarded = "forwarded",
-        /// The same, but the interface that it was to leave by had just gone: dropped.
+        /// The same, but its egress interface had just been removed: dropped.
         NoEgressPort = "no_egress_port",
         /// Transit unicast, but no socket serves its queue.
         NoSocket = "no_socket",
@@ -43,37 +44,37 @@ named! {
         Martian = "martian",
         /// From or to a link-local address.
         LinkLocal = "link_local",
-        /// Longer than what the sockets take.
+        /// Too long for the sockets.
         TooLong = "too_long",
         /// To an address of this machine.
         Local = "local",
-        /// Transit unicast, but no socket serves its queue, on an interface that is guarded: dropped.
+        /// Transit unicast, but no socket serves its queue, on a guarded interface: dropped.
         NoWorker = "no_worker_dropped",
-        /// Longer than what the sockets take, on an interface that is guarded: dropped.
+        /// Too long for the sockets, on a guarded interface: dropped.
         TooLongForWorkers = "too_long_dropped",
-        /// Tags of a VLAN that is not routed here, or a tag of number 0 before another, on an interface that
-        /// is guarded and before a packet that is not for this machine: dropped.
+        /// On a guarded interface, a packet that is not for this machine, with a VLAN tag that is
+        /// not routed here or a tag of number 0 before another: dropped.
         Tags = "tags_dropped",
-        /// From or to a prefix whose packets are left to the kernel; where flows of a flowtable are forwarded, of
-        /// none of these.
+        /// From or to a prefix whose packets are left to the kernel; in the program for flows of a
+        /// flowtable, of no such flow.
         Left = "left",
-        /// Sent to another station, of which this machine may have an interface (macvlan), or to a group of
-        /// the link, on an interface that is guarded, and by its IP address neither for this machine nor for
-        /// a group: dropped.
+        /// On a guarded interface, sent to another station, which may be an interface of this
+        /// machine (macvlan), or to a group of the link, and by its IP address neither for this
+        /// machine nor for a group: dropped.
         Station = "station_dropped",
-        /// Protocol that the kernel may unpack (MPLS, PPPoE, MACsec) or that is not known, on a guarded
-        /// interface: dropped.
+        /// Protocol that is unknown or that the kernel may unpack (MPLS, PPPoE, MACsec), on a
+        /// guarded interface: dropped.
         Protocol = "protocol_dropped",
-        /// From or to a prefix that the kernel would do more with than route, or of a family that it does not
-        /// forward, on an interface that is guarded: dropped.
+        /// On a guarded interface, from or to a prefix that the kernel would do more with than
+        /// route, or of a family that it does not forward: dropped.
         ForwardingOff = "forwarding_off_dropped",
         /// Reply to a DHCP client, which reads frames itself: its address is not one of this machine yet.
         Client = "dhcp_client",
         /// Neighbour discovery for another machine, for which this one may answer.
         NeighbourDiscovery = "neighbour_discovery",
-        /// By a route that leaves by no port, or that the kernel alone understands.
+        /// By a route that leaves by no port, or that only the kernel understands.
         KernelRoute = "kernel_route",
-        /// Leaves by the interface that it came in by, so that the kernel may send its sender a redirect.
+        /// Leaves by its ingress interface, so that the kernel may send a redirect to its sender.
         SameInterface = "same_interface",
         /// Its checksum is left to hardware that a virtual interface does not have.
         Unfinished = "unfinished_checksum",
@@ -81,7 +82,7 @@ named! {
 }
 
 impl Verdict {
-    /// Those of frames that the kernel's stack never sees.
+    /// Verdicts of frames that the kernel's stack never sees.
     const KEPT: [Self; 9] = [
         Self::Redirected,
         Self::Forwarded,
@@ -100,23 +101,23 @@ impl Verdict {
 pub struct XdpCounters([u64; Verdict::ALL.len()]);
 
 impl XdpCounters {
-    /// Frames with this verdict.
+    /// Returns the number of frames with this verdict.
     pub fn get(&self, verdict: Verdict) -> u64 {
         self.0[verdict as usize]
     }
 
-    /// Frames handed to sockets.
+    /// Returns the number of frames handed to sockets.
     pub fn redirected(&self) -> u64 {
         self.get(Verdict::Redirected)
     }
 
-    /// Frames given to the kernel's stack.
+    /// Returns the number of frames left to the kernel's stack.
     pub fn passed(&self) -> u64 {
         let kept: u64 = Verdict::KEPT.into_iter().map(|verdict| self.get(verdict)).sum();
         self.0.iter().sum::<u64>() - kept
     }
 
-    /// Frames that were dropped before anybody received them, by reason.
+    /// Returns the frames dropped by the program, by reason.
     pub fn dropped(&self) -> BTreeMap<String, u64> {
         let of = |(verdict, count): (Verdict, u64)| {
             let reason = verdict.name().strip_suffix(DROPPED).filter(|_| count > 0)?;
@@ -130,7 +131,7 @@ impl XdpCounters {
         self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Verdicts and their counts.
+    /// Iterates over the verdicts and their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Verdict, u64)> + '_ {
         Verdict::ALL.into_iter().map(|verdict| (verdict, self.get(verdict)))
     }

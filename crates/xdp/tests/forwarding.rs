@@ -1,5 +1,5 @@
-//! AF_XDP ports and the XDP program together, on veth pairs in network namespaces.
-//! Needs root; says so and passes where it is missing.
+//! AF_XDP ports and the XDP program together, on veth pairs in network namespaces. Needs root;
+//! without it, the tests print a note and pass.
 
 mod common;
 
@@ -19,7 +19,7 @@ use wattline_xdp::steer::{Steering, TABLE_ENTRIES, balance};
 use wattline_xdp::{LocalAddress, Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram};
 
 const QUEUES: u32 = 2;
-/// Far longer than anything here takes.
+/// Far longer than any step of these tests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn address(port: u16, interface: &str, queue: u32) -> QueueAddress {
@@ -28,7 +28,7 @@ fn address(port: u16, interface: &str, queue: u32) -> QueueAddress {
     QueueAddress { port: PortId(port), interface, ifindex, queue, mtu, copies: false }
 }
 
-/// Queue `queue` of the router's two interfaces, for one worker.
+/// Opens queue `queue` of the router's two interfaces, for one worker.
 fn worker(queue: u32) -> OpenedWorker {
     let addresses = [address(0, "r0", queue), address(1, "r1", queue)];
     open_worker(&addresses, &Options { ring: 256, ..Options::default() }).unwrap()
@@ -39,8 +39,8 @@ fn programs() -> (XdpProgram, XdpProgram) {
     (load("r0", ROUTER_IN_MAC), load("r1", ROUTER_OUT_MAC))
 }
 
-/// Takes frames in on the first queue and sends them out on the second, with new MAC
-/// addresses, until told to stop and nothing is left.
+/// Receives frames on the first queue and sends them out on the second, with new MAC addresses,
+/// until `stop` is set and nothing is left.
 fn forward(mut opened: OpenedWorker, stop: &AtomicBool) -> (FramePool, Vec<AfXdpQueue>) {
     let pool = &mut opened.pool;
     let mut waiter = PollWaiter::new(opened.queues.iter().map(AfXdpQueue::socket)).unwrap();
@@ -136,8 +136,8 @@ fn every_packet_reaches_the_sink_over_all_queues_and_the_table_moves_flows() {
         });
         is_listening.recv().unwrap();
 
-        // One sender, which waits for each round to arrive: no queue on the way overflows,
-        // however slow this machine is now, so nothing may be lost.
+        // One sender, which waits for each round to arrive: no queue overflows even on a slow
+        // machine, so nothing may be lost.
         let per_queue = scope
             .spawn(move || {
                 enter_thread(source).unwrap();
@@ -191,7 +191,7 @@ fn every_packet_reaches_the_sink_over_all_queues_and_the_table_moves_flows() {
 }
 
 #[test]
-fn a_second_instance_is_refused_and_the_first_leaves_no_trace() {
+fn second_instance_is_refused_and_the_first_leaves_no_trace() {
     let Some(topology) = Topology::build(1) else { return };
     topology
         .router
@@ -215,7 +215,7 @@ fn a_second_instance_is_refused_and_the_first_leaves_no_trace() {
                 Ok(_) => panic!("there is one queue"),
             }
             drop((first, program));
-            // Opens again at once: the waiting for the kernel's clean-up is ours.
+            // Opens again at once: `open` waits for the kernel's clean-up.
             let (again, programs) = (worker(0), programs());
             drop((again, programs));
         })
@@ -225,7 +225,7 @@ fn a_second_instance_is_refused_and_the_first_leaves_no_trace() {
 }
 
 #[test]
-fn generic_mode_serves_where_it_is_asked_for_and_local_packets_stay_with_the_kernel() {
+fn generic_mode_serves_on_request_and_local_packets_stay_with_the_kernel() {
     const PACKETS: usize = 20;
     let Some(topology) = Topology::build(1) else { return };
     topology.router.ip("addr add 10.1.0.1/24 dev r0").unwrap();
@@ -274,10 +274,10 @@ fn generic_mode_serves_where_it_is_asked_for_and_local_packets_stay_with_the_ker
     assert_eq!(counters.get(Verdict::Local), PACKETS as u64);
 }
 
-/// The memory is owned by a socket that is left, by one of an interface that was made again, or,
-/// where all are gone, by the new socket.
+/// The memory is owned by a remaining socket, by a socket of a recreated interface, or, if all are
+/// gone, by the new socket.
 #[test]
-fn what_an_interface_had_comes_back_and_its_successor_is_opened_over_the_same_memory() {
+fn memory_of_a_removed_interface_returns_and_its_successor_uses_it() {
     let Some(topology) = Topology::build(1) else { return };
     let router = &topology.router;
     router

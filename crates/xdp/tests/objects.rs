@@ -1,4 +1,4 @@
-//! The objects that are part of the project are what their sources say.
+//! The objects that are part of the project match their sources.
 
 use aya_obj::generated::bpf_insn;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/build-bpf")
 }
 
-/// The files of a folder whose names end so.
+/// Returns the files of a folder whose names end with `end`.
 fn files(folder: &Path, end: &str) -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -22,7 +22,7 @@ fn files(folder: &Path, end: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn no_source_was_changed_since_the_objects_were_built() {
+fn sources_are_unchanged_since_the_objects_were_built() {
     let folder = sources();
     let list = std::fs::read_to_string(folder.join("objects/SHA256SUMS")).unwrap();
     let listed: BTreeSet<_> = list.lines().filter_map(|line| line.rsplit('/').next()).collect();
@@ -50,7 +50,7 @@ type Instruction = (u8, u8, u8, i16, i32);
 /// A map: kind, size of key and value, entries, flags.
 type Definition = (u32, u32, u32, u32, u32);
 
-/// An object, as the kernel sees it.
+/// Content of an object, as the kernel sees it.
 #[derive(Debug, PartialEq)]
 struct Content {
     programs: BTreeMap<String, Vec<Instruction>>,
@@ -75,16 +75,16 @@ impl Content {
 }
 
 #[test]
-fn the_compiler_makes_the_same_of_the_sources() {
+fn compiling_the_sources_gives_the_same_objects() {
     let folder = std::env::temp_dir().join(format!("wattline-bpf-{}", std::process::id()));
     let output = Command::new(script()).arg(&folder).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // The compiler of the objects is not here.
+    let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
+    // The compiler of the objects is not installed.
     if output.status.code() == Some(69) {
         let _ = std::fs::remove_dir_all(&folder);
-        return wattline_needs::tool(&said);
+        return wattline_needs::tool(&output_text);
     }
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{output_text}");
     let built = files(&folder, ".o");
     assert_eq!(built, files(&sources().join("objects"), ".o"));
     for object in &built {

@@ -1,5 +1,5 @@
-//! Forwarding in the XDP program between real interfaces: nothing that is sent is unaccounted for.
-//! Needs root; says so and passes where it is missing.
+//! Forwarding in the XDP program between real interfaces: every sent frame is accounted for. Needs
+//! root; without it, the tests print a note and pass.
 
 mod common;
 
@@ -23,7 +23,7 @@ struct Router {
 }
 
 impl Router {
-    /// In the namespace of this thread.
+    /// Creates it in the namespace of this thread.
     fn new() -> Self {
         let forward = XdpForward::new(&Copies::new().unwrap().into()).unwrap();
         let load = |name, mac| {
@@ -57,7 +57,7 @@ fn topology() -> Option<Topology> {
     Some(topology)
 }
 
-/// From the source to the sink.
+/// Returns a frame from the source to the sink.
 fn frame() -> Vec<u8> {
     let mut header = [0; 20];
     header[0] = 0x45;
@@ -84,20 +84,21 @@ fn each_frame_arrives_or_is_counted_as_refused() {
     router
         .enter(|| {
             let forwarder = Router::new();
-            // Few at first: all of them fit.
+            // Few at first, so that all fit.
             rounds(100);
             until("a hundred frames", || arrived() == 100);
             assert_eq!((forwarder.sent(), forwarder.refused()), (100, 0));
             assert_eq!(forwarder.incoming.sent(SLOT_OUT).unwrap().bytes, 6000);
             assert_eq!(forwarder.incoming.sent(SLOT_IN).unwrap().packets, 0);
 
-            // More than rings hold; what `r0` has no room for is lost before the program.
+            // More than the rings hold; frames for which `r0` has no room are lost before the
+            // program.
             rounds(300_000);
             until("each frame", || forwarder.sent() == arrived() + forwarder.refused());
             assert!(forwarder.sent() > 1000);
 
-            // Another machine that goes down: what is sent there is refused, or left to the
-            // kernel, and in either case counted.
+            // The other machine's interface goes down: frames sent there are refused, or left to
+            // the kernel, and in either case counted.
             sink.ip("link set b0 down").unwrap();
             let (passed, sent) =
                 (|verdict| forwarder.incoming.counters().unwrap().get(verdict), forwarder.sent());
@@ -115,7 +116,7 @@ fn each_frame_arrives_or_is_counted_as_refused() {
 }
 
 #[test]
-fn an_interface_that_takes_no_frames_is_closed_by_the_first() {
+fn interface_that_takes_no_frames_is_closed_by_the_first() {
     let Some(topology) = topology() else { return };
     let Topology { source, router, sink } = &topology;
     sink.run("ethtool", &["-K", "b0", "gro", "off"]).unwrap();
@@ -133,7 +134,7 @@ fn an_interface_that_takes_no_frames_is_closed_by_the_first() {
                 let verdicts = verdicts();
                 verdicts.get(Verdict::Forwarded) + verdicts.get(Verdict::NoSocket) == 200
             });
-            // One for each processor at most, should they look at the same time.
+            // At most one per processor, if they check at the same time.
             let refused = forwarder.refused();
             assert!((1..=8).contains(&refused), "{refused}");
             assert_eq!(verdicts().get(Verdict::Forwarded), refused);
@@ -143,7 +144,7 @@ fn an_interface_that_takes_no_frames_is_closed_by_the_first() {
 }
 
 #[test]
-fn a_router_with_one_arm_forwards_too() {
+fn one_armed_router_forwards_too() {
     let Some(topology) = topology() else { return };
     let Topology { source, router, .. } = &topology;
     router.ip("route add 10.2.0.2/32 via 10.1.0.2").unwrap();
@@ -164,10 +165,10 @@ fn a_router_with_one_arm_forwards_too() {
 }
 
 #[test]
-fn a_detached_program_can_still_be_asked() {
+fn counters_of_a_detached_program_can_still_be_read() {
     let Some(topology) = topology() else { return };
     let Topology { source, router, sink } = &topology;
-    // So that generated frames reach it without a program, too.
+    // So that it also takes generated frames without a program.
     router.run("ethtool", &["-K", "r0", "gro", "on"]).unwrap();
     let counter = sink.enter(|| CountingSink::attach(index("b0")).unwrap()).unwrap();
     let generator =
@@ -180,7 +181,7 @@ fn a_detached_program_can_still_be_asked() {
             forwarder.incoming.detach();
             assert_eq!(forwarder.sent(), 10);
             source.enter(|| generator.send(10).unwrap()).unwrap();
-            // The kernel's turn.
+            // Now the kernel forwards.
             until("ten more", || counter.frames().unwrap() == 20);
             assert_eq!(forwarder.sent(), 10);
             assert_eq!(forwarder.incoming.counters().unwrap().get(Verdict::Forwarded), 10);

@@ -1,5 +1,5 @@
-//! The queue estimator of a core: each batch and each empty pass is counted once, also where the core
-//! stops at it for the policy and goes on later.
+//! The queue estimator of a core: each batch and each empty pass is counted once, also if the core
+//! stops at it for the policy and continues later.
 
 use wattline_policy::{QueueEstimator, Streaks};
 use wattline_units::Time;
@@ -8,11 +8,11 @@ use wattline_units::Time;
 pub(super) struct Estimate {
     estimator: QueueEstimator,
     ports: usize,
-    /// Whether it counts at all.
+    /// True if the estimator counts.
     on: bool,
     /// Outcome of the batch that is about to be taken; `None` before it is counted.
     batch: Option<Option<bool>>,
-    /// Ports of which the present empty pass has been counted.
+    /// Number of ports for which the present empty pass has been counted.
     passed: usize,
 }
 
@@ -22,7 +22,7 @@ impl Estimate {
         Self { estimator, ports, on: false, batch: None, passed: 0 }
     }
 
-    /// Counts by what the policy asks for from now on.
+    /// Counts by the policy's request from now on.
     pub fn follow(&mut self, streaks: Option<&Streaks>, now: u64) {
         let counts = streaks.filter(|streaks| !self.on || streaks.rule != *self.estimator.rule());
         if let Some(streaks) = counts {
@@ -31,12 +31,12 @@ impl Estimate {
         self.on = streaks.is_some();
     }
 
-    /// Starts anew after a silence.
+    /// Restarts after a silence.
     pub fn restart(&mut self, now: u64) {
         self.estimator.restart(Time::from_picos(now));
     }
 
-    /// When the core will have been silent.
+    /// Returns the time from which the core counts as silent.
     pub fn silent_at(&self) -> u64 {
         self.estimator.silent_at().as_picos()
     }
@@ -49,13 +49,13 @@ impl Estimate {
         *batch.get_or_insert_with(|| estimator.batch(Time::from_picos(now), port, found, taken))
     }
 
-    /// The batch is taken.
+    /// Notes that the batch is taken.
     #[inline]
     pub fn batch_begins(&mut self) {
         self.batch = None;
     }
 
-    /// Counts a pass that finds nothing, up to the first streak at which to stop.
+    /// Counts an empty pass, up to the first streak at which to stop.
     pub fn empty_pass(&mut self, now: u64, streaks: &Streaks) -> Option<(usize, bool)> {
         while self.passed < self.ports {
             let port = self.passed;
@@ -68,12 +68,12 @@ impl Estimate {
         None
     }
 
-    /// The pass has been counted for all ports.
+    /// Notes that the pass has been counted for all ports.
     pub fn pass_ends(&mut self) {
         self.passed = 0;
     }
 
-    /// Whether the core has stopped in the middle of such a pass.
+    /// Returns true if the core has stopped in the middle of such a pass.
     pub fn is_in_empty_pass(&self) -> bool {
         self.passed > 0
     }

@@ -49,7 +49,7 @@ impl Core {
         self.state = State::Waking;
     }
 
-    /// Inactive cores wait for an interrupt, whatever their setting, since no packets go to them; and
+    /// Inactive cores, to which no packets go, wait for an interrupt regardless of their setting;
     /// so does the kernel.
     fn wait(&self) -> Wait {
         if self.active && self.napi.is_none() { self.setting.wait } else { Wait::Interrupt }

@@ -60,7 +60,7 @@ pub struct Core {
     /// Flow of the packet served last.
     flow: u32,
     next_port: usize,
-    /// Whether the policy has seen the batch that is about to be taken.
+    /// True if the policy has seen the batch that is about to be taken.
     seen: bool,
     estimate: Estimate,
     empty_polls: u64,
@@ -114,8 +114,8 @@ impl Core {
         }
     }
 
-    /// Runs through everything that begins before `until`. Stops earlier where the policy wants to
-    /// be asked; the next call continues from there.
+    /// Runs everything that begins before `until`. Stops earlier if the policy has to be asked; the
+    /// next call continues from there.
     pub fn advance(&mut self, until: u64, watched: Watched, sink: &mut Sink) -> Option<Stop> {
         self.estimate.follow(watched.streaks.as_ref(), self.reached);
         loop {
@@ -192,25 +192,25 @@ impl Core {
         }
     }
 
-    /// Whether the core polls empty rings.
+    /// Returns true if the core polls empty rings.
     pub fn is_spinning(&self) -> bool {
         matches!(self.state, State::Spinning)
     }
 
-    /// Whether the core waits for packets and will react to the next one.
+    /// Returns true if the core waits for packets and will react to the next one.
     pub fn awaits_packets(&self) -> bool {
         matches!(self.state, State::Spinning | State::Idle { wake_at: None, .. })
     }
 
-    /// Time at which the core has found its rings empty `after` times in a row, if no packet comes.
-    /// A core that did so before anyone asked is due at once.
+    /// Returns the time at which the core has found its rings empty `after` times in a row, if no
+    /// packet arrives. If it already has, that is at once.
     pub fn empty_polls_due(&self, after: u32) -> Option<u64> {
         let wanted = u64::from(after).saturating_sub(self.empty_polls).max(1);
         let due = self.at + wanted * self.costs.empty_poll;
         matches!(self.state, State::Spinning).then(|| due.max(self.reached))
     }
 
-    /// Time at which to stop because the estimator has had no sample for so long.
+    /// Returns the time at which to stop because the estimator has had no sample.
     pub fn silence_due(&self, watched: &Watched) -> Option<u64> {
         let asks = watched.streaks.is_some_and(|streaks| streaks.at_silence);
         asks.then(|| self.estimate.silent_at().max(self.reached))
@@ -223,7 +223,7 @@ impl Core {
     fn serve(&mut self, until: u64, sink: &mut Sink) {
         let ring = &mut self.rings[self.port];
         let batch = ring.batch();
-        // Local copies: the compiler cannot know that writes to `sink` leave the counts alone.
+        // Local copies: the compiler cannot know that writes to `sink` do not change the counts.
         let (mut at, mut counts, mut served) = (self.at, self.counts, 0);
         let mut leaving = sink.batch();
         for packet in batch {
@@ -323,7 +323,8 @@ impl Core {
                 self.at = at;
             }
             (Stop::Silence { at }, _) => self.estimate.restart(at),
-            // The next one of this pass, or the pass itself, is another question.
+            // The policy is asked separately for each further streak of this pass and for the pass
+            // itself.
             (Stop::Streak { .. }, _) if self.estimate.is_in_empty_pass() => {}
             _ => self.seen = true,
         }

@@ -5,8 +5,8 @@ use super::{Core, Polled};
 use crate::context::{Stop, Watched};
 
 impl Core {
-    /// Goes on with the present poll, or begins the next one. The estimator counts a poll when it
-    /// ends, as the kernel reports it, and none that took nothing.
+    /// Continues the present poll, or begins the next one. The estimator counts a poll at its end,
+    /// when the kernel reports it, unless the poll took no packets.
     pub(super) fn napi_poll(&mut self, watched: &Watched) -> Polled {
         loop {
             let Some(napi) = &mut self.napi else { return Polled::Nothing };

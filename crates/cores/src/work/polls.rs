@@ -4,9 +4,9 @@
 #[derive(Debug)]
 pub(super) struct Napi {
     pub budget: u32,
-    /// Packets of the present poll, which is that of `Core::port`.
+    /// Packets of the present poll, which is of `Core::port`.
     pub taken: Option<u32>,
-    /// By port: whether it is to be polled, so that it does not interrupt.
+    /// By port, true if it is to be polled, so that it raises no interrupt.
     pub scheduled: Vec<bool>,
 }
 
@@ -15,7 +15,7 @@ impl Napi {
         Self { budget, taken: None, scheduled: vec![false; ports] }
     }
 
-    /// An interrupt of this port has reached the core.
+    /// Notes that an interrupt of this port has reached the core.
     pub fn schedule(&mut self, port: usize) {
         self.scheduled[port] = true;
     }

@@ -64,10 +64,10 @@ impl Router {
                     .map_err(|errno| wattline_testbed::Error::io("making a wake-up", errno))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
-        card.connect(bells.clone());
+        let wakers: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
+        card.connect(wakers.clone());
         let redirect: Box<dyn Redirect> = Box::new(Arc::clone(&card));
-        let (scale, pacers) = Scale::new(setting, ports, bells.clone(), Some(redirect))?;
+        let (scale, pacers) = Scale::new(setting, ports, wakers.clone(), Some(redirect))?;
         let policy = setting.policy.policy.name;
         let routes = routes(ports)?;
         let ring = nic.rx_ring.map_or(UNBOUND_RING, |ring| ring.min(1 << 14) as u32);
@@ -81,7 +81,7 @@ impl Router {
             _routes: Routes::new(vec![]),
         };
         for (core, ((pacer, mut waiter), waker)) in
-            pacers.into_iter().zip(waiters).zip(bells).enumerate()
+            pacers.into_iter().zip(waiters).zip(wakers).enumerate()
         {
             let queue = |port| -> Box<dyn PortQueue> {
                 Box::new(router.card.queue(PortId(port as u16), core))

@@ -246,10 +246,10 @@ mod tests {
     fn only_the_packets_of_ports_with_rules_have_to_pass_workers() {
         let config = parse(RULE).unwrap();
         assert_eq!(config.obstacles_to_xdp_forwarding(), [""; 0]);
-        assert_eq!(config.why_by_workers(0), [""; 0]);
-        assert_eq!(config.why_by_workers(1), ["[[acl]]"]);
+        assert_eq!(config.sections_for_workers(0), [""; 0]);
+        assert_eq!(config.sections_for_workers(1), ["[[acl]]"]);
         let all = parse("[[acl]]\naction = \"permit\"\n").unwrap();
-        assert_eq!(all.why_by_workers(0), ["[[acl]]"]);
+        assert_eq!(all.sections_for_workers(0), ["[[acl]]"]);
     }
 
     #[test]

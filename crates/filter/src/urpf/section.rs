@@ -88,9 +88,9 @@ mod tests {
         let config = parse("strict = [\"b\"]\nloose = [\"a\"]\n").unwrap();
         let expected = [(1, SourceCheck::Strict), (0, SourceCheck::Loose)];
         assert_eq!(config.of::<UrpfSettings>().unwrap().checks, expected);
-        assert_eq!(config.why_by_workers(1), ["[urpf]"]);
+        assert_eq!(config.sections_for_workers(1), ["[urpf]"]);
         let one = parse("strict = [\"b\"]\n").unwrap();
-        assert_eq!(one.why_by_workers(0), [""; 0]);
+        assert_eq!(one.sections_for_workers(0), [""; 0]);
         assert!(parse("").unwrap().of::<UrpfSettings>().is_none());
     }
 

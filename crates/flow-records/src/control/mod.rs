@@ -139,7 +139,7 @@ impl Application for FlowRecords {
         vec![feature]
     }
 
-    fn look_at_routes(&mut self, rib: &Rib, routes: &Routes) {
+    fn follow_routes(&mut self, rib: &Rib, routes: &Routes) {
         let Self { workers, interfaces, pending, recent, .. } = self;
         for (port, link) in rib.port_links().filter(|(_, link)| link.index < FIRST_STATIC_LINK) {
             // An interface that was created again has another number.

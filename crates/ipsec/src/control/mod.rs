@@ -257,7 +257,7 @@ impl Application for Ipsec {
         esp::features(&self.publisher, ICMP_RATE, ICMP_BURST)
     }
 
-    fn look_at_routes(&mut self, rib: &Rib, _: &Routes) {
+    fn follow_routes(&mut self, rib: &Rib, _: &Routes) {
         // The control loop turns often, and addresses and SAs change seldom.
         if !self.follows_addresses
             || !self.sas_changed && rib.own_networks().eq(self.own.iter().copied())

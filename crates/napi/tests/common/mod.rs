@@ -18,7 +18,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Builds it; `None`, saying so, where privileges or nftables are missing.
+    /// Builds it; prints a note and returns `None` without privileges or nftables.
     pub fn build() -> Option<Self> {
         if std::process::Command::new("nft").arg("--version").output().is_err() {
             wattline_needs::tool("nft");
@@ -44,7 +44,7 @@ impl Scene {
             );
             router.ip(&line).unwrap();
             for (namespace, interface) in [(&router, name), (end, peer)] {
-                // No packets of the kernel's own among those that are counted.
+                // No packets of the kernel's own among the counted ones.
                 let key = format!("net.ipv6.conf.{interface}.disable_ipv6");
                 namespace.sysctl(&key, "1").unwrap();
                 namespace.ip(&format!("link set {interface} up")).unwrap();
@@ -69,8 +69,9 @@ impl Scene {
         Some(Self { router, source, _sink: sink, sunk })
     }
 
-    /// Sends UDP packets of one flow through the router, so many times `count` as fast as it goes, and
-    /// returns the processor time that each time took in nanoseconds: soft interrupts run within it.
+    /// Sends `times` rounds of `count` UDP packets of one flow through the router, as fast as
+    /// possible. Returns the processor time of each round in nanoseconds, which includes soft
+    /// interrupts.
     pub fn send(&self, count: u32, times: u32) -> Vec<f64> {
         let send = || {
             let out = interface_index("a0").unwrap();
@@ -85,14 +86,14 @@ impl Scene {
         self.source.enter(send).unwrap()
     }
 
-    /// A counter of an interface of the router.
+    /// Returns a counter of an interface of the router.
     pub fn counter(&self, interface: &str, name: &str) -> u64 {
         let path = format!("/sys/class/net/{interface}/statistics/{name}");
-        // sysfs shows the namespace in which it was mounted, which `ip netns exec` does.
+        // sysfs shows the namespace in which it was mounted; `ip netns exec` mounts it.
         self.router.run("cat", &[&path]).unwrap().trim().parse().unwrap()
     }
 
-    /// Waits until so many frames have come to the sink.
+    /// Waits until this many frames have reached the sink.
     pub fn wait(&self, frames: u64) {
         let end = Instant::now() + PATIENCE;
         while self.sunk.frames().unwrap() < frames {
@@ -102,7 +103,7 @@ impl Scene {
     }
 }
 
-/// From 10.1.0.2 to 10.2.0.2, UDP without checksum.
+/// Returns a frame from 10.1.0.2 to 10.2.0.2, UDP without checksum.
 fn frame() -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&ROUTER);

@@ -2,7 +2,7 @@
 
 use wattline_dataplane::port::PortId;
 
-/// A queue of an interface that is to be opened, and the port that it belongs to.
+/// A queue of an interface, and the port that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueAddress {
     /// The port that its frames will come from.
@@ -15,6 +15,6 @@ pub struct QueueAddress {
     pub queue: u32,
     /// MTU of the interface in bytes.
     pub mtu: u32,
-    /// True if frames are to be copied, whatever its driver offers.
+    /// True if frames are to be copied even if its driver offers zero copy.
     pub copies: bool,
 }

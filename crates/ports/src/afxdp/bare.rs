@@ -1,4 +1,4 @@
-//! The least that forwarding over AF_XDP takes, as a yardstick: the rest of a worker's time is the
+//! A minimal loop that forwards over AF_XDP, as a yardstick: the rest of a worker's time is the
 //! data plane's.
 
 use super::address::QueueAddress;
@@ -16,9 +16,9 @@ use wattline_memory::{ChunkMemory, Pages};
 
 /// Takes frames from one queue, writes MAC addresses and sends them on another, in copy mode.
 ///
-/// It opens its sockets as a worker does, with the same rings and kicks, and lends the kernel as few
-/// chunks as a queue under load. It looks nothing up, trusts every descriptor, counts nothing, and
-/// serves one direction.
+/// It opens its sockets like a worker, with the same rings and kicks, and lends the kernel as few
+/// chunks as a queue under load. It makes no look-ups, trusts every descriptor, counts nothing, and
+/// serves only one direction.
 pub struct BareLoop {
     from: Socket,
     to: Socket,
@@ -55,12 +55,12 @@ impl BareLoop {
         Ok(opened)
     }
 
-    /// The socket that receives, for the map of the interface's XDP program.
+    /// Returns the receiving socket, for the map of the interface's XDP program.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.from.as_fd()
     }
 
-    /// Forwards up to `batch` frames, gives sent chunks back, and returns the number of frames.
+    /// Forwards up to `batch` frames, frees sent chunks, and returns the number of frames.
     pub fn step(&mut self, batch: usize) -> usize {
         let mut count = 0;
         while count < batch {
@@ -86,7 +86,7 @@ impl BareLoop {
         count
     }
 
-    /// True while frames wait to be received or sent.
+    /// Returns true while frames wait to be received or sent.
     pub fn is_pending(&mut self) -> bool {
         self.from.receive.available() + self.to.transmit.waiting() > 0
     }
@@ -116,7 +116,7 @@ impl BareLoop {
         }
         self.from.fill.publish();
         if self.from.fill.needs_wakeup() {
-            // The kernel takes the chunks with the next frame, whatever it answers.
+            // On an error, the kernel takes the chunks with the next frame.
             let _ = self.from.kick_receive();
         }
     }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// No queue was asked for.
+    /// No queue was requested.
     #[error("a worker needs at least one queue")]
     NoQueues,
     /// The ring size cannot be used.
@@ -18,7 +18,7 @@ pub enum OpenError {
         max = Options::RING_MAX
     )]
     RingSize(u32),
-    /// The interface's frames do not fit the largest chunk, or that of a kernel before Linux 6.6.
+    /// The interface's frames do not fit into the largest chunk, which is smaller before Linux 6.6.
     #[error(
         "the MTU {mtu} of {interface} is too large: AF_XDP sockets take an MTU of at most {limit} \
          here ({page} before Linux 6.6); lower it with `ip link set {interface} mtu {limit}`",
@@ -38,7 +38,7 @@ pub enum OpenError {
         /// Its name, such as `CAP_NET_RAW`.
         capability: &'static str,
     },
-    /// The kernel was built without AF_XDP or is too old for what was asked.
+    /// The kernel was built without AF_XDP or lacks a requested feature.
     #[error("this kernel lacks {feature} ({source})")]
     MissingFeature {
         /// The missing feature.
@@ -46,7 +46,7 @@ pub enum OpenError {
         /// The kernel's answer.
         source: Errno,
     },
-    /// Someone else has a socket on this queue.
+    /// Another process has a socket on this queue.
     #[error("queue {queue} of {interface} is in use by another process (another instance?)")]
     InUse {
         /// Name of the interface.
@@ -58,7 +58,7 @@ pub enum OpenError {
     #[error(
         "{interface} has no queue {queue}: `ethtool -l {interface}` shows how many it has; \
          `ethtool -L {interface} combined N` changes that, or `ethtool -L {interface} rx N tx N` \
-         where they are counted apart, as of a veth"
+         if they are counted separately, as for a veth"
     )]
     NoSuchQueue {
         /// Name of the interface.
@@ -72,7 +72,7 @@ pub enum OpenError {
         /// Name of the interface.
         interface: String,
     },
-    /// Zero-copy was demanded but the driver has none.
+    /// Zero-copy is required, but the driver does not support it.
     #[error("the driver of {interface} has no zero-copy AF_XDP on queue {queue} ({source})")]
     NoZeroCopy {
         /// Name of the interface.
@@ -82,7 +82,7 @@ pub enum OpenError {
         /// The kernel's error.
         source: Errno,
     },
-    /// The kernel may not pin as much memory for us.
+    /// The memory exceeds the limit on locked memory.
     #[error(
         "{bytes} bytes of frame memory exceed the limit on locked memory (`ulimit -l`); raise it, \
          or give the process CAP_IPC_LOCK"
@@ -91,7 +91,7 @@ pub enum OpenError {
         /// Size of the frame memory.
         bytes: usize,
     },
-    /// There is no frame memory.
+    /// Frame memory could not be allocated.
     #[error("{action}: {source}")]
     Memory {
         /// Operation that failed.
@@ -99,7 +99,7 @@ pub enum OpenError {
         /// The kernel's error.
         source: Errno,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{action} for queue {queue} of {interface}: {source}")]
     System {
         /// The action that failed.
@@ -114,7 +114,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// The interface whose queue it is about; `None` where all would fail likewise.
+    /// Returns the interface of the failed queue; `None` for an error that all queues would have.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::MtuTooLarge { interface, .. }

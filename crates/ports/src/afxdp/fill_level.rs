@@ -1,25 +1,24 @@
-//! Number of chunks that a queue lends the kernel for frames to come.
+//! Number of chunks that a queue lends the kernel for future frames.
 //!
-//! A full ring is there for the time in which the worker does not come: for a burst, or for a
-//! turn of another thread. The rest of the time it does harm. The chunks go round, so the
-//! more there are the longer each is away, and a few thousand of them are no longer in the
-//! processor's cache when they are used again. And where frames come faster than they are
-//! forwarded, a ring that is always full only delays them.
+//! A full ring covers times in which the worker does not receive: a burst, or a turn of another
+//! thread. At other times it is harmful. The chunks are used in rotation, and a few thousand of
+//! them no longer fit in the processor's cache when they are used again. If frames arrive faster
+//! than they are forwarded, a full ring only delays them.
 //!
-//! So under load the level halves while a queue shows no need for it, and doubles at once when it
-//! does:
-//! - *need*: more than half of the level waits, though the ring had been emptied before;
-//! - *no need*: for a whole window a quarter of the level was never passed, or the ring was
-//!   never emptied, so that what waits is a standing queue, as long as it is let.
+//! So under load the level halves while a queue shows no need for it, and doubles at once when the
+//! queue does:
+//! - *need*: more than half of the level is waiting, although the ring had been emptied before;
+//! - *no need*: for a whole window a quarter of the level was never exceeded, or the ring was never
+//!   emptied, so that the backlog is a standing queue.
 //!
-//! Where few frames come, their processor time does not matter, and the whole ring is lent: it
-//! lasts for the second in which a crowded machine may not run the worker.
+//! With few frames, their processor time does not matter, and the whole ring is lent: it lasts for
+//! the second in which a busy machine may not run the worker.
 
-/// Receptions with frames in a window: some tenths of a second under load, none without.
+/// Receptions with frames in a window: some tenths of a second under load.
 const WINDOW: u32 = 1 << 13;
-/// Receptions with frames after which it is asked whether there is load at all.
+/// Receptions with frames after which the load is checked.
 const GLANCE: u32 = 1 << 8;
-/// Frames that wait at a reception under load, on average.
+/// Average number of waiting frames at a reception under load.
 const CROWD: u32 = 16;
 /// The level of one queue.
 #[derive(Debug, Clone, Copy)]
@@ -28,33 +27,34 @@ pub(super) struct FillLevel {
     level: u32,
     /// Most frames that waited in this window.
     peak: u32,
-    /// Sum of the frames that waited since the last look.
+    /// Sum of the waiting frames since the last load check.
     crowd: u32,
-    /// The ring was found empty in this window.
+    /// True if the ring was found empty in this window.
     emptied: bool,
     receptions: u32,
 }
 
 impl FillLevel {
-    /// Free slots of the fill ring that make topping it up worth a write to shared memory.
+    /// Number of free slots of the fill ring from which topping it up is worth a write to shared
+    /// memory.
     pub(super) const BATCH: u32 = 64;
 
-    /// The level does not fall below: two round trips of the largest receive burst of a driver
-    /// (256 frames), half a millisecond at a million frames per second.
+    /// Lowest level: two round trips of the largest receive burst of a driver (256 frames), half a
+    /// millisecond at a million frames per second.
     pub(super) const LEAST: u32 = 512;
 
-    /// Begins with all of a ring of so many slots.
+    /// Begins with the whole ring of this many slots.
     pub(super) fn new(ring: u32) -> Self {
         Self { ring, level: ring, peak: 0, crowd: 0, emptied: false, receptions: 0 }
     }
 
-    /// Chunks to be lent, those in which frames wait included.
+    /// Returns the number of chunks to lend, including those with waiting frames.
     #[inline]
     pub(super) fn chunks(&self) -> u32 {
         self.level
     }
 
-    /// Notes how many frames waited at a reception.
+    /// Notes the number of waiting frames at a reception.
     #[inline]
     pub(super) fn note(&mut self, waiting: u32) {
         if waiting == 0 {
@@ -92,7 +92,7 @@ mod tests {
     const RING: u32 = 2048;
     const LEAST: u32 = FillLevel::LEAST;
 
-    /// A window in which the waiting frames come and go as given.
+    /// Runs a window with these numbers of waiting frames, repeated.
     fn window(level: &mut FillLevel, waiting: &[u32]) {
         for _ in 0..WINDOW {
             waiting.iter().for_each(|frames| level.note(*frames));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_with_all_and_falls_to_the_least_where_little_waits() {
+    fn level_begins_with_the_whole_ring_and_falls_to_the_least_with_few_waiting_frames() {
         let mut level = FillLevel::new(RING);
         assert_eq!(level.chunks(), RING);
         window(&mut level, &[0, 64]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_queue_lowers_it_however_long() {
+    fn standing_queue_of_any_length_lowers_the_level() {
         let mut level = FillLevel::new(RING);
         for _ in 0..5 {
             let all = level.chunks();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_raises_it_at_once_and_repeated_bursts_keep_it() {
+    fn burst_raises_the_level_at_once_and_repeated_bursts_keep_it() {
         let mut level = FillLevel::new(RING);
         for _ in 0..5 {
             window(&mut level, &[0, 64]);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn few_frames_make_it_lend_the_whole_ring() {
+    fn whole_ring_is_lent_with_few_frames() {
         let mut level = FillLevel::new(RING);
         for _ in 0..5 {
             window(&mut level, &[0, 64]);
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changes_while_nothing_comes() {
+    fn level_is_unchanged_without_frames() {
         let mut level = FillLevel::new(RING);
         window(&mut level, &[0, 0]);
         assert_eq!(level.chunks(), RING);
     }
 
     #[test]
-    fn a_small_ring_is_always_lent_whole() {
+    fn small_ring_is_always_lent_as_a_whole() {
         let mut level = FillLevel::new(64);
         window(&mut level, &[0, 1]);
         assert_eq!(level.chunks(), 64);

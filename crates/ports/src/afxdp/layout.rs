@@ -1,19 +1,19 @@
-//! Division of frame memory into chunks, and the descriptors that a frame takes.
+//! Division of frame memory into chunks, and of frames into descriptors.
 //!
 //! The kernel allows chunks of at most a page, so a longer frame is received and sent in several of
-//! them. A worker's chunk holds its longest frame and spans one, two or four of the kernel's; only
-//! the first of these is lent for reception. A power of two saves a division to find the chunk of
-//! an offset.
+//! them. A worker's chunk holds its longest frame and spans one, two or four of the kernel's
+//! chunks; only the first of these is lent for reception. With a power of two, the chunk of an
+//! offset is found without a division.
 
 /// Bytes that the kernel keeps free before each received frame (`XDP_PACKET_HEADROOM`).
 pub(super) const KERNEL_HEADROOM: u32 = 256;
-// What memory relies on: no device writes there.
+// `wattline_memory` relies on it: no device writes there.
 const _: () = assert!(wattline_memory::HEAD <= KERNEL_HEADROOM as usize);
-/// Bytes of a frame beside its IP packet: Ethernet header and one VLAN tag.
+/// Bytes of a frame in addition to its IP packet: Ethernet header and one VLAN tag.
 pub(super) const LINK_OVERHEAD: u32 = 14 + 4;
 /// Chunk sizes that the kernel allows in ordinary pages.
 const KERNEL_CHUNKS: [u32; 2] = [2048, 4096];
-/// Most of the kernel's chunks in one of ours.
+/// Most of the kernel's chunks in a worker's chunk.
 const PIECES_MAX: u32 = 4;
 
 /// The sizes of chunks.
@@ -26,7 +26,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The smallest that holds frames of this MTU behind `headroom` bytes beside the kernel's own.
+    /// Returns the smallest layout that holds frames of this MTU behind `headroom` bytes in
+    /// addition to the kernel's own.
     pub fn new(mtu: u32, headroom: u32) -> Self {
         let needed = mtu + LINK_OVERHEAD + KERNEL_HEADROOM + headroom;
         match KERNEL_CHUNKS.iter().find(|chunk| needed <= **chunk) {
@@ -38,27 +39,27 @@ impl Layout {
         }
     }
 
-    /// The largest in which each frame is in one piece.
+    /// The largest layout in which each frame is in one piece.
     pub const PAGE: Self = Self { kernel: KERNEL_CHUNKS[1], pieces: 1 };
-    /// The largest.
+    /// The largest layout.
     pub const LARGEST: Self = Self { kernel: KERNEL_CHUNKS[1], pieces: PIECES_MAX };
 
-    /// Bytes of a chunk of the worker.
+    /// Returns the bytes of a worker's chunk.
     pub fn chunk(self) -> u32 {
         self.kernel * self.pieces
     }
 
-    /// The largest MTU whose frames it holds.
+    /// Returns the largest MTU whose frames it holds.
     pub fn largest_mtu(self, headroom: u32) -> u32 {
         self.chunk().saturating_sub(KERNEL_HEADROOM + headroom + LINK_OVERHEAD)
     }
 
-    /// The first byte of the worker's chunk that this one is in.
+    /// Returns the first byte of the worker's chunk that contains this address.
     pub fn start(self, address: u64) -> u64 {
         address & !u64::from(self.chunk() - 1)
     }
 
-    /// The parts of a frame that lie in one chunk of the kernel each: address, length, and whether
+    /// Returns the parts of a frame, each in one chunk of the kernel: address, length, and true if
     /// more follow.
     #[inline]
     pub fn parts(self, offset: u32, length: u16) -> impl Iterator<Item = (u64, u32, bool)> {
@@ -76,7 +77,8 @@ impl Layout {
     #[inline]
     pub fn count(self, offset: u32, length: u16) -> u32 {
         let end = (offset & (self.kernel - 1)) + u32::from(length);
-        // Nearly all have one, and a division takes longer than all else here.
+        // Nearly all frames have one part, and a division takes longer than the rest of this
+        // function.
         if end <= self.kernel { 1 } else { end.div_ceil(self.kernel) }
     }
 }
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chunk_is_the_smallest_that_fits() {
+    fn smallest_chunk_that_fits_is_chosen() {
         let layout = |mtu| {
             let Layout { kernel, pieces } = Layout::new(mtu, 0);
             (kernel, pieces)
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_divided_where_chunks_of_the_kernel_end() {
+    fn frame_is_divided_at_the_ends_of_kernel_chunks() {
         let layout = Layout { kernel: 4096, pieces: 4 };
         let parts = |offset, length| layout.parts(offset, length).collect::<Vec<_>>();
         assert_eq!(parts(256, 60), [(256, 60, false)]);

@@ -1,12 +1,12 @@
 //! AF_XDP: raw frames of a network interface in memory shared with the kernel.
 //!
-//! A worker opens all its queues at once with [`open_worker`]: their sockets share one
-//! UMEM (the [`wattline_dataplane::frame::FramePool`] that is returned beside them), so
-//! that a frame received on one port is sent on another without being copied.
-//! Zero-copy is used where every driver can, else copy mode; [`QueueMode`] says which.
+//! A worker opens all its queues at once with [`open_worker`]. Their sockets share one UMEM (the
+//! returned [`wattline_dataplane::frame::FramePool`]), so that a frame received on one port is sent
+//! on another without being copied. Zero-copy mode is used if every driver supports it, otherwise
+//! copy mode; see [`QueueMode`].
 //!
-//! An XDP program on the interface (see `wattline-xdp`) must hand the frames over:
-//! [`AfXdpQueue::socket`] is what goes into its map of sockets.
+//! An XDP program on the interface (see `wattline-xdp`) must pass the frames on: its map of sockets
+//! has to contain [`AfXdpQueue::socket`].
 //!
 //! Sources: Linux `Documentation/networking/af_xdp.rst` and `include/uapi/linux/if_xdp.h`.
 

@@ -13,17 +13,17 @@ use std::time::Duration;
 use wattline_dataplane::frame::{BATCH_MAX, ChunkMemory, FramePool};
 use wattline_memory::Pages;
 
-/// All that a worker needs of AF_XDP.
+/// A worker's AF_XDP queues and memory.
 pub struct OpenedWorker {
     /// The memory that all the queues share.
     pub pool: FramePool,
-    /// The queues, in the order in which they were asked for.
+    /// The queues, in the requested order.
     pub queues: Vec<AfXdpQueue>,
-    /// The memory over which more queues can be opened later.
+    /// The memory for queues that are opened later.
     pub memory: WorkerMemory,
 }
 
-/// The frame memory of a worker, for whoever opens a queue over it when an interface has come back.
+/// The frame memory of a worker, for queues that are opened when an interface has returned.
 pub struct WorkerMemory {
     region: Arc<Pages>,
     layout: Layout,
@@ -31,8 +31,8 @@ pub struct WorkerMemory {
 }
 
 impl OpenedWorker {
-    /// The length in bytes of the longest IP packet that the queues receive, in a frame with a
-    /// VLAN tag. The kernel loses longer ones.
+    /// Returns the length in bytes of the longest IP packet that the queues receive, in a frame
+    /// with a VLAN tag. The kernel drops longer ones.
     pub fn longest_packet(&self) -> u16 {
         let room = self.pool.chunk_size().saturating_sub(self.pool.headroom() + LINK_OVERHEAD);
         room.try_into().unwrap_or(u16::MAX)
@@ -40,15 +40,15 @@ impl OpenedWorker {
 }
 
 impl WorkerMemory {
-    /// Opens one more queue, which lends the kernel nothing before its worker asks it to receive.
+    /// Opens another queue, which lends the kernel nothing before its worker first receives.
     ///
-    /// `sharing` are sockets of the same worker: the first that the kernel takes as the owner of
-    /// the memory is. Where none is (their interfaces are gone, too, or their copy mode is not that
-    /// of the new one), the memory is registered anew, which counts against the limit of locked
+    /// `sharing` are sockets of the same worker: the first one that the kernel accepts as the owner
+    /// of the memory is used. If it accepts none (their interfaces are gone, too, or their copy
+    /// mode differs), the memory is registered again, which counts against the limit of locked
     /// memory a second time.
     ///
     /// # Errors
-    /// See [`OpenError`]; a queue that is in use is not waited for.
+    /// See [`OpenError`]; does not wait for a queue that is in use.
     pub fn open(
         &self,
         address: &QueueAddress,
@@ -71,15 +71,15 @@ impl WorkerMemory {
     }
 }
 
-/// Opens the queues of one worker: one socket each, one UMEM for all. Without addresses, the memory
-/// alone is made, for the queues of [`Options::later`].
+/// Opens the queues of one worker: one socket each, one UMEM for all. Without addresses, only the
+/// memory is allocated, for the queues of [`Options::later`].
 ///
-/// The chunk is the smallest that holds the frames of every interface. Where that is more than a page,
-/// frames come and go in several pieces, which takes Linux 6.6; on an older kernel, only packets that
-/// are in one piece are taken, if [`Options::leaves_long`] allows that. The pool has
-/// enough chunks for every ring of every queue to be full at once, so that no fill ring
-/// starves because another port is congested. With [`CopyMode::Auto`] all sockets are
-/// zero-copy if every driver can, else all copy: a shared UMEM allows no mix.
+/// The chunk is the smallest that holds the frames of every interface. If that is more than a page,
+/// frames are received and sent in several pieces, which requires Linux 6.6; on an older kernel,
+/// only packets in one piece are taken, if [`Options::leaves_long`] allows that. The pool has
+/// enough chunks for all rings of all queues to be full at once, so that no fill ring starves
+/// because another port is congested. With [`CopyMode::Auto`] all sockets are zero-copy if every
+/// driver supports it, otherwise all copy: a shared UMEM allows no mix.
 ///
 /// # Errors
 /// See [`OpenError`]; nothing stays open then.
@@ -96,17 +96,17 @@ pub fn open_worker(
     }
     let copy = wanted(options.copy, addresses);
     let open = |layout| match open_all(addresses, options, layout, copy) {
-        // One driver of several has no zero-copy: all copy.
+        // One of several drivers lacks zero-copy, so all copy.
         Err(OpenError::NoZeroCopy { .. }) if copy == CopyMode::Auto => {
             open_all(addresses, options, layout, CopyMode::Copy)
         }
         result => result,
     };
-    // No socket says whether this kernel knows frames in several pieces.
+    // Without a socket it is unknown if this kernel supports frames in several pieces.
     let largest = if addresses.is_empty() { Layout::PAGE } else { Layout::LARGEST };
     let layout = layout_for(addresses, options.later_mtu, largest, options.headroom)?;
     match open(layout) {
-        // Before Linux 6.6 the kernel says the same of a queue that is not there.
+        // Before Linux 6.6 the kernel returns this error also for frames in several pieces.
         Err(OpenError::NoSuchQueue { .. }) if layout.pieces > 1 => {
             let opened = open(Layout::PAGE)?;
             if !options.leaves_long {
@@ -118,22 +118,22 @@ pub fn open_worker(
     }
 }
 
-/// Returns the mode for these queues, which share one memory: all copy if one has to.
+/// Returns the mode for these queues, which share one memory: all copy if one of them has to.
 fn wanted(copy: CopyMode, addresses: &[QueueAddress]) -> CopyMode {
     if addresses.iter().any(|address| address.copies) { CopyMode::Copy } else { copy }
 }
 
-/// The largest MTU in bytes that AF_XDP takes with so much extra headroom.
+/// Returns the largest MTU in bytes that AF_XDP supports with this much extra headroom.
 pub fn largest_mtu(headroom: u32) -> u32 {
     Layout::LARGEST.largest_mtu(headroom)
 }
 
-/// The same where each frame has to be in one piece of memory.
+/// Returns the same for frames in one piece of memory.
 pub fn largest_mtu_in_one_piece(headroom: u32) -> u32 {
     Layout::PAGE.largest_mtu(headroom)
 }
 
-/// Requirements of all of them, and of queues that are opened later, which may be `largest` at most.
+/// Returns the layout for these queues and for later ones, which must not exceed `largest`.
 fn layout_for(
     addresses: &[QueueAddress],
     later_mtu: u32,
@@ -150,13 +150,14 @@ fn layout_for(
     Ok(Layout::new(mtu, headroom))
 }
 
-/// Maps memory in which all rings of so many queues can be full at once, with some batches in hand.
+/// Maps memory with which all rings of this many queues can be full at once, with some batches in
+/// processing.
 pub(super) fn map_memory(
     queues: usize,
     options: &Options,
     layout: Layout,
 ) -> Result<(ChunkMemory, Arc<Pages>), OpenError> {
-    // Per queue: fill, receive and transmit ring.
+    // Fill, receive and transmit ring of each queue.
     let chunks = queues * 3 * options.ring as usize + 8 * BATCH_MAX;
     let bytes = chunks * layout.chunk() as usize;
     let (memory, region) = ChunkMemory::map(bytes, layout.chunk() as usize)
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chunk_fits_every_port() {
+    fn chunk_fits_every_port() {
         let of = |mtus: &[u32]| {
             let addresses: Vec<QueueAddress> = mtus.iter().map(|mtu| address(*mtu)).collect();
             layout_for(&addresses, 0, Layout::LARGEST, 0).unwrap().chunk()
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mtu_beyond_all_chunks_is_refused_with_the_limit() {
+    fn mtu_beyond_all_chunks_is_refused_with_the_limit() {
         let addresses = [address(1500), address(16_111)];
         let text = layout_for(&addresses, 0, Layout::LARGEST, 0).unwrap_err().to_string();
         assert!(text.contains("16111") && text.contains("16110") && text.contains("x0"), "{text}");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Whether frames are copied between the card's memory and ours.
+/// Copying of frames between the driver's memory and the worker's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CopyMode {
-    /// Zero-copy where the drivers of all ports of the worker can, else copy.
+    /// Zero-copy if the drivers of all ports of the worker support it, otherwise copy.
     #[default]
     Auto,
     /// Always copy.
@@ -27,30 +27,30 @@ pub struct BusyPoll {
 /// Options of a worker's AF_XDP sockets; the default suits most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Slots of each receive, transmit and fill ring: a power of two, 64 to 16 384. 2048 is
-    /// two milliseconds at 1 Mpps: as long as a worker may have to wait for its processor. In
-    /// copy mode fewer chunks are lent to the kernel while a queue shows that it needs fewer.
+    /// Slots of each receive, transmit and fill ring: a power of two, 64 to 16 384. 2048 is two
+    /// milliseconds at 1 Mpps: the time that a worker may have to wait for its processor. In copy
+    /// mode fewer chunks are lent to the kernel while a queue needs fewer.
     pub ring: u32,
-    /// Whether the whole ring is lent to the kernel all the time, also in copy mode: for a
-    /// receiver that has to lose nothing while it does not get its processor, whatever that costs.
+    /// True to lend the whole ring to the kernel all the time, also in copy mode: for a receiver
+    /// that must lose nothing while it has no processor, at any cost.
     pub lend_all: bool,
-    /// Whether frames are copied.
+    /// Copying of frames.
     pub copy: CopyMode,
-    /// Bytes kept free before a received frame beside the 256 that the kernel always
-    /// keeps; they shorten the longest frame that fits.
+    /// Bytes kept free before a received frame in addition to the 256 that the kernel always keeps;
+    /// they shorten the longest frame that fits.
     pub headroom: u32,
-    /// Preferred busy polling, off unless given.
+    /// Preferred busy polling; `None` for off.
     pub busy_poll: Option<BusyPoll>,
-    /// Longest wait for a queue that is in use: the kernel releases a queue a little after its last
+    /// Longest wait for a queue that is in use: the kernel releases a queue shortly after its last
     /// socket was closed.
     pub patience: Duration,
-    /// Queues that may be opened later ([`super::WorkerMemory::open`]), for which there is to be
-    /// memory beside that of those that are opened at once.
+    /// Number of queues that may be opened later ([`super::WorkerMemory::open`]), for which
+    /// additional memory is allocated.
     pub later: usize,
-    /// The largest MTU in bytes that these are expected to have, as far as AF_XDP takes it.
+    /// Largest expected MTU of these queues in bytes, limited to that of AF_XDP.
     pub later_mtu: u32,
-    /// Whether packets that are longer than the kernel's chunks may be left to others where the
-    /// kernel knows no frames in several pieces.
+    /// True if packets that are longer than the kernel's chunks may be left to others, on a kernel
+    /// without frames in several pieces.
     pub leaves_long: bool,
 }
 
@@ -71,8 +71,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Smallest ring: one batch.
+    /// Fewest slots of a ring: one batch.
     pub const RING_MIN: u32 = 64;
-    /// Largest ring.
+    /// Most slots of a ring.
     pub const RING_MAX: u32 = 16_384;
 }

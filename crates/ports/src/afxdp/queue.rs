@@ -14,66 +14,65 @@ use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
 use wattline_memory::{ChunkSet, Pages};
 
-/// A queue whose interface is down, or that has been idle, asks the kernel about its state
-/// once in so many rounds: a busy worker's round takes about a microsecond.
+/// Rounds after which a queue that is idle, or whose interface is down, asks the kernel for its
+/// state: a busy worker's round takes about a microsecond.
 const PROBE_ROUNDS: u32 = 1 << 16;
-/// Weight of a round that may end in sleep: it takes a tenth of a second when nothing comes.
+/// Weight of a round that may end in sleep: without frames it takes a tenth of a second.
 const SLEEPY_ROUNDS: u32 = 1 << 12;
 
-/// Time that a card may take to give up the chunks of a closed queue. Drivers stop and start the
-/// queue for that, in some milliseconds; the figure is ample.
+/// Ample time for a card to release the chunks of a closed queue: drivers stop and start the queue
+/// for that, in some milliseconds.
 const CARD_SETTLES: Duration = Duration::from_secs(2);
 
-/// The kernel is asked for its statistics once in so many rounds.
+/// Rounds after which the kernel is asked for its statistics.
 const STATISTICS_ROUNDS: u32 = 128;
-/// Weight of a round that may end in sleep: the kernel is asked about once a second when nothing
-/// comes.
+/// Weight of a round that may end in sleep: without frames, the kernel is asked about once a
+/// second.
 const SLEEPY_STATISTICS_ROUNDS: u32 = 12;
 
 /// One queue of one interface.
 pub struct AfXdpQueue {
     port: PortId,
-    /// Dropped before `_region`: the kernel lets go of the memory first.
+    /// Dropped before `_region`, so that the kernel releases the memory first.
     socket: Socket,
     _region: Arc<Pages>,
-    /// Size of the frame memory in bytes, of which only whole chunks count.
+    /// Size of the frame memory in bytes; only whole chunks count.
     limit: u64,
     layout: Layout,
-    /// None for zero-copy: there the card takes chunks out of the fill ring to hold them itself.
+    /// `None` with zero-copy: the card then takes chunks out of the fill ring to hold them itself.
     level: Option<FillLevel>,
-    /// The chunks that the kernel has. Each chunk that goes into a fill or transmit ring is noted,
-    /// and again when it comes out of a receive or completion ring. So the chunks that a socket
-    /// whose interface is gone will never give back are known (a driver keeps some outside of all
-    /// rings), and a descriptor that names a chunk which was not lent, or names one twice, gives
-    /// nothing back.
+    /// The chunks that the kernel has: added when they enter a fill or transmit ring, removed when
+    /// they leave a receive or completion ring. So the chunks of a socket whose interface is gone
+    /// are known even if a driver keeps some outside of all rings, and a descriptor for a chunk
+    /// that was not lent, or for the same chunk twice, returns nothing.
     lent: ChunkSet,
     status: QueueStatus,
     /// Rounds since the kernel last answered.
     rounds: u32,
     /// Rounds since the kernel was asked for its statistics.
     uncounted_rounds: u32,
-    /// Descriptors that were sent and have not been completed.
+    /// Sent descriptors that are not completed yet.
     under_way: usize,
-    /// Received part of a frame whose last descriptor is still to come.
+    /// Received part of a frame whose last descriptor has not arrived.
     partial: Partial,
-    /// Our own counts; `receive_invalid` without the kernel's part.
+    /// Own counts; `receive_invalid` without the kernel's part.
     counters: PortCounters,
-    /// The kernel's part when last asked.
+    /// The kernel's part at the last query.
     kernel: Losses,
 }
 
-/// A frame of which some descriptors have come.
+/// A frame whose descriptors have arrived in part.
 #[derive(Debug, Clone, Copy)]
 enum Partial {
     /// The next descriptor begins a frame.
     None,
-    /// This much is there, in the chunk of the first one.
+    /// The part so far, in the chunk of the first descriptor.
     Frame(Frame),
-    /// It cannot be taken: the rest is given back as it comes.
+    /// It cannot be received: the rest is freed as it arrives.
     Unfit,
 }
 
-/// The chunks that the kernel had of a queue that is closed.
+/// The chunks that the kernel had of a closed queue.
 pub struct LentChunks {
     lent: ChunkSet,
     layout: Layout,
@@ -81,19 +80,19 @@ pub struct LentChunks {
 }
 
 impl LentChunks {
-    /// Returns the time after which nobody writes to the chunks of a closed queue. With copies, the
-    /// kernel writes for a bound socket alone. A card writes until its driver has taken its ring
-    /// back, which the kernel does in a work queue (xp_put_pool()).
+    /// Returns the time after which the chunks of a closed queue are no longer written. With
+    /// copies, the kernel writes only for a bound socket. A card writes until its driver has taken
+    /// its ring back, which the kernel does in a work queue (xp_put_pool()).
     pub fn settled_after(&self) -> Duration {
         if self.zero_copy { CARD_SETTLES } else { Duration::ZERO }
     }
 
-    /// Gives them to the worker's pool.
+    /// Returns the chunks to the worker's pool.
     pub fn give_back(mut self, pool: &mut FramePool) {
         let mut last = None;
         self.lent.drain(|address| {
             let start = self.layout.start(address);
-            // Of a frame in pieces all come, one after the other.
+            // All pieces of a frame are in the set, in order.
             if last.replace(start) != Some(start) {
                 // Frame memory has at most 4 GiB.
                 pool.free(start as u32);
@@ -140,7 +139,7 @@ impl AfXdpQueue {
         }
     }
 
-    /// The socket, to be put into the XDP program's map at this queue's number.
+    /// Returns the socket, for the XDP program's map at this queue's number.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -150,27 +149,27 @@ impl AfXdpQueue {
         self.socket.mode
     }
 
-    /// Closes the socket. What comes back are the chunks that the kernel has: they are the worker's
-    /// again after [`LentChunks::settled_after`]. Frames that were still being sent may at worst
-    /// arrive damaged at the other end of the link.
+    /// Closes the socket. Returns the chunks that the kernel has, which the worker may use again
+    /// after [`LentChunks::settled_after`]. Frames that are still being sent may arrive damaged at
+    /// the other end of the link.
     pub fn close(mut self) -> LentChunks {
         self.status.set(QueueState::Gone);
         if let Partial::Frame(frame) = self.partial {
             self.lent.insert(u64::from(frame.offset));
         }
         let zero_copy = self.socket.mode.zero_copy;
-        // Unbound when its last descriptor is closed (xsk_release()), or before, with its interface
-        // (xsk_notifier()).
+        // Unbound when its last descriptor is closed (xsk_release()), or earlier, with its
+        // interface (xsk_notifier()).
         drop(self.socket);
         LentChunks { lent: self.lent, layout: self.layout, zero_copy }
     }
 
-    /// A handle by which other threads see whether the interface is still there.
+    /// Returns a handle by which other threads see if the interface still exists.
     pub fn status(&self) -> QueueStatus {
         self.status.clone()
     }
 
-    /// Fills the fill ring as far as is of use and the pool has chunks.
+    /// Fills the fill ring up to its level, as far as the pool has chunks.
     pub(super) fn fill_up(&mut self, pool: &mut FramePool) {
         let mut free = self.socket.fill.free();
         if let Some(level) = &self.level {
@@ -182,7 +181,7 @@ impl AfXdpQueue {
         }
         for _ in 0..free {
             let Some(offset) = pool.take_chunk() else { break };
-            // There is room: it was asked for, and only we fill it.
+            // There is room: it was checked, and only this worker fills the ring.
             self.socket.fill.push(u64::from(offset));
             self.lent.insert(u64::from(offset));
         }
@@ -193,11 +192,11 @@ impl AfXdpQueue {
         }
     }
 
-    /// Takes one descriptor of the receive ring: the frame in it if it can be trusted.
+    /// Takes one descriptor of the receive ring. Returns its frame if it can be trusted.
     fn accept(&mut self, pool: &mut FramePool, descriptor: XdpDesc) -> Option<Frame> {
         let continued = descriptor.options.contains(XdpDescOptions::XDP_PKT_CONTD);
         let place = place_of(&descriptor, self.limit, self.layout.kernel);
-        // One that was not lent is somebody else's: neither taken nor freed.
+        // A chunk that was not lent is neither received nor freed.
         let ours = self.lent.remove(descriptor.addr);
         let part = place.filter(|_| ours);
         let begun = std::mem::replace(&mut self.partial, Partial::None);
@@ -220,15 +219,15 @@ impl AfXdpQueue {
             self.partial = frame.map_or(Partial::Unfit, Partial::Frame);
             return None;
         }
-        // A frame in pieces counts once, at its last one.
+        // A frame in pieces counts once, at its last piece.
         if frame.is_none() {
             self.counters.receive_invalid += 1;
         }
         frame
     }
 
-    /// Copies the next part of a frame behind what there is of it. Where the worker's chunk has no
-    /// room for that, the chunk is given back.
+    /// Appends the next part of a frame. If the worker's chunk has no room for it, the chunk is
+    /// freed.
     fn join(&self, pool: &mut FramePool, frame: Frame, part: (u32, u16)) -> Option<Frame> {
         let (from, more) = (part.0 as usize, usize::from(part.1));
         let end = frame.offset as usize + usize::from(frame.length);
@@ -239,7 +238,7 @@ impl AfXdpQueue {
             pool.free(frame.offset);
             return None;
         };
-        // Two chunks that the pool gave out separately; a descriptor that says otherwise lies.
+        // The two chunks are separate; otherwise the descriptor is wrong.
         let Some((part, rest)) = pool.memory().pair(from..from + more, end..end + more) else {
             pool.free(frame.offset);
             return None;
@@ -248,7 +247,7 @@ impl AfXdpQueue {
         Some(Frame { length, ..frame })
     }
 
-    /// Whether the kernel has a piece of the worker's chunk that has this address.
+    /// Returns true if the kernel has a piece of the worker's chunk that contains this address.
     #[inline]
     fn has_piece_of(&self, address: u64) -> bool {
         let Layout { pieces, kernel } = self.layout;
@@ -262,7 +261,7 @@ impl AfXdpQueue {
         while let Some(address) = self.socket.completion.pop() {
             any = true;
             self.under_way = self.under_way.saturating_sub(1);
-            // Of a frame in pieces the last one gives the chunk back.
+            // The last piece of a frame frees the chunk.
             if self.lent.remove(address) && !self.has_piece_of(address) {
                 pool.free(address as u32);
             }
@@ -272,8 +271,8 @@ impl AfXdpQueue {
         }
     }
 
-    /// Kicks until the transmit ring is empty or the kernel makes no headway: in copy mode
-    /// it sends at most 32 frames at a time (EAGAIN) unless it took our higher limit.
+    /// Kicks until the transmit ring is empty or the kernel makes no progress: in copy mode it
+    /// sends at most 32 frames at a time (EAGAIN) unless it accepted the higher limit.
     fn kick(&mut self, pool: &mut FramePool) {
         let mut waiting = self.socket.transmit.waiting();
         while waiting > 0 && self.socket.transmit.needs_wakeup() {
@@ -285,7 +284,7 @@ impl AfXdpQueue {
                 break;
             }
             waiting = left;
-            // So that the completion ring cannot be what holds the kernel up.
+            // So that a full completion ring does not block the kernel.
             self.complete(pool);
         }
     }
@@ -295,13 +294,13 @@ impl AfXdpQueue {
             self.kernel = Losses {
                 receive_ring_full: kernel.rx_ring_full.unwrap_or(0),
                 fill_ring_empty: kernel.rx_fill_ring_empty_descs.unwrap_or(0),
-                // Dropped for another reason than a ring: the frame is longer than a chunk.
+                // Dropped for another reason than a full ring: the frame is longer than a chunk.
                 invalid: kernel.rx_dropped + kernel.rx_invalid_descs,
             };
         }
     }
 
-    /// Keeps what an answer of the kernel says about the interface.
+    /// Derives the state of the interface from an answer of the kernel.
     fn note(&mut self, answer: Result<(), Errno>) {
         self.rounds = 0;
         self.status.set(match answer {
@@ -312,7 +311,7 @@ impl AfXdpQueue {
         });
     }
 
-    /// True when the kernel may be asked in a round without new frames: always, unless the
+    /// Returns true if the kernel may be called in a round without new frames: always, unless the
     /// interface is down or gone, which must not cost a system call per round.
     fn may_call(&mut self) -> bool {
         match self.status.state() {
@@ -323,8 +322,8 @@ impl AfXdpQueue {
     }
 }
 
-/// Offset and length of the frame that a descriptor names, if it is not empty and lies within
-/// one chunk of the memory's first `limit` bytes.
+/// Returns offset and length of a descriptor's frame, if it is not empty and lies within one chunk
+/// of the memory's first `limit` bytes.
 fn place_of(descriptor: &XdpDesc, limit: u64, chunk: u32) -> Option<(u32, u16)> {
     let (address, length) = (descriptor.addr, u64::from(descriptor.len));
     let in_chunk = address % u64::from(chunk) + length <= u64::from(chunk);
@@ -377,7 +376,7 @@ impl PortQueue for AfXdpQueue {
         let mut count = 0;
         for frame in frames {
             let parts = self.layout.count(frame.offset, frame.length);
-            // All of a frame or nothing.
+            // Either the whole frame or nothing.
             if parts > 1 && self.socket.transmit.free() < parts {
                 break;
             }
@@ -406,15 +405,15 @@ impl PortQueue for AfXdpQueue {
 
     fn flush(&mut self, pool: &mut FramePool) {
         self.socket.transmit.publish();
-        // Also while the interface is down: one call per batch, as ever, and the first batch
-        // after it has come up goes out with what was left in the ring.
+        // Also while the interface is down: one call per batch, as always, and the first batch
+        // after it has come up is sent with the rest in the ring.
         if self.status.state() != QueueState::Gone {
             self.kick(pool);
         }
     }
 
     fn recycle(&mut self, pool: &mut FramePool) {
-        // What a kick had to leave behind.
+        // Frames that a kick could not send.
         if self.socket.transmit.waiting() > 0 && self.may_call() {
             self.kick(pool);
         }
@@ -434,8 +433,8 @@ impl PortQueue for AfXdpQueue {
         self.rounds = self.rounds.saturating_add(SLEEPY_ROUNDS);
         self.uncounted_rounds += SLEEPY_STATISTICS_ROUNDS;
         let received = self.socket.receive.available();
-        // What a kick left behind would wait for as long as the worker sleeps, so it is work
-        // that is left; not where the interface is down, which may take for ever.
+        // Frames that a kick could not send would wait while the worker sleeps, so they count as
+        // pending work, unless the interface is down, possibly forever.
         let unsent = match self.status.state() {
             QueueState::Up => self.socket.transmit.waiting(),
             QueueState::Down | QueueState::Gone => 0,
@@ -450,8 +449,8 @@ impl PortQueue for AfXdpQueue {
         }
     }
 
-    /// In copy mode the kernel has a frame of its own as soon as it has taken one out of the ring;
-    /// a card that reads our memory gives the ring up with all that it has not sent yet.
+    /// In copy mode the kernel has its own copy of a frame once it has taken it out of the ring. A
+    /// card with zero copy gives up the ring with all unsent frames.
     fn unsent(&mut self) -> usize {
         match self.status.state() {
             QueueState::Up if self.socket.mode.zero_copy => self.under_way,
@@ -464,7 +463,7 @@ impl PortQueue for AfXdpQueue {
         Some(self.socket.as_fd().as_raw_fd())
     }
 
-    /// Returns the counts; those of the kernel are at most 128 rounds old.
+    /// Returns the counts; the kernel's are at most 128 rounds old.
     fn counters(&self) -> PortCounters {
         PortCounters {
             receive_ring_full: self.kernel.receive_ring_full,

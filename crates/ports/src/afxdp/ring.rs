@@ -1,8 +1,8 @@
-//! The rings that user space and kernel share: one writes, the other reads.
+//! Rings shared by user space and kernel: one side writes, the other reads.
 //!
-//! A ring is an array of a power of two of slots and two free-running 32-bit indices:
-//! the producer's (slots written so far) and the consumer's (slots read so far). Both
-//! wrap around, so only their difference counts. Each index is written by one side only.
+//! A ring is an array of slots, a power of two, and two free-running 32-bit indices: the producer's
+//! (slots written so far) and the consumer's (slots read so far). Both wrap around, so only their
+//! difference counts. Each index is written by one side only.
 //!
 //! Ordering (`Documentation/networking/af_xdp.rst`, `net/xdp/xsk_queue.h`):
 //! - a producer writes slots, then stores its index with *release*; the consumer loads it
@@ -10,7 +10,7 @@
 //! - a consumer reads slots, then stores its index with *release*; the producer loads it
 //!   with *acquire* and so never overwrites a slot that is still being read.
 //!
-//! Each side keeps a copy of the other's index and looks again only when the copy says
+//! Each side keeps a copy of the other's index and reads it again only when the copy indicates
 //! "full" or "empty": the shared cache line moves once per batch, not per frame.
 
 #![allow(unsafe_code)]
@@ -22,7 +22,7 @@ use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A ring's mapping. Dropping it unmaps; a mapping that is left keeps the socket bound.
+/// A ring's mapping, unmapped on drop. A remaining mapping keeps the socket bound.
 struct Mapping<T> {
     start: NonNull<u8>,
     length: usize,
@@ -78,8 +78,8 @@ impl<T: Copy> Mapping<T> {
     }
 
     fn producer(&self) -> &AtomicU32 {
-        // SAFETY: lies in the mapping, which lives as long as `self`; the kernel too
-        // accesses it atomically only.
+        // SAFETY: lies in the mapping, which lives as long as `self`; the kernel, too, accesses it
+        // only atomically.
         unsafe { self.producer.as_ref() }
     }
 
@@ -103,12 +103,12 @@ impl<T: Copy> Mapping<T> {
     }
 }
 
-/// A ring that we fill and the kernel empties (fill and transmit ring).
+/// A ring that the worker fills and the kernel empties (fill and transmit ring).
 pub(super) struct Producer<T> {
     ring: Mapping<T>,
-    /// Our index: slots written so far, published or not.
+    /// Own index: slots written so far, published or not.
     written: u32,
-    /// The kernel's index when we last looked.
+    /// The kernel's index as last read.
     read: u32,
 }
 
@@ -122,56 +122,56 @@ impl<T: Copy> Producer<T> {
         Ok(Self { ring: Mapping::new(socket, page_offset, offsets, size)?, written: 0, read: 0 })
     }
 
-    /// All slots.
+    /// Returns the number of slots.
     pub(super) fn size(&self) -> u32 {
         self.ring.size
     }
 
-    /// Slots that the kernel has not taken yet, by a fresh look.
+    /// Returns the number of slots that the kernel has not taken yet, from its present index.
     #[inline]
     pub(super) fn waiting(&mut self) -> u32 {
         self.read = self.ring.consumer().load(Ordering::Acquire);
         self.written.wrapping_sub(self.read)
     }
 
-    /// Free slots, by a fresh look.
+    /// Returns the number of free slots, from the kernel's present index.
     #[inline]
     pub(super) fn free(&mut self) -> u32 {
         self.ring.size - self.waiting()
     }
 
-    /// Writes the next slot; false when the ring is full. [`Self::publish`] shows it.
+    /// Writes the next slot; returns false if the ring is full. [`Self::publish`] makes it visible.
     #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {
         if self.written.wrapping_sub(self.read) == self.ring.size && self.free() == 0 {
             return false;
         }
-        // SAFETY: the slot is in the mapping, and the kernel does not read it: it has read
-        // all up to `read`, so there is a free slot, and `written` is not published yet.
+        // SAFETY: the slot is in the mapping, and the kernel does not read it: the kernel has read
+        // all slots up to `read`, so there is a free slot, and `written` is not published yet.
         unsafe { self.ring.slot(self.written).write(value) };
         self.written = self.written.wrapping_add(1);
         true
     }
 
-    /// Shows the kernel all that was pushed.
+    /// Makes all pushed slots visible to the kernel.
     #[inline]
     pub(super) fn publish(&mut self) {
         self.ring.producer().store(self.written, Ordering::Release);
     }
 
-    /// True when the kernel wants a system call to go on with this ring.
+    /// Returns true if the kernel needs a system call to continue with this ring.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()
     }
 }
 
-/// A ring that the kernel fills and we empty (receive and completion ring).
+/// A ring that the kernel fills and the worker empties (receive and completion ring).
 pub(super) struct Consumer<T> {
     ring: Mapping<T>,
-    /// Our index: slots read so far, released or not.
+    /// Own index: slots read so far, released or not.
     read: u32,
-    /// The kernel's index when we last looked.
+    /// The kernel's index as last read.
     written: u32,
 }
 
@@ -185,27 +185,28 @@ impl<T: Copy> Consumer<T> {
         Ok(Self { ring: Mapping::new(socket, page_offset, offsets, size)?, read: 0, written: 0 })
     }
 
-    /// Slots that wait for us, by a fresh look.
+    /// Returns the number of waiting slots, from the kernel's present index.
     #[inline]
     pub(super) fn available(&mut self) -> u32 {
         self.written = self.ring.producer().load(Ordering::Acquire);
         self.written.wrapping_sub(self.read)
     }
 
-    /// Reads the next slot; [`Self::release`] gives the slots back.
+    /// Reads the next slot; [`Self::release`] returns the slots to the kernel.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<T> {
         if self.written == self.read && self.available() == 0 {
             return None;
         }
-        // SAFETY: the slot is in the mapping, and the kernel has written it: its index,
-        // loaded with acquire, is past it, and ours is not, so that it will not rewrite it.
+        // SAFETY: the slot is in the mapping, and the kernel has written it: the kernel's index,
+        // loaded with acquire, is past it. The own index is not, so the kernel does not overwrite
+        // it.
         let value = unsafe { self.ring.slot(self.read).read() };
         self.read = self.read.wrapping_add(1);
         Some(value)
     }
 
-    /// Gives the slots that were popped back to the kernel.
+    /// Returns the popped slots to the kernel.
     #[inline]
     pub(super) fn release(&mut self) {
         self.ring.consumer().store(self.read, Ordering::Release);
@@ -222,7 +223,7 @@ mod tests {
     const OFFSETS: XdpRingOffset =
         XdpRingOffset { producer: 0, consumer: 64, desc: 128, flags: Some(192) };
 
-    /// The two sides of one ring, over an ordinary file in memory in place of a socket.
+    /// Returns the two sides of one ring, over an ordinary file in memory in place of a socket.
     fn pair() -> (Producer<u64>, Consumer<u64>) {
         let file = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&file, 4096).unwrap();
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_takes_nothing_until_slots_are_released() {
+    fn full_ring_takes_nothing_until_slots_are_released() {
         let (mut producer, mut consumer) = pair();
         assert!((0..u64::from(SIZE)).all(|value| producer.push(value)));
         assert!(!producer.push(99));

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattline_memory::Pages;
 
-/// `XDP_MAX_TX_SKB_BUDGET` of `if_xdp.h`, Linux 6.17: descriptors that one kick may send in
-/// copy mode, 32 unless raised.
+/// `XDP_MAX_TX_SKB_BUDGET` of `if_xdp.h`, Linux 6.17: descriptors that one kick may send in copy
+/// mode; 32 unless raised.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// `SO_PREFER_BUSY_POLL`, Linux 5.11.
 const SO_PREFER_BUSY_POLL: libc::c_int = 69;
@@ -33,21 +33,22 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// Mode in which a queue was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueMode {
-    /// The card reads and writes our memory itself.
+    /// True if the card reads and writes the worker's memory itself.
     pub zero_copy: bool,
-    /// The kernel says when it wants to be woken, so that idle queues cost no system call.
+    /// True if the kernel indicates when it needs a wake-up, so that idle queues cost no system
+    /// call.
     pub need_wakeup: bool,
-    /// Preferred busy polling is in force.
+    /// True if preferred busy polling is in force.
     pub busy_poll: bool,
-    /// One kick may send a whole ring (else the kernel stops at 32 in copy mode and is
-    /// kicked again).
+    /// True if one kick may send a whole ring; otherwise the kernel stops at 32 frames in copy mode
+    /// and is kicked again.
     pub whole_ring_kick: bool,
-    /// The frames lie in reserved huge pages.
+    /// True if the frames lie in reserved huge pages.
     pub huge_pages: bool,
 }
 
-/// The rings of a socket. They are unmapped before the descriptor is closed (fields are
-/// dropped in order): a mapping that is left would keep the queue occupied.
+/// The rings of a socket. They are unmapped before the descriptor is closed (fields are dropped in
+/// order): a remaining mapping would keep the queue occupied.
 pub(super) struct Socket {
     pub(super) receive: Consumer<XdpDesc>,
     pub(super) transmit: Producer<XdpDesc>,
@@ -58,8 +59,8 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Opens and binds a socket; without `sharing` it registers `region` as its UMEM, with
-    /// it the UMEM (and the copy mode) of that socket is shared.
+    /// Opens and binds a socket. Without `sharing` it registers `region` as its UMEM, otherwise it
+    /// shares the UMEM (and the copy mode) of that socket.
     pub(super) fn open(
         address: &QueueAddress,
         region: &Arc<Pages>,
@@ -77,7 +78,7 @@ impl Socket {
             }
         };
         let descriptor =
-            // Not for programs that this one starts: they would hold on to the queue.
+            // Close-on-exec: child programs would keep the queue occupied.
             rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).map_err(|errno| {
                 match errno {
                     Errno::PERM => OpenError::MissingCapability { capability: "CAP_NET_RAW" },
@@ -129,7 +130,7 @@ impl Socket {
             }
             None => false,
         };
-        // Both only raise a limit; where it is refused, kicks are repeated.
+        // Both only raise a limit; if that is refused, kicks are repeated.
         let _ = sockopt::set_socket_send_buffer_size_force(fd, SEND_BUFFER)
             .or_else(|_| sockopt::set_socket_send_buffer_size(fd, SEND_BUFFER));
         let whole_ring_kick = set_option(fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, ring).is_ok();
@@ -148,7 +149,7 @@ impl Socket {
         Ok(Self { receive, transmit, fill, completion, mode, descriptor })
     }
 
-    /// Asks the kernel to send what is in the transmit ring; does not block.
+    /// Asks the kernel to send the frames of the transmit ring; does not block.
     pub(super) fn kick_transmit(&self) -> Result<(), Errno> {
         rustix::net::send(&self.descriptor, &[], SendFlags::DONTWAIT).map(|_| ())
     }
@@ -169,7 +170,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Binds a socket to its queue; waits a bounded time for a queue that is being let go.
+/// Binds a socket to its queue; waits a bounded time for a queue that is being released.
 fn bind(
     socket: BorrowedFd<'_>,
     address: &QueueAddress,

@@ -1,4 +1,4 @@
-//! Whether a queue's interface is still there, as seen from the data path.
+//! State of a queue's interface, as seen from the data path.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QueueState {
-    /// Works.
+    /// The queue works.
     Up = 0,
-    /// The interface is administratively down (ENETDOWN); works again once it is up.
+    /// The interface is administratively down (ENETDOWN); the queue works again once it is up.
     Down = 1,
-    /// The interface has vanished (ENXIO, ENODEV) or the socket failed: the queue will
-    /// never work again and must be opened anew.
+    /// The interface has vanished (ENXIO, ENODEV) or the socket failed: the queue will never work
+    /// again and must be replaced.
     Gone = 2,
 }
 
@@ -21,7 +21,7 @@ pub enum QueueState {
 pub struct QueueStatus(Arc<AtomicU8>);
 
 impl QueueStatus {
-    /// The state that the worker last saw.
+    /// Returns the state that the worker last saw.
     pub fn state(&self) -> QueueState {
         match self.0.load(Ordering::Relaxed) {
             0 => QueueState::Up,
@@ -30,7 +30,7 @@ impl QueueStatus {
         }
     }
 
-    /// Its name, for people.
+    /// Returns its name for users.
     pub fn name(&self) -> &'static str {
         match self.state() {
             QueueState::Up => "up",
@@ -39,13 +39,13 @@ impl QueueStatus {
         }
     }
 
-    /// True when the queue must be opened anew.
+    /// Returns true if the queue must be replaced.
     pub fn failed(&self) -> bool {
         self.state() == QueueState::Gone
     }
 
     pub(super) fn set(&self, state: QueueState) {
-        // A queue that is gone stays gone.
+        // A queue that is gone remains gone.
         if self.state() != QueueState::Gone {
             self.0.store(state as u8, Ordering::Relaxed);
         }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_recovers_from_down_but_not_from_gone() {
+    fn queue_recovers_from_down_but_not_from_gone() {
         let status = QueueStatus::default();
         let reader = status.clone();
         status.set(QueueState::Down);

@@ -13,17 +13,17 @@ use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
 use wattline_traffic::capture::{CaptureError, LinkType, Problem, Resolution, Writer};
 
-/// Files of a capture port, and how they are replayed.
+/// Files of a capture port, and options of their replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CaptureOptions {
-    /// Capture of received frames (pcap or pcapng); nothing is received without.
+    /// Capture of received frames (pcap or pcapng); `None` to receive nothing.
     pub read: Option<PathBuf>,
-    /// Capture of sent frames (pcap); they are only counted without.
+    /// Capture of sent frames (pcap); `None` to only count them.
     pub write: Option<PathBuf>,
-    /// Frames are received at the times of the capture, else as fast as the worker goes.
+    /// True to receive frames at the times of the capture, false for as fast as possible.
     pub paced: bool,
-    /// Packets that were cut by a snap length are filled up with zeros to the length that
-    /// they had, else received as they were captured.
+    /// True to pad packets that were cut by a snap length with zeros to their original length,
+    /// false to receive them as captured.
     pub original_length: bool,
     /// The port's MAC address, for captures without Ethernet headers.
     pub mac: [u8; 6],
@@ -33,10 +33,10 @@ pub struct CaptureOptions {
 pub struct CaptureQueue {
     port: PortId,
     source: Option<Source>,
-    /// Paced by this timer, which is readable when the next frame is due.
+    /// Timer of a paced capture, readable when the next frame is due.
     pace: Option<Pace>,
     writer: Option<Writer>,
-    /// Writing has failed: nothing more is taken.
+    /// True once writing has failed: no more frames are accepted.
     broken: bool,
     status: CaptureStatus,
     counters: PortCounters,
@@ -44,7 +44,7 @@ pub struct CaptureQueue {
 
 struct Pace {
     timer: OwnedFd,
-    /// When the capture began to be replayed: at the first attempt to receive.
+    /// Start of the replay: the first attempt to receive.
     start: Option<Instant>,
 }
 
@@ -78,7 +78,7 @@ impl CaptureQueue {
         Ok(Self { port, source, pace, writer, broken: false, status, counters })
     }
 
-    /// A handle on errors of reading and writing.
+    /// Returns a handle on errors of reading and writing.
     pub fn status(&self) -> CaptureStatus {
         self.status.clone()
     }
@@ -109,7 +109,8 @@ impl PortQueue for CaptureQueue {
         let headroom = pool.headroom();
         let room = ((pool.chunk_size() - headroom) as usize).min(usize::from(u16::MAX));
         let mut count = 0;
-        // As many looks as frames: a capture of which none fits must not keep the worker here.
+        // At most as many packets as frames: a capture without a fitting frame must not block the
+        // worker.
         for _ in 0..frames.len() {
             if self.wait() != Some(Duration::ZERO) {
                 break;
@@ -166,7 +167,7 @@ impl PortQueue for CaptureQueue {
 
     fn recycle(&mut self, _pool: &mut FramePool) {}
 
-    /// 1 when a frame is due. Otherwise sets the timer, for a worker that goes to sleep.
+    /// Returns 1 if a frame is due. Otherwise sets the timer, for a worker that goes to sleep.
     fn pending(&mut self) -> usize {
         let Some(wait) = self.wait() else { return 0 };
         if wait.is_zero() {
@@ -175,7 +176,7 @@ impl PortQueue for CaptureQueue {
         if let Some(pace) = &self.pace {
             let it_value = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
             let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-            // Should it be refused, the worker's longest sleep bounds the delay.
+            // If that fails, the worker's longest sleep bounds the delay.
             let _ = timerfd_settime(&pace.timer, TimerfdTimerFlags::empty(), &once);
         }
         0
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paced_capture_gives_only_what_is_due_and_wakes_a_sleeper() {
+    fn paced_capture_returns_only_due_frames_and_wakes_a_sleeper() {
         let folder = tempfile::tempdir().unwrap();
         let input = folder.path().join("in.pcap");
         let at = |time| (time, vec![1; 60]);
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_that_is_cut_off_gives_what_is_whole_and_then_the_error() {
+    fn truncated_capture_returns_whole_packets_and_then_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let input = folder.path().join("in.pcap");
         write(&input, &[(Duration::ZERO, vec![1; 60]), (Duration::ZERO, vec![2; 60])]);
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_opened_and_disks_that_are_full_are_reported() {
+    fn files_that_cannot_be_opened_and_full_disks_are_reported() {
         let missing = reading(PathBuf::from("/nonexistent/in.pcap"));
         assert!(CaptureQueue::open(PortId(0), &missing).is_err());
 
@@ -335,7 +336,7 @@ mod tests {
         drop(queue);
         assert_eq!(status.take_errors().len(), 1);
 
-        // More than is buffered: from the error on frames are refused, not merely counted.
+        // More than is buffered: after the error frames are refused, not only counted.
         let mut queue = CaptureQueue::open(PortId(0), &full).unwrap();
         let status = queue.status();
         let offset = pool.take_chunk().unwrap();
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_without_a_frame_that_fits_lets_the_worker_go_between() {
+    fn capture_without_a_fitting_frame_does_not_block_the_worker() {
         let folder = tempfile::tempdir().unwrap();
         let input = folder.path().join("in.pcap");
         write(&input, &vec![(Duration::ZERO, vec![1; 449]); 20]);

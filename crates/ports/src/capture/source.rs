@@ -5,18 +5,18 @@ use std::time::Duration;
 use wattline_traffic::capture::{CaptureError, LinkType, Problem, Reader, Record};
 
 const ETHERNET_HEADER: usize = 14;
-/// Source of packets that have no Ethernet header: a locally administered address.
+/// Source address for packets without an Ethernet header: a locally administered address.
 const FOREIGN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfe];
 
 /// Reads frames one ahead, so that the next one's time is known.
 pub(super) struct Source {
     reader: Reader,
-    /// Who replayed frames are addressed to that had no Ethernet header.
+    /// Destination address for packets without an Ethernet header.
     mac: [u8; 6],
     original_length: bool,
-    /// The next frame; its memory is used again and again.
+    /// The next frame; its memory is reused.
     frame: Vec<u8>,
-    /// When it is due, since the first of the capture; `None` after the last.
+    /// Time at which it is due, since the first of the capture; `None` after the last.
     due: Option<Duration>,
 }
 
@@ -34,17 +34,18 @@ impl Source {
         Ok(source)
     }
 
-    /// When the next frame is due, since the first of the capture; `None` after the last.
+    /// Returns the time at which the next frame is due, since the first of the capture; `None`
+    /// after the last.
     pub(super) fn due(&self) -> Option<Duration> {
         self.due
     }
 
-    /// The next frame. One without bytes stands for a packet that no frame can be made of.
+    /// Returns the next frame; empty for a packet that cannot become a frame.
     pub(super) fn frame(&self) -> &[u8] {
         &self.frame
     }
 
-    /// Goes on to the following packet; after an error there is none.
+    /// Advances to the following packet; after an error there is none.
     pub(super) fn advance(&mut self) -> Result<(), CaptureError> {
         self.due = None;
         let Some(record) = self.reader.next_record()? else { return Ok(()) };
@@ -59,8 +60,8 @@ impl Source {
     }
 }
 
-/// Makes a frame of a captured packet; leaves it empty where the packet is no IP packet and
-/// has no Ethernet header either.
+/// Builds a frame from a captured packet; leaves it empty if the packet has no Ethernet header and
+/// is no IP packet.
 fn frame_of(
     record: &Record<'_>,
     mac: [u8; 6],
@@ -72,7 +73,7 @@ fn frame_of(
         found: record.link_type,
         wanted: "Ethernet, raw IP, BSD loopback or Linux cooked",
     })?;
-    // Bytes of the frame beside those that were captured.
+    // Bytes of the frame in addition to the captured ones.
     let mut added = 0;
     if record.link_type == LinkType::ETHERNET {
         frame.extend_from_slice(record.data);
@@ -90,7 +91,7 @@ fn frame_of(
         added = ETHERNET_HEADER.saturating_sub(header);
     }
     if original_length {
-        // Bounded: the reader allows no packet beyond MAX_PACKET to announce itself.
+        // Bounded: the reader rejects packets that claim more than MAX_PACKET.
         let missing = (record.original_length as usize).saturating_sub(record.data.len());
         let whole = (frame.len() + missing).min(frame.len().max(usize::from(u16::MAX) + added));
         frame.resize(whole, 0);
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_original_length_costs_no_memory() {
+    fn absurd_original_length_costs_no_memory() {
         assert_eq!(frame(LinkType::ETHERNET, &[1], u32::MAX, true).len(), 65_535);
     }
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_traffic::capture::CaptureError;
 
-/// A handle on the errors of a capture port: the worker notes, others ask.
+/// A handle on the errors of a capture port: the worker notes them, others take them.
 ///
-/// Reading ends at the first error and writing at its first, so there are at most two.
-/// The lock is taken only where there is an error, never for a packet.
+/// Reading and writing each end at their first error, so there are at most two. The lock is taken
+/// only for an error, never for a packet.
 #[derive(Debug, Clone, Default)]
 pub struct CaptureStatus(Arc<Mutex<Vec<CaptureError>>>);
 

@@ -12,15 +12,15 @@ pub struct DescriptorQueue {
     counters: PortCounters,
 }
 
-/// The far side: gives frames to the worker and takes those that it sent.
+/// The far side: gives frames to the worker and takes sent frames.
 ///
-/// Whoever holds it owns the chunks of the frames that it took.
+/// Its holder owns the chunks of taken frames.
 pub struct DescriptorPeer {
     to_worker: Producer<Frame>,
     from_worker: Consumer<Frame>,
 }
 
-/// A port queue over rings of `slots` descriptors each way, and its far side.
+/// Creates a port queue over rings of `slots` descriptors in each direction, and its far side.
 pub fn descriptor_ring(port: PortId, slots: usize) -> (DescriptorQueue, DescriptorPeer) {
     let (to_worker, incoming) = RingBuffer::new(slots);
     let (outgoing, from_worker) = RingBuffer::new(slots);
@@ -32,14 +32,14 @@ pub fn descriptor_ring(port: PortId, slots: usize) -> (DescriptorQueue, Descript
 }
 
 impl DescriptorPeer {
-    /// Gives frames to the worker; returns how many were taken, the first ones.
+    /// Gives frames to the worker; returns how many of them, from the first on, were accepted.
     #[inline]
     pub fn push(&mut self, frames: &[Frame]) -> usize {
         let (taken, _) = self.to_worker.push_partial_slice(frames);
         taken.len()
     }
 
-    /// Takes frames that the worker sent, at most `frames.len()`; returns how many.
+    /// Takes frames that the worker sent, at most `frames.len()`; returns their number.
     #[inline]
     pub fn pop(&mut self, frames: &mut [Frame]) -> usize {
         let (taken, _) = self.from_worker.pop_partial_slice(frames);

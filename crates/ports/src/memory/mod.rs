@@ -1,8 +1,8 @@
 //! Ports within the process, for tests and benchmarks.
 //!
-//! - [`descriptor_ring`]: both sides use one pool and pass descriptors only, so that
-//!   nothing but the data plane's own work is measured;
-//! - [`wire`]: the far side sees plain bytes and has no pool; two workers, or a test and a
+//! - [`descriptor_ring`]: both sides use one pool and pass only descriptors, so that only the data
+//!   plane's own work is measured;
+//! - [`wire`]: the far side handles plain bytes and has no pool; two workers, or a test and a
 //!   worker, exchange frames as over a cable.
 
 mod descriptors;

@@ -4,35 +4,35 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
 
-/// A frame under way. The buffers go round: full ones forward, empty ones back, so that
-/// nothing is allocated once the cable is laid.
+/// A frame under way. Buffers circulate, full ones forward and empty ones back, so that nothing is
+/// allocated after the creation of the cable.
 type Buffer = Vec<u8>;
 
-/// End of a cable where frames are put in.
+/// Sending end of a cable.
 struct Inlet {
     full: Producer<Buffer>,
     empty: Consumer<Buffer>,
 }
 
-/// End of a cable where frames come out.
+/// Receiving end of a cable.
 struct Outlet {
     full: Consumer<Buffer>,
     empty: Producer<Buffer>,
 }
 
-/// One direction of a cable of `slots` frames of at most `longest` bytes.
+/// Creates one direction of a cable of `slots` frames of at most `longest` bytes.
 fn one_way(slots: usize, longest: usize) -> (Inlet, Outlet) {
     let (full_in, full_out) = RingBuffer::new(slots);
     let (mut empty_in, empty_out) = RingBuffer::new(slots);
     for _ in 0..slots {
-        // There is room for all: the ring has as many slots.
+        // All fit: the ring has as many slots.
         let _ = empty_in.push(Vec::with_capacity(longest));
     }
     (Inlet { full: full_in, empty: empty_out }, Outlet { full: full_out, empty: empty_in })
 }
 
 impl Inlet {
-    /// Copies a frame into the cable; false when that is full.
+    /// Copies a frame into the cable; returns false if it is full.
     fn put(&mut self, frame: &[u8]) -> bool {
         let Ok(mut buffer) = self.empty.pop() else { return false };
         buffer.clear();
@@ -43,7 +43,7 @@ impl Inlet {
 }
 
 impl Outlet {
-    /// Hands the next frame to `use_frame`; `None` when there is none.
+    /// Passes the next frame to `use_frame`; `None` if there is none.
     fn take<R>(&mut self, use_frame: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let buffer = self.full.pop().ok()?;
         let result = use_frame(&buffer);
@@ -53,14 +53,14 @@ impl Outlet {
     }
 }
 
-/// The end of a cable in the hand of a test or generator: plain bytes.
+/// The end of a cable for a test or generator: plain bytes.
 pub struct WireEnd {
     inlet: Inlet,
     outlet: Outlet,
 }
 
 impl WireEnd {
-    /// Sends a frame; false when the cable is full.
+    /// Sends a frame; returns false if the cable is full.
     pub fn send(&mut self, frame: &[u8]) -> bool {
         self.inlet.put(frame)
     }
@@ -70,19 +70,19 @@ impl WireEnd {
         self.outlet.take(<[u8]>::to_vec)
     }
 
-    /// Hands the next frame that arrived to `use_frame`, without a copy.
+    /// Passes the next frame that arrived to `use_frame`, without a copy.
     pub fn receive_with<R>(&mut self, use_frame: impl FnOnce(&[u8]) -> R) -> Option<R> {
         self.outlet.take(use_frame)
     }
 
-    /// Plugs this end into a port instead.
+    /// Turns this end into a port queue.
     pub fn into_queue(self, port: PortId) -> WireQueue {
         WireQueue { port, end: self, counters: PortCounters::default() }
     }
 }
 
-/// Both ends of a cable that holds `slots` frames each way, of up to `longest` bytes
-/// without further allocation.
+/// Creates both ends of a cable that holds `slots` frames in each direction, of up to `longest`
+/// bytes without further allocation.
 pub fn wire(slots: usize, longest: usize) -> (WireEnd, WireEnd) {
     let (inlet_a, outlet_b) = one_way(slots, longest);
     let (inlet_b, outlet_a) = one_way(slots, longest);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_cable_takes_no_more_and_works_again_when_emptied() {
+    fn full_cable_takes_no_more_until_it_is_emptied() {
         let (mut near, mut far) = wire(2, 64);
         for round in 0..10 {
             assert!(near.send(&[round]) && near.send(&[round]));

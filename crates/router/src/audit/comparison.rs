@@ -1,4 +1,4 @@
-//! Comparison of a decision of the workers' tables with that of the kernel.
+//! Comparison of a decision of the workers' tables with the kernel's.
 
 use ipnet::IpNet;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -11,7 +11,7 @@ use wattline_dataplane::routes::Routes;
 use wattline_linux::netlink::{Decision, DecisionQuery};
 use wattline_rib::{Rib, Treatment, route_errors};
 
-/// A packet that the kernel is asked about.
+/// A packet about which the kernel is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Question {
     pub source: IpAddr,
@@ -34,12 +34,13 @@ pub(super) enum Outcome {
     Agrees,
     /// The tables leave the packet to the kernel.
     LeftToKernel,
-    /// The kernel need not decide as the tables do; the reason in words.
+    /// The kernel need not decide as the tables do, for this reason.
     NotComparable(&'static str),
     Differs(Difference),
 }
 
-/// The routing state and its tables, and whether packets as in a question are forwarded by them.
+/// The routing state and its tables, and a check that packets as in a question are forwarded by
+/// them.
 #[derive(Clone, Copy)]
 pub(super) struct State<'a> {
     pub rib: &'a Rib,
@@ -75,12 +76,12 @@ impl Comparison {
         address(first + wide % (last - first).saturating_add(1).max(1), prefix.addr().is_ipv4())
     }
 
-    /// Compares both decisions about a packet to an address that comes in by one of the ports: the first, from
-    /// a random one on, and the first source by which they can be compared. `thorough` also looks for
-    /// routes over the port to choose a source.
+    /// Compares both decisions about a packet to an address. Starts with a random ingress port, and
+    /// takes the first port and source for which the decisions can be compared. With `thorough`,
+    /// sources are also chosen from routes over the port.
     ///
     /// # Errors
-    /// With the reason why there is none to compare, of each port.
+    /// When no port allows a comparison, with each port's reason.
     pub fn about(
         &mut self,
         state: &State<'_>,
@@ -166,15 +167,15 @@ impl Comparison {
         if kernel == NO_ROUTE
             && prefix.is_some_and(|it| it.addr().is_ipv6() && rib.names_object(it))
         {
-            return Outcome::NotComparable("the kernel says nothing of a next-hop object");
+            return Outcome::NotComparable("the kernel does not report a next-hop object");
         }
         let longest = prefix.into_iter().chain(route.map(|route| route.prefix));
         let prefix = longest.max_by_key(IpNet::prefix_len).unwrap_or_else(|| destination.into());
         Outcome::Differs(Difference { prefix, ours, kernel })
     }
 
-    /// Whether a route refuses the address, and not a check of where packets come from: packets of this
-    /// machine itself pass no such check.
+    /// Returns true if a route refuses the address, rather than a check of source addresses: this
+    /// machine's own packets pass no such check.
     fn has_blackhole(&mut self, destination: IpAddr) -> bool {
         let any = match destination {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -183,7 +184,7 @@ impl Comparison {
         self.query.ask(any, destination, 0).is_ok_and(|decision| decision == BLACKHOLE)
     }
 
-    /// Draws the source of a packet that comes in by a link.
+    /// Draws the source of a packet that is received on a link.
     fn source(&mut self, rib: &Rib, link: u32, ipv6: bool, origin: Origin) -> Option<IpAddr> {
         let networks: Vec<IpNet> = match origin {
             Origin::Network => rib.networks_of(link).collect(),
@@ -194,10 +195,10 @@ impl Comparison {
         draws.filter_map(|network| self.host(rib, *network)).next()
     }
 
-    /// Draws the address of a host in a network that is none of this machine's.
+    /// Draws the address of a host in a network, other than this machine's own addresses.
     fn host(&mut self, rib: &Rib, network: IpNet) -> Option<IpAddr> {
         let (first, last) = (number(network.network()), number(network.broadcast()));
-        // The ends of a larger network name no host.
+        // The first and last address of a larger network belong to no host.
         let end = u128::from(last - first > 1);
         let hosts = (last - first).saturating_sub(2 * end).saturating_add(1).min(250);
         let start = u128::from(self.random.next_u64()) % hosts;
@@ -213,7 +214,7 @@ impl Comparison {
 enum Origin {
     /// A host in a network of the ingress link, which no check of sources refuses.
     Network,
-    /// Any address, which none refuses while `rp_filter` is off or its route leads back.
+    /// Any address, which no check refuses while `rp_filter` is off or its route leads back.
     Anywhere,
     /// A host that is reached over the link, for a link without such a network.
     Route,
@@ -222,7 +223,7 @@ enum Origin {
 /// Networks of hosts that send tests (RFC 2544, RFC 5180).
 const ANYWHERE: [&str; 2] = ["198.18.0.0/15", "2001:2::/48"];
 
-/// Lists the addresses at both ends of a prefix, and those right beside it.
+/// Lists the addresses at both ends of a prefix, and the adjacent ones outside.
 pub(super) fn ends(prefix: IpNet) -> [IpAddr; 4] {
     let (first, last) = (number(prefix.network()), number(prefix.broadcast()));
     let ipv4 = prefix.addr().is_ipv4();
@@ -231,7 +232,8 @@ pub(super) fn ends(prefix: IpNet) -> [IpAddr; 4] {
     [first, last, first.saturating_sub(1), after].map(|number| address(number, ipv4))
 }
 
-/// Returns true if packets to an address are forwarded where a route says so, whoever forwards.
+/// Returns true if packets to an address are forwarded along routes, by the tables and by the
+/// kernel.
 fn is_forwarded(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
@@ -242,10 +244,11 @@ fn is_forwarded(address: IpAddr) -> bool {
     }
 }
 
-/// EINVAL: a blackhole, and also a source that the kernel takes for impossible.
+/// EINVAL: a blackhole, or a source that the kernel considers impossible.
 const BLACKHOLE: Decision = Decision::Refused(22);
-/// ENETUNREACH: no route. Linux says so, too, of IPv6 routes by a next-hop object whose cached entry was
-/// made for a route that is gone (`rt6_info.from`), on the CPU that asks, and forwards by it.
+/// ENETUNREACH: no route. Linux also answers so for IPv6 routes by a next-hop object, which it does
+/// forward by, if the object's cache entry on the asking CPU was made for a route that is gone
+/// (`rt6_info.from`).
 const NO_ROUTE: Decision = Decision::Refused(route_errors::NO_ROUTE);
 /// EXDEV: the reverse-path filter refuses the source.
 const SOURCE_REFUSED: i32 = 18;

@@ -15,8 +15,8 @@ use wattline_status::{AuditDecision, AuditDifference, AuditHop, AuditReport};
 
 /// Differences that a report lists; others are counted.
 const MOST_LISTED: usize = 1000;
-/// Time between two looks whether the report is still wanted.
-const LOOK: Duration = Duration::from_millis(200);
+/// Time between two checks that the report is still wanted.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// An audit on demand.
 pub(super) struct OnDemand {
@@ -33,7 +33,7 @@ pub(super) struct OnDemand {
     reader: Weak<()>,
 }
 
-/// Part of an audit on demand: a difference as soon as it was found, and last the report.
+/// Part of an audit on demand: each difference when it is found, and the report at the end.
 enum Finding {
     Difference(AuditDifference),
     Report(AuditReport),
@@ -46,7 +46,7 @@ pub(crate) struct Awaited {
 }
 
 impl OnDemand {
-    /// Begins an audit of all prefixes, or of what lies within one.
+    /// Begins an audit of all prefixes, or of those within one.
     pub fn new(rib: &Rib, within: Option<IpNet>) -> (Self, Awaited) {
         let mut prefixes = rib.some_prefixes(1);
         match within {
@@ -73,12 +73,12 @@ impl OnDemand {
         (audit, Awaited { findings, _reader: reader })
     }
 
-    /// Returns true while somebody waits for the report.
+    /// Returns true while the report is awaited.
     pub fn is_wanted(&self) -> bool {
         self.reader.strong_count() > 0
     }
 
-    /// Takes the next address; `draw` gives one within a prefix.
+    /// Takes the next address; `draw` returns a random address within a prefix.
     pub fn next(&mut self, draw: impl FnOnce(IpNet) -> IpAddr) -> Option<IpAddr> {
         if self.addresses.is_empty() {
             let prefix = self.prefixes.pop()?;
@@ -108,7 +108,7 @@ impl OnDemand {
         *self.not_compared.entry(why).or_default() += 1;
     }
 
-    /// Adds a difference that lasts, whoever found it.
+    /// Adds a lasting difference, also one that the periodic audit found.
     pub fn add(&mut self, rib: &Rib, question: &Question, difference: &Difference) {
         let is_outside = self.within.is_some_and(|it| !it.contains(&question.destination));
         if is_outside || !self.found.insert(difference.prefix) {
@@ -141,13 +141,14 @@ impl Awaited {
         })
     }
 
-    /// Sends differences as they are found and the report at the end, unless the other side goes before.
+    /// Sends differences as they are found and the report at the end, unless the other side
+    /// disconnects before.
     ///
     /// # Errors
     /// When the connection fails.
     pub fn send(&self, out: &mut Outlet<'_>) -> io::Result<()> {
         loop {
-            match self.findings.recv_timeout(LOOK) {
+            match self.findings.recv_timeout(CHECK_EVERY) {
                 Ok(Finding::Difference(difference)) => out.event(&difference)?,
                 Ok(Finding::Report(report)) => return out.end(&report),
                 Err(RecvTimeoutError::Timeout) if out.is_wanted() => {}

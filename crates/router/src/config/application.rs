@@ -7,10 +7,11 @@ use std::path::Path;
 
 /// Configuration of one application.
 pub trait Settings: SameSettings + Any + Debug + Send + Sync + RefUnwindSafe {
-    /// The section that stands for it in messages, such as `[ipsec]`.
+    /// Returns the section that messages name, such as `[ipsec]`.
     fn heading(&self) -> &'static str;
 
-    /// Indices of the ports whose received packets it has to see; `None` for all packets.
+    /// Returns the indices of the ports whose received packets it has to see; `None` for all
+    /// packets.
     fn ports(&self) -> Option<&[usize]> {
         None
     }
@@ -22,9 +23,9 @@ pub trait Settings: SameSettings + Any + Debug + Send + Sync + RefUnwindSafe {
     }
 }
 
-/// Comparison of settings whose types are known at run time alone.
+/// Comparison of settings whose types are known only at run time.
 pub trait SameSettings {
-    /// Whether the other says the same of the same application.
+    /// Returns true if `other` has the same settings of the same application.
     fn is_same(&self, other: &dyn Settings) -> bool;
 }
 
@@ -35,7 +36,7 @@ impl<T: Any + PartialEq> SameSettings for T {
 }
 
 impl dyn Settings {
-    /// As what it is.
+    /// Returns the settings as their own type.
     pub fn downcast<T: Any>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }

@@ -1,10 +1,10 @@
-//! The list of configuration keys, and what is printed from it.
+//! The list of configuration keys, and texts generated from it.
 
 use super::section::Sections;
 use super::{ports, power, router, routes_file, statics};
 use wattline_daemon::settings::{Key, Schema, Section, log, metrics, reference};
 
-/// The router's sections, as they stand at the top level.
+/// Names of the router's sections at the top level.
 const SECTIONS: [&str; 7] =
     ["router", log::NAME, metrics::NAME, "port", "route", "neighbour", "power"];
 
@@ -30,26 +30,26 @@ pub(super) fn schema(sections: Sections<'_>) -> Schema {
     }
 }
 
-/// Every key of the router and of these applications, in the order of the reference.
+/// Returns every key of the router and of these applications, in the order of the reference.
 pub fn all(sections: Sections<'_>) -> impl Iterator<Item = &'static Key> {
     KEYS.into_iter().flatten().chain(sections.iter().flat_map(|section| section.keys))
 }
 
-/// Every key with its default and what it does, as a configuration file. Keys without a
+/// Renders every key with its default and description as a configuration file. Keys without a
 /// default and sections that may be repeated are commented out.
 pub fn as_toml(sections: Sections<'_>) -> String {
     let keys = all(sections).filter(|key| key.section != ports::CAPTURE);
     reference::toml(keys, stands_once)
 }
 
-/// Returns true for sections that hold without being in the file: others may be repeated, or are not there
-/// unless they are wanted.
+/// Returns true for sections that apply even if the file lacks them. Other sections may be
+/// repeated, or are optional.
 pub fn stands_once(section: Section) -> bool {
     [Section::Top, router::SECTION, log::SECTION, metrics::SECTION, power::SECTION]
         .contains(&section)
 }
 
-/// The same list as the body of a reference page, in Markdown.
+/// Renders the same list as the body of a reference page, in Markdown.
 pub fn as_markdown(sections: Sections<'_>) -> String {
     reference::markdown(all(sections))
 }
@@ -71,9 +71,9 @@ mod tests {
         Config::parse(&text, "x")
     }
 
-    /// The text and the check of a range are one, and no default is outside of its own.
+    /// The text of a range agrees with its check, and each default is within its range.
     #[test]
-    fn ranges_hold_to_their_ends_and_not_beyond() {
+    fn ranges_include_exactly_their_ends() {
         let mut checked = 0;
         for key in KEYS.into_iter().flatten() {
             let (good, bad) = match key.allowed {

@@ -1,6 +1,6 @@
 //! Ethernet addresses as text.
 
-/// Reads six hexadecimal bytes parted by `:` or `-`.
+/// Reads six hexadecimal bytes separated by `:` or `-`.
 pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let separator = if text.contains('-') { '-' } else { ':' };
     let mut mac = [0; 6];
@@ -16,12 +16,12 @@ pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
     parts.next().is_none().then_some(mac)
 }
 
-/// Writes it with `:`.
+/// Writes an address with `:`.
 pub fn format_mac(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// True for an address that a single station can have: neither group nor all zero.
+/// Returns true for an address that a single station can have: neither group nor all zero.
 pub(super) fn is_unicast(mac: [u8; 6]) -> bool {
     mac[0] & 1 == 0 && mac != [0; 6]
 }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_it_writes() {
+    fn written_address_is_read_back() {
         let mac = [0x02, 0, 0xab, 0xcd, 0xef, 0x01];
         assert_eq!(parse_mac(&format_mac(mac)), Some(mac));
         assert_eq!(parse_mac("02-00-AB-CD-EF-01"), Some(mac));

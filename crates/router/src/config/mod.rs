@@ -1,9 +1,9 @@
 //! The configuration file of `wattline run`.
 //!
-//! TOML, read by `wattline-settings`. [`keys::all`] is the one list of keys, the router's own and those
-//! of applications: the parser, `wattline config` and the reference page are all made from it. The keys
-//! of a section stand in the file that reads it. [`Config::load`] reports every mistake it finds, not
-//! only the first.
+//! TOML, read by `wattline-settings`. [`keys::all`] is the only list of keys, both the router's and
+//! the applications': the parser, `wattline config` and the reference page all use it. The keys of
+//! a section are listed in the file that reads it. [`Config::load`] reports every mistake it finds,
+//! not only the first.
 
 mod application;
 pub mod keys;

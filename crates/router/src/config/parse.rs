@@ -1,4 +1,4 @@
-//! From the text of a configuration to [`Config`].
+//! Parsing of a configuration's text into a [`Config`].
 
 use super::section::{ApplicationSection, Sections};
 use super::settings::{Config, PortKind, PortSettings};
@@ -13,8 +13,8 @@ use wattline_daemon::settings::{
 use wattline_policy::Registry;
 
 impl Config {
-    /// Reads and checks a configuration file, in which the sections of these applications and
-    /// these policies may stand; paths in it are relative to its directory.
+    /// Reads and checks a configuration file, which may contain the sections of these applications
+    /// and name these policies. Paths in it are relative to its directory.
     ///
     /// # Errors
     /// When it cannot be read, or with everything that is wrong in it.
@@ -26,9 +26,9 @@ impl Config {
         Self::load_beside(path, sections, policies, &[])
     }
 
-    /// The same for a router that runs with these ports: a port keeps its place by its name, and a new
-    /// one takes a vacant place or one behind all others. So what names ports by their place goes on
-    /// to do so.
+    /// Does the same for a router that runs with the `present` ports: a port of the same name keeps
+    /// its place, and a new port takes a vacant place or one behind all others. So places continue
+    /// to identify ports.
     ///
     /// # Errors
     /// As for [`Self::load`].
@@ -71,7 +71,7 @@ impl Config {
         Self::parse_with(text, file, &[])
     }
 
-    /// The same, for a text in which the sections of these applications may stand.
+    /// Does the same for a text that may contain the sections of these applications.
     ///
     /// # Errors
     /// With everything that is wrong in it.
@@ -79,8 +79,8 @@ impl Config {
         Self::parse_whole(text, file, sections, Registry::default())
     }
 
-    /// Checks the text of a configuration in which the sections of these applications and these
-    /// policies may stand.
+    /// Checks the text of a configuration that may contain the sections of these applications and
+    /// name these policies.
     ///
     /// # Errors
     /// With everything that is wrong in it.
@@ -99,7 +99,7 @@ impl Config {
         let directory = file.parent().unwrap_or(Path::new(""));
         let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.routes_file.iter_mut().for_each(resolve);
-        // Nobody else has them yet.
+        // They are not shared yet.
         for settings in self.applications.iter_mut().filter_map(Arc::get_mut) {
             settings.resolve_paths(file);
         }
@@ -111,7 +111,7 @@ impl Config {
     }
 }
 
-/// A configuration as far as it could be read: whole where the reader found no problem.
+/// A configuration as far as it could be read: complete if the reader found no problem.
 struct Draft {
     config: Config,
     /// Location of the path of the routes file.
@@ -139,7 +139,7 @@ fn read(
     routes_file: Option<PathBuf>,
     present: &[PortSettings],
 ) -> Config {
-    // Before anything names a port by its place.
+    // Comes before anything that refers to a port by its place.
     let ports = ports::place(ports::read(reader, root), present);
     let has_interface = ports.iter().any(|port| port.kind.taken_over().is_some());
     let of_router = single_or_empty(reader, root, router::SECTION, "router");
@@ -171,8 +171,8 @@ fn read(
         if !obstacles.is_empty() {
             let obstacles = obstacles.join(", ");
             let message = format!(
-                "cannot be with {obstacles}: XDP programs forward by the kernel's tables alone, and \
-                 no worker sees the packets"
+                "cannot be combined with {obstacles}: XDP programs forward by the kernel's tables \
+                 only, and no worker sees the packets"
             );
             reader.problem(router::SECTION, "xdp_forward", &place, message);
         }

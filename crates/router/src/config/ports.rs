@@ -30,7 +30,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new(CAPTURE, "read", None, "\"in.pcap\"", "the path of a file, relative to this one",
         "The frames that the port receives."),
     Key::new(CAPTURE, "write", None, "\"out.pcap\"", "the path of a file, relative to this one",
-        "Where the frames are written that the port sends. A file that exists is replaced."),
+        "The frames that the port sends. An existing file is replaced."),
     Key::new(CAPTURE, "paced", Some("false"), "true", "true or false",
         "Whether frames arrive at the times of their timestamps, or as fast as they can be forwarded."),
     Key::new(CAPTURE, "original_length", Some("false"), "true", "true or false",
@@ -42,16 +42,16 @@ pub(super) const KEYS: &[Key] = &[
     Key::whole(SECTION, "mtu", None, "1500", 68..=9000,
         "Largest IP packet in bytes. Default: 1500 without an interface; the interface's own, which it may only lower."),
     Key::new(SECTION, "promiscuous", Some("false"), "true", "true or false",
-        "Route frames whatever Ethernet address they are sent to."),
+        "Route frames to all Ethernet addresses."),
     Key::new(SECTION, "clamp_mss", None, "\"mtu\"", "\"mtu\", or a number from 88 to 65495",
-        "Largest segments, in bytes, of TCP connections through the port, in both directions: a SYN that announces more is\nchanged. \"mtu\" is what fits into the MTU of port and route. SYNs of what is left to the kernel are not."),
+        "Largest segments, in bytes, of TCP connections through the port, in both directions: a SYN that announces more is\nchanged. \"mtu\": what fits the MTU of port and route. SYNs that are left to the kernel are unchanged."),
     Key::new(SECTION, "steer", None, "\"sender/uplink\"", "INTERFACE or NAMESPACE/INTERFACE, the sender's end of a veth pair",
         "On platform \"scale\": the sender's end of the veth pair whose near end is `interface`, with as many\ntransmit queues as there are workers. An indirection table put there spreads packets over the queues, and the\ngovernor rewrites it so that cores come and go. Without it on any port all cores stay active."),
 ];
 
-/// MTU if there is no interface to ask.
+/// MTU of a port without an interface.
 const DEFAULT_MTU: u16 = 1500;
-/// MTU that every link of IPv6 must carry.
+/// Smallest MTU of an IPv6 link.
 const IPV6_MTU: u16 = 1280;
 
 /// Values that only one port may have.
@@ -91,7 +91,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
         let mtu = reader.number(table, "mtu").map(|mtu| mtu.value as u16);
         let addresses = read_addresses(reader, table, mtu, &mut taken);
         ports.push(PortSettings {
-            // A port that is named wrongly still counts, so that what names it is not wrong too.
+            // A port with a wrong name still counts, so that references to it are not reported too.
             name: name.map_or_else(String::new, |name| name.value),
             kind: kind.unwrap_or(PortKind::Interface(String::new())),
             mac: mac.map(|mac| mac.value),
@@ -105,8 +105,8 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
     ports
 }
 
-/// Puts ports where those of the same names are among the `present` ones, and others into vacant
-/// places or behind all.
+/// Gives each port the place of the `present` port of the same name. Other ports get vacant places
+/// or places behind all.
 pub(super) fn place(ports: Vec<PortSettings>, present: &[PortSettings]) -> Vec<PortSettings> {
     let mut placed: Vec<PortSettings> = present.iter().map(|_| PortSettings::vacant()).collect();
     let mut new = Vec::new();
@@ -115,7 +115,7 @@ pub(super) fn place(ports: Vec<PortSettings>, present: &[PortSettings]) -> Vec<P
         known.entry(port.name.as_str()).or_insert(place);
     }
     for port in ports {
-        // Of two ports of one name, which is a mistake, the second has no place yet.
+        // If two ports have the same name, which is a mistake, the second gets a new place.
         let place = known.get(port.name.as_str()).copied();
         match place.filter(|place| placed[*place].is_vacant()) {
             Some(place) => placed[place] = port,
@@ -163,7 +163,7 @@ fn read_port_kind(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Opti
 
 fn read_interface(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Option<String> {
     let mut interface = reader.parsed(table, "interface", parse_any_interface)?;
-    // One that is not there, or not yet, keeps the name that it has here.
+    // An interface that does not exist (yet) keeps the configured name.
     if let Ok(name) = interface_name(&interface.value) {
         interface.value = name;
     }
@@ -174,7 +174,8 @@ fn read_interface(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Opti
     Some(interface.value)
 }
 
-/// The path of a capture. A file that is written must be no other's: neither would survive.
+/// Reads the path of a capture. A written file may not be used by another port: neither would
+/// survive.
 fn read_path(
     reader: &mut Reader,
     capture: &Table,
@@ -200,7 +201,7 @@ fn read_path(
     Some(path.value)
 }
 
-/// The port's own addresses.
+/// Reads the port's own addresses.
 fn read_addresses(
     reader: &mut Reader,
     table: &Table,
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_keeps_its_place_and_a_new_one_takes_a_vacant_one_but_not_that_of_one_that_goes() {
+    fn port_keeps_its_place_and_a_new_port_takes_a_place_that_was_vacant_before() {
         let of = |names: &[&str]| names.iter().map(|name| port(name)).collect::<Vec<_>>();
         assert_eq!(names(&place(of(&["a", "b"]), &[])), ["a", "b"]);
         let present = place(of(&["c", "b", "n"]), &of(&["a", "b", "c"]));

@@ -13,15 +13,15 @@ pub(super) const SECTION: Section = Section::Named("[power]");
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     Key::new(SECTION, "platform", Some("\"none\""), "\"scale\"", "\"none\", \"scale\" or \"host\"",
-        "What the governor controls. scale: workers that behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: no governor."),
+        "Platform of the governor. scale: workers that behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: no governor."),
     Key::new(SECTION, "policy", Some("\"queue-length\""), "\"queue-length:c_up=2,batch=16\"", "a policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
         "The governor."),
     Key::new(SECTION, "server", Some("\"westmere-2010\""), "\"server.toml\"", "the name of a shipped server model (`wattline servers` lists them) or the path of a file",
         "The server model: of the emulated server, or of this machine for policies that reckon with one."),
     Key::new(SECTION, "application", Some("\"ipv4\""), "\"ipsec\"", "\"ipv4\", \"netflow\", \"ipsec\" or \"re\"",
-        "What the model is said to do with each packet."),
+        "The application that the model runs on each packet."),
     Key::whole(SECTION, "scale", Some("500"), "100", 1..=1000000,
-        "How many times as long everything lasts on platform scale."),
+        "The factor by which time is stretched on platform scale."),
     Key::whole(SECTION, "seed", Some("1"), "2", 0..=u32::MAX,
         "Seed of policies and service times that draw random numbers."),
     Key::duration(SECTION, "sample", Some("\"1ms\""), "\"500us\"", ("100us", "1s", "1ms"),
@@ -34,7 +34,7 @@ pub(super) const KEYS: &[Key] = &[
         "On host: also set values that draw more power than those found: preference, governor, limits, idle states, moderation."),
 ];
 
-/// Object of a governor.
+/// Platform that a governor controls.
 pub use wattline_status::PlatformName as PowerPlatform;
 
 /// The `[power]` section.
@@ -42,36 +42,36 @@ pub use wattline_status::PlatformName as PowerPlatform;
 pub struct PowerSettings {
     /// Machine that is governed.
     pub platform: PowerPlatform,
-    /// The governor, by its present name: a policy that exists, with parameters in range.
+    /// The policy, by its present name: it exists, and its parameters are in range.
     pub policy: String,
-    /// The policies of the program; empty in a program that governs nothing and checks no policy.
+    /// The policies of the program; empty in a program without a governor, which checks no policy.
     pub policies: Registry,
     /// Name or path of the server model.
     pub server: String,
     /// Application that the model runs on each packet.
     pub application: Application,
-    /// Factor by which everything lasts longer on platform scale.
+    /// Factor by which time is stretched on platform scale.
     pub scale: u32,
     /// Seed of policies and service times.
     pub seed: u32,
-    /// Time between two looks at queues on platform host.
+    /// Time between two samples of queues on platform host.
     pub sample: Duration,
     /// State in which the machine is left on platform host.
     pub on_exit: OnExit,
-    /// Whether on platform host the uncore's frequency goes with the cores'.
+    /// True if on platform host the uncore's frequency follows the cores' frequency.
     pub uncore: bool,
-    /// True if platform host may draw more power than the machine was found with.
+    /// True if platform host may exceed the power that the machine's initial settings allow.
     pub may_raise: bool,
 }
 
-/// Reads the section. The default holds for what is left out and, after a note, for what is wrong.
+/// Reads the section. Missing keys get their defaults, and so do wrong ones, after a note.
 pub(super) fn read(reader: &mut Reader, table: &Table, policies: Registry) -> PowerSettings {
     reader.refuse_unknown(table);
     let mut policy = reader.string(table, "policy");
     if let Some(policy) = policy.as_mut().filter(|_| !policies.is_empty()) {
         match policies.parse(&policy.value) {
             Ok(spec) => policy.value = spec.to_string(),
-            // It says what the policy allows, which the list of keys cannot.
+            // The error names the values that the policy allows, which the list of keys cannot.
             Err(error) => {
                 let message = format!("is wrong: {error}");
                 reader.problem(table.section, "policy", &policy.span, message);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_what_is_allowed() {
+    fn mistakes_name_the_allowed_values() {
         for (text, says) in [
             ("platform = \"moon\"", "\"host\""),
             ("policy = \"powersafe\"", "queue-length"),

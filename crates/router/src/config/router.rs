@@ -16,19 +16,19 @@ pub(super) const KEYS: &[Key] = &[
     Key::whole(SECTION, "workers", Some("1"), "2", 1..=64,
         "Worker threads. Worker q serves queue q of every port; queues beyond the workers are spread over them.\nWorkers beyond the queues of the port with the fewest are not started; the log and `stats` say so."),
     Key::new(SECTION, "mode", Some("\"adaptive\""), "\"poll\"", "\"poll\", \"interrupt\" or \"adaptive\"",
-        "What a worker does when its queues are empty. poll: it polls them all the time. interrupt: it blocks at once.\nadaptive: it polls for the time `idle` and then blocks."),
+        "Behaviour of a worker whose queues are empty. poll: it polls them all the time. interrupt: it blocks at once.\nadaptive: it polls for the time `idle` and then blocks."),
     Key::whole(SECTION, "batch", Some("64"), "32", 1..=64,
         "Most frames that a worker takes from a queue at once."),
     Key::new(SECTION, "cpus", Some("[]"), "[2, 3]", "a list of CPU numbers from 0 to 1023, one per worker, without repetition",
-        "The CPU that each worker is pinned to, on whose NUMA node its packet memory lies; empty: not pinned.\nOne that is off-line, or that the cpuset of the cgroup lacks, is refused at the start."),
+        "The CPU that each worker is pinned to, on whose NUMA node its packet memory lies; empty: not pinned.\nA CPU that is off-line or outside of the cgroup's cpuset is refused at the start."),
     Key::new(SECTION, "busy_poll", Some("false"), "true", "true or false",
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst). It has no effect on queues\nthat defer no interrupts, which `stats` says; [power] platform \"host\" defers them while workers poll."),
     Key::new(SECTION, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
-        "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy asks for what only workers see, and\nno application, route or port setting of this file needs to see the packets. on: flows of a flowtable, too, which saves\ninstructions where they come by cards and costs some where they come by virtual interfaces."),
+        "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy needs data that only workers see, and\nno application, route or port setting of this file needs to see the packets. on: flows of a flowtable, too, which saves\ninstructions where they come by cards and costs some where they come by virtual interfaces."),
     Key::new(SECTION, "trust_drivers", Some("[]"), "[\"ice\"]", "a list of names of drivers",
         "Drivers that are trusted in spite of reports that their zero copy hangs or their links drop; `plan` names them."),
     Key::new(SECTION, "takeover", Some("\"narrow\""), "\"strict\"", "\"strict\", \"narrow\" or \"force\"",
-        "What to do with ports whose packets the kernel would filter, translate, shape, or route by rules or a VRF.\nstrict: the router does not start, and names each reason. narrow: the kernel forwards for these ports, or\nfor all ports if the affected ones are not known. force: Wattline forwards anyway. The router checks this\nat the start and while it runs; while it runs, strict does the same as narrow."),
+        "Treatment of ports whose packets the kernel would filter, translate, shape, or route by rules or a VRF.\nstrict: the router does not start, and names each reason. narrow: the kernel forwards for these ports, or\nfor all ports if the affected ones are not known. force: Wattline forwards anyway. The router checks this\nat the start and while it runs; while it runs, strict does the same as narrow."),
     Key::whole(SECTION, "flow_seed", None, "42", 0..=u32::MAX,
         "Seed of the hash by which workers choose one of several next hops for a flow while\nnet.ipv4.fib_multipath_hash_seed is 0. Routers in a row need different seeds, or later ones use one link.\nDefault: random at each start; 0 if all ports are captures."),
     Key::new(SECTION, "kernel_routes", None, "true", "true or false",
@@ -38,11 +38,11 @@ pub(super) const KEYS: &[Key] = &[
     Key::duration(SECTION, "idle", Some("\"20us\""), "\"1ms\"", ("1us", "1s", "50us"),
         "Longest time that an adaptive worker polls empty queues before it blocks. If frames arrive further\napart than this, it polls for a shorter time or not at all."),
     Key::duration(SECTION, "drain", Some("\"500ms\""), "\"2s\"", ("0s", "60s", "500ms"),
-        "How long workers may continue to forward queued packets after the router was told to stop."),
+        "Longest time for workers to forward queued packets when the router stops."),
     Key::whole(SECTION, "frames", Some("4096"), "16384", 1024..=32768,
         "Chunks of packet memory per worker, where all ports are captures. AF_XDP sizes its own."),
     Key::whole(SECTION, "spare_ports", Some("2"), "8", 0..=64,
-        "How many ports `wattline reload` can add to those at the start. Memory for their packets is taken at the\nstart: 13 MB per port and worker, 25 MB where an MTU is above 1774, 100 MB at an MTU of 9000, and as much again for\neach further queue of the interface. A port that is removed leaves its memory to the next one. None is taken on\n[power] platform \"scale\", whose ports are fixed."),
+        "Number of ports that `wattline reload` can add to those at the start. Memory for their packets is taken at the\nstart: 13 MB per port and worker, 25 MB where an MTU is above 1774, 100 MB at an MTU of 9000, and as much again for\neach further queue of the interface. A port that is removed leaves its memory to the next one. None is taken on\n[power] platform \"scale\", whose ports are fixed."),
     Key::new(SECTION, "socket", None, "\"/run/wattline/edge.sock\"", "the path of a Unix socket, at most 100 bytes",
         "The control socket. Default: named after this file and the process, in $XDG_RUNTIME_DIR/wattline,\nelse /run/wattline for root, else the directory for temporary files."),
 ];
@@ -58,27 +58,27 @@ pub struct RouterSettings {
     pub batch: u16,
     /// The CPU of each worker; empty when they are not pinned.
     pub cpus: Vec<u16>,
-    /// Whether sockets ask for preferred busy polling.
+    /// True if sockets ask for preferred busy polling.
     pub busy_poll: bool,
-    /// Whether XDP programs forward by themselves what needs no worker.
+    /// True if XDP programs forward packets that need no worker.
     pub xdp_forward: XdpForwarding,
-    /// Drivers whose zero copy is used although reports warn of it.
+    /// Drivers whose zero-copy mode is used despite reports of defects.
     pub trust_drivers: Vec<String>,
-    /// Treatment of ports whose packets the kernel would do more with than to route them.
+    /// Treatment of ports whose packets the kernel would do more with than route them.
     pub takeover: Takeover,
-    /// Seed that spreads flows over several next hops; drawn at random without.
+    /// Seed that spreads flows over several next hops; random if missing.
     pub flow_seed: Option<u32>,
-    /// Whether the kernel's routes, neighbours and addresses are followed.
+    /// True if the kernel's routes, neighbours and addresses are followed.
     pub kernel_routes: bool,
-    /// Addresses per second for which decisions are compared with the kernel's.
+    /// Number of addresses per second for which decisions are compared with the kernel's.
     pub audit: u32,
-    /// Time an adaptive worker polls in vain before it blocks.
+    /// Time for which an adaptive worker polls empty queues before it blocks.
     pub idle: Duration,
-    /// Time in which workers may forward queued packets when the router stops.
+    /// Time for which workers may forward queued packets when the router stops.
     pub drain: Duration,
-    /// Chunks of packet memory per worker, where no port is served by AF_XDP.
+    /// Chunks of packet memory per worker, if no port is served by AF_XDP.
     pub frames: u32,
-    /// Ports for which there is memory beside those at the start.
+    /// Number of additional ports for which there is memory.
     pub spare_ports: u16,
     /// Path of the control socket; `None` for the default directory.
     pub socket: Option<PathBuf>,
@@ -87,20 +87,20 @@ pub struct RouterSettings {
 /// Behaviour of workers without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Asks its queues again and again.
+    /// Polls its queues continuously.
     Poll,
-    /// Blocks until something arrives.
+    /// Blocks until frames arrive.
     Interrupt,
     /// Polls while there is work, blocks when there has been none for a while.
     Adaptive,
 }
 
-/// Whether XDP programs forward by themselves.
+/// Forwarding by XDP programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XdpForwarding {
-    /// If frames would reach workers by copies, and none has to see them.
+    /// If frames would be copied to workers, and no worker has to see them.
     Auto,
-    /// Always, or the router does not start.
+    /// Required: otherwise the router does not start.
     On,
     /// Never.
     Off,
@@ -109,8 +109,8 @@ pub enum XdpForwarding {
 /// Treatment of ports whose packets the kernel would filter, translate, shape, or route by rules.
 pub use wattline_status::TakeoverChoice as Takeover;
 
-/// Reads the section: the settings, and where it is asked for that XDP programs forward. The kernel is
-/// followed by default where a port has an interface.
+/// Reads the section: the settings, and the location of `xdp_forward` if it is "on". The kernel is
+/// followed by default if a port has an interface.
 pub(super) fn read(
     reader: &mut Reader,
     table: &Table,
@@ -149,8 +149,7 @@ pub(super) fn read(
     let known = reader.problems.len();
     if let Some(cpus) = reader.list(table, "cpus", false, cpu) {
         settings.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();
-        // A number that is none is told already, and is not missing; with one of workers that is
-        // none, as many CPUs may be right.
+        // An invalid number of workers is already reported. Any number of CPUs may be right then.
         let wrong = misplaced(&settings.cpus, counts.then_some(workers));
         if let Some(wrong) = wrong.filter(|_| reader.problems.len() == known) {
             reader.problem(SECTION, "cpus", &cpus.span, wrong);
@@ -186,8 +185,8 @@ fn parse_takeover(text: &str) -> Option<Takeover> {
     }
 }
 
-/// Lists faults of a list of CPUs for so many workers, if known, whatever the machine; an empty
-/// list has none.
+/// Lists faults of a list of CPUs that do not depend on the machine. `workers` is the number of
+/// workers, if known. An empty list has no faults.
 fn misplaced(cpus: &[u16], workers: Option<u16>) -> Option<String> {
     let mut wrong = Vec::new();
     let count = cpus.len();
@@ -204,7 +203,7 @@ fn misplaced(cpus: &[u16], workers: Option<u16>) -> Option<String> {
     wrong.extend(
         twice
             .iter()
-            .map(|cpu| format!("CPU {cpu} stands there twice: each worker needs one of its own")),
+            .map(|cpu| format!("CPU {cpu} is listed twice: each worker needs one of its own")),
     );
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }

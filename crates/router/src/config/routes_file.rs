@@ -1,4 +1,4 @@
-//! The file of routes: a prefix per line, followed by where it leads.
+//! The file of routes: one prefix per line, followed by its target.
 
 use super::settings::{Config, RouteSettings, RouteTarget, Via};
 use super::words::{parse_kind, parse_via};
@@ -9,11 +9,11 @@ use toml::de::DeValue;
 use wattline_daemon::settings::{At, ConfigError, Key, Problem, Problems, Reader, Section, Table};
 use wattline_fib::routes_file;
 
-/// More mistakes than this are not listed: the file is of another kind.
+/// Most mistakes that are listed: a file with more is of another kind.
 const MOST_PROBLEMS: usize = 100;
 const ALLOWED: &str = "must be a prefix, followed by a neighbour's address, ADDRESS%PORT, blackhole, unreachable or prohibit";
 
-/// The key that names it.
+/// The key with its path.
 pub(super) const NAME: &str = "routes_file";
 
 /// The key at the top level.
@@ -23,8 +23,8 @@ pub(super) const KEYS: &[Key] = &[
         "More static routes: one prefix per line, followed by the address of the neighbour or by\nblackhole, unreachable or prohibit; # begins a comment. This key may be in any section."),
 ];
 
-/// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
-/// to the last section, which is where such a line is commonly put.
+/// Reads `routes_file` in any section: such a line is commonly put at the end of the file, which in
+/// TOML belongs to the last section.
 pub(super) fn read_path(reader: &mut Reader, root: &Table) -> Option<At<String>> {
     let mut places = vec![root.clone()];
     for (_, value) in root.table {
@@ -70,7 +70,7 @@ pub fn parse(text: &str, file: &str, config: &Config) -> Result<Vec<RouteSetting
 }
 
 /// Returns the problems in the routes file of a configuration that is itself wrong; without
-/// `config`, those that show without knowing its ports.
+/// `config`, only problems that do not depend on its ports.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -83,7 +83,8 @@ pub(super) fn check(path: &Path, config: Option<&Config>) -> std::io::Result<Opt
     Ok(checked.err())
 }
 
-/// Reads every line that is neither empty nor a comment; the error has the problem of each.
+/// Reads every line that is neither empty nor a comment. The error lists the problem of each bad
+/// line.
 fn each_line<'a, T>(
     text: &'a str,
     file: &str,
@@ -114,7 +115,7 @@ fn each_line<'a, T>(
 /// Target of a prefix.
 enum Target {
     Kind(RouteTarget),
-    /// A neighbour, on the named port or on that whose prefix holds it.
+    /// A neighbour, on the named port or on the port whose prefix contains it.
     Via(IpAddr, Option<String>),
 }
 

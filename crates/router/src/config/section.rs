@@ -1,7 +1,7 @@
 //! Sections of the configuration that belong to applications.
 //!
-//! The router knows none of them by itself: whoever reads a configuration hands over a list of
-//! [`ApplicationSection`]s, and finds what they said by its type ([`super::Config::of`]).
+//! The router itself knows no application: the reader of a configuration passes a list of
+//! [`ApplicationSection`]s, and gets their settings by type ([`super::Config::of`]).
 
 use super::application::Settings;
 use super::settings::PortSettings;
@@ -14,7 +14,7 @@ pub struct ApplicationSection {
     pub names: &'static [&'static str],
     /// Keys, in the order of the reference.
     pub keys: &'static [Key],
-    /// Reader of the sections, or the Cargo feature that the program was built without.
+    /// Reader of the sections, or the Cargo feature that the program lacks.
     pub read: Result<ReadSection, &'static str>,
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use std::path::Path;
     use wattline_daemon::settings::{parse_name, single};
 
-    /// An application with a name and a file.
+    /// Settings of an application with a name and a file.
     #[derive(Debug, PartialEq)]
     struct Said {
         name: String,
@@ -75,8 +75,8 @@ mod tests {
     static SAY: ApplicationSection = ApplicationSection {
         names: &["say"],
         keys: &[
-            Key::new(SECTION, "name", None, "\"x\"", "a name", "What it is called."),
-            Key::new(SECTION, "ports", None, "[\"a\"]", "ports", "Where it is said."),
+            Key::new(SECTION, "name", None, "\"x\"", "a name", "Its name."),
+            Key::new(SECTION, "ports", None, "[\"a\"]", "ports", "Its ports."),
         ],
         read: Ok(|reader, root, _| {
             let table = single(reader, root, SECTION, "say")?;
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_s_section_is_read_and_found_by_its_type() {
+    fn section_of_an_application_is_read_and_found_by_its_type() {
         let config = parse("[say]\nname = \"x\"\n", &[&SAY]).unwrap();
         assert_eq!(config.of::<Said>().unwrap().name, "x");
         assert_eq!(config.obstacles_to_xdp_forwarding(), ["[say]"]);
@@ -107,23 +107,23 @@ mod tests {
     }
 
     #[test]
-    fn its_mistakes_are_told_like_all_others() {
-        for (text, sections, told) in [
+    fn mistakes_of_an_application_are_reported_like_all_others() {
+        for (text, sections, message) in [
             ("[say]\nname = 1\n", &[&SAY], "[say] name = 1: must be a name"),
             ("[say]\nnam = \"x\"\n", &[&SAY], "did you mean \"name\""),
             ("[sey]\nname = \"x\"\n", &[&SAY], "did you mean `[say]`?"),
             ("[say]\nname = \"x\"\n", &[&WITHOUT], "`--features say`"),
         ] {
             let error = parse(text, sections).unwrap_err();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
         assert!(parse("[say]\nname = \"x\"\n", &[]).unwrap_err().contains("unknown section"));
     }
 
-    /// The line of a problem names the section as it is to be written, nested or not.
+    /// A problem names the section in its correct form, nested or not.
     #[test]
-    fn a_near_miss_of_a_section_is_answered_with_the_nearest_that_there_is() {
-        for (text, told) in [
+    fn unknown_section_is_reported_with_the_most_similar_one() {
+        for (text, message) in [
             ("[[ports]]\nname = \"b\"\n", "ports: unknown section: did you mean `[[port]]`?"),
             ("[[routes]]\nvia = \"192.0.2.2\"\n", "did you mean `[[route]]`?"),
             ("[[neighbor]]\n", "did you mean `[[neighbour]]`?"),
@@ -136,14 +136,14 @@ mod tests {
                 "[log] metrics: unknown section: sections are not nested: did you mean `[metrics]`?",
             ),
             ("[say.port]\n", "[say] port: unknown key: did you mean \"ports\"?"),
-            // What is no section, but a key elsewhere, as before.
+            // No section, but a key of another section.
             ("[[interface]]\n", "interface: unknown key here: it belongs in [[port]]"),
             ("[bridge]\n", "unknown section: known here are [router], [log]"),
         ] {
             let error = parse(text, &[&SAY]).err().unwrap_or_default();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
-        // A key that is nearly right here is not sent away to where it is another.
+        // A mistyped key of this section is not taken for a key of another section.
         let port = parse("address = [\"192.0.2.1/24\"]\n", &[&SAY]).unwrap_err();
         assert!(port.contains("did you mean \"addresses\"?"), "{port}");
         assert!(parse("[log]\nworkers = 1\n", &[]).unwrap_err().contains("belongs in [router]"));

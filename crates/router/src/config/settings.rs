@@ -12,18 +12,18 @@ use wattline_daemon::settings::LogLevel;
 use wattline_dataplane::port::PortId;
 use wattline_rib::ClampMss;
 
-/// A whole configuration. Whoever holds one may rely on it: names are unique, ports
-/// that are named exist, and values are in range.
+/// A whole configuration. It is valid: names are unique, referenced ports exist, and values are in
+/// range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The file that it was read from; empty for a text.
     pub file: PathBuf,
-    /// Its text, where it was read from a file.
+    /// Its text, if it was read from a file.
     pub text: Arc<str>,
     /// The `[router]` section.
     pub router: RouterSettings,
-    /// The ports; a port's id is its index. They are in the order of the file, unless ports have come
-    /// or gone while the router runs ([`Config::load_beside`]): then some places are
+    /// The ports; a port's id is its index. They are in the order of the file, unless ports were
+    /// added or removed while the router runs ([`Config::load_beside`]): then some places are
     /// [`PortKind::Vacant`].
     pub ports: Vec<PortSettings>,
     /// Static routes.
@@ -34,13 +34,13 @@ pub struct Config {
     pub routes_file: Option<PathBuf>,
     /// The log level.
     pub log_level: LogLevel,
-    /// Address of the metrics; none without.
+    /// Address of the metrics; `None` for none.
     pub metrics: Option<SocketAddr>,
-    /// Its applications' settings.
+    /// Settings of applications.
     pub applications: Vec<Arc<dyn Settings>>,
     /// The `[power]` section.
     pub power: PowerSettings,
-    /// Remarks on values that hold, for whoever maintains the file.
+    /// Remarks on valid values, for the maintainer of the file.
     pub notes: Vec<String>,
 }
 
@@ -51,22 +51,22 @@ pub struct PortSettings {
     pub name: String,
     /// Origin of its frames.
     pub kind: PortKind,
-    /// Its Ethernet address, where it has none by itself.
+    /// Its Ethernet address, if it has none by itself.
     pub mac: Option<[u8; 6]>,
     /// Its addresses with the prefixes that are on its link.
     pub addresses: Vec<IpNet>,
     /// Largest IP packet in bytes; `None` for the interface's own.
     pub mtu: Option<u16>,
-    /// Whether frames to other Ethernet addresses are routed too.
+    /// True if frames to other Ethernet addresses are routed too.
     pub promiscuous: bool,
-    /// Largest segments of TCP connections through it; `None` leaves them alone.
+    /// Largest segments of TCP connections through it; `None` leaves them unchanged.
     pub clamp_mss: Option<ClampMss>,
-    /// Our indirection table, where it spreads packets to the port.
+    /// Wattline's indirection table that spreads packets to the port, if any.
     pub steer: Option<SteerSettings>,
 }
 
 impl PortSettings {
-    /// A place without a port.
+    /// Returns a place without a port.
     pub fn vacant() -> Self {
         Self {
             name: String::new(),
@@ -80,7 +80,7 @@ impl PortSettings {
         }
     }
 
-    /// Whether it is a place without a port.
+    /// Returns true if it is a place without a port.
     pub fn is_vacant(&self) -> bool {
         self.kind == PortKind::Vacant
     }
@@ -106,9 +106,9 @@ pub enum PortKind {
         read: Option<PathBuf>,
         /// Frames are written to here.
         write: Option<PathBuf>,
-        /// Whether frames come at the times of their timestamps.
+        /// True if frames come at the times of their timestamps.
         paced: bool,
-        /// Whether packets that a snap length cut are filled up to the length that they had.
+        /// True if packets that a snap length cut are filled up to the length that they had.
         original_length: bool,
     },
     /// Nowhere: the port that was here was removed while the router runs.
@@ -116,7 +116,7 @@ pub enum PortKind {
 }
 
 impl PortKind {
-    /// The interface that is taken over through AF_XDP.
+    /// Returns the interface that is taken over through AF_XDP.
     pub fn taken_over(&self) -> Option<&str> {
         match self {
             Self::Interface(name) => Some(name),
@@ -137,9 +137,10 @@ pub struct RouteSettings {
 /// Treatment of packets that match a static route.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RouteTarget {
-    /// To a neighbour, or to one of several by flow.
+    /// Sent to a neighbour, or to one of several by flow.
     Via(Vec<Via>),
-    /// The destinations are themselves neighbours on this port (index into the ports).
+    /// Sent to the destinations themselves, which are neighbours on this port (index into the
+    /// ports).
     OnLink(usize),
     /// Silently discarded.
     Blackhole,
@@ -149,7 +150,7 @@ pub enum RouteTarget {
     Prohibit,
 }
 
-/// A neighbour that packets are sent to.
+/// A neighbour to which packets are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Via {
     /// Its address.
@@ -170,14 +171,14 @@ pub struct NeighbourSettings {
 }
 
 impl Config {
-    /// The address that static routes over `port` (an index) use as Ethernet source when the
-    /// port has none by itself: locally administered, from the port's number.
+    /// Returns the Ethernet source of static routes over `port` (an index) when the port has no
+    /// address by itself: locally administered, from the port's number.
     pub fn port_mac(&self, port: usize) -> [u8; 6] {
         let number = (port as u16 + 1).to_be_bytes();
         self.ports[port].mac.unwrap_or([0x02, 0, 0, 0, number[0], number[1]])
     }
 
-    /// Whether any port limits the segments of TCP connections.
+    /// Returns true if any port limits the segments of TCP connections.
     pub fn clamps_mss(&self) -> bool {
         self.ports.iter().any(|port| port.clamp_mss.is_some())
     }
@@ -187,25 +188,25 @@ impl Config {
         self.applications.iter().find_map(|settings| settings.downcast())
     }
 
-    /// The first port whose on-link prefixes hold `address`.
+    /// Returns the first port whose on-link prefixes contain `address`.
     pub fn port_of(&self, address: IpAddr) -> Option<usize> {
         port_of(&self.ports, address)
     }
 
-    /// The ports that there are, with their ids.
+    /// Iterates over the ports that exist, with their ids.
     pub fn present_ports(&self) -> impl Iterator<Item = (PortId, &PortSettings)> {
         let ports = (0..).map(PortId).zip(&self.ports);
         ports.filter(|(_, port)| !port.is_vacant())
     }
 
-    /// The port of a name.
+    /// Returns the port of a name.
     pub fn port_named(&self, name: &str) -> Option<usize> {
         port_named(&self.ports, name)
     }
 
-    /// Counts ports that can be added while the router runs. Emulated cores have theirs from the
-    /// start, and captures are read from the start. XDP programs count at most
-    /// [`wattline_xdp::FORWARD_PORTS_MAX`] ports.
+    /// Returns the number of ports that can be added while the router runs: none with emulated
+    /// cores or without interfaces, where all ports exist from the start. XDP programs count at
+    /// most [`wattline_xdp::FORWARD_PORTS_MAX`] ports.
     pub fn spare_ports(&self) -> usize {
         let has_interface = self.ports.iter().any(|port| port.kind.taken_over().is_some());
         if self.power.platform == PowerPlatform::Scale || !has_interface {
@@ -215,23 +216,24 @@ impl Config {
         usize::from(self.router.spare_ports).min(countable.saturating_sub(self.ports.len()))
     }
 
-    /// Whether nobody defers the interrupts of queues that are polled: a governor of this machine does.
+    /// Returns true if queues are busy-polled and no governor defers their interrupts, as one of
+    /// this machine does.
     pub fn polls_unaided(&self) -> bool {
         self.router.busy_poll && self.power.platform != PowerPlatform::Host
     }
 
-    /// True when every port is a capture, so that the run ends by itself.
+    /// Returns true if every port is a capture, so that the run ends by itself.
     pub fn captures_only(&self) -> bool {
         self.ports.iter().all(|port| matches!(port.kind, PortKind::Capture { .. }))
     }
 }
 
-/// The port of a name.
+/// Returns the port of a name.
 pub(super) fn port_named(ports: &[PortSettings], name: &str) -> Option<usize> {
     ports.iter().position(|port| port.name == name && !port.is_vacant())
 }
 
-/// The first of `ports` whose on-link prefixes hold `address`.
+/// Returns the first of `ports` whose on-link prefixes contain `address`.
 pub(super) fn port_of(ports: &[PortSettings], address: IpAddr) -> Option<usize> {
     ports.iter().position(|port| port.addresses.iter().any(|net| net.contains(&address)))
 }

@@ -150,7 +150,7 @@ fn read_neighbour(
     Some(NeighbourSettings { address: address.value, mac: mac?.value, port: port? })
 }
 
-/// The port that the key `port` names.
+/// Returns the port that the key `port` names.
 pub fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<usize> {
     let name = reader.string(table, "port")?;
     let port = port_named(ports, &name.value);
@@ -160,8 +160,8 @@ pub fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]
     port
 }
 
-/// The ports that a list of names under `key` means, by index, each with its place in the file. Names
-/// of no port are reported and left out.
+/// Returns the indices of the ports that are listed under `key`, each with its place in the file.
+/// Unknown names are reported and left out.
 pub fn read_port_names(
     reader: &mut Reader,
     table: &Table,
@@ -182,9 +182,9 @@ pub fn read_port_names(
 
 /// Returns the message for a port that does not exist.
 fn known(ports: &[PortSettings]) -> String {
-    /// Names that a message lists; there may be a message for each line of the file.
+    /// Most names that a message lists; there may be a message for each line of the file.
     const MOST_NAMES: usize = 32;
-    // Names that are missing or given twice are mistakes of their own, told elsewhere.
+    // Missing and duplicate names are reported elsewhere.
     let mut names: Vec<&str> = Vec::new();
     for name in ports.iter().map(|port| port.name.as_str()).filter(|name| !name.is_empty()) {
         if names.len() > MOST_NAMES {
@@ -207,7 +207,7 @@ mod tests {
     use std::fmt::Write as _;
     use std::time::{Duration, Instant};
 
-    /// Checks that compare each table with all others took minutes for so many.
+    /// Checks that compared each table with all others took minutes for this many tables.
     #[test]
     fn time_to_check_grows_with_the_length_of_the_file() {
         let mut right = String::new();

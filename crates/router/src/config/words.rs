@@ -1,4 +1,4 @@
-//! Values that are words or names.
+//! Values that are keywords or names.
 
 use super::settings::{RouteTarget, SteerSettings};
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use toml::de::DeValue;
 use wattline_daemon::settings::parse_interface;
 use wattline_rib::ClampMss;
 
-/// The words for routes that discard, in the file of routes too.
+/// Reads the keyword of a route that discards, as in the file of routes.
 pub(super) fn parse_kind(text: &str) -> Option<RouteTarget> {
     match text {
         "blackhole" => Some(RouteTarget::Blackhole),
@@ -26,7 +26,8 @@ pub(super) fn parse_via(text: &str) -> Option<(IpAddr, Option<String>)> {
     (!address.is_multicast() && !address.is_unspecified()).then_some((address, port))
 }
 
-/// `"mtu"`, or bytes of a segment: from the least that every link carries to the most that IPv4 does.
+/// Reads `"mtu"` or the bytes of a segment: from the least that every link carries to the most in
+/// IPv4.
 pub(super) fn parse_clamp(value: &DeValue<'_>) -> Option<ClampMss> {
     if value.as_str() == Some("mtu") {
         return Some(ClampMss::Mtu);
@@ -35,12 +36,12 @@ pub(super) fn parse_clamp(value: &DeValue<'_>) -> Option<ClampMss> {
     (88..=65_495).contains(&bytes).then_some(ClampMss::To(bytes))
 }
 
-/// The sender's end of a veth pair: INTERFACE or NAMESPACE/INTERFACE.
+/// Reads the sender's end of a veth pair: INTERFACE or NAMESPACE/INTERFACE.
 pub(super) fn parse_steer(text: &str) -> Option<SteerSettings> {
     let Some((namespace, interface)) = text.split_once('/') else {
         return Some(SteerSettings { namespace: None, interface: parse_interface(text)? });
     };
-    // A file of that name stands for it, and an interface's name has no slash.
+    // A namespace is a file of that name, and an interface's name has no slash.
     let named = !namespace.is_empty() && namespace != "." && namespace != "..";
     let interface = parse_interface(interface).filter(|_| named)?;
     Some(SteerSettings { namespace: Some(namespace.to_owned()), interface })
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_senders_end_is_an_interface_here_or_elsewhere() {
+    fn senders_end_is_an_interface_here_or_in_a_namespace() {
         let parsed = |text| parse_steer(text).map(|steer| (steer.namespace, steer.interface));
         assert_eq!(parsed("up0"), Some((None, "up0".to_owned())));
         assert_eq!(parsed("lab/up0"), Some((Some("lab".to_owned()), "up0".to_owned())));

@@ -1,4 +1,4 @@
-//! Obstacles to forwarding in XDP programs, which know the kernel's tables only.
+//! Obstacles to forwarding in XDP programs, which use only the kernel's tables.
 
 use super::power::{PowerPlatform, PowerSettings};
 use super::router::{Mode, XdpForwarding};
@@ -12,11 +12,11 @@ use wattline_units::{Hertz, Span};
 const PORTS_MAX: usize = wattline_xdp::FORWARD_PORTS_MAX as usize;
 
 impl Config {
-    /// Lists settings that the kernel's tables do not know or that need workers to see the packets;
-    /// none if XDP programs may forward by themselves.
+    /// Lists settings that the kernel's tables cannot express or that require workers to see the
+    /// packets. The list is empty if XDP programs may forward by themselves.
     pub fn obstacles_to_xdp_forwarding(&self) -> Vec<&'static str> {
         let settings = &self.router;
-        // Whoever asks for workers that poll wants them to forward.
+        // Polling workers are meant to forward.
         let polls = settings.mode == Mode::Poll && settings.xdp_forward == XdpForwarding::Auto;
         let is_capture = |port: &&PortSettings| matches!(port.kind, PortKind::Capture { .. });
         let ports = |is_set: fn(&PortSettings) -> bool| {
@@ -38,16 +38,16 @@ impl Config {
         let policy = (self.power.platform == PowerPlatform::Host)
             .then(|| obstacle_of_policy(&self.power))
             .flatten();
-        // These want to see all packets; others: [`Self::why_by_workers`].
+        // Applications that have to see all packets; others are in [`Self::sections_for_workers`].
         let of_all = self.applications.iter().filter(|settings| settings.ports().is_none());
         let applications = of_all.map(|settings| settings.heading());
         let obstacles = obstacles.into_iter().filter(|(_, is)| *is).map(|(what, _)| what);
         obstacles.chain(policy).chain(applications).collect()
     }
 
-    /// The sections for which workers have to see what comes in at a port, by its index, while XDP
-    /// programs forward between others.
-    pub fn why_by_workers(&self, port: usize) -> Vec<&'static str> {
+    /// Lists the sections for which workers have to see the packets received at a port, by its
+    /// index, while XDP programs forward between other ports.
+    pub fn sections_for_workers(&self, port: usize) -> Vec<&'static str> {
         let of_port = self
             .applications
             .iter()
@@ -56,8 +56,8 @@ impl Config {
     }
 }
 
-/// Returns the need of a policy on this machine that only workers can meet. All others see the
-/// packets of XDP programs, too: by load, and by streaks of the kernel's polls.
+/// Returns an input of the policy on this machine that only workers can provide. Other policies see
+/// the packets of XDP programs, too: by load, and by streaks of the kernel's polls.
 fn obstacle_of_policy(power: &PowerSettings) -> Option<&'static str> {
     let idle = IdleState {
         name: "C1".into(),
@@ -78,9 +78,9 @@ fn obstacle_of_policy(power: &PowerSettings) -> Option<&'static str> {
     };
     let spec = power.policies.parse(&power.policy).ok()?;
     let context = BuildContext { platform: &platform, server: None, packet: None, seed: 1 };
-    // One that cannot be built here is judged by its governor.
+    // A policy that cannot be built here is reported by the governor.
     match NeedsWorkers::and_ask(&mut *build(&spec, &context).ok()?, &platform) {
-        // It works on no machine, whoever forwards.
+        // Such a policy works on no machine.
         Err(NeedsWorkers::OfferedRate) => None,
         Err(NeedsWorkers::Batches) => Some("[power] policy, which decides at batches of packets"),
         Err(NeedsWorkers::Polling) => Some("[power] policy, which lets cores poll"),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_by_load_and_by_streaks_govern_beside_it() {
+    fn policies_by_load_and_by_streaks_work_with_xdp_forwarding() {
         for policy in [
             "ondemand",
             "conservative",
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_it_in_vain_is_told_why() {
+    fn unfulfillable_request_is_reported_with_its_reason() {
         let on = PLAIN.replacen("[router]\n", "[router]\nxdp_forward = \"on\"\n", 1);
         let polling = on.replacen("[router]\n", "[router]\nmode = \"poll\"\n", 1);
         assert_eq!(found(&polling), [""; 0], "as it was asked for");

@@ -12,7 +12,7 @@ pub(crate) enum Action {
     Guard,
     /// Extends the program to new queues.
     Cover,
-    /// Lets other programs send out of the port.
+    /// Allows other programs to send out of the port.
     OpenEgress,
     /// Keeps other programs from sending out of the port.
     CloseEgress,

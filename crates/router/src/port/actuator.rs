@@ -1,16 +1,16 @@
 //! Actions of ports on the system: the only code that attaches programs, opens sockets after the
-//! start, hands queues to workers and leads the tables to a port.
+//! start, hands queues to workers and directs the tables to a port.
 
 use super::action::Action;
 use super::machine::{Event, State, next};
 use super::{Port, TRY_AGAIN};
 use crate::RouterError;
-use crate::busy_poll::why_in_vain;
+use crate::busy_poll::obstacle_to_busy_polling;
 use crate::config::Config;
 use crate::programs::{Programs, Target};
-use crate::queues::{self, Interface, Sockets, Why, WorkerInterfaces, describe, duplicate};
+use crate::queues::{self, Interface, Sockets, Unserved, WorkerInterfaces, describe, duplicate};
 use crate::slot::Handover;
-use crate::takeover::Lookout;
+use crate::takeover::ForwardPathMonitor;
 use crate::workers::Workers;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::{BTreeSet, VecDeque};
@@ -26,9 +26,9 @@ use wattline_xdp::{XdpError, XdpProgram};
 pub(crate) const ASK_WORKERS: Duration = Duration::from_millis(2);
 /// Longest time for workers to empty the queues of a port that is left to the kernel, or removed.
 pub(crate) const EMPTYING: Duration = Duration::from_millis(500);
-/// Longest wait for queues that were in use by this router: the kernel lets go of them in a work
-/// queue (xp_put_pool()), soon after their last socket was closed; on a machine without a processor
-/// to spare that has taken more than two seconds. It is below the service watchdog's timeout.
+/// Longest wait for queues that were in use by this router: the kernel releases them in a work
+/// queue (xp_put_pool()), soon after their last socket was closed. On a fully loaded machine that
+/// has taken more than two seconds. The wait is below the service watchdog's timeout.
 pub(crate) const RELEASE: Duration = Duration::from_secs(6);
 
 /// Reason why an action has failed.
@@ -49,13 +49,13 @@ impl From<BpfError> for Failure {
 }
 
 impl Failure {
-    fn reason(&self, interface: &str) -> Why {
+    fn reason(&self, interface: &str) -> Unserved {
         match self {
-            // It goes while it is looked at.
+            // It was removed meanwhile.
             Self::Program(XdpError::NoInterface { .. }) => {
-                Why::Absent(format!("{interface} is gone"))
+                Unserved::Absent(format!("{interface} is gone"))
             }
-            error => Why::Failed(error.to_string()),
+            error => Unserved::Failed(error.to_string()),
         }
     }
 }
@@ -66,9 +66,9 @@ pub(crate) struct Actuator<'a> {
     pub programs: &'a mut Programs,
     pub rib: &'a mut Rib,
     pub workers: &'a Workers,
-    /// The workers' interfaces; none before they are opened.
+    /// The workers' interfaces; empty before they are opened.
     pub interfaces: &'a mut [WorkerInterfaces],
-    pub lookout: Option<&'a Lookout>,
+    pub monitor: Option<&'a ForwardPathMonitor>,
 }
 
 impl Actuator<'_> {
@@ -76,7 +76,7 @@ impl Actuator<'_> {
     /// the port gets, if it gets one.
     ///
     /// # Errors
-    /// The first failure; the port is in the state that follows from it.
+    /// The first failure; the port is in the resulting state.
     pub fn apply(
         &mut self,
         port: &mut Port,
@@ -102,7 +102,7 @@ impl Actuator<'_> {
         outcome
     }
 
-    /// Reports an event whose failures have no other effect than a line in the log.
+    /// Reports an event whose failures are only logged.
     pub fn report(&mut self, port: &mut Port, event: Event) {
         if let Err(error) = self.apply(port, event, None) {
             tracing::error!("port {}: {error}", port.name);
@@ -192,18 +192,18 @@ impl Actuator<'_> {
         Ok(())
     }
 
-    /// Returns the prefixes whose packets a port leaves to the kernel: all from the first frame on,
-    /// where a new port as a whole is left.
+    /// Returns the prefixes whose packets a port leaves to the kernel: from the first frame on all,
+    /// if a new port is left as a whole.
     fn left_prefixes(&self, port: &Port) -> BTreeSet<IpNet> {
-        let Some(lookout) = self.lookout else { return BTreeSet::new() };
-        if port.life.state == State::Open && lookout.left(port.id).is_some() {
+        let Some(monitor) = self.monitor else { return BTreeSet::new() };
+        if port.life.state == State::Open && monitor.left(port.id).is_some() {
             return [Ipv4Net::default().into(), Ipv6Net::default().into()].into();
         }
-        lookout.left_prefixes(port.id).cloned().unwrap_or_default()
+        monitor.left_prefixes(port.id).cloned().unwrap_or_default()
     }
 
-    /// Opens the sockets of a port. Queues that are in use are waited for here and not between
-    /// tries, for which the program would come and go each time.
+    /// Opens the sockets of a port. Waits here for queues that are in use: waiting between tries
+    /// would attach and detach the program each time.
     fn open_sockets(&mut self, port: &mut Port, to: Option<&Interface>) -> Result<(), RouterError> {
         let Some(interface) = to else { return Ok(()) };
         let sockets = open_queues(interface, self.config, self.interfaces, port.released_by)?;
@@ -237,12 +237,11 @@ impl Actuator<'_> {
         }
     }
 
-    /// Leaves what arrives at the queues of a worker to the kernel, or gives it to the worker
-    /// again.
+    /// Leaves the frames of a worker's queues to the kernel, or gives them to the worker again.
     pub fn serve_by(&self, ports: &[Port], worker: usize, does_serve: bool) {
         let sockets = self.interfaces.get(worker).map_or(&[][..], |worker| &worker.sockets);
         for (port, queue, socket) in sockets {
-            // Others get their sockets when all workers have taken them.
+            // Other ports get their sockets when all workers have taken their queues.
             let is_up = |it: &&Port| it.id == *port && matches!(it.life.state, State::Up(_));
             let Some(Port { name, .. }) = ports.iter().find(is_up) else { continue };
             let done = self.on_program(*port, |it| match does_serve {
@@ -257,19 +256,19 @@ impl Actuator<'_> {
 }
 
 impl Port {
-    /// Takes over sockets that are open, and whose queues workers have or will be offered.
+    /// Takes over open sockets, whose queues the workers have or will be offered.
     pub fn take_sockets(&mut self, sockets: Sockets, interface: &Interface, config: &Config) {
         let Interface { link, queues, .. } = interface;
         let program = std::mem::take(&mut self.mode);
         self.mode = format!("{}, {program}", sockets.mode.map(describe).unwrap_or_default());
-        let polls = config.polls_unaided().then(|| why_in_vain(&link.name, *queues));
+        let polls = config.polls_unaided().then(|| obstacle_to_busy_polling(&link.name, *queues));
         self.mode.extend(polls.flatten().map(|why| format!(", {why}")));
         self.zero_copy = sockets.mode.is_some_and(|mode| mode.zero_copy);
         self.queues_served = sockets.statuses.len() as u32;
         self.sockets = sockets;
     }
 
-    /// Drops the sockets, whose queues the kernel releases a while later.
+    /// Drops the sockets. The kernel releases their queues a while later.
     fn release(&mut self) {
         if !std::mem::take(&mut self.sockets).statuses.is_empty() {
             self.released_by = Instant::now() + RELEASE;
@@ -277,8 +276,8 @@ impl Port {
     }
 }
 
-/// Opens the queues of an interface for all workers. Queues that are in use are waited for until
-/// `patience` ends.
+/// Opens the queues of an interface for all workers. Waits for queues that are in use until
+/// `patience`.
 fn open_queues(
     interface: &Interface,
     config: &Config,
@@ -313,8 +312,8 @@ impl WorkerInterfaces {
         self.handovers.iter().find(|(of, _)| *of == port).map(|(_, handover)| &**handover)
     }
 
-    /// Returns true if the worker has taken the last offer for a port; closes what it has given
-    /// back.
+    /// Returns true if the worker has taken the last offer for a port. Closes the queues that it
+    /// has given back.
     pub fn is_taken(&self, port: PortId) -> bool {
         self.handover(port).is_none_or(Handover::is_taken)
     }

@@ -1,10 +1,10 @@
 //! Guard of a port: the one place that decides whether frames that a port receives for others may
 //! pass.
 //!
-//! Applications such as `[ipsec]`, `[[acl]]` and `[urpf]` judge frames in the workers, and the kernel
-//! knows nothing of them. A guarded port that no worker serves is therefore blocked, for whatever
-//! reason: it is left to the kernel, its interface has gone or returned, its attachment failed, or
-//! its queues change. A port is up only with an [`Admission`], which only [`Guard::admit`] gives.
+//! Applications such as `[ipsec]`, `[[acl]]` and `[urpf]` judge frames in the workers, unknown to
+//! the kernel. A guarded port is therefore blocked whenever no worker serves it: it is left to the
+//! kernel, its interface has gone or returned, its attachment failed, or its queues change. A port
+//! is up only with an [`Admission`], which only [`Guard::admit`] grants.
 
 use super::action::Action;
 use crate::application::Application;
@@ -14,7 +14,7 @@ use wattline_dataplane::port::PortId;
 /// Fate of the frames that a port receives for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passage {
-    /// Nobody judges them: workers, XDP programs or the kernel forward them.
+    /// They are not judged: workers, XDP programs or the kernel forward them.
     Passes,
     /// Workers judge and forward them; the kernel gets none to forward.
     Judged,
@@ -38,7 +38,8 @@ impl Guard {
     pub fn new(config: &Config, port: PortId, applications: &[Box<dyn Application>]) -> Self {
         let of_all = applications.iter().filter(|it| it.guards());
         let of_all = of_all.map(|it| format!("[{}]", it.name()));
-        let of_port = config.why_by_workers(usize::from(port.0)).into_iter().map(str::to_owned);
+        let of_port = config.sections_for_workers(usize::from(port.0));
+        let of_port = of_port.into_iter().map(str::to_owned);
         let judges: Vec<String> = of_all.chain(of_port).collect();
         Self { judges: (!judges.is_empty()).then(|| judges.join(", ")) }
     }
@@ -53,7 +54,7 @@ impl Guard {
         self.judges.is_some()
     }
 
-    /// Decides about frames of a port that is up by an admission, or is not up.
+    /// Decides about frames of a port, which is up if it has an admission.
     pub fn passage(&self, admission: Option<Admission>) -> Passage {
         match (&self.judges, admission) {
             (_, Some(Admission(passage))) => passage,
@@ -77,7 +78,7 @@ impl Guard {
         vec![Action::Attach { blocked }, Action::OpenEgress]
     }
 
-    /// Lists the actions after which no frame reaches workers any more.
+    /// Lists the actions that keep all frames from workers.
     pub(super) fn close(&self, in_force: bool) -> Vec<Action> {
         match in_force && self.is_guarded() {
             true => vec![Action::Guard, Action::ClearSockets, Action::CloseEgress],
@@ -85,7 +86,7 @@ impl Guard {
         }
     }
 
-    /// Lists the actions that block a port that is not up, if it has to be. `attached` tells if its
+    /// Lists the actions that block a port that is not up, if needed. `attached` is true if its
     /// program is attached to the present interface, `blocked` if the program is guarded.
     pub(super) fn hold(&self, attached: bool, blocked: bool) -> Vec<Action> {
         match (self.passage(None), attached) {

@@ -1,19 +1,19 @@
 //! Life of a port, without I/O: events move it from state to state and yield actions.
 //!
-//! Start, reload and return take the same way: the program is attached, the sockets are opened, the
-//! workers are offered the queues, the tables lead to the port, and only then the program gets the
-//! sockets. The actuator takes the actions in order. If one fails, it reports that as an event, and
-//! the actions of that event, if any, replace those that are left.
+//! Start, reload and return take the same steps: the program is attached, the sockets are opened,
+//! the workers are offered the queues, the tables lead to the port, and only then the program gets
+//! the sockets. The actuator takes the actions in order. If one fails, it reports that as an event,
+//! and the actions of that event, if any, replace the remaining ones.
 
 use super::action::Action;
 use super::guard::{Admission, Guard};
-use crate::queues::Why;
+use crate::queues::Unserved;
 
 /// State of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     /// No worker serves the port.
-    Without(Why),
+    Without(Unserved),
     /// The program is attached, and the sockets are opened. The start or the reload may still fail.
     Open,
     /// The workers are offered the queues.
@@ -22,9 +22,9 @@ pub(crate) enum State {
     Listed,
     /// Workers serve the port.
     Up(Admission),
-    /// No more frames arrive. The workers empty the queues, and give them up once they are asked:
-    /// their tables lead elsewhere by then.
-    Emptying { why: Why, is_asked: bool },
+    /// No more frames arrive. The workers empty the queues, and give them up on request: their
+    /// tables lead elsewhere by then.
+    Emptying { why: Unserved, is_asked: bool },
     /// The port is removed. Workers may still have its queues.
     Removed,
 }
@@ -38,14 +38,14 @@ pub(crate) enum Event {
     OpenSockets,
     /// The start or the reload has succeeded.
     Begin,
-    /// An interface has come that can be served.
+    /// An interface that can be served has appeared.
     Return,
     /// No interface can be served.
-    Missing(Why),
+    Missing(Unserved),
     /// The workers have taken the queues, or the tables that name the port are published.
     Taken,
     /// The interface is gone.
-    Lose(Why),
+    Lose(Unserved),
     /// The port is left to the kernel.
     Leave(String),
     /// The port is no longer left to the kernel.
@@ -54,21 +54,21 @@ pub(crate) enum Event {
     Recount,
     /// The tables lead elsewhere: the workers can be asked to empty the queues.
     Empty,
-    /// The queues are empty, or no longer waited for.
+    /// The queues are empty, or the wait for that has ended.
     GiveUp,
-    /// The configuration is in force. `attached` tells if the program is attached to the present
+    /// The configuration is in force. `attached` is true if the program is attached to the present
     /// interface.
     Hold { attached: bool },
-    /// The interface of a port that is not served is gone.
+    /// The interface of an unserved port is gone.
     Vanish,
     /// The configuration no longer has the port.
     Retire,
     /// No table leads to the port any more.
     Remove,
-    /// The queues of a removed port are no longer waited for.
+    /// The wait for the queues of a removed port has ended.
     Hurry,
     /// An action has failed.
-    Failed(Action, Why),
+    Failed(Action, Unserved),
 }
 
 /// State of a port, and its guard.
@@ -76,14 +76,14 @@ pub(crate) enum Event {
 pub(crate) struct Life {
     pub guard: Guard,
     pub state: State,
-    /// Whether the program leaves the kernel no frame to forward.
+    /// True if the program leaves the kernel no frame to forward.
     pub is_blocked: bool,
 }
 
 impl Life {
-    /// Begins without an interface.
+    /// Creates the state without an interface.
     pub fn new(guard: Guard) -> Self {
-        Self { guard, state: State::Without(Why::Absent(String::new())), is_blocked: false }
+        Self { guard, state: State::Without(Unserved::Absent(String::new())), is_blocked: false }
     }
 }
 
@@ -98,16 +98,16 @@ impl State {
         matches!(self, Self::Offered | Self::Listed)
     }
 
-    /// Returns the reason for which no worker serves the port.
-    pub fn reason(&self) -> Option<&Why> {
+    /// Returns the reason why no worker serves the port.
+    pub fn reason(&self) -> Option<&Unserved> {
         match self {
             Self::Without(why) | Self::Emptying { why, .. } => Some(why),
             _ => None,
         }
     }
 
-    /// The same state for another reason.
-    fn because(&self, why: Why) -> Self {
+    /// Returns the same state with another reason.
+    fn because(&self, why: Unserved) -> Self {
         match self {
             Self::Emptying { is_asked, .. } => Self::Emptying { why, is_asked: *is_asked },
             _ => Self::Without(why),
@@ -115,19 +115,19 @@ impl State {
     }
 }
 
-/// Moves a port on, and returns the actions that this takes, in order.
+/// Applies an event to a port, and returns the resulting actions, in order.
 pub(crate) fn next(life: &mut Life, event: Event) -> Vec<Action> {
     use State::{Emptying, Listed, Offered, Open, Removed, Up, Without};
     let Life { state, guard, is_blocked } = life;
     let in_force = *state != Open;
-    // Takes the port back at once, without a look at what waits in its queues.
+    // Takes the port back at once, whether or not its queues are empty.
     let withdraw = || [guard.close(in_force), vec![Action::Unlist, Action::Close]].concat();
     let retire = || [guard.close(true), vec![Action::Retire]].concat();
     let (to, actions) = match (&*state, event) {
         (Without(_), Event::Attach) => (Open, guard.attach(false)),
         (Open, Event::OpenSockets) => (Open, vec![Action::OpenSockets]),
         (Open, Event::Begin) => (Offered, vec![Action::Offer]),
-        (Without(Why::Absent(_) | Why::Failed(_)), Event::Return) => {
+        (Without(Unserved::Absent(_) | Unserved::Failed(_)), Event::Return) => {
             (Offered, [guard.attach(true), vec![Action::OpenSockets, Action::Offer]].concat())
         }
         (Offered, Event::Taken) => (Listed, vec![Action::List]),
@@ -135,17 +135,19 @@ pub(crate) fn next(life: &mut Life, event: Event) -> Vec<Action> {
             let (admission, actions) = guard.admit();
             (Up(admission), actions)
         }
-        (Up(_), Event::Leave(why)) => (Emptying { why: Why::Left(why), is_asked: false }, retire()),
+        (Up(_), Event::Leave(why)) => {
+            (Emptying { why: Unserved::Left(why), is_asked: false }, retire())
+        }
         (Up(_), Event::Recount) => {
-            let why = Why::Absent("the number of its queues has changed".to_owned());
+            let why = Unserved::Absent("the number of its queues has changed".to_owned());
             (Emptying { why, is_asked: false }, [vec![Action::Cover], retire()].concat())
         }
-        (Open | Offered | Listed, Event::Leave(why)) => (Without(Why::Left(why)), withdraw()),
+        (Open | Offered | Listed, Event::Leave(why)) => (Without(Unserved::Left(why)), withdraw()),
         (Without(_) | Emptying { .. }, Event::Leave(why)) => {
-            (state.because(Why::Left(why)), Vec::new())
+            (state.because(Unserved::Left(why)), Vec::new())
         }
-        (Without(Why::Left(_)) | Emptying { why: Why::Left(_), .. }, Event::Release) => {
-            let why = Why::Absent("it is about to be taken over again".to_owned());
+        (Without(Unserved::Left(_)) | Emptying { why: Unserved::Left(_), .. }, Event::Release) => {
+            let why = Unserved::Absent("it is about to be taken over again".to_owned());
             (state.because(why), Vec::new())
         }
         (Without(_), Event::Missing(why)) => (Without(why), Vec::new()),
@@ -170,7 +172,7 @@ pub(crate) fn next(life: &mut Life, event: Event) -> Vec<Action> {
         (Removed, Event::Hurry) => (Removed, vec![Action::TakeAway { drains: false }]),
         (Removed, Event::GiveUp) => (Removed, vec![Action::Forget]),
         (_, Event::Failed(Action::Guard | Action::Attach { .. }, _)) => {
-            // Tried again by the next `Hold`.
+            // The next `Hold` tries again.
             *is_blocked = false;
             return Vec::new();
         }

@@ -1,9 +1,9 @@
-//! One port that an interface serves: its settings, its state, its guard and what it holds open.
+//! One port that an interface serves: its settings, its state, its guard and its open sockets.
 //!
-//! [`machine`] decides which actions an event takes, [`guard`] whether frames of the port may pass
-//! (each frame is judged by `classify.h` in the kernel and by the nodes of `filter`), and the
-//! [`actuator`] alone touches programs, sockets, workers and tables for a port. Only the sockets of a
-//! start are opened elsewhere, all at once: `queues::open`.
+//! [`machine`] decides which actions follow an event, and [`guard`] whether frames of the port may
+//! pass (each frame is judged by `classify.h` in the kernel and by the nodes of `filter`). Only the
+//! [`actuator`] changes programs, sockets, workers and tables for a port. The sockets of a start
+//! are opened elsewhere, all at once: `queues::open`.
 
 pub(crate) mod action;
 pub(crate) mod actuator;
@@ -13,7 +13,7 @@ pub(crate) mod ports;
 #[cfg(test)]
 mod tests;
 
-use super::queues::{Sockets, Unopened, Why};
+use super::queues::{Sockets, Unopened, Unserved};
 use crate::config::{Config, PortSettings};
 use guard::Guard;
 use machine::{Life, State};
@@ -24,8 +24,8 @@ use wattline_ports::afxdp::{QueueState, QueueStatus};
 use wattline_rib::Rib;
 use wattline_status::PortState;
 
-/// Time between two tries to take over an interface: an obstacle, such as another program, goes
-/// without an event.
+/// Time between two tries to take over an interface: an obstacle, such as another program, may
+/// disappear without an event.
 pub(crate) const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns the state of a served port by its link.
@@ -37,7 +37,7 @@ pub(crate) fn from_link(link: &Link) -> PortState {
     }
 }
 
-/// Returns the cause, and the way to remove it, if packets cannot pass the link.
+/// Returns the cause and the remedy if packets cannot pass the link.
 fn link_reason(state: PortState, interface: &str) -> Option<String> {
     match state {
         PortState::Down => Some(format!("it was set down: `ip link set dev {interface} up`")),
@@ -73,7 +73,7 @@ pub(crate) struct Port {
     pub name: String,
     /// Configured name of its interface.
     pub interface: String,
-    /// Sections for which workers forward what comes in, if any.
+    /// Sections for which workers forward the received packets, if any.
     pub by_workers: String,
     /// Its state and its guard.
     pub life: Life,
@@ -81,32 +81,32 @@ pub(crate) struct Port {
     pub unblocked: Option<(String, Instant)>,
     /// Its sockets, while it has an interface.
     pub sockets: Sockets,
-    /// Whether its frames reach workers without a copy, or did.
+    /// True if its frames reach workers without a copy, or did while it was served.
     pub zero_copy: bool,
-    /// Its program in words, and how its queues are read.
+    /// Description of its program and of the mode of its queues.
     pub mode: String,
     /// Index of its interface, while it has one.
     pub ifindex: u32,
     /// The queues for which there is memory.
     pub queues: u32,
-    /// Queues that are served, or were last; 0 before the first time.
+    /// Queues that are or were last served; 0 before the first time.
     pub queues_served: u32,
-    /// Whether its XDP program is the one for bonds, once it has a program.
+    /// True if its XDP program is the one for bonds, once it has a program.
     pub is_bond: Option<bool>,
-    /// The log's words for the next time that it is attached; none at the start.
+    /// Log text for the next time that it is attached; `None` at the start.
     pub attached_words: Option<&'static str>,
-    /// Time of the next look at its program and the number of its queues.
-    pub next_look: Instant,
+    /// Time of the next check of its program and the number of its queues.
+    pub next_check: Instant,
     /// Time until which workers may empty its queues.
     pub emptied_by: Instant,
-    /// Until when its queues may be in use: by its own former sockets, or by another program.
+    /// Time until which its queues may be in use, by its own former sockets or by another program.
     pub released_by: Instant,
     /// The link at the last try to serve the port, and the time of the next try.
     pub seen: Option<Link>,
     pub next_try: Instant,
     /// Present name of its interface, if it is not the configured one.
     pub renamed: Option<String>,
-    /// Whether packets can go through its interface, while it is served and the kernel knows it.
+    /// State of the interface's link, while it is served and the kernel knows it.
     pub link: Option<PortState>,
 }
 
@@ -120,7 +120,7 @@ impl Port {
             id,
             name: settings.name.clone(),
             interface: settings.kind.taken_over().unwrap_or_default().to_owned(),
-            by_workers: config.why_by_workers(place).join(", "),
+            by_workers: config.sections_for_workers(place).join(", "),
             life: Life::new(guard),
             unblocked: None,
             sockets: Sockets::default(),
@@ -131,7 +131,7 @@ impl Port {
             queues_served: 0,
             is_bond: None,
             attached_words: Some("attached to"),
-            next_look: now,
+            next_check: now,
             emptied_by: now,
             released_by: now,
             seen: None,
@@ -146,7 +146,7 @@ impl Port {
         self.queues = unopened.queues;
         self.seen.clone_from(&unopened.link);
         self.next_try = Instant::now();
-        if matches!(unopened.why, Why::Failed(_)) {
+        if matches!(unopened.why, Unserved::Failed(_)) {
             self.next_try += TRY_AGAIN;
         }
     }
@@ -156,7 +156,7 @@ impl Port {
         self.life.state.has_interface().then_some(self.ifindex)
     }
 
-    /// Returns how its frames are taken, in words.
+    /// Describes the mode in which its frames are received.
     pub fn mode(&self) -> &str {
         let (shown, _) = self.describe();
         mode_without_worker(shown).unwrap_or(&self.mode)
@@ -187,7 +187,7 @@ impl Port {
         let now = self.renamed.as_ref().unwrap_or(&self.interface);
         let reason = self.link.and_then(|link| link_reason(link, now));
         let reasons: Vec<String> = reason.into_iter().chain(self.renamed()).collect();
-        // The worst of its queues; they see that an interface is up again when they use it.
+        // The worst of its queues. They notice that an interface is up again when they use it.
         let worst = self.sockets.statuses.iter().map(QueueStatus::state).max_by_key(|it| *it as u8);
         let shown = match (self.link, worst) {
             (_, Some(QueueState::Gone)) => PortState::Gone,
@@ -198,28 +198,28 @@ impl Port {
         (shown, (!reasons.is_empty()).then(|| reasons.join("; ")))
     }
 
-    fn describe_without(&self, why: &Why) -> (PortState, Option<String>) {
+    fn describe_without(&self, why: &Unserved) -> (PortState, Option<String>) {
         let (shown, reason) = match (why, self.life.guard.judges()) {
-            (Why::Absent(why), _) => (PortState::Absent, why.clone()),
-            (Why::Failed(why), None) => (PortState::Failed, why.clone()),
-            (Why::Failed(why), Some(what)) => {
+            (Unserved::Absent(why), _) => (PortState::Absent, why.clone()),
+            (Unserved::Failed(why), None) => (PortState::Failed, why.clone()),
+            (Unserved::Failed(why), Some(what)) => {
                 let fate = match &self.unblocked {
                     None => {
-                        format!("what comes in for others is dropped, as {what} would not hold")
+                        format!("packets for others are dropped, as {what} would not hold")
                     }
                     Some((error, _)) => format!(
-                        "the kernel forwards what comes in without {what}, as the port cannot be \
-                         blocked: {error}"
+                        "the kernel forwards received packets without {what}, as the port cannot \
+                         be blocked: {error}"
                     ),
                 };
                 (PortState::Failed, format!("{why}; {fate}"))
             }
-            (Why::Left(why), None) => (PortState::Left, why.clone()),
-            (Why::Left(why), Some(what)) => (
+            (Unserved::Left(why), None) => (PortState::Left, why.clone()),
+            (Unserved::Left(why), Some(what)) => (
                 PortState::Blocked,
                 format!(
-                    "what comes in for others is dropped, as {what} would not hold if the kernel \
-                     forwarded it: {why}"
+                    "packets for others are dropped, as {what} would not hold if the kernel \
+                     forwarded them: {why}"
                 ),
             ),
         };
@@ -237,7 +237,7 @@ impl Port {
         Some(format!("{}: {}: {}", self.name, shown.name(), reason?))
     }
 
-    /// Notes the present name of the served interface, and whether packets can go through it.
+    /// Notes the present name of the served interface and the state of its link.
     pub fn note_link(&mut self, rib: &Rib) {
         let link = match self.life.state {
             State::Up(_) => rib.link_of(self.id).filter(|it| it.index == self.ifindex),
@@ -270,11 +270,11 @@ impl Port {
     pub fn log_unopened(&self) {
         let (name, interface) = (&self.name, &self.interface);
         match self.life.state.reason() {
-            Some(Why::Absent(why)) => tracing::warn!(
+            Some(Unserved::Absent(why)) => tracing::warn!(
                 "port {name}: {why}; the port is attached as soon as {interface} is there and up, and \
-                 the kernel forwards what is routed over it until then"
+                 the kernel forwards packets routed over it until then"
             ),
-            Some(Why::Failed(why)) => self.log_failed(why),
+            Some(Unserved::Failed(why)) => self.log_failed(why),
             _ => {}
         }
     }
@@ -282,13 +282,14 @@ impl Port {
     /// Logs that the port cannot be attached.
     pub fn log_failed(&self, reason: &str) {
         tracing::warn!(
-            "port {}: cannot be attached: {reason}; the kernel forwards what is routed over it, and \
+            "port {}: cannot be attached: {reason}; the kernel forwards packets routed over it, \
+             and \
              the router tries again once a second",
             self.name
         );
     }
 
-    /// Returns why the served interface is of no more use, if so.
+    /// Returns why the served interface can no longer be used, if so.
     pub fn is_lost(&self, rib: &Rib) -> Option<String> {
         let ifindex = self.ifindex()?;
         let interface = &self.interface;
@@ -299,7 +300,7 @@ impl Port {
         if !is_there {
             return Some(format!("its interface {interface} is gone"));
         }
-        // The number may have gone to another interface before anyone looked.
+        // The number may have been given to another interface since.
         let failed = self.sockets.statuses.iter().any(QueueStatus::failed);
         failed.then(|| format!("its interface {interface} is gone: its sockets are cut off"))
     }

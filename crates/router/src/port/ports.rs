@@ -1,20 +1,20 @@
 //! Ports of a router, while it runs.
 //!
-//! An interface can go: deleted, moved to another namespace, its card unplugged. Its sockets and
-//! its program go with it for good, even if another interface comes with the same name or number.
+//! An interface can disappear: deleted, moved to another namespace, its card unplugged. Its sockets
+//! and its program are then lost, even if another interface appears with the same name or number.
 //! So a port is served by *one* interface. When that is gone, routes over its name lead to the
-//! kernel ([`wattline_rib::Rib::serve`]). [`Actuator::poll`] looks for what has changed, and reports
-//! it to the ports.
+//! kernel ([`wattline_rib::Rib::serve`]). [`Actuator::poll`] detects changes and reports them to
+//! the ports.
 
 use super::actuator::{ASK_WORKERS, Actuator, EMPTYING, Failure};
 use super::machine::{Event, State};
 use super::{Port, TRY_AGAIN};
 use crate::channels;
 use crate::config::{Config, PortSettings, XdpForwarding};
-use crate::queues::{self, Interface, Why, WorkerInterfaces};
+use crate::queues::{self, Interface, Unserved, WorkerInterfaces};
 use crate::statics::PortLinks;
 use crate::stats::PortState;
-use crate::takeover::Lookout;
+use crate::takeover::ForwardPathMonitor;
 use crate::xdp_forward::flows::FlowTarget;
 use std::time::{Duration, Instant};
 use wattline_daemon::notify::Notifier;
@@ -23,12 +23,12 @@ use wattline_linux::netlink::Link;
 use wattline_ports::capture::CaptureStatus;
 use wattline_xdp::XdpProgram;
 
-/// Time between two looks at a served interface's program and queues: the kernel sends no event when
-/// they change, and drivers may give new queues no program (veth does not).
-const LOOK_AT_INTERFACE: Duration = Duration::from_secs(1);
-/// The log's words for a port that was attached before.
+/// Time between two checks of a served interface's program and queues: the kernel sends no event
+/// when they change, and drivers may give new queues no program (veth does not).
+const CHECK_INTERFACE: Duration = Duration::from_secs(1);
+/// Log text for a port that was attached before.
 pub(crate) const AGAIN: &str = "attached again to";
-/// Usual time for workers to let go of queues that are about to be opened again.
+/// Usual time for workers to release queues that are about to be opened again.
 const LET_GO: Duration = Duration::from_millis(50);
 /// Longest wait for workers that take or give up queues, beyond the time for emptying them. They
 /// take milliseconds, unless one hangs.
@@ -36,8 +36,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest wait for queues that this router has not used: another program, perhaps an earlier
 /// instance, may be about to end.
 const OTHERS: Duration = Duration::from_secs(2);
-/// Time between two looks at workers that take or give up queues.
-const LOOK: Duration = Duration::from_millis(1);
+/// Time between two checks of workers that take or give up queues.
+const CHECK_EVERY: Duration = Duration::from_millis(1);
 
 /// The ports by kind: interfaces and captures.
 #[derive(Default)]
@@ -48,8 +48,8 @@ pub(crate) struct Ports {
     pub captures: Vec<CaptureStatus>,
     /// Link numbers for static routes, by place.
     pub links: PortLinks,
-    /// Interfaces of removed ports by index, and until when their queues may be in use by this
-    /// router's former sockets.
+    /// Interfaces of removed ports by index, and the times until which their queues may be in use
+    /// by this router's former sockets.
     pub released: Vec<(u32, Instant)>,
 }
 
@@ -59,12 +59,12 @@ impl Ports {
         self.list.iter().find(|it| it.id == port)
     }
 
-    /// Returns the state of a port, and the reason for it; nothing if it has no interface.
+    /// Returns the state of a port, and the reason for it; `None` if it has no interface.
     pub fn state(&self, port: PortId) -> Option<(PortState, Option<String>)> {
         Some(self.get(port)?.describe())
     }
 
-    /// Returns how the frames of a port are taken, in words.
+    /// Describes the mode in which the frames of a port are received.
     pub fn mode(&self, port: PortId) -> &str {
         self.get(port).map_or("capture", Port::mode)
     }
@@ -74,7 +74,7 @@ impl Ports {
         self.list.iter().any(|port| port.zero_copy)
     }
 
-    /// Returns until when the queues of an interface are waited for that is added.
+    /// Returns the time until which to wait for the queues of an interface that is added.
     pub fn patience(&self, interface: u32) -> Instant {
         let own = self.released.iter().filter(|(ifindex, _)| *ifindex == interface);
         own.map(|(_, until)| *until).fold(Instant::now() + OTHERS, Instant::max)
@@ -125,11 +125,11 @@ impl Ports {
     }
 
     /// Reports the ports that are not served to the service manager, when they change.
-    pub fn tell_manager(&self, notifier: &Notifier, told: &mut String) {
+    pub fn notify_manager(&self, notifier: &Notifier, reported: &mut String) {
         let status = self.summary();
-        if status != *told {
+        if status != *reported {
             notifier.status(&status);
-            *told = status;
+            *reported = status;
         }
     }
 
@@ -149,8 +149,8 @@ impl Ports {
         }
     }
 
-    /// Returns the receive queues that are served of each port, or were when it last was; 1 for ports
-    /// without an interface, 0 in the place of one that was removed.
+    /// Returns the number of receive queues of each port that are or were last served; 1 for ports
+    /// without an interface, 0 for places of removed ports.
     pub fn queues(&self, config: &Config) -> Vec<u32> {
         let of = |place: u16| {
             let known = self.get(PortId(place)).map(|it| it.queues_served);
@@ -162,22 +162,22 @@ impl Ports {
     /// Returns the time by which [`Actuator::poll`] has to be called.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let due = |port: &Port| match &port.life.state {
-            State::Up(_) => Some(port.next_look),
-            State::Without(Why::Failed(_)) => Some(port.next_try),
-            State::Without(Why::Left(_)) | State::Open | State::Removed => None,
-            State::Without(Why::Absent(_)) => port.seen.as_ref().map(|_| port.next_try),
+            State::Up(_) => Some(port.next_check),
+            State::Without(Unserved::Failed(_)) => Some(port.next_try),
+            State::Without(Unserved::Left(_)) | State::Open | State::Removed => None,
+            State::Without(Unserved::Absent(_)) => port.seen.as_ref().map(|_| port.next_try),
             State::Offered | State::Listed | State::Emptying { .. } => Some(now + ASK_WORKERS),
         };
         self.list.iter().filter_map(due).min()
     }
 
     /// Lists ports that are left to the kernel and at which XDP programs may forward the flows of a
-    /// flowtable: only where the configuration demands programs, since the kernel itself takes fewer
-    /// instructions for packets that come in socket buffers.
+    /// flowtable. There are none unless the configuration demands programs: for packets in socket
+    /// buffers the kernel's own path takes fewer instructions.
     pub fn flow_targets<'a>(
         &self,
         config: &'a Config,
-        lookout: &'a Lookout,
+        monitor: &'a ForwardPathMonitor,
     ) -> Vec<FlowTarget<'a>> {
         if config.router.xdp_forward != XdpForwarding::On
             || !config.obstacles_to_xdp_forwarding().is_empty()
@@ -185,9 +185,9 @@ impl Ports {
             return Vec::new();
         }
         let of = |(port, settings): (PortId, &'a PortSettings)| {
-            let flowtable = lookout.flows(port)?.as_ref().ok()?;
+            let flowtable = monitor.flows(port)?.as_ref().ok()?;
             let (state, _) = self.state(port)?;
-            let free = config.why_by_workers(usize::from(port.0)).is_empty();
+            let free = config.sections_for_workers(usize::from(port.0)).is_empty();
             let is_target = free && state == PortState::Left;
             is_target.then_some(FlowTarget { port, name: &settings.name, flowtable })
         };
@@ -195,14 +195,15 @@ impl Ports {
     }
 }
 
-/// Repeats a look at workers until it returns true. Returns false if that takes longer than `most`.
-pub(crate) fn await_workers(most: Duration, mut look: impl FnMut() -> bool) -> bool {
+/// Repeats a check of workers until it returns true. Returns false if that takes longer than
+/// `most`.
+pub(crate) fn await_workers(most: Duration, mut check: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
-    while !look() {
+    while !check() {
         if begun.elapsed() > most {
             return false;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_EVERY);
     }
     true
 }
@@ -212,8 +213,8 @@ fn removed(ports: &mut [Port]) -> impl Iterator<Item = &mut Port> {
 }
 
 impl Actuator<'_> {
-    /// Ceases to serve interfaces that are gone, and begins to serve those that have come. Returns
-    /// new interfaces of ports, with the link index that static routes have to use.
+    /// Stops serving interfaces that are gone, and begins to serve new ones. Returns ports whose
+    /// interface has changed, with the link index that static routes have to use.
     pub fn poll(&mut self, ports: &mut Vec<Port>, now: Instant) -> Vec<(PortId, u32)> {
         let mut links = Vec::new();
         for port in &mut *ports {
@@ -221,18 +222,19 @@ impl Actuator<'_> {
             port.note_link(self.rib);
             if let Some(why) = port.is_lost(self.rib) {
                 self.lose(port, why, now);
-                // No route may name the number, which another interface may get.
+                // Routes must not keep the number, which another interface may get.
                 links.push((port.id, 0));
             }
-            self.look_at_interface(port, now);
-            let left = self.lookout.and_then(|it| it.left(port.id));
+            self.check_interface(port, now);
+            let left = self.monitor.and_then(|it| it.left(port.id));
             let event = left.map_or(Event::Release, |why| Event::Leave(why.to_owned()));
-            if left.is_none() && matches!(port.life.state.reason(), Some(Why::Left(_))) {
+            if left.is_none() && matches!(port.life.state.reason(), Some(Unserved::Left(_))) {
                 (port.seen, port.next_try) = (None, now);
             }
             self.report(port, event);
-            if matches!(port.life.state, State::Without(Why::Absent(_) | Why::Failed(_))) {
-                links.extend(self.look_for_another(port, now));
+            if matches!(port.life.state, State::Without(Unserved::Absent(_) | Unserved::Failed(_)))
+            {
+                links.extend(self.find_interface(port, now));
             }
             if port.life.state.reason().is_some() {
                 self.hold(port, now);
@@ -243,8 +245,8 @@ impl Actuator<'_> {
         links
     }
 
-    /// Returns true if all workers have taken the last offer for a port. What they give back is
-    /// closed.
+    /// Returns true if all workers have taken the last offer for a port. Closes the queues that
+    /// they give back.
     fn is_taken(&self, port: PortId) -> bool {
         self.interfaces.iter().fold(true, |all, worker| worker.is_taken(port) & all)
     }
@@ -261,35 +263,36 @@ impl Actuator<'_> {
         }
     }
 
-    /// Gives up what is left of an interface that is gone.
+    /// Gives up an interface that is gone.
     fn lose(&mut self, port: &mut Port, why: String, now: Instant) {
         let (name, interface) = (&port.name, &port.interface);
         tracing::warn!(
             "port {name}: {why}; the port is attached as soon as there is an interface {interface}, \
-             and the kernel forwards what is routed over it until then"
+             and the kernel forwards packets routed over it until then"
         );
         (port.renamed, port.link) = (None, None);
         (port.seen, port.next_try) = (None, now);
-        self.report(port, Event::Lose(Why::Absent(why)));
+        self.report(port, Event::Lose(Unserved::Absent(why)));
     }
 
-    /// Attaches the program and the queues anew where the program is attached no more, or the interface has
-    /// other queues than those that are served: frames would meet no program, and so no access list.
-    fn look_at_interface(&mut self, port: &mut Port, now: Instant) {
-        if !matches!(port.life.state, State::Up(_)) || now < port.next_look {
+    /// Attaches the program and the queues again if the program is no longer attached or the
+    /// interface's queues have changed: frames would bypass the program, and thus access lists.
+    fn check_interface(&mut self, port: &mut Port, now: Instant) {
+        if !matches!(port.life.state, State::Up(_)) || now < port.next_check {
             return;
         }
-        port.next_look = now + LOOK_AT_INTERFACE;
+        port.next_check = now + CHECK_INTERFACE;
         let link = self.rib.link_of(port.id).filter(|it| it.index == port.ifindex);
         let Some(link) = link.cloned() else { return };
-        // The kernel reports nothing when somebody detaches the link of a program (BPF_LINK_DETACH).
+        // The kernel sends no event when another process detaches the link of a program
+        // (BPF_LINK_DETACH).
         if self.programs.xdp(port.id).and_then(XdpProgram::interface) != Some(link.index) {
             let why = "another program has detached its XDP program".to_owned();
             tracing::warn!("port {}: {why}; it is attached again", port.name);
             (port.seen, port.next_try) = (None, now);
-            return self.report(port, Event::Lose(Why::Failed(why)));
+            return self.report(port, Event::Lose(Unserved::Failed(why)));
         }
-        // One that is about to go has none left to count.
+        // An interface that is being removed may have no queues left.
         let Ok(queues @ 1..) = queues::receive_queues(&link.name) else { return };
         if queues == port.queues_served {
             return;
@@ -300,15 +303,15 @@ impl Actuator<'_> {
             link.name,
             port.queues_served
         );
-        // Its workers have to let go of the queues first.
+        // Its workers have to release the queues first.
         (port.seen, port.next_try) = (Some(link), now + LET_GO);
         self.report(port, Event::Recount);
         port.queues_served = queues;
     }
 
-    /// Takes over the interface that has the port's name now, if there is one that can be. Returns
-    /// the index for static routes if another link has the name.
-    fn look_for_another(&mut self, port: &mut Port, now: Instant) -> Option<(PortId, u32)> {
+    /// Takes over the interface that has the port's name now, if possible. Returns the index for
+    /// static routes if another link has the name.
+    fn find_interface(&mut self, port: &mut Port, now: Instant) -> Option<(PortId, u32)> {
         let link = self.rib.link_named_as(port.id).cloned();
         let number = |link: &Option<Link>| link.as_ref().map(|link| link.index);
         let other =
@@ -320,10 +323,10 @@ impl Actuator<'_> {
         let before = port.life.state.reason().cloned();
         match self.fit_interface(port, link) {
             Err(why) => self.report(port, Event::Missing(why)),
-            // The reason is in the state.
+            // A failure is kept in the state.
             Ok(interface) => drop(self.apply(port, Event::Return, Some(&interface))),
         }
-        if let Some(Why::Failed(reason)) = port.life.state.reason()
+        if let Some(Unserved::Failed(reason)) = port.life.state.reason()
             && before.as_ref() != port.life.state.reason()
         {
             port.log_failed(reason);
@@ -332,16 +335,18 @@ impl Actuator<'_> {
     }
 
     /// Returns the interface of a port, or why it cannot be served.
-    fn fit_interface(&self, port: &Port, link: Option<Link>) -> Result<Interface, Why> {
+    fn fit_interface(&self, port: &Port, link: Option<Link>) -> Result<Interface, Unserved> {
         let interface = &port.interface;
         let link = match link {
-            None => return Err(Why::Absent(queues::no_interface(interface))),
-            Some(link) if !link.enabled => return Err(Why::Absent(queues::is_down(interface))),
+            None => return Err(Unserved::Absent(queues::no_interface(interface))),
+            Some(link) if !link.enabled => {
+                return Err(Unserved::Absent(queues::is_down(interface)));
+            }
             Some(link) => link,
         };
-        let found = queues::interface(port.id, &link, self.config).map_err(Why::Failed)?;
+        let found = queues::interface(port.id, &link, self.config).map_err(Unserved::Failed)?;
         if found.queues > port.queues {
-            return Err(Why::Failed(format!(
+            return Err(Unserved::Failed(format!(
                 "{0} has {1} queues, and the memory that was made for it at the start is for {2}: {3}, \
                  or restart",
                 link.name,
@@ -352,7 +357,7 @@ impl Actuator<'_> {
         }
         if port.is_bond.is_some_and(|was_bond| link.is_bond() != was_bond) {
             let (now, then) = if link.is_bond() { ("a", "no") } else { ("no", "a") };
-            return Err(Why::Failed(format!(
+            return Err(Unserved::Failed(format!(
                 "{} is {now} bond, and was {then} bond before, for which its program was loaded: \
                  restart",
                 link.name
@@ -361,8 +366,8 @@ impl Actuator<'_> {
         Ok(found)
     }
 
-    /// Blocks a port whose packets are judged and that is not up, also where its interface comes back
-    /// while the port is left.
+    /// Blocks a port whose packets are judged and that is not up, also if its interface returns
+    /// while the port is left to the kernel.
     fn hold(&mut self, port: &mut Port, now: Instant) {
         let Some(judges) = port.life.guard.judges().map(str::to_owned) else { return };
         if port.unblocked.as_ref().is_some_and(|(_, next_try)| now < *next_try) {
@@ -373,7 +378,7 @@ impl Actuator<'_> {
         let index = link.as_ref().map(|link| link.index);
         let to = link.map(|link| Interface { port: port.id, link, queues: 0 });
         let done: Result<(), Failure> = match (&to, attached) {
-            // Moved to another namespace, where it is nobody's port.
+            // Moved to another namespace, where it is not a port.
             (None, Some(_)) => self.apply(port, Event::Vanish, None),
             (None, None) => Ok(()),
             (Some(_), _) => {
@@ -386,7 +391,7 @@ impl Actuator<'_> {
         let error = error.to_string();
         if before.is_none_or(|(before, _)| before != error) {
             tracing::error!(
-                "port {}: cannot be blocked: {error}; the kernel forwards what comes in without \
+                "port {}: cannot be blocked: {error}; the kernel forwards received packets without \
                  {judges}",
                 port.name
             );
@@ -394,22 +399,22 @@ impl Actuator<'_> {
         port.unblocked = Some((error, now + TRY_AGAIN));
     }
 
-    /// Blocks ports whose packets are judged and that no worker serves yet: the configuration is in
-    /// force.
+    /// Blocks ports whose packets are judged and that no worker serves yet, once the configuration
+    /// is in force.
     pub fn enforce(&mut self, ports: &mut [Port]) {
         for port in ports.iter_mut().filter(|it| it.life.state.is_waiting()) {
             self.hold(port, Instant::now());
         }
     }
 
-    /// Lets traffic come once all workers have taken what they were offered.
+    /// Lets traffic in once all workers have taken their queues.
     fn finish(&mut self, port: &mut Port) {
-        // Also where nothing is waited for: what they give back is closed here.
+        // Called in any state: it also closes queues that workers have given back.
         if !self.is_taken(port.id) || !port.life.state.is_waiting() {
             return;
         }
-        // The workers' tables are published after this look. Until then they lack the port's MAC address,
-        // and frames would be dropped.
+        // The workers' tables are published after this poll. Until then they lack the port's MAC
+        // address, and frames would be dropped.
         self.report(port, Event::Taken);
         if let State::Up(_) = port.life.state {
             if let Some(words) = port.attached_words.replace(AGAIN) {
@@ -425,14 +430,14 @@ impl Actuator<'_> {
         }
     }
 
-    /// Reports to ports that are open that the start or the reload has succeeded.
+    /// Reports the success of a start or reload to the open ports.
     pub fn begin(&mut self, ports: &mut [Port]) {
         for port in ports.iter_mut().filter(|it| it.life.state == State::Open) {
             self.report(port, Event::Begin);
         }
     }
 
-    /// Waits until workers have given up the ports that are removed.
+    /// Waits until workers have given up the removed ports.
     pub fn await_removed(&mut self, ports: &mut Vec<Port>) {
         let begun = Instant::now();
         let mut is_patient = true;
@@ -453,7 +458,10 @@ impl Actuator<'_> {
         }
         for port in removed(ports) {
             self.report(port, Event::GiveUp);
-            tracing::info!("port {}: removed; the kernel forwards what comes in there", port.name);
+            tracing::info!(
+                "port {}: removed; the kernel forwards packets received there",
+                port.name
+            );
         }
         self.drop_removed(ports);
     }

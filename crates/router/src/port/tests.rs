@@ -1,19 +1,19 @@
-//! Events of a port in any order, each action of which may fail: no frame that has to be judged
-//! passes unjudged, and nothing that was attached stays behind. Defects that reviews have found are
-//! planted, and the same checks find each of them.
+//! Events of a port in any order, with actions that may fail: no frame that has to be judged passes
+//! unjudged, and no program or socket stays behind. The same checks find each of the planted
+//! defects, which once were real.
 
 use super::action::Action;
 use super::guard::{Guard, Passage};
 use super::link_reason;
 use super::machine::{Event, Life, State, next};
-use crate::queues::Why;
+use crate::queues::Unserved;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use std::collections::VecDeque;
 use wattline_status::PortState;
 
 #[test]
-fn missing_carrier_and_interface_that_was_set_down_differ() {
+fn missing_carrier_and_interface_set_down_differ() {
     let (down, carrier) =
         (link_reason(PortState::Down, "eth0"), link_reason(PortState::NoCarrier, "eth0"));
     assert!(down.is_some_and(|it| it.contains("`ip link set dev eth0 up`")));
@@ -29,22 +29,23 @@ const CASES: u32 = 8192;
 struct World {
     has_interface: bool,
     is_loaded: bool,
-    /// Whether the program is attached to the present interface.
+    /// True if the program is attached to the present interface.
     is_attached: bool,
     is_guarded: bool,
     egress: bool,
     sockets_open: bool,
-    /// Whether the program has the sockets.
+    /// True if the program has the sockets.
     sockets_set: bool,
     offered: bool,
     workers_have_queues: bool,
-    /// Whether the tables know the port, whether they send to it, and whether workers know it.
+    /// True if the tables contain the port; `leads` if they also send to it, `published` if the
+    /// workers have such tables.
     listed: bool,
     leads: bool,
     published: bool,
-    /// Whether the start or the reload that brought the port is over.
+    /// True once the start or the reload that added the port is over.
     in_force: bool,
-    /// Whether the program was taken from an interface that is still there.
+    /// True if the program was detached from an interface that still exists.
     is_exposed: bool,
 }
 
@@ -60,9 +61,9 @@ impl World {
         }
     }
 
-    /// Takes an action. Returns an error if it fails; those that cannot fail, or are forgotten all the
-    /// same, have their effect.
-    fn take(&mut self, action: Action, fails: bool) -> Result<(), Why> {
+    /// Takes an action. Returns an error if it fails; actions that cannot fail, or whose failure
+    /// does not prevent the effect, still have their effect.
+    fn take(&mut self, action: Action, fails: bool) -> Result<(), Unserved> {
         let fails = fails || (matches!(action, Action::Attach { .. }) && !self.has_interface);
         match action {
             Action::Attach { blocked } => {
@@ -96,7 +97,7 @@ impl World {
             Action::SetSockets => self.sockets_set = self.is_attached && self.sockets_open,
             Action::ClearSockets => self.sockets_set = false,
         }
-        if fails { Err(Why::Failed("planted".to_owned())) } else { Ok(()) }
+        if fails { Err(Unserved::Failed("planted".to_owned())) } else { Ok(()) }
     }
 }
 
@@ -114,7 +115,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<(Step, u8)>> {
     let report = |event: Event| Just(Step::Report(event));
-    let why = || Why::Absent("planted".to_owned());
+    let why = || Unserved::Absent("planted".to_owned());
     let step = prop_oneof![
         3 => report(Event::Attach),
         3 => report(Event::OpenSockets),
@@ -147,7 +148,7 @@ struct Run {
     world: World,
     defect: Defect,
     failures: u8,
-    /// Whether the program could not be guarded, which the next `Hold` repairs.
+    /// True if the program could not be guarded, which the next `Hold` repairs.
     has_failed: bool,
 }
 
@@ -202,7 +203,7 @@ impl Run {
                 self.world.has_interface = false;
                 (self.world.is_attached, self.world.sockets_set) = (false, false);
                 if self.life.state.has_interface() {
-                    self.apply(Event::Lose(Why::Absent("planted".to_owned())))?;
+                    self.apply(Event::Lose(Unserved::Absent("planted".to_owned())))?;
                 }
             }
             Step::InterfaceReturns => self.world.has_interface = true,

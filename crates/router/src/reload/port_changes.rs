@@ -1,10 +1,11 @@
 //! Ports that a reload adds and removes while the others forward.
 //!
-//! A port that is added is opened as a whole first: its program is attached and its sockets are open.
-//! Where one of several cannot be, none is added. Only then do workers get the queues, through the same
-//! slots by which an interface that came back reaches them ([`super::slot`]); their ports have places
-//! beyond those of the start for that. A port that is removed is sent nothing first, then its program
-//! goes, then the workers empty its queues and give them up, and last it leaves the tables.
+//! An added port is opened as a whole first: its program is attached and its sockets are open. If
+//! one of several cannot be opened, none is added. Only then do workers get the queues, through the
+//! same slots as those of an interface that returned ([`super::slot`]); workers have spare places
+//! for such ports. A removed port is taken from the egress ports first. Then its program is
+//! detached, the workers empty its queues and give them up, and finally the port is removed from
+//! the tables.
 
 use crate::Router;
 use crate::config::{Config, PortKind, PortSettings};
@@ -29,8 +30,8 @@ pub(super) struct PortChanges {
 }
 
 impl PortChanges {
-    /// From one configuration to another, whose ports are placed beside those of the first
-    /// ([`Config::load_beside`]). `kept` says why no port can come or go, if that is so.
+    /// Compares two configurations; the ports of the second are placed by those of the first
+    /// ([`Config::load_beside`]). `kept` is the reason why no port can be added or removed, if any.
     pub fn between(old: &Config, new: &Config, kept: Option<&str>) -> Self {
         let mut changes = Self::default();
         let vacant = PortSettings::vacant();
@@ -38,7 +39,7 @@ impl PortChanges {
             let at =
                 |config: &'_ Config| config.ports.get(place).cloned().unwrap_or(vacant.clone());
             let (before, after, port) = (at(old), at(new), PortId(place as u16));
-            let said = match (before.is_vacant(), after.is_vacant()) {
+            let changed = match (before.is_vacant(), after.is_vacant()) {
                 (true, true) => continue,
                 (true, false) => {
                     changes.added.push(port);
@@ -61,23 +62,23 @@ impl PortChanges {
                     continue;
                 }
             };
-            if is_capture(said) {
-                let name = &said.name;
+            if is_capture(changed) {
+                let name = &changed.name;
                 changes.fixed.push(format!("[[port]] {name}: captures are read from the start"));
             } else if let Some(why) = kept {
-                changes.fixed.push(format!("[[port]] {}: {why}", said.name));
+                changes.fixed.push(format!("[[port]] {}: {why}", changed.name));
             }
         }
         changes
     }
 
-    /// Whether ports come or go.
+    /// Returns true if ports are added or removed.
     pub fn any(&self) -> bool {
         !self.added.is_empty() || !self.removed.is_empty()
     }
 }
 
-/// Lists keys that differ between two ports of one name, beside their addresses.
+/// Lists keys that differ between two ports of one name, except their addresses.
 fn fixed_keys(before: &PortSettings, after: &PortSettings) -> Vec<&'static str> {
     let keys = [
         ("interface", before.kind.taken_over() != after.kind.taken_over()),
@@ -108,7 +109,7 @@ impl Router {
         if !has_interface {
             return Some(of_start("a router without interfaces"));
         }
-        // Its packets would pass a section by that is not in force yet.
+        // The port's packets would bypass a section that is not in force yet.
         let runs =
             |heading| self.configured.config.applications.iter().any(|it| it.heading() == heading);
         if let Some(more) = new.applications.iter().find(|it| !runs(it.heading())) {
@@ -120,7 +121,7 @@ impl Router {
         self.applications.iter().find_map(|it| it.refuses_ports(new))
     }
 
-    /// The interfaces of the ports, as far as can be told before anything is touched.
+    /// Returns the interfaces of the ports, checked as far as possible before any change.
     fn fit_interfaces(
         &self,
         wanted: &Config,
@@ -133,8 +134,8 @@ impl Router {
             let mut present = self.configured.config.ports.iter();
             let found = match present.find(|it| it.kind.taken_over() == Some(name)) {
                 Some(other) => Err(format!(
-                    "is still that of port {}: remove that one with one reload, and add this one with \
-                     the next",
+                    "still belongs to port {}: remove that port with one reload, and add this one \
+                     with the next",
                     other.name
                 )),
                 None => match self.rib.link_named_as(*port) {
@@ -165,7 +166,7 @@ impl Router {
     /// Opens all ports that are added.
     ///
     /// # Errors
-    /// With everything that is wrong with any of them; all is as before then.
+    /// With all problems of all ports; nothing is changed then.
     pub(super) fn open_ports(&mut self, new: &Config, added: &[PortId]) -> Result<(), Vec<String>> {
         if added.is_empty() {
             return Ok(());
@@ -182,12 +183,12 @@ impl Router {
         if opened.is_err() {
             for port in added {
                 self.rib.set_port(*port, None);
-                self.lookout.iter_mut().for_each(|lookout| lookout.remove(*port));
+                self.monitor.iter_mut().for_each(|monitor| monitor.remove(*port));
             }
         }
-        // Looked at for the new ones, and of others too.
-        if let (Some(kernel), Some(lookout)) = (&mut self.kernel, &self.lookout) {
-            kernel.programs.leave_prefixes(|port| lookout.left_prefixes(port));
+        // The monitor judged the new ports, and others again.
+        if let (Some(kernel), Some(monitor)) = (&mut self.kernel, &self.monitor) {
+            kernel.programs.leave_prefixes(|port| monitor.left_prefixes(port));
         }
         opened
     }
@@ -203,17 +204,17 @@ impl Router {
             port.queues = interface.queues;
             port.attached_words = Some("added on");
             port.released_by = self.ports.patience(interface.link.index);
-            if let Some(lookout) = &mut self.lookout {
+            if let Some(monitor) = &mut self.monitor {
                 let checks = self.applications.iter().filter_map(|it| it.will_check(id, wanted));
-                lookout.add(id, port.life.guard.is_guarded(), checks.max(), (wanted, &self.rib));
+                monitor.add(id, port.life.guard.is_guarded(), checks.max(), (wanted, &self.rib));
                 let judges = Some(&port.by_workers).filter(|judges| !judges.is_empty());
-                if let (Some(judges), Some(why)) = (judges, lookout.left(id)) {
+                if let (Some(judges), Some(why)) = (judges, monitor.left(id)) {
                     wrong.push(judged_and_left(&port.name, judges, why));
                     continue;
                 }
             }
             let Some((ports, actuator)) = self.actuator() else {
-                return Err(vec!["[[port]]: nothing is known of interfaces".to_owned()]);
+                return Err(vec!["[[port]]: the interfaces are unknown".to_owned()]);
             };
             let mut actuator = Actuator { config: wanted, ..actuator };
             let opened = actuator
@@ -237,7 +238,7 @@ impl Router {
         Err(wrong)
     }
 
-    /// Gives the workers ports that are open. They are in the configuration now.
+    /// Gives open ports to the workers. They are in the configuration now.
     pub(super) fn begin_ports(&mut self, added: &[PortId]) {
         if added.is_empty() {
             return;
@@ -255,7 +256,7 @@ impl Router {
         if let (Some(kernel), true) =
             (&mut self.kernel, self.configured.config.router.kernel_routes)
         {
-            // Link-local neighbours of links that are no ports are not kept.
+            // Link-local neighbours of links that were no ports were not kept.
             kernel.request_dump(Instant::now());
         }
     }
@@ -268,7 +269,7 @@ impl Router {
         }
     }
 
-    /// Leads the tables past ports that are removed.
+    /// Removes ports from the targets of the tables.
     pub(super) fn retire_ports(&mut self, removed: &[PortId]) {
         self.report(removed, &Event::Retire);
         removed.iter().for_each(|port| self.ports.links[usize::from(port.0)] = 0);
@@ -279,7 +280,7 @@ impl Router {
         let until = Instant::now() + RELEASE;
         for port in self.ports.list.iter().filter(|it| removed.contains(&it.id)) {
             self.ports.released.extend(port.ifindex().map(|index| (index, until)));
-            self.lookout.iter_mut().for_each(|lookout| lookout.remove(port.id));
+            self.monitor.iter_mut().for_each(|monitor| monitor.remove(port.id));
             self.cleared.iter_mut().for_each(|cleared| cleared.forget_port(&port.name));
         }
         self.report(removed, &Event::Remove);
@@ -288,11 +289,11 @@ impl Router {
         }
     }
 
-    /// Waits until workers have taken the ports that were added, and traffic goes to them. Ports that
-    /// applications judge are blocked until then if it takes long.
+    /// Waits until workers have taken the added ports and get their traffic. Ports that
+    /// applications judge are blocked meanwhile if that takes long.
     pub(super) fn await_ports(&mut self) {
         await_workers(PATIENCE, || {
-            self.look_at_interfaces();
+            self.poll_interfaces();
             self.workers.wake();
             !self.ports.list.iter().any(|port| port.life.state.is_waiting())
         });
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_come_and_go_and_what_stays_is_fixed() {
+    fn ports_are_added_and_removed_and_others_are_fixed() {
         let old = config(&["a", "b"]);
         let mut new = config(&["a", "x", "c"]);
         new.ports[1] = PortSettings::vacant();

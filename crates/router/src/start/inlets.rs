@@ -1,4 +1,4 @@
-//! The ways by which the control thread is told something, before there is a router.
+//! Input channels of the control thread, before the router exists.
 
 use super::super::control::Control;
 use super::super::error::RouterError;
@@ -12,7 +12,7 @@ use wattline_daemon::socket::Server;
 use wattline_linux::privileges;
 use wattline_ports::waiter::PollWaiter;
 
-/// The control thread's ways to be told something.
+/// Input channels of the control thread.
 pub(super) struct Inlets {
     pub waiter: PollWaiter,
     pub inbox: Receiver<Message>,
@@ -21,14 +21,14 @@ pub(super) struct Inlets {
 }
 
 impl Inlets {
-    /// Opens them, and gives up the capabilities that are not needed any more: before any thread is
+    /// Opens them, and drops the capabilities that are no longer needed: before any thread is
     /// started, which would keep them.
     ///
     /// # Errors
     /// When the process has no more descriptors or threads.
     pub fn open(settled: &Settled, known: &Known, judged: &Judged) -> Result<Self, RouterError> {
-        // An overrun leaves its socket in error until it is read.
-        let watched = judged.lookout.iter().flat_map(|it| it.watch().descriptors());
+        // A socket remains in error after an overrun until it is read.
+        let watched = judged.monitor.iter().flat_map(|it| it.watch().descriptors());
         let descriptors = known.kernel.iter().map(KernelSide::descriptor).chain(watched);
         let waiter = PollWaiter::new(descriptors)
             .map_err(|errno| RouterError::system("making a wake-up", errno))?
@@ -44,7 +44,7 @@ impl Inlets {
         Ok(Self { waiter, inbox, inbox_sender, signals })
     }
 
-    /// Answers what is asked over the control socket, too.
+    /// Answers requests over the control socket, too.
     ///
     /// # Errors
     /// When the process has no more descriptors or threads.
@@ -58,14 +58,14 @@ impl Inlets {
     }
 }
 
-/// Packet memory is locked again when sockets are opened after all of a worker's have gone, as when
-/// all ports were left to the kernel for a while. CAP_IPC_LOCK, which passes the limit by, is given up
-/// by then.
+/// Raises the limit of locked memory. When all sockets of a worker are closed, for instance while
+/// all ports are left to the kernel, its packet memory is locked again with the next socket.
+/// CAP_IPC_LOCK, which overrides the limit, is dropped by then.
 fn allow_locked_memory() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let unlimited = Rlimit { current: None, maximum: None };
     if setrlimit(Resource::Memlock, unlimited).is_err() {
-        // Without CAP_SYS_RESOURCE, as far as the administrator allows.
+        // Without CAP_SYS_RESOURCE, up to the administrator's limit.
         let Rlimit { maximum, .. } = getrlimit(Resource::Memlock);
         let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
     }

@@ -1,10 +1,10 @@
-//! Second phase: what the kernel has, read whole before anything is attached.
+//! Second phase: the kernel's state, read completely before anything is attached.
 
 use super::super::error::RouterError;
 use super::super::kernel::KernelSide;
 use super::super::port::actuator::Actuator;
 use super::super::queues::{self, Interface, Unopened, WorkerInterfaces};
-use super::super::takeover::Lookout;
+use super::super::takeover::ForwardPathMonitor;
 use super::super::workers::Workers;
 use super::super::{statics, xdp_forward};
 use super::settled::Settled;
@@ -16,7 +16,7 @@ use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_rib::Rib;
 
-/// Tables, and the ports as they are now.
+/// Tables, and the present ports.
 pub(super) struct Known {
     pub rib: Rib,
     pub routes: Routes,
@@ -54,34 +54,34 @@ impl Known {
         statics::apply(&mut rib, config, extra_routes, &port_links);
         let mut known = Self { rib, routes, kernel, interfaces, unopened, port_links };
         for port in known.unopened.iter().map(|it| it.port) {
-            // Else the next link of its name would be the port before it is attached.
+            // Otherwise the next link of its name would be the port before it is attached.
             known.rib.serve(port, None);
         }
         known.commit()?;
         Ok(known)
     }
 
-    /// Returns the system that ports act on; nothing without the kernel's state.
+    /// Returns the system that ports act on; `None` without the kernel's state.
     pub fn actuator<'a>(
         &'a mut self,
         config: &'a Config,
-        lookout: Option<&'a Lookout>,
+        monitor: Option<&'a ForwardPathMonitor>,
         workers: &'a Workers,
         interfaces: &'a mut [WorkerInterfaces],
     ) -> Option<Actuator<'a>> {
         let programs = &mut self.kernel.as_mut()?.programs;
-        Some(Actuator { config, programs, rib: &mut self.rib, workers, interfaces, lookout })
+        Some(Actuator { config, programs, rib: &mut self.rib, workers, interfaces, monitor })
     }
 
-    /// Brings what was told into the tables of the workers.
+    /// Publishes the known state to the tables of the workers.
     ///
     /// # Errors
-    /// When they refuse a route.
+    /// When the tables refuse a route.
     pub fn commit(&mut self) -> Result<(), RouterError> {
         self.rib.commit(&mut self.routes).map_err(refused)
     }
 
-    /// Takes the ports that have `failed` out of those that are opened.
+    /// Removes the ports that have `failed` from those to be opened.
     pub fn give_up(&mut self, config: &Config, failed: &BTreeMap<PortId, String>) {
         for interface in std::mem::take(&mut self.interfaces) {
             match failed.get(&interface.port) {
@@ -94,7 +94,7 @@ impl Known {
     }
 }
 
-/// Nothing is forwarded before all is known.
+/// Reads the kernel's state until it is complete: nothing is forwarded before.
 pub(super) fn read_all(kernel: &mut KernelSide, rib: &mut Rib) -> Result<(), RouterError> {
     loop {
         kernel.follow(rib, Instant::now())?;
@@ -104,12 +104,12 @@ pub(super) fn read_all(kernel: &mut KernelSide, rib: &mut Rib) -> Result<(), Rou
     }
 }
 
-/// Returns the seed of the choice between several next hops. Routers in a row that choose
-/// alike would use one of several links; what is made of captures is the same in every run.
+/// Returns the seed of the choice between several next hops. Consecutive routers with the same seed
+/// would use only one of several links. Between captures the seed is the same in every run.
 fn flow_seed(config: &Config, has_interfaces: bool) -> u64 {
     match config.router.flow_seed {
         Some(seed) => seed.into(),
-        // Keyed at random for each.
+        // Random for each router.
         None if has_interfaces => RandomState::new().hash_one(std::process::id()),
         None => 0,
     }

@@ -1,4 +1,5 @@
-//! Fourth phase: XDP programs are attached, which block, and the queues of all ports are opened.
+//! Fourth phase: XDP programs are attached, which forward nothing yet, and the queues of all ports
+//! are opened.
 
 use super::super::error::RouterError;
 use super::super::port::action::Action;
@@ -16,7 +17,7 @@ use crate::config::Config;
 use std::collections::BTreeMap;
 use wattline_xdp::XdpError;
 
-/// Ports with their queues, from which nothing is taken yet.
+/// Ports with their queues, which are not read yet.
 pub(super) struct Opened {
     /// One for each worker.
     pub queues: Vec<WorkerQueues>,
@@ -28,7 +29,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Attaches the programs and opens the queues. A port that fails is without an interface.
+    /// Attaches the programs and opens the queues. A port that fails has no interface.
     ///
     /// # Errors
     /// When something fails that all ports need.
@@ -44,7 +45,7 @@ impl Opened {
             links: std::mem::take(&mut known.port_links),
             ..Ports::default()
         };
-        // The program first: it finds another instance before that one's queues are touched.
+        // The program first: that detects another instance before its queues are touched.
         if known.kernel.is_some() {
             attach(config, &mut ports, known, judged)?;
             if settled.has_interfaces {
@@ -62,8 +63,8 @@ impl Opened {
                 port.take_sockets(sockets, interface, config);
             }
             let unopened = known.unopened.iter().find(|it| it.port == port.id).cloned();
-            let (lookout, interfaces) = (judged.lookout.as_ref(), &mut ports.interfaces);
-            let actuator = known.actuator(config, lookout, &workers, interfaces);
+            let (monitor, interfaces) = (judged.monitor.as_ref(), &mut ports.interfaces);
+            let actuator = known.actuator(config, monitor, &workers, interfaces);
             let (Some(mut actuator), Some(unopened)) = (actuator, unopened) else { continue };
             let why = unopened.why.clone();
             let event = match port.life.state {
@@ -86,9 +87,9 @@ fn attach(
     known: &mut Known,
     judged: &Judged,
 ) -> Result<(), RouterError> {
-    let (workers, lookout) = (Workers::default(), judged.lookout.as_ref());
+    let (workers, monitor) = (Workers::default(), judged.monitor.as_ref());
     let interfaces = known.interfaces.clone();
-    let Some(mut actuator) = known.actuator(config, lookout, &workers, &mut []) else {
+    let Some(mut actuator) = known.actuator(config, monitor, &workers, &mut []) else {
         return Ok(());
     };
     actuator.programs.inherited = Inherited::take();
@@ -100,7 +101,7 @@ fn attach(
         }
         match actuator.apply(port, Event::Attach, interface) {
             Ok(()) => port.attached_words = None,
-            // The process or the kernel lacks something, for every port.
+            // The process or the kernel lacks something that every port needs.
             Err(Failure::Program(error @ XdpError::Bpf(_))) => {
                 return Err(RouterError::Xdp { port: port.name.clone(), error });
             }
@@ -109,10 +110,10 @@ fn attach(
     }
     let Actuator { programs, rib, .. } = actuator;
     programs.inherited.give_up_rest();
-    programs.leave_prefixes(|port| lookout?.left_prefixes(port));
+    programs.leave_prefixes(|port| monitor?.left_prefixes(port));
     let ends = judged.applications.iter().flat_map(|it| it.tunnel_ends()).collect();
     programs.end_tunnels(ends, rib);
-    programs.tell(rib);
+    programs.publish_addresses(rib);
     known.give_up(config, &failed);
     Ok(())
 }

@@ -20,7 +20,7 @@ use wattline_dataplane::nodes::ClampMss;
 use wattline_dataplane::punt::{Discard, PuntSink, Unavailable};
 use wattline_ports::waiter::{PollWaiter, Waker};
 
-/// Requests for neighbours that may wait; a worker repeats what does not fit.
+/// Most waiting requests for neighbours; a worker repeats requests that do not fit.
 const NEIGHBOUR_REQUESTS: usize = 4096;
 
 /// Starts the workers, and the governor once they run.
@@ -40,8 +40,8 @@ pub(super) fn start_workers(
     let mut workers = Workers::default();
     let queues = std::mem::take(&mut opened.queues);
     let waiters = queues.iter().map(waiter_of).collect::<Result<Vec<_>, _>>()?;
-    let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
-    let loops = power.as_mut().map(|power| power.equip(&bells)).transpose()?;
+    let wakers: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
+    let loops = power.as_mut().map(|power| power.equip(&wakers)).transpose()?;
     let mut loops = loops.unwrap_or_default().into_iter();
     for (worker, (queues, waiter)) in (0..).zip(queues.into_iter().zip(waiters)) {
         let tunnel = opened.tunnel.as_ref().map(Tunnel::sink);
@@ -52,7 +52,7 @@ pub(super) fn start_workers(
         };
         let mut features = application::features(&mut judged.applications, worker);
         if config.clamps_mss() {
-            // Before all that hides a packet's headers.
+            // Before all features that hide a packet's headers.
             features.insert(0, ClampMss::feature());
         }
         let neighbours = neighbours.clone();
@@ -68,7 +68,7 @@ pub(super) fn start_workers(
         power.start(config, queues, &workers, forwarded)?;
         return Ok(workers);
     }
-    // It may be fit for the ports only when all are there.
+    // It may work only once all ports exist.
     power.resume(config, queues, &workers, forwarded);
     if !power.governs() {
         workers.set_active(workers.count());
@@ -77,11 +77,11 @@ pub(super) fn start_workers(
     Ok(workers)
 }
 
-/// Takes the traffic over: there are tables now, and workers to use them. Returns the follower of routes by
+/// Takes the traffic over, now that tables and workers exist. Returns the follower of routes by
 /// which programs leave packets to the kernel, if ports are interfaces.
 ///
 /// # Errors
-/// When the programs or the tables refuse it.
+/// When the programs or the tables refuse.
 pub(super) fn take_over(
     settled: &Settled,
     known: &mut Known,
@@ -91,17 +91,18 @@ pub(super) fn take_over(
 ) -> Result<Option<KernelRoutes>, RouterError> {
     let config = &settled.config;
     let mut routes = settled.has_interfaces.then(|| KernelRoutes::new(Instant::now()));
-    // Else what the kernel does not forward is not forwarded here, either, and named by port.
+    // Not needed with the kernel's routes: packets that the kernel does not forward are then
+    // reported by port, and not forwarded here either.
     if settled.has_interfaces && !config.router.kernel_routes {
         fallback::warn();
     }
     let Some(kernel) = &mut known.kernel else { return Ok(routes) };
     kernel.programs.set_longest(opened.longest_packet)?;
     let Ports { list, interfaces, links, .. } = &mut opened.ports;
-    let lookout = judged.lookout.as_ref();
+    let monitor = judged.monitor.as_ref();
     let mut committed = Ok(());
     await_workers(PATIENCE, || {
-        if let Some(mut actuator) = known.actuator(config, lookout, workers, interfaces) {
+        if let Some(mut actuator) = known.actuator(config, monitor, workers, interfaces) {
             for (port, link) in actuator.poll(list, Instant::now()) {
                 links[usize::from(port.0)] = link;
             }
@@ -113,7 +114,7 @@ pub(super) fn take_over(
         committed.is_err() || !list.iter().any(|port| port.life.state.is_waiting())
     });
     committed?;
-    if let Some(mut actuator) = known.actuator(config, lookout, workers, interfaces) {
+    if let Some(mut actuator) = known.actuator(config, monitor, workers, interfaces) {
         actuator.enforce(list);
     }
     let Some(KernelSide { programs, .. }) = &mut known.kernel else { return Ok(routes) };

@@ -22,15 +22,15 @@ pub(super) struct Settled {
     pub socket: Server,
     /// Workers that are not started.
     pub surplus: Option<Surplus>,
-    /// Whether interfaces of the kernel are ports.
+    /// True if interfaces of the kernel are ports.
     pub has_interfaces: bool,
 }
 
 impl Settled {
-    /// Reads the configuration, tells its log level, and binds the control socket.
+    /// Reads the configuration, sets the log level, and binds the control socket.
     ///
     /// # Errors
-    /// When the configuration is wrong, rights are missing, or another router has the socket.
+    /// When the configuration is wrong, capabilities are missing, or another router has the socket.
     pub fn read(
         config_path: &Path,
         applications: application::Applications,
@@ -60,7 +60,7 @@ impl Settled {
         if let Some(surplus) = &surplus {
             tracing::warn!("{}", surplus.because);
         }
-        // Of the workers that are left: nobody needs the CPUs of others.
+        // Only for the remaining workers: the CPUs of others are not needed.
         if let Some(unusable) = cpu::unusable(&config) {
             return Err(RouterError::Unfit(unusable));
         }

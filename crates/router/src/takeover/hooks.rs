@@ -1,8 +1,9 @@
-//! Checks of `hooks.toml`: everything in the kernel's path that may decide about a forwarded packet.
+//! Checks of `hooks.toml`, which lists everything in the kernel's path that may decide about a
+//! forwarded packet.
 //!
-//! A new mechanism begins with a row there. `judge` turns what is detected into reasons,
-//! `wattline_linux::netlink::forward_path` reads it, `wattline-rib` understands routes. The table of
-//! `docs/reference/kernel-features.md` is made from these rows.
+//! A new mechanism begins with a row there. `wattline_linux::netlink::forward_path` reads the
+//! kernel's state, `judge` turns it into reasons, and `wattline-rib` understands routes. The table
+//! of `docs/reference/kernel-features.md` is made from these rows.
 
 use serde::Deserialize;
 
@@ -21,7 +22,7 @@ struct Hooks {
 struct Hook {
     /// The mechanism, for users.
     feature: String,
-    /// Fate of the packets.
+    /// Treatment of the packets.
     treatment: String,
     /// Files and names of tests.
     tests: Vec<String>,

@@ -18,7 +18,7 @@ use wattline_xdp::LEFT_PREFIXES_MAX;
 /// tunnel packets to their policies, which the IPsec application looks up by itself.
 const RULE_OF_STRONGSWAN: &str = "220: from all lookup 220";
 
-/// Rules of a chain that are named to the user.
+/// Most rules of a chain that a message names.
 const RULES_NAMED: usize = 3;
 
 /// A port and the interfaces that its packets use.
@@ -29,28 +29,29 @@ pub(super) struct Interfaces {
     pub links: Vec<(u32, String)>,
 }
 
-/// Something that the kernel would do with packets and that Wattline does not do.
+/// A treatment of packets by the kernel that Wattline does not provide.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Reason {
     /// The port whose packets it concerns; `None` if that cannot be determined.
     pub port: Option<PortId>,
     /// If set, it concerns only packets from or to these prefixes.
     pub only: Option<BTreeSet<IpNet>>,
-    /// Whether it is only reported, unless the configuration forbids any bypass.
+    /// True if it is only reported, unless the configuration forbids any bypass.
     pub is_mild: bool,
-    /// Whether the kernel itself passes it by with packets of a flow in an nftables flowtable.
+    /// True if it is also bypassed by the kernel for packets of a flow in an nftables flowtable.
     pub spares_flows: bool,
     /// Description for the user.
     pub text: String,
 }
 
 impl Reason {
-    /// A weighty reason that concerns all packets.
+    /// Creates a reason that counts and concerns all packets.
     fn weighty(port: Option<PortId>, text: String) -> Self {
         Self { port, only: None, is_mild: false, spares_flows: false, text }
     }
 
-    /// Returns true if the packets of a whole family are the kernel's, which does not forward them.
+    /// Returns true if it leaves all packets of a family to the kernel, which does not forward
+    /// them.
     pub fn is_of_family(&self) -> bool {
         self.only.iter().flatten().any(|prefix| prefix.prefix_len() == 0)
     }
@@ -73,27 +74,27 @@ impl std::fmt::Display for UsableFlowtable {
 
 /// Other facts that the decision depends on.
 pub(super) struct Circumstances<'a> {
-    /// Whether the router uses the kernel's routes, so that its routing rules count.
+    /// True if the router uses the kernel's routes, so that its routing rules count.
     pub follows_kernel: bool,
-    /// Whether an application carries out IPsec policies.
+    /// True if an application carries out IPsec policies.
     pub guards: bool,
     /// Addresses of this machine.
     pub own: &'a [IpAddr],
     /// Local routes.
     pub local: &'a Local,
-    /// Whether a user has added one, or a routing rule.
+    /// True if a user has added a local route or a routing rule.
     pub has_own_lookups: bool,
     /// Ports at which Wattline checks source addresses against its routes.
     pub checks: &'a BTreeMap<PortId, SourceCheck>,
-    /// Whether an interface strips VLAN tags from received frames.
+    /// True if an interface strips VLAN tags from received frames.
     pub strips_tags: &'a dyn Fn(&str) -> bool,
-    /// Whether an interface merges received packets (GRO).
+    /// True if an interface merges received packets (GRO).
     pub merges_packets: &'a dyn Fn(&str) -> bool,
     /// Value of a setting below `/proc/sys/net`, 0 without.
     pub setting: &'a dyn Fn(&str) -> u32,
-    /// Whether an interface has an address of IPv4.
+    /// True if an interface has an address of IPv4.
     pub has_ipv4: &'a dyn Fn(u32) -> bool,
-    /// Prefixes of routes by gateways in local routes.
+    /// Prefixes of routes whose gateway is in a local route.
     pub by_own_gateways: &'a BTreeSet<IpNet>,
     /// Sources that a loose reverse-path filter drops; `None` for all without a route.
     pub loosely_dropped: Option<&'a BTreeSet<IpNet>>,
@@ -101,7 +102,7 @@ pub(super) struct Circumstances<'a> {
     pub spreads_by: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// Everything that would be bypassed.
+/// Returns everything that would be bypassed.
 pub(super) fn judge(
     found: &ForwardPath,
     ports: &[Interfaces],
@@ -115,7 +116,7 @@ pub(super) fn judge(
     reasons.extend(judge_rules(found, &by_link, circumstances));
     reasons.extend(judge_local_routes(circumstances));
     reasons.extend(judge_ipsec_policies(found, circumstances));
-    let unseen = |what: &String| format!("it cannot be seen what the kernel does: {what}");
+    let unseen = |what: &String| format!("cannot determine what the kernel does: {what}");
     reasons.extend(found.unread.iter().map(|what| Reason::weighty(None, unseen(what))));
     reasons.extend(judge_programs(found, &by_link));
     reasons.extend(judge_machine(found, circumstances));
@@ -138,7 +139,7 @@ fn by_name<'a>(by_link: &ByLink<'a>, name: &str) -> Option<&'a Interfaces> {
     by_link.values().find(|(_, it)| *it == name).map(|(it, _)| *it)
 }
 
-/// Chains of nftables and tables of its predecessors.
+/// Judges chains of nftables and tables of its predecessors.
 fn judge_filters(
     found: &ForwardPath,
     by_link: &ByLink<'_>,
@@ -155,7 +156,7 @@ fn judge_filters(
             for name in &chain.devices {
                 let Some(of) = by_name(by_link, name) else { continue };
                 let text = format!("{text} on {name}");
-                // Packets of a prefix that leave by the device come in by any port.
+                // Packets of a prefix that leave by the device may come from any port.
                 let at = match (chain.hook, &only) {
                     ("egress", Some(_)) => port,
                     _ if port.is_some_and(|port| port != of.port) => continue,
@@ -180,30 +181,30 @@ fn judge_filters(
     reasons
 }
 
-/// Packets that a chain does something with.
+/// Packets that a chain affects.
 #[derive(Debug, Default, PartialEq)]
 struct Taken<'a> {
-    /// The rules that do, for users.
+    /// The rules that affect them, for users.
     rules: Vec<&'a str>,
-    /// True if the policy does.
+    /// True if the policy affects them.
     by_policy: bool,
-    /// Prefixes that the packets have; `None`: any.
+    /// Prefixes of their addresses; `None` for any.
     prefixes: Option<BTreeSet<IpNet>>,
 }
 
 impl Taken<'_> {
-    /// None so far, except by prefixes that will be added.
+    /// Creates an empty set, to which prefixes can be added.
     fn by_prefixes() -> Self {
         Self { prefixes: Some(BTreeSet::new()), ..Self::default() }
     }
 }
 
-/// Says which rules take packets, and what to change about them.
+/// Describes the rules that affect packets, and the remedy.
 fn describe(chain: &Chain, Taken { rules: taking, by_policy, prefixes }: &Taken<'_>) -> String {
     let Chain { family, table, name, hook, rules: count, drops, sets_mss, .. } = chain;
     let mut text = format!("nftables: chain {family} {table} {name} (hook {hook})");
     text += &match (count, drops) {
-        (0, _) => " drops what no rule accepts".to_owned(),
+        (0, _) => " drops packets that no rule accepts".to_owned(),
         (1, _) => " has a rule".to_owned(),
         (count, _) => format!(" has {count} rules"),
     };
@@ -226,12 +227,12 @@ fn describe(chain: &Chain, Taken { rules: taking, by_policy, prefixes }: &Taken<
         };
     }
     if *by_policy && *count > 0 {
-        text += "; the policy drops what no rule accepts by one interface or address alone";
+        text += "; the policy drops packets that no rule accepts by one interface or address alone";
     }
     text
 }
 
-/// Returns the packets that a chain does something with, by the port at which they come in (`None`: any).
+/// Returns the packets that a chain affects, by ingress port (`None` for any).
 fn judge_chain<'a>(
     chain: &'a Chain,
     by_link: &ByLink<'_>,
@@ -244,7 +245,7 @@ fn judge_chain<'a>(
             return BTreeMap::from([(None, Taken { rules, ..Taken::default() })]);
         }
     };
-    // The router's own packets meet these two alone.
+    // The router's own packets pass only these two hooks.
     let own = match chain.hook {
         "postrouting" | "egress" => circumstances.own,
         _ => &[],
@@ -271,7 +272,7 @@ fn judge_chain<'a>(
     taken
 }
 
-/// Adds what the policy of a chain drops: everything that no rule accepts for sure.
+/// Adds the packets that a chain's policy drops: all that no rule certainly accepts.
 fn drop_the_rest(
     chain: &Chain,
     by_link: &ByLink<'_>,
@@ -302,8 +303,8 @@ fn drop_the_rest(
     }
 }
 
-/// Returns prefixes of which a packet that comes in at a port has an address if the policy of a chain drops it;
-/// `None`: it may have any.
+/// Returns the prefixes of one address of each packet that a chain's policy drops at a port; `None`
+/// if the address may be any.
 fn dropped_by_policy(
     chain: &Chain,
     of: &Interfaces,
@@ -315,7 +316,7 @@ fn dropped_by_policy(
     let is_here = |it: &&Concern| {
         of.links.iter().all(|(index, name)| is_in(&it.input, *index, name))
             && by_link.iter().all(|(index, (_, name))| is_in(&it.output, *index, name))
-            // No packet has an output there.
+            // Other hooks know no output interface.
             && (it.output.is_none() || chain.hook == "forward")
     };
     let accepted: Vec<&Concern> = chain.accepted.iter().filter(is_here).collect();
@@ -327,7 +328,8 @@ fn dropped_by_policy(
     };
     let mut dropped = BTreeSet::new();
     for family in both.iter().filter(is_seen) {
-        // A prefix is left whichever address is in it: rules about one of the addresses can be joined.
+        // Packets are left to the kernel by either address, so rules about the same address can be
+        // combined.
         let any = std::slice::from_ref(family);
         let outside = [false, true].map(|by_destination| {
             let inside = accepted.iter().filter_map(|it| {
@@ -349,7 +351,8 @@ fn dropped_by_policy(
     (!is_all).then_some(dropped)
 }
 
-/// Lists the prefixes within one that contain no address of these; both halves for all of its addresses.
+/// Lists the prefixes within `within` that contain no address of `inside`; both halves if `inside`
+/// is empty.
 fn outside(within: IpNet, inside: &[IpNet]) -> Vec<IpNet> {
     if inside.iter().any(|it| it.contains(&within)) {
         return Vec::new();
@@ -363,8 +366,8 @@ fn outside(within: IpNet, inside: &[IpNet]) -> Vec<IpNet> {
     rest.collect()
 }
 
-/// The ports at which packets of a concern come in (`None`: any); none if they do not come in or leave by
-/// ports.
+/// Returns the ingress ports of a concern's packets (`None` for any); empty if the packets use no
+/// port as ingress or egress.
 fn concerned_ports(concern: &Concern, by_link: &ByLink<'_>) -> BTreeSet<Option<PortId>> {
     let ports_of = |them: &Vec<InterfaceMatch>| -> BTreeSet<Option<PortId>> {
         let is_one = |index, name| them.iter().any(|it| it.contains(index, name));
@@ -377,7 +380,7 @@ fn concerned_ports(concern: &Concern, by_link: &ByLink<'_>) -> BTreeSet<Option<P
     concern.input.as_ref().map_or_else(|| BTreeSet::from([None]), ports_of)
 }
 
-/// Rules of policy routing that packets which arrive at ports can match.
+/// Judges rules of policy routing that packets from ports can match.
 fn judge_rules(
     found: &ForwardPath,
     by_link: &ByLink<'_>,
@@ -395,7 +398,7 @@ fn judge_rules(
             None => None,
             Some(input) => match by_name(by_link, input) {
                 Some(of) => Some(of.port),
-                // No packet arrives here by other interfaces.
+                // Packets from other interfaces do not reach Wattline.
                 None => continue,
             },
         };
@@ -404,7 +407,8 @@ fn judge_rules(
     reasons
 }
 
-/// Local routes as sources. Where IPsec is carried out, a prefix would block a whole port.
+/// Judges local routes as sources. With an application for IPsec, a prefix would block a whole
+/// port.
 fn judge_local_routes(circumstances: &Circumstances<'_>) -> Vec<Reason> {
     let Circumstances { follows_kernel, local, has_own_lookups, guards, by_own_gateways, .. } =
         circumstances;
@@ -419,7 +423,7 @@ fn judge_local_routes(circumstances: &Circumstances<'_>) -> Vec<Reason> {
     if !has_own_lookups {
         return by_own.collect();
     }
-    let text = |which: &str| format!("{which}: the kernel drops what comes from there");
+    let text = |which: &str| format!("{which}: the kernel drops packets from there");
     let reason = |only: BTreeSet<IpNet>, text| Reason {
         only: Some(only),
         spares_flows: true,
@@ -428,12 +432,12 @@ fn judge_local_routes(circumstances: &Circumstances<'_>) -> Vec<Reason> {
     };
     let added = local.added.iter();
     let added = added.map(|it| reason(BTreeSet::from([*it]), text(&format!("local route {it}"))));
-    let shared = text("broadcast addresses, beside local routes or rules of a user's");
+    let shared = text("broadcast addresses, because of added local routes or rules");
     let shared = (!local.shared.is_empty()).then(|| reason(local.shared.clone(), shared));
     added.chain(shared).chain(by_own).collect()
 }
 
-/// Policies of the kernel's IPsec, where no application carries them out.
+/// Judges policies of the kernel's IPsec, unless an application carries them out.
 fn judge_ipsec_policies(found: &ForwardPath, circumstances: &Circumstances<'_>) -> Vec<Reason> {
     if found.ipsec_policies.is_empty() || circumstances.guards {
         return Vec::new();
@@ -451,7 +455,7 @@ fn judge_ipsec_policies(found: &ForwardPath, circumstances: &Circumstances<'_>) 
     vec![Reason { only, ..Reason::weighty(None, text) }]
 }
 
-/// BPF programs of others at interfaces and of netfilter.
+/// Judges foreign BPF programs at interfaces and in netfilter.
 fn judge_programs(found: &ForwardPath, by_link: &ByLink<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for program in &found.programs {
@@ -471,7 +475,7 @@ fn judge_programs(found: &ForwardPath, by_link: &ByLink<'_>) -> Vec<Reason> {
     reasons
 }
 
-/// Settings and services of the whole machine.
+/// Judges settings and services of the whole machine.
 fn judge_machine(found: &ForwardPath, circumstances: &Circumstances<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for direction in &found.ipsec_blocks {
@@ -492,7 +496,7 @@ fn judge_machine(found: &ForwardPath, circumstances: &Circumstances<'_>) -> Vec<
     reasons
 }
 
-/// Bridges, VRFs and bonds to which interfaces belong, and their queueing.
+/// Judges bridges, VRFs and bonds of interfaces, and their queueing.
 fn judge_links(
     found: &ForwardPath,
     by_link: &ByLink<'_>,
@@ -502,9 +506,9 @@ fn judge_links(
     for master in &found.masters {
         let Some((of, name)) = by_link.get(&master.link) else { continue };
         let (what, consequence) = match &master.kind {
-            MasterKind::Bridge(_) => ("bridge", "what is bridged is not for a router"),
+            MasterKind::Bridge(_) => ("bridge", "whose packets are not for a router"),
             MasterKind::Vrf => ("VRF", "whose table of routes is not followed"),
-            MasterKind::Other(kind) => (kind.as_str(), "and packets are that one's"),
+            MasterKind::Other(kind) => (kind.as_str(), "to which its packets belong"),
         };
         let text = format!("{name} belongs to the {what} {}, {consequence}", master.name);
         let spares_flows = matches!(master.kind, MasterKind::Bridge(_));
@@ -532,7 +536,7 @@ fn judge_links(
     reasons
 }
 
-/// An interface whose VLANs lose their tags before a program sees the frame.
+/// Judges an interface that strips VLAN tags before a program sees the frame.
 fn judge_stripped_tags(
     found: &ForwardPath,
     of: &Interfaces,
@@ -543,13 +547,13 @@ fn judge_stripped_tags(
     let is_aggregate = found.aggregates.iter().any(|it| it.link == *link);
     let strips = !subinterfaces.is_empty() && !is_aggregate && (circumstances.strips_tags)(name);
     let text = format!(
-        "{name} has VLANs and takes the tags off their frames before Wattline sees them \
+        "{name} has VLANs and strips their tags before Wattline sees the frames \
          (`ethtool -K {name} rxvlan off` changes that)"
     );
     strips.then(|| Reason::weighty(Some(of.port), text))
 }
 
-/// Everything that settings (sysctl) of an interface of a port decide.
+/// Judges settings (sysctl) of a port's interface.
 fn settings_reasons(
     found: &ForwardPath,
     of: &Interfaces,
@@ -561,7 +565,7 @@ fn settings_reasons(
     let families = [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
     for (family, whole) in ["IPv4", "IPv6"].into_iter().zip(families) {
         let settings = found.settings.for_link(link, whole.addr().is_ipv6());
-        // Routes of the configuration alone are forwarded by whatever the kernel is set to.
+        // Without the kernel's routes, its setting does not matter.
         let off = settings.off_because.filter(|_| circumstances.follows_kernel);
         reasons.extend(off.map(|setting| Reason {
             port: Some(of.port),
@@ -591,7 +595,7 @@ fn settings_reasons(
     ] {
         let value = |whose: &str| (circumstances.setting)(&format!("ipv4/conf/{whose}/{setting}"));
         let (own, all) = (value(name) != 0, value("all") != 0);
-        // Redirects are accepted by default where IPv4 is not forwarded, and decide nothing there.
+        // If IPv4 is not forwarded, redirects are accepted by default, and have no effect.
         if found.settings.for_link(link, false).off_because.is_none()
             && if needs_both { own && all } else { own || all }
         {
@@ -604,8 +608,8 @@ fn settings_reasons(
     reasons
 }
 
-/// Sources that the reverse-path filter of an interface drops. Beside a default route a loose one drops
-/// those alone that a route discards.
+/// Judges the reverse-path filter of an interface. With a default route, a loose filter drops only
+/// sources that a route discards.
 fn reverse_path_reasons(
     filter: u32,
     of: &Interfaces,
@@ -635,8 +639,8 @@ fn reverse_path_reasons(
     }
 }
 
-/// Interfaces of the kernel that take frames of guarded ports, in sentences: what it would forward from
-/// there is dropped.
+/// Lists interfaces of the kernel that receive frames of guarded ports, in sentences. Frames that
+/// it would forward from there are dropped.
 pub(super) fn cut_off(
     found: &ForwardPath,
     ports: &[Interfaces],
@@ -657,7 +661,7 @@ pub(super) fn cut_off(
     cut_off.filter_map(text).collect()
 }
 
-/// Everything that would be bypassed at a bond or team.
+/// Judges a bond or team.
 fn judge_aggregate(
     aggregate: &Aggregate,
     of: &Interfaces,
@@ -666,15 +670,14 @@ fn judge_aggregate(
 ) -> Vec<Reason> {
     let reason = |is_mild, text| Reason { is_mild, ..Reason::weighty(Some(of.port), text) };
     if aggregate.kind == Aggregation::Team {
-        let text =
-            format!("{name} is a team, which Wattline has not been tried with: a bond is taken");
+        let text = format!("{name} is a team, with which Wattline has not been tested: use a bond");
         return vec![reason(false, text)];
     }
     let mut reasons = Vec::new();
     if of.links.len() > 1 {
         let text = format!(
-            "{name} is a bond with VLANs: the kernel takes the tags off their frames at the members, \
-             before Wattline sees them"
+            "{name} is a bond with VLANs: the kernel strips their tags at the members, before \
+             Wattline sees the frames"
         );
         reasons.push(reason(false, text));
     }
@@ -696,9 +699,9 @@ fn judge_aggregate(
     reasons
 }
 
-/// The source or the destination prefixes, whichever are longer, so that the fewest packets are left to the
-/// kernel. None if either have an address of this machine: the router's own packets, such as ICMP errors, would
-/// then be concerned too, and workers send those.
+/// Returns the source or the destination prefixes, whichever are longer, so that the fewest packets
+/// are left to the kernel. Prefixes with an address of this machine are not used: they would also
+/// concern the router's own packets, such as ICMP errors, which workers send.
 fn only<'a>(prefixes: [&'a [IpNet]; 2], own: &[IpAddr]) -> &'a [IpNet] {
     let is_others = |prefix: &IpNet| !own.iter().any(|own| prefix.contains(own));
     let is_narrow = |prefix: &IpNet| prefix.prefix_len() > 0 && is_others(prefix);
@@ -706,13 +709,14 @@ fn only<'a>(prefixes: [&'a [IpNet]; 2], own: &[IpAddr]) -> &'a [IpNet] {
     narrow.max_by_key(|these| these.iter().map(IpNet::prefix_len).min()).unwrap_or_default()
 }
 
-/// The prefixes as those of a [`Reason`]: an empty list stands for any address.
+/// Returns prefixes in the form of a [`Reason`]: an empty list stands for any address.
 fn only_these(prefixes: &[IpNet]) -> Option<BTreeSet<IpNet>> {
     (!prefixes.is_empty()).then(|| prefixes.iter().copied().collect())
 }
 
-/// The prefixes whose packets are left to the kernel, by port; on a guarded port they are dropped. Of
-/// ports in `whole` only whole families are among them: for others they are left, or blocked, as a whole.
+/// Returns the prefixes whose packets are left to the kernel, by port; on a guarded port they are
+/// dropped. Ports in `whole` have only prefixes of whole families: for other prefixes such a port
+/// is left, or blocked, as a whole.
 pub(super) fn left_prefixes(
     reasons: &[Reason],
     ports: &[Interfaces],
@@ -730,7 +734,7 @@ pub(super) fn left_prefixes(
     ports.iter().filter_map(|it| of(it.port)).collect()
 }
 
-/// Lists ports left to the kernel with all packets, and why. Reasons that `prefixes` covers do not
+/// Lists ports that leave all packets to the kernel, and why. Reasons that `prefixes` covers do not
 /// count.
 pub(super) fn left(
     reasons: &[Reason],
@@ -744,8 +748,7 @@ pub(super) fn left(
     ports.iter().filter_map(|it| of(it.port)).collect()
 }
 
-/// Says, of a reason for which a port is left with all packets, why these are not the packets of its prefixes
-/// alone.
+/// Describes a reason to leave all packets of a port, and why its prefixes alone are not enough.
 fn in_full(reason: &Reason) -> String {
     match reason.only.as_ref().map_or(0, BTreeSet::len) {
         prefixes if prefixes > LEFT_PREFIXES_MAX as usize => format!(
@@ -756,7 +759,7 @@ fn in_full(reason: &Reason) -> String {
     }
 }
 
-/// Reasons for which a port is left with all packets.
+/// Returns the reasons to leave all packets of a port.
 fn whole_port<'a>(
     reasons: &'a [Reason],
     port: PortId,
@@ -770,8 +773,9 @@ fn whole_port<'a>(
     })
 }
 
-/// Returns, of ports that are left for nothing but what the kernel itself passes by with packets of a flow in
-/// a flowtable, the flowtable whose flows XDP programs may forward, or what stands against that.
+/// Considers ports that are left only for reasons that the kernel itself bypasses for packets of a
+/// flow in a flowtable. Returns the flowtable of each whose flows XDP programs may forward, or the
+/// obstacle.
 pub(super) fn flows(
     found: &ForwardPath,
     reasons: &[Reason],
@@ -808,7 +812,7 @@ pub(super) fn flows(
     sparing.iter().filter_map(of_port).collect()
 }
 
-/// Says why flows of a flowtable stay with the kernel, if so.
+/// Returns why flows of a flowtable are left to the kernel, if so.
 fn unusable_for(table: &Flowtable) -> Option<&'static str> {
     if table.counts {
         return Some(
@@ -822,7 +826,7 @@ fn unusable_for(table: &Flowtable) -> Option<&'static str> {
     (!table.is_understood).then_some("Wattline does not know all of its flags")
 }
 
-/// Returns the lines that add a flowtable for these interfaces to this ruleset; `None` where there are no
+/// Returns the lines that add a flowtable for these interfaces to this ruleset; `None` without
 /// chains.
 fn lines_for_flowtable(found: &ForwardPath, names: &[&str]) -> Option<String> {
     let is_for_all = |chain: &&Chain| chain.devices.is_empty();
@@ -850,8 +854,8 @@ fn lines_for_flowtable(found: &ForwardPath, names: &[&str]) -> Option<String> {
          flow add @wattline'"
     ));
     Some(format!(
-        "a flowtable gives established connections the kernel's fast path, by which their packets pass by \
-         these chains; to add one: {}",
+        "a flowtable gives established connections the kernel's fast path, which bypasses these \
+         chains; to add one: {}",
         lines.join(" && ")
     ))
 }
@@ -937,7 +941,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_told_by_port_is() {
+    fn reasons_leave_only_the_ports_they_concern() {
         assert_eq!(judged(&ForwardPath::default()), []);
         let of = |found: &ForwardPath| -> Vec<Option<u16>> {
             judged(found).into_iter().map(|(port, _)| port).collect()
@@ -970,7 +974,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_and_members_of_a_bond_are_left() {
+    fn team_and_members_of_a_bond_are_left() {
         let aggregates = vec![aggregate(2, Aggregation::Team), aggregate(9, Aggregation::Bond)];
         let bond = MasterKind::Other("bond".to_owned());
         let masters = vec![Master { link: 1, kind: bond, name: "bond7".to_owned() }];
@@ -980,11 +984,11 @@ mod tests {
         assert!(found[1].1.contains("eth1 is a team"), "{found:?}");
     }
 
-    /// Frames that come to a bond have gone through the kernel's part of their member.
+    /// Frames reach a bond after the kernel has processed them at its member.
     #[test]
-    fn a_bond_is_left_where_its_members_change_what_they_receive() {
+    fn bond_is_left_if_its_members_change_received_frames() {
         let around = Circumstances {
-            // Those of the bond say nothing of its members.
+            // The bond's own settings do not apply to its members.
             strips_tags: &|name| name.starts_with("eth"),
             merges_packets: &|name| name != "m0",
             ..plain()
@@ -1005,12 +1009,12 @@ mod tests {
         };
         let left = judged(1);
         assert!(left[&PortId(0)].contains("eth0 is a bond with VLANs"), "{left:?}");
-        assert!(!left[&PortId(0)].contains("rxvlan"), "which would not help: {left:?}");
+        assert!(!left[&PortId(0)].contains("rxvlan"), "rxvlan would not help: {left:?}");
         assert!(!judged(2).contains_key(&PortId(1)), "nothing speaks against it");
     }
 
     #[test]
-    fn how_a_bond_spreads_is_told_and_leaves_nothing() {
+    fn spread_of_a_bond_is_reported_and_leaves_nothing() {
         let around = Circumstances {
             spreads_by: &|name| (name == "eth1").then(|| "layer3+4".to_owned()),
             ..plain()
@@ -1024,7 +1028,7 @@ mod tests {
     }
 
     #[test]
-    fn local_routes_leave_what_comes_from_them() {
+    fn local_routes_leave_packets_from_them() {
         let net = |text: &str| -> IpNet { text.parse().unwrap() };
         let local = Local {
             added: BTreeSet::from([net("10.9.0.0/16")]),
@@ -1051,12 +1055,12 @@ mod tests {
     }
 
     #[test]
-    fn circumstances_make_some_of_it_harmless() {
+    fn circumstances_make_some_reasons_harmless() {
         let around = Circumstances { follows_kernel: false, guards: true, ..plain() };
         let mut found = rule(None);
         found.ipsec_policies = vec![["10.0.0.0/8".parse().unwrap(); 2]; 3];
         assert_eq!(judge(&found, &ports(), &around), []);
-        // The rule that strongSwan adds, beside the policies that are followed; no other.
+        // The rule of strongSwan is harmless if IPsec policies are followed; others are not.
         found.rules[0].text = RULE_OF_STRONGSWAN.to_owned();
         let follows = Circumstances { follows_kernel: true, ..around };
         assert_eq!(judge(&found, &ports(), &follows), []);
@@ -1068,7 +1072,7 @@ mod tests {
     }
 
     #[test]
-    fn loose_filter_leaves_what_it_drops() {
+    fn loose_filter_leaves_packets_that_it_drops() {
         let found = set(&[(1, false, filter(2)), (2, false, filter(1))]);
         let judged = |around: &Circumstances<'_>| {
             let reasons = judge(&found, &ports(), around);
@@ -1078,7 +1082,7 @@ mod tests {
         let (whole, _) = judged(&plain());
         assert!(whole[&PortId(0)].contains("eth0 is loose"), "{whole:?}");
         assert!(whole[&PortId(1)].contains("eth1 is strict"), "{whole:?}");
-        // Beside a default route.
+        // With a default route.
         let dropped = BTreeSet::from(["10.66.0.0/16".parse().unwrap()]);
         let around = Circumstances { loosely_dropped: Some(&dropped), ..plain() };
         let (whole, prefixes) = judged(&around);
@@ -1092,9 +1096,9 @@ mod tests {
         );
     }
 
-    /// Each row has what is found, the port that it leaves (`None`: all) and a word of its reason.
+    /// Each row has the finding, the port that it leaves (`None` for all) and a word of its reason.
     #[test]
-    fn everything_that_may_decide_leaves_its_packets() {
+    fn each_mechanism_leaves_its_packets() {
         let program = |link, hook: &str| ForwardPath {
             programs: vec![AttachedProgram { link, hook: hook.to_owned() }],
             ..Default::default()
@@ -1143,7 +1147,7 @@ mod tests {
 
     /// Honours checks that are as strict as the kernel's.
     #[test]
-    fn a_filter_that_is_in_force_here_is_honoured() {
+    fn equally_strict_source_check_replaces_the_kernels() {
         let judged = |check, value: u32| {
             let checks = BTreeMap::from([(PortId(0), check)]);
             let around = Circumstances { checks: &checks, ..plain() };
@@ -1158,7 +1162,7 @@ mod tests {
     fn family_that_is_not_forwarded_or_has_an_unknown_setting_is_left_by_port() {
         let off = LinkSettings { off_because: Some("net.ipv4.conf.%.forwarding = 0"), ..filter(0) };
         let unknown = LinkSettings { not_understood: vec![(77, 3)], ..filter(0) };
-        // Of the first port its VLAN alone, which the program does not tell from the others.
+        // Only a VLAN of the first port, which the program does not distinguish from the others.
         let found = set(&[(7, false, off), (2, true, unknown)]);
         let reasons = judge(&found, &ports(), &plain());
         for guarded in [BTreeSet::new(), BTreeSet::from([PortId(0), PortId(1)])] {
@@ -1188,8 +1192,7 @@ mod tests {
             found.chains[0].effects =
                 Ok(vec![Effect { concern, rule: "handle 4 (`drop`)".to_owned() }]);
             let reasons = judge(&found, &ports(), &around);
-            let told = reasons.into_iter().map(|it| (it.port.map(|port| port.0), it.only));
-            told.collect::<Vec<_>>()
+            reasons.into_iter().map(|it| (it.port.map(|it| it.0), it.only)).collect::<Vec<_>>()
         };
         let judged = |hook, concern| judged_on(&[], hook, concern);
         assert_eq!(judged("forward", none()), [(None, None)]);
@@ -1232,13 +1235,13 @@ mod tests {
         found.chains[0].accepted = vec![Concern::default()];
         assert!(text(&found).ends_with("packets of 2 prefixes"), "the policy drops none");
         found.chains[0].accepted.clear();
-        let policy = "has 2 rules; the policy drops what no rule accepts by one interface";
+        let policy = "has 2 rules; the policy drops packets that no rule accepts by one interface";
         assert!(judged(&found).iter().any(|(_, text)| text.contains(policy)));
     }
 
     /// Packets that no rule accepts by interface and address alone are left.
     #[test]
-    fn policy_to_drop_leaves_what_is_not_accepted() {
+    fn policy_to_drop_leaves_packets_that_no_rule_accepts() {
         let names = |names: &[&str]| {
             Some(names.iter().map(|it| InterfaceMatch::Name((*it).to_owned())).collect::<Vec<_>>())
         };
@@ -1255,8 +1258,7 @@ mod tests {
                 .chains
                 .push(Chain { accepted: accepted.iter().copied().cloned().collect(), ..of });
             let reasons = judge(&found, &ports(), &plain());
-            let told = reasons.into_iter().map(|it| (it.port.map(|it| it.0), it.only));
-            told.collect::<Vec<_>>()
+            reasons.into_iter().map(|it| (it.port.map(|it| it.0), it.only)).collect::<Vec<_>>()
         };
         let inet = |accepted: &[&Concern]| judged("inet", "forward", accepted);
         assert_eq!(inet(&[]), [(None, None)]);
@@ -1267,7 +1269,7 @@ mod tests {
         let vlan = Concern { input: names(&["eth0", "eth0.7"]), ..none() };
         assert_eq!(inet(&[&vlan]), [(Some(1), None)]);
         assert_eq!(inet(&[&vlan, &from("eth1")]), []);
-        // They could leave by another port.
+        // The packets could leave by another port.
         let out = |names| Concern { output: names, ..none() };
         assert_eq!(inet(&[&out(names(&["eth0", "eth1"]))]), [(None, None)]);
         let anywhere = out(names(&["eth0", "eth1", "eth0.7"]));
@@ -1294,7 +1296,7 @@ mod tests {
 
     /// Tagged frames would look untagged, and be forwarded as such.
     #[test]
-    fn a_port_with_vlans_whose_tags_are_taken_off_is_left() {
+    fn port_with_stripped_vlan_tags_is_left() {
         let around = Circumstances { strips_tags: &|name| name.starts_with("eth"), ..plain() };
         let reasons = judge(&ForwardPath::default(), &ports(), &around);
         let left = left(&reasons, &ports(), &BTreeMap::new());
@@ -1302,9 +1304,9 @@ mod tests {
         assert!(left[&PortId(0)].contains("ethtool -K eth0 rxvlan off"), "{left:?}");
     }
 
-    /// The packets of a prefix are left alone, where that leaves out none that the rule is for.
+    /// Only the packets of a prefix are left, if that includes all packets of the rule.
     #[test]
-    fn what_can_be_told_by_prefix_leaves_its_packets_alone() {
+    fn reason_for_prefixes_leaves_only_their_packets() {
         let prefix = |text: &str| -> IpNet { text.parse().unwrap() };
         let judged = |source: Option<&str>, destination: Option<&str>, input: Option<&str>| {
             let mut found = rule(input);
@@ -1342,11 +1344,11 @@ mod tests {
         }
         let own = judged(Some("192.0.2.0/24"), Some("10.8.0.0/16"), None);
         assert_eq!(of(&own, &[]), (vec![], both("10.8.0.0/16")));
-        // One reason beside it that is about all packets.
+        // With another reason that concerns all packets.
         let mut reasons = from.clone();
         reasons.extend(judged(None, None, None));
         assert_eq!(of(&reasons, &[]).0, [0, 1]);
-        // Of policies of IPsec by what they select.
+        // Policies of IPsec, by their selectors.
         let policies = [
             ("10.1.0.0/16", "10.2.0.0/16"),
             ("10.2.0.0/16", "10.1.0.0/16"),
@@ -1358,7 +1360,7 @@ mod tests {
         let around = Circumstances { own: &[IpAddr::from([192, 0, 2, 1])], ..plain() };
         let (left, prefixes) = of(&judge(&found, &ports(), &around), &[]);
         assert!(left.is_empty());
-        // Both ways of one tunnel, and the peer of this machine's own packets.
+        // Both directions of one tunnel, and the peer of this machine's own packets.
         assert_eq!(prefixes[..prefixes.len() / 2].len(), 3, "{prefixes:?}");
         found.ipsec_policies.push(policy(("192.0.2.0/24", "0.0.0.0/0")));
         assert_eq!(of(&judge(&found, &ports(), &around), &[]), (vec![0, 1], vec![]));
@@ -1376,7 +1378,7 @@ mod tests {
         );
     }
 
-    /// However many prefixes a rule names, there is one reason: reasons are compared at each look.
+    /// One reason for all prefixes of a rule: reasons are compared at each check.
     #[test]
     fn many_addresses_are_one_reason() {
         let addresses = |step: u32| -> Vec<IpNet> {
@@ -1397,7 +1399,7 @@ mod tests {
         assert!(left.values().all(|text| text.len() < 300), "{left:?}");
     }
 
-    /// Ports at which flows may be forwarded, or what stands against it.
+    /// Returns the ports at which flows may be forwarded, or the obstacle.
     fn flows_of(found: &ForwardPath) -> BTreeMap<u16, Result<String, String>> {
         let reasons = judge(found, &ports(), &plain());
         let prefixes = left_prefixes(&reasons, &ports(), &BTreeSet::new());
@@ -1407,7 +1409,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_forwarded_at_ports_of_a_plain_flowtable_alone() {
+    fn flows_are_forwarded_only_at_ports_of_a_plain_flowtable() {
         let table = |devices: &[&str]| Flowtable {
             family: "ip",
             table: "t".to_owned(),
@@ -1422,7 +1424,7 @@ mod tests {
         let both = flows_of(&with(vec![plain.clone()]));
         assert_eq!(both[&0], Ok("flowtable ip t f[0, 0, 0, 0, 0, 0]".to_owned()));
         assert_eq!(both[&1], both[&0]);
-        // Without a reason to leave a port, flows are nothing special.
+        // Without a reason to leave a port, flows get no special treatment.
         let flowtables = vec![plain.clone()];
         assert!(flows_of(&ForwardPath { flowtables, ..ForwardPath::default() }).is_empty());
 
@@ -1432,13 +1434,13 @@ mod tests {
             (Flowtable { is_understood: false, ..plain.clone() }, "flags"),
         ];
         for (other, why) in others {
-            // The kernel looks at one of several tables alone.
+            // The kernel uses only one of several tables.
             for tables in [vec![other.clone()], vec![plain.clone(), other]] {
                 let flows = flows_of(&with(tables));
                 assert!(flows[&0].as_ref().is_err_and(|it| it.contains(why)), "{flows:?}");
             }
         }
-        // Another reason, which holds for flows, too.
+        // Another reason, which also applies to flows.
         let queueing = vec![Queueing { link: 1, kind: QueueingKind::Filters }];
         let shaped = ForwardPath { queueing, ..with(vec![plain.clone()]) };
         assert_eq!(flows_of(&shaped).into_keys().collect::<Vec<_>>(), [1]);
@@ -1456,7 +1458,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_for_a_flowtable_are_of_the_ruleset() {
+    fn lines_for_a_flowtable_fit_the_ruleset() {
         let lines = |found: &ForwardPath| flows_of(found)[&0].clone().unwrap_err();
         let known = lines(&chain(&[]));
         assert!(
@@ -1474,7 +1476,7 @@ mod tests {
             made.contains("nft add table inet wattline && nft 'add chain inet wattline"),
             "{made}"
         );
-        // Its chain of the hook sees packets of one family alone.
+        // The ruleset's chain at the hook sees packets of only one family.
         let ipv6 = Chain { family: "ip6", ..chain(&[]).chains.remove(0) };
         assert!(
             lines(&ForwardPath { chains: vec![ipv6], ..chain(&[]) }).contains("add table inet")
@@ -1496,16 +1498,11 @@ mod tests {
             stacked(10, 2, "macvlan", "vrrp8"),
         ];
         let found = ForwardPath { stacked, ..ForwardPath::default() };
-        let told = cut_off(&found, &ports(), &[PortId(0)].into());
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("macvlan vrrp7") && told[1].contains("eth0.7.9"), "{told:?}");
+        let reported = cut_off(&found, &ports(), &[PortId(0)].into());
+        assert_eq!(reported.len(), 2, "{reported:?}");
+        assert!(reported[0].contains("macvlan vrrp7"), "{reported:?}");
+        assert!(reported[1].contains("eth0.7.9"), "{reported:?}");
         assert_eq!(cut_off(&found, &ports(), &BTreeSet::new()), [""; 0]);
         assert!(judge(&found, &ports(), &plain()).is_empty());
-    }
-
-    #[test]
-    fn what_cannot_be_told_by_port_leaves_all() {
-        let reasons = judge(&rule(None), &ports(), &plain());
-        assert_eq!(left(&reasons, &ports(), &BTreeMap::new()).len(), 2);
     }
 }

@@ -1,9 +1,9 @@
 //! Decides whether Wattline may take packets to which the kernel would apply more than routing.
 //!
 //! A program that forwards in the kernel's place bypasses filters, address translation, rules of
-//! policy routing and the like. They are looked for at the start, when the kernel announces a
-//! change, and every few seconds, as the kernel does not announce all changes. The configuration
-//! says what becomes of the ports ([`Takeover`]).
+//! policy routing and the like. They are searched at the start, when the kernel announces a change,
+//! and every few seconds, as the kernel does not announce all changes. The configuration determines
+//! the treatment of the ports ([`Takeover`]).
 
 #[cfg(test)]
 mod hooks;
@@ -22,43 +22,45 @@ use wattline_linux::netlink::forward_path::{self, ForwardPath, Watch};
 use wattline_rib::Rib;
 use wattline_status::applications::SourceCheck;
 
-/// Time between two looks: a hundred times the duration of a look, within these limits.
-const LOOK_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
-/// Changes come in crowds: a look waits for so long.
+/// Time between two checks: a hundred times the duration of a check, within these limits.
+const CHECK_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+/// Delay of a check after a change, since changes come in bursts.
 const SETTLE: Duration = Duration::from_millis(50);
-/// So many reasons are told one by one.
-const MOST_TOLD: usize = 20;
-/// Reason for which packets of a guarded port are not left to the kernel.
+/// Most reasons that are logged one by one.
+const MOST_LOGGED: usize = 20;
+/// Reason why packets of a guarded port are not left to the kernel.
 pub(super) const UNJUDGED: &str =
     "the kernel would also filter or translate them, but no application would check them there";
 
-/// The kernel's work beside routing, and the ports that are left to the kernel for it.
-pub(super) struct Lookout {
+/// Monitor of the kernel's treatments of packets other than routing, and the ports that are left to
+/// the kernel because of them.
+pub(super) struct ForwardPathMonitor {
     watch: Watch,
     due: Instant,
     guards: bool,
     checks: BTreeMap<PortId, SourceCheck>,
     reasons: Vec<Reason>,
     left: BTreeMap<PortId, String>,
-    /// By port, the prefixes whose packets alone are left.
+    /// Prefixes whose packets are left, by port, if the others are not.
     prefixes: BTreeMap<PortId, BTreeSet<IpNet>>,
-    /// The flowtable of each port that is left, whose flows XDP programs may forward, or the obstacle.
+    /// By port that is left, the flowtable whose flows XDP programs may forward, or the obstacle.
     flows: BTreeMap<PortId, Result<UsableFlowtable, String>>,
-    /// Ports that leave nothing to the kernel that it would forward.
+    /// Ports that leave no packet to the kernel which it would forward.
     guarded: BTreeSet<PortId>,
-    /// Whether a user has added a local route or a routing rule, which the kernel does not forget.
+    /// True once a user has added a local route or a routing rule, which affects the kernel even
+    /// after its removal.
     had_own_lookups: bool,
     /// See [`Rib::local_changes`].
     local_changes: u64,
-    /// Interfaces stacked on guarded ports, and those that were logged.
+    /// Interfaces stacked on guarded ports, and the logged ones.
     cut_off: Vec<String>,
     cut_off_logged: BTreeSet<String>,
 }
 
-impl Lookout {
-    /// Begins to look; `guards` says whether an application does what policies of IPsec ask for,
-    /// `checks` at which ports source addresses are compared with the routes, `guarded` which ports
-    /// leave nothing to the kernel that it would forward.
+impl ForwardPathMonitor {
+    /// Creates a monitor whose first check is due. `guards` is true if an application carries out
+    /// IPsec policies, `checks` are the source checks of ports, and `guarded` the ports that leave
+    /// no packet to the kernel which it would forward.
     pub fn new(
         guards: bool,
         checks: BTreeMap<PortId, SourceCheck>,
@@ -81,17 +83,18 @@ impl Lookout {
         }
     }
 
-    /// Returns the watch, readable when a look is due.
+    /// Returns the watch, readable when a check is due.
     pub fn watch(&self) -> &Watch {
         &self.watch
     }
 
-    /// When [`Self::look`] wants to be called at the latest.
+    /// Returns the time by which [`Self::poll`] has to be called.
     pub fn deadline(&self) -> Instant {
         self.due
     }
 
-    /// Adds a port, and judges it at once; the next look, which is due, logs the result. `check` says how the source addresses of its packets are checked.
+    /// Adds a port, and judges it at once; the next check, which is due, logs the result. `check`
+    /// is the check of its packets' source addresses.
     pub fn add(
         &mut self,
         port: PortId,
@@ -107,7 +110,7 @@ impl Lookout {
         self.hurry();
     }
 
-    /// Removes a port, also one that was not added after all.
+    /// Removes a port, whether or not it was added.
     pub fn remove(&mut self, port: PortId) {
         self.guarded.remove(&port);
         self.checks.remove(&port);
@@ -118,35 +121,35 @@ impl Lookout {
         self.hurry();
     }
 
-    /// Makes the next look due now, as the configuration has changed.
+    /// Makes the next check due now, as the configuration has changed.
     pub fn hurry(&mut self) {
         self.due = Instant::now();
     }
 
-    /// Has all reasons reported anew with the next look, which is due: their effects have changed.
-    pub fn tell_again(&mut self) {
+    /// Has the next check, which is due, log all reasons again: their effects have changed.
+    pub fn log_again(&mut self) {
         self.reasons.clear();
         self.hurry();
     }
 
-    /// Looks for the first time, as the router starts, and tells nothing: where it then refuses to
-    /// start, no packet is forwarded, and the refusal says why ([`Self::refusal`]).
-    pub fn look_first(&mut self, config: &Config, rib: &Rib, now: Instant) {
+    /// Runs the first check, as the router starts, and logs nothing: if the router refuses to
+    /// start, no packet is forwarded, and the refusal names the reasons ([`Self::refusal`]).
+    pub fn check_first(&mut self, config: &Config, rib: &Rib, now: Instant) {
         let reasons = self.judge(config, rib, now);
         self.reasons = reasons;
     }
 
-    /// Tells what the first look found, once it is sure that the router starts.
-    pub fn tell_first(&mut self, config: &Config) {
+    /// Logs the reasons of the first check, once it is certain that the router starts.
+    pub fn log_first(&mut self, config: &Config) {
         let reasons = std::mem::take(&mut self.reasons);
-        self.tell(&reasons, config);
+        self.log_changes(&reasons, config);
         self.log_cut_off();
         self.reasons = reasons;
     }
 
-    /// Looks where that is due, and tells what has changed. True where other ports are left to the
-    /// kernel than before, or for other reasons.
-    pub fn look(&mut self, config: &Config, rib: &Rib, now: Instant) -> bool {
+    /// Runs a check if it is due, and logs changes. Returns true if the ports that are left to the
+    /// kernel, or the reasons, have changed.
+    pub fn poll(&mut self, config: &Config, rib: &Rib, now: Instant) -> bool {
         let local_changes = rib.local_changes();
         if std::mem::replace(&mut self.local_changes, local_changes) != local_changes
             || self.watch.has_changed()
@@ -159,27 +162,28 @@ impl Lookout {
         let state = |of: &Self| (of.left.clone(), of.prefixes.clone(), of.flows.clone());
         let before = state(self);
         let reasons = self.judge(config, rib, now);
-        self.tell(&reasons, config);
+        self.log_changes(&reasons, config);
         self.log_cut_off();
         self.reasons = reasons;
         before != state(self)
     }
 
-    /// Returns what forwarding would bypass now, and stores what is left to the kernel for it.
+    /// Returns everything that forwarding would bypass now, and stores the packets that are left to
+    /// the kernel for it.
     fn judge(&mut self, config: &Config, rib: &Rib, now: Instant) -> Vec<Reason> {
         let ports = interfaces(config, rib);
         let began = Instant::now();
         let found = forward_path::read();
-        self.due = now + (began.elapsed() * 100).clamp(LOOK_EVERY[0], LOOK_EVERY[1]);
+        self.due = now + (began.elapsed() * 100).clamp(CHECK_EVERY[0], CHECK_EVERY[1]);
         self.had_own_lookups |= has_own_lookups(&found, rib);
         let lookups = self.had_own_lookups;
         let reasons = reasons(&found, config, rib, &ports, self.guards, &self.checks, lookups);
         self.cut_off = judge::cut_off(&found, &ports, &self.guarded);
         (self.left, self.prefixes, self.flows) = match config.router.takeover {
             Takeover::Force => Default::default(),
-            // A router that runs leaves packets to the kernel rather than to nobody.
+            // A running router leaves packets to the kernel rather than end.
             Takeover::Narrow | Takeover::Strict => {
-                // What comes out of tunnels has other addresses than what came in.
+                // Packets out of tunnels have other addresses than the received ones.
                 let none = BTreeSet::new();
                 let whole = if self.guards { &self.guarded } else { &none };
                 let prefixes = judge::left_prefixes(&reasons, &ports, whole);
@@ -201,11 +205,11 @@ impl Lookout {
         }
     }
 
-    fn tell(&self, reasons: &[Reason], config: &Config) {
+    fn log_changes(&self, reasons: &[Reason], config: &Config) {
         let forces = config.router.takeover == Takeover::Force;
         let new = without(reasons, &self.reasons);
-        for reason in new.iter().take(MOST_TOLD) {
-            let whose = whose(reason, config);
+        for reason in new.iter().take(MOST_LOGGED) {
+            let prefix = port_prefix(reason, config);
             let alone = reason.only.as_ref().filter(|_| !self.guards);
             let of = alone.and_then(|only| {
                 let others = only.len() - 1;
@@ -215,7 +219,7 @@ impl Lookout {
             let of = of.unwrap_or_default();
             let is_off = reason.is_of_family();
             let fate = match (forces || reason.is_mild, reason.port) {
-                (true, _) if is_off => "Wattline forwards such packets all the same".to_owned(),
+                (true, _) if is_off => "Wattline forwards such packets anyway".to_owned(),
                 (true, _) => "Wattline forwards packets without it".to_owned(),
                 (false, _) if is_off => {
                     "such packets of this port are left to the kernel".to_owned()
@@ -232,57 +236,58 @@ impl Lookout {
                      guards: there they are dropped: {UNJUDGED}"
                 ),
             };
-            tracing::warn!("{whose}{}: {fate}", reason.text);
+            tracing::warn!("{prefix}{}: {fate}", reason.text);
         }
-        if new.len() > MOST_TOLD {
-            tracing::warn!("and {} more reasons of this kind", new.len() - MOST_TOLD);
+        if new.len() > MOST_LOGGED {
+            tracing::warn!("and {} more reasons of this kind", new.len() - MOST_LOGGED);
         }
-        for reason in without(&self.reasons, reasons).iter().take(MOST_TOLD) {
-            tracing::info!("{}{}: no longer the case", whose(reason, config), reason.text);
+        for reason in without(&self.reasons, reasons).iter().take(MOST_LOGGED) {
+            tracing::info!("{}{}: no longer the case", port_prefix(reason, config), reason.text);
         }
     }
 
-    /// Says why the router must not start: everything that it would bypass, if the configuration
+    /// Returns why the router must not start: everything that it would bypass, if the configuration
     /// forbids it. A family that the kernel does not forward is no reason.
     pub fn refusal(&self, config: &Config) -> Option<String> {
-        let passed_by = self.reasons.iter().filter(|it| !it.is_of_family());
-        let mut lines: Vec<String> = passed_by.map(|it| sentence(it, config)).collect();
+        let bypassed = self.reasons.iter().filter(|it| !it.is_of_family());
+        let mut lines: Vec<String> = bypassed.map(|it| sentence(it, config)).collect();
         if config.router.takeover != Takeover::Strict || lines.is_empty() {
             return None;
         }
         lines.insert(0, "Wattline would bypass what the kernel does:".into());
         lines.push(
             "remove these features, or choose: [router] takeover = \"narrow\" leaves such ports to \
-             the kernel, \"force\" forwards all the same"
+             the kernel, \"force\" forwards anyway"
                 .into(),
         );
         Some(lines.join("\n"))
     }
 
-    /// Says why a port is left to the kernel.
+    /// Returns why a port is left to the kernel, if it is.
     pub fn left(&self, port: PortId) -> Option<&str> {
         self.left.get(&port).map(String::as_str)
     }
 
-    /// Returns the flowtable whose flows XDP programs may forward at a port that is left to the kernel, or
-    /// what stands against that.
+    /// Returns the flowtable whose flows XDP programs may forward at a port that is left to the
+    /// kernel, or the obstacle.
     pub fn flows(&self, port: PortId) -> Option<&Result<UsableFlowtable, String>> {
         self.flows.get(&port)
     }
 
-    /// Whether an application judges the packets of a port, so that nobody forwards what is left of it.
+    /// Returns true if an application judges the packets of a port, so that packets left to the
+    /// kernel are not forwarded.
     pub fn is_guarded(&self, port: PortId) -> bool {
         self.guarded.contains(&port)
     }
 
-    /// Lists, in sentences, the reasons for which a port leaves all packets of a family to the kernel.
+    /// Lists, in sentences, the reasons why a port leaves all packets of a family to the kernel.
     pub fn left_families(&self, port: PortId) -> impl Iterator<Item = &str> {
         let of = move |it: &&Reason| it.port == Some(port) && it.is_of_family();
         let left = self.prefixes.contains_key(&port);
         self.reasons.iter().filter(of).filter(move |_| left).map(|it| it.text.as_str())
     }
 
-    /// The prefixes whose packets alone a port leaves to the kernel.
+    /// Returns the prefixes whose packets a port leaves to the kernel, if it does not leave all.
     pub fn left_prefixes(&self, port: PortId) -> Option<&BTreeSet<IpNet>> {
         self.prefixes.get(&port)
     }
@@ -298,27 +303,27 @@ impl Lookout {
         texts
     }
 
-    /// Everything that is, or would be, passed by, in sentences.
-    pub fn passed_by(&self, config: &Config) -> Vec<String> {
+    /// Lists everything that is, or would be, bypassed, in sentences.
+    pub fn bypassed(&self, config: &Config) -> Vec<String> {
         self.reasons.iter().map(|it| sentence(it, config)).collect()
     }
 }
 
-/// Says that a port cannot be served: the kernel would forward its packets, for `why`, without the
-/// checks of the sections `judges`.
+/// Returns the message that a port cannot be served: the kernel would forward its packets, for the
+/// reason `why`, without the checks of the sections `judges`.
 pub(super) fn judged_and_left(name: &str, judges: &str, why: &str) -> String {
     format!(
         "[[port]] {name}: {judges} would not hold, as the port would be left to the kernel: {why}; \
-         remove that, or say [router] takeover = \"force\" to forward without it"
+         remove that, or set [router] takeover = \"force\" to forward without it"
     )
 }
 
-/// Whether a user has added a local route or a routing rule of IPv4.
+/// Returns true if a user has added a local route or a routing rule of IPv4.
 fn has_own_lookups(found: &ForwardPath, rib: &Rib) -> bool {
     found.rules.iter().any(|rule| !rule.ipv6) || !rib.local().added.is_empty()
 }
 
-/// Kernel features beside routing that were found.
+/// Returns the detected kernel features other than routing.
 fn reasons(
     found: &ForwardPath,
     config: &Config,
@@ -348,17 +353,17 @@ fn reasons(
     judge::judge(found, ports, &circumstances)
 }
 
-/// The reasons that are not among others.
+/// Returns the reasons that are not among `others`.
 fn without<'a>(reasons: &'a [Reason], others: &[Reason]) -> Vec<&'a Reason> {
     let others: HashSet<&Reason> = others.iter().collect();
     reasons.iter().filter(|reason| !others.contains(reason)).collect()
 }
 
 fn sentence(reason: &Reason, config: &Config) -> String {
-    format!("{}{}", whose(reason, config), reason.text)
+    format!("{}{}", port_prefix(reason, config), reason.text)
 }
 
-fn whose(reason: &Reason, config: &Config) -> String {
+fn port_prefix(reason: &Reason, config: &Config) -> String {
     let port = reason.port.and_then(|port| config.ports.get(usize::from(port.0)));
     port.map_or(String::new(), |port| format!("port {}: ", port.name))
 }

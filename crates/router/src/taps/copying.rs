@@ -1,7 +1,7 @@
-//! Copies of what XDP programs forward, while a capture or trace runs.
+//! Copies of packets that XDP programs forward, while a capture or trace runs.
 //!
-//! Programs write them into a ring. One thread reads it and is a worker as far as captures and traces go: it has
-//! their taps. The control thread begins and ends it.
+//! Programs write them into a ring. One thread reads it, and has taps of captures and traces like a
+//! worker. The control thread starts and ends it.
 
 use super::watchers::WorkerTaps;
 use rustix::time::{ClockId, clock_gettime};
@@ -20,24 +20,24 @@ const REST: Duration = Duration::from_millis(2);
 /// Fewest bytes of a frame that are copied: filters read the headers.
 const HEADERS: u16 = 512;
 
-/// Copies of what XDP programs forward: their maps, and their reader while there is one.
+/// Maps of the copies, and their reader while it runs.
 pub(crate) struct Copying {
-    /// Maps of all programs, none without the rights.
+    /// Maps of all programs; `None` without the capabilities.
     pub copies: Option<Arc<Copies>>,
     reader: Option<Reader>,
 }
 
 impl Copying {
-    /// Nothing is copied yet.
+    /// Creates the state without a reader.
     pub(crate) fn new(copies: Option<Arc<Copies>>) -> Self {
         Self { copies, reader: None }
     }
 
-    /// Begins or ends copying, as the present captures and traces need it: up to `snap` bytes of each frame.
-    /// Traces know the reader by the number that follows those of `nodes` nodes.
+    /// Starts or ends copying, as needed by the present captures and traces: up to `snap` bytes of
+    /// each frame. In traces, the reader's node number follows those of the `nodes` nodes.
     ///
     /// # Errors
-    /// Without memory for the ring, or a thread to read it.
+    /// When memory for the ring or a thread to read it is lacking.
     pub(crate) fn update(&mut self, snap: Option<u16>, nodes: usize) -> Result<(), BpfError> {
         let Some(copies) = &self.copies else { return Ok(()) };
         let wanted = snap.map(|snap| snap.max(HEADERS));
@@ -58,7 +58,7 @@ impl Copying {
         }
     }
 
-    /// Returns the reader as a worker, while there is one.
+    /// Returns the taps of the reader, while it runs.
     pub(crate) fn worker(&self) -> Option<WorkerTaps> {
         let reader = self.reader.as_ref()?;
         Some(WorkerTaps { slots: reader.slots.clone(), waker: None, chunks: 1 })
@@ -107,19 +107,20 @@ impl Reader {
     }
 }
 
-/// Hands on the copies that are there; false if there are none.
+/// Passes on the available copies; returns false if there are none.
 fn read(reader: &mut CopyReader, taps: &mut CopyTaps, began: u64, sent: &mut Vec<u8>) -> bool {
     let wall = nanos(ClockId::Realtime);
     // The system's clock may be set meanwhile.
     let since_boot = nanos(ClockId::Monotonic);
     let mut latest = began;
     let count = reader.read(|copied| {
-        // A tap that begins sees all later packets.
+        // A new tap sees all later packets.
         taps.look();
         latest = latest.max(copied.nanos);
         copied.sent_into(sent);
         taps.forwarded(&Forwarded {
-            // Processors hand over in another order than they receive: time never goes back.
+            // Processors do not write copies in the order of their reception: time must not go
+            // back.
             now: Time::from_picos((latest - began).saturating_mul(1000)),
             wall_nanos: wall.saturating_sub(since_boot.saturating_sub(copied.nanos)),
             received: End {
@@ -144,7 +145,7 @@ fn outcome<'a>(copied: &Copied<'_>, sent: &'a [u8]) -> Result<End<'a>, u8> {
     }
 }
 
-/// The port at a slot.
+/// Returns the port of a slot.
 fn port(slot: u32) -> u16 {
     if slot < FORWARD_PORTS_MAX { slot as u16 } else { u16::MAX }
 }

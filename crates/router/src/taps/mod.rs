@@ -1,4 +1,4 @@
-//! The taps of workers and XDP programs: copies of what they forward, for captures and traces, while these last.
+//! Taps of workers and XDP programs: copies of forwarded packets while captures and traces run.
 
 pub(super) mod copying;
 pub(super) mod watchers;

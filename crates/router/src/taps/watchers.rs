@@ -11,17 +11,17 @@ pub(crate) enum Kind {
     Trace,
 }
 
-/// A worker, or the reader of what XDP programs copy, as far as taps go.
+/// The taps of a worker, or of the reader of XDP programs' copies.
 pub(crate) struct WorkerTaps {
     pub slots: TapSlots,
-    /// None if it never sleeps for long.
+    /// `None` if it never sleeps for long.
     pub waker: Option<Waker>,
     /// Chunks of its memory.
     pub chunks: u32,
 }
 
 impl WorkerTaps {
-    /// Makes it look into its slots.
+    /// Wakes it, so that it checks its slots.
     pub fn wake(&self) {
         if let Some(waker) = &self.waker {
             waker.wake();
@@ -29,7 +29,7 @@ impl WorkerTaps {
     }
 }
 
-/// Present captures and traces.
+/// The present captures and traces.
 #[derive(Default, Clone)]
 pub(crate) struct Watchers {
     /// Most bytes of a frame that each needs.
@@ -37,12 +37,12 @@ pub(crate) struct Watchers {
 }
 
 impl Watchers {
-    /// Most bytes of a frame that any needs; `None` without one.
+    /// Returns the most bytes of a frame that any of them needs; `None` if there are none.
     pub fn snap(&self) -> Option<u16> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().max().copied()
     }
 
-    /// A free slot of the workers; `None` if all are taken.
+    /// Takes a free slot of the workers; `None` if all are taken.
     pub fn take_slot(&self, snap: u16) -> Option<usize> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let free = slots.iter().position(Option::is_none)?;
@@ -50,7 +50,7 @@ impl Watchers {
         Some(free)
     }
 
-    /// The slot is free again.
+    /// Frees the slot.
     pub fn give_slot_back(&self, slot: usize) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)[slot] = None;
     }

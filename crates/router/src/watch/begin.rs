@@ -1,4 +1,4 @@
-//! The beginning of a capture or trace.
+//! Start of a capture or trace.
 
 use super::form::Form;
 use super::rounds::Rounds;
@@ -15,7 +15,7 @@ use wattline_dataplane::tap::tap::{Look, Tap};
 use wattline_status::WatchStart;
 
 impl Router {
-    /// Begins a capture or a trace.
+    /// Starts a capture or a trace.
     pub(crate) fn watch(&mut self, kind: Kind, wanted: &Wanted) -> Reply {
         let refused = |message: String| Reply::Answer(Answer::Error(message));
         let number = |name: &str| u16::try_from(self.configured.config.port_named(name)?).ok();
@@ -62,7 +62,7 @@ impl Router {
             );
         }
         if let Err(error) = copying {
-            unseen.push(format!("what XDP programs forward ({error})"));
+            unseen.push(format!("packets that XDP programs forward ({error})"));
         }
         let names: Vec<String> =
             self.configured.config.ports.iter().map(|port| port.name.clone()).collect();
@@ -87,7 +87,7 @@ impl Router {
 }
 
 impl Router {
-    /// The ports with what they are.
+    /// Returns the ports with their interfaces.
     fn described(&self) -> Vec<(String, String)> {
         let ports = self.configured.config.ports.iter().enumerate();
         let interface = |number: usize| {
@@ -99,13 +99,13 @@ impl Router {
             .collect()
     }
 
-    /// Packets that are not seen, in words.
+    /// Describes the packets that are not seen.
     fn unseen(&self) -> Vec<String> {
         let Some(kernel) = &self.kernel else { return Vec::new() };
         let mut unseen = vec![
-            "what goes to the kernel before a worker sees it (ARP, routing protocols, packets to this \
-             machine, multicast, IPv4 options, packets whose time to live ends here): tcpdump on the \
-             interface sees that"
+            "packets that go to the kernel before a worker sees them (ARP, routing protocols, \
+             packets to this machine, multicast, IPv4 options, packets whose time to live ends \
+             here): tcpdump on the interface shows them"
                 .to_owned(),
         ];
         for (number, port) in self.configured.config.present_ports() {

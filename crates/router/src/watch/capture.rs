@@ -1,4 +1,5 @@
-//! A capture file of what workers saw (pcapng), with what became of each packet as a comment.
+//! A capture file of the packets that workers saw (pcapng), with the fate of each packet as a
+//! comment.
 
 use super::form::Form;
 use super::rounds::Seen;
@@ -11,17 +12,17 @@ use wattline_dataplane::tap::record::{Kind, Record};
 use wattline_status::Build;
 use wattline_traffic::capture::write_pcapng::{self, Direction, Packet};
 
-/// Most packets that are kept back until their neighbour is known. Beyond, they are written at once.
+/// Most packets that are held until their neighbour is known. Further ones are written at once.
 const HELD_MOST: usize = 4096;
 /// Bytes that are sent at once.
 const PIECE: usize = 256 << 10;
 
-/// A packet that is to be written.
+/// A packet to be written.
 struct Entry {
     record: Record,
     direction: Direction,
     comments: Vec<String>,
-    /// False once something says that it did not happen.
+    /// False once a later event shows that it did not happen.
     counts: bool,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// A capture of these ports, named with what they are.
+    /// Creates a capture of these ports, given with their names and interfaces.
     pub fn new(ports: Vec<(String, String)>, remark: &str, snap: u16) -> Self {
         let application = format!("Wattline {}", Build::default());
         let beginning = write_pcapng::section(&application, remark, &ports, snap.into());
@@ -49,7 +50,7 @@ impl Capture {
         };
         for record in &seen.records {
             let key = (seen.worker, record.packet);
-            // What was held goes on, and is written before what becomes of it.
+            // A held packet continues, and is written before its later events.
             if let Some(mut held) = self.held.remove(&key) {
                 let waited = record.time_nanos.saturating_sub(held.record.time_nanos);
                 held.comments.push(format!("waited {} ms for its neighbour", waited / 1_000_000));
@@ -120,7 +121,7 @@ impl Capture {
     }
 }
 
-/// Name of a reason by its number.
+/// Returns the name of a reason by its number.
 pub(super) fn reason_name(number: u8) -> &'static str {
     DropReason::ALL.get(usize::from(number)).map_or("unknown", |reason| reason.name())
 }
@@ -141,8 +142,8 @@ impl Form for Capture {
             entry.comments.push("waits for its neighbour".to_owned());
         }
         let packets = Self::write(&held, out)?;
-        let remark = "packets of all interfaces that the filter took, and those that are missing as they \
-                      came too fast";
+        let remark = "packets of all interfaces that matched the filter, and those missed because \
+                      they came too fast";
         if !self.ports.is_empty() {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             out.bytes(&write_pcapng::statistics(0, now, matched, missed, remark))?;
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_a_packet_is_said_of_it_as_it_came() {
+    fn fate_of_a_packet_is_the_comment_of_its_received_form() {
         let mut capture = Capture::new(vec![("a".to_owned(), String::new())], "", 99);
         let ring_full = Kind::Dropped(DropReason::TransmitRingFull as u8);
         let seen = entries(
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_neighbour_is_written_when_it_goes_on() {
+    fn packet_held_for_a_neighbour_is_written_when_it_continues() {
         let mut capture = Capture::new(Vec::new(), "", 99);
         let held = vec![record(Kind::Received, 5), record(Kind::Held(1), 5)];
         assert_eq!(entries(&mut capture, held), []);

@@ -8,8 +8,9 @@ use wattline_daemon::stream::Outlet;
 pub(super) trait Form: Send {
     /// Sends the head.
     fn begin(&mut self, out: &mut Outlet<'_>) -> io::Result<()>;
-    /// Sends what becomes of a worker's iteration; the number of packets that are complete now.
+    /// Sends the records of a worker's iteration. Returns the number of packets that are complete
+    /// now.
     fn round(&mut self, round: &Seen, out: &mut Outlet<'_>) -> io::Result<u64>;
-    /// Sends what is left; the number of packets.
+    /// Sends the remaining records. Returns the number of packets.
     fn end(&mut self, matched: u64, missed: u64, out: &mut Outlet<'_>) -> io::Result<u64>;
 }

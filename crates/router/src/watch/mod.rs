@@ -1,8 +1,9 @@
-//! Captures and traces: what `wattline capture` and `wattline trace` get over the control socket.
+//! Captures and traces, for `wattline capture` and `wattline trace` over the control socket.
 //!
-//! Each worker writes what it sees into a ring of its own ([`wattline_dataplane::tap`]); the thread of
-//! the connection reads them all. It may be as slow as it likes: what finds a ring full is counted as
-//! missed. XDP programs go on forwarding, and copy what they forward ([`copying`]).
+//! Each worker writes the packets that it sees into a ring of its own
+//! ([`wattline_dataplane::tap`]); the connection's thread reads all rings. It may be slow: records
+//! that find a ring full are counted as missed. XDP programs continue to forward, and copy the
+//! packets ([`copying`]).
 
 mod begin;
 mod capture;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use wattline_dataplane::tap::record::{Kind, Record, Records};
 use wattline_dataplane::tap::tap::TapCounters;
 
-/// Records that are taken from one worker before the others have their turn.
+/// Most records that are read from one worker before the others have their turn.
 const AT_ONCE: usize = 10_000;
 
 /// Events of a worker in one iteration.
@@ -13,14 +13,14 @@ const AT_ONCE: usize = 10_000;
 pub(super) struct Seen {
     /// Its number.
     pub worker: usize,
-    /// Events in the order in which they came about.
+    /// Its events in order.
     pub records: Vec<Record>,
 }
 
 struct Source {
     records: Records,
     counters: Arc<TapCounters>,
-    /// Events of an iteration whose end has not come.
+    /// Events of an incomplete iteration.
     begun: Vec<Record>,
 }
 
@@ -53,7 +53,7 @@ impl Rounds {
         seen
     }
 
-    /// Packets that the filter took, and those of them that were missed.
+    /// Returns the number of packets that matched the filter, and how many of them were missed.
     pub fn counted(&self) -> (u64, u64) {
         let sum = |count: &dyn Fn(&TapCounters) -> u64| {
             self.sources.iter().map(|source| count(&source.counters)).sum()

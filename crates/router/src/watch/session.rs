@@ -1,4 +1,4 @@
-//! One capture or trace while it lasts.
+//! One running capture or trace.
 
 use super::form::Form;
 use super::rounds::Rounds;
@@ -14,9 +14,9 @@ use wattline_xdp::Copies;
 /// Pause of the reader when there is nothing to read.
 const REST: Duration = Duration::from_millis(10);
 /// Longest time for workers to give their taps back, and for reading the rest of the rings.
-const LAST_LOOK: Duration = Duration::from_millis(200);
+const LAST_WAIT: Duration = Duration::from_millis(200);
 
-/// See the module; it ends with the value.
+/// See the module. It ends when this is dropped.
 pub(super) struct Session {
     pub watchers: Watchers,
     pub inbox_sender: InboxSender,
@@ -24,12 +24,12 @@ pub(super) struct Session {
     pub worker_taps: Vec<WorkerTaps>,
     pub rounds: Rounds,
     pub most: u64,
-    /// The maps of copies, and the copies lost before this began.
+    /// The maps of copies, and the number of copies lost before the start.
     pub copies: Option<(Arc<Copies>, u64)>,
 }
 
 impl Session {
-    /// Sends what is seen until nobody wants it any more, or enough packets have been.
+    /// Sends records until the client disconnects or enough packets were seen.
     pub fn run(mut self, form: &mut dyn Form, out: &mut Outlet<'_>) -> io::Result<()> {
         let began = Instant::now();
         form.begin(out)?;
@@ -47,11 +47,11 @@ impl Session {
             }
         }
         if self.copies.is_some() {
-            // What programs have copied by now is still shown.
+            // Packets that programs have copied by now are still shown.
             std::thread::sleep(REST);
         }
         self.take_back();
-        let end = Instant::now() + LAST_LOOK;
+        let end = Instant::now() + LAST_WAIT;
         while packets < self.most && Instant::now() < end {
             let rounds = self.rounds.read();
             if rounds.is_empty() {
@@ -72,7 +72,7 @@ impl Session {
         })
     }
 
-    /// Returns the packets that XDP programs could not copy since this began.
+    /// Returns the number of packets that XDP programs could not copy since the start.
     fn uncopied(&self) -> u64 {
         let Some((copies, before)) = &self.copies else { return 0 };
         copies.uncopied().unwrap_or_default().saturating_sub(*before)

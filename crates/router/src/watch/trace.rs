@@ -1,4 +1,4 @@
-//! The ways of packets through the nodes, one value each.
+//! Paths of packets through the nodes, one value each.
 
 use super::capture::reason_name;
 use super::form::Form;
@@ -13,10 +13,10 @@ use wattline_dataplane::tap::filter::Headers;
 use wattline_dataplane::tap::record::{Kind, Record};
 use wattline_status::Way;
 
-/// Most packets whose end has not come; beyond, the oldest is told as it is.
+/// Most unfinished packets; beyond, all are sent as they are.
 const OPEN_MOST: usize = 4096;
 
-/// A packet on its way.
+/// An unfinished packet.
 #[derive(Debug, Clone)]
 struct Open {
     first: Record,
@@ -29,7 +29,7 @@ struct Open {
 #[derive(Debug, Clone, Copy)]
 enum End {
     Sent(u16),
-    /// With its reason and the number of a rule.
+    /// Dropped, with the reason and the number of a rule.
     Dropped(u8, u16),
     LeftToKernel,
     Consumed,
@@ -44,7 +44,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// A trace in a router with these ports and nodes, and names of rules.
+    /// Creates a trace in a router with these ports and nodes, and names of rules.
     pub fn new(ports: Vec<String>, nodes: Vec<&'static str>, rules: Option<RuleNames>) -> Self {
         Self { ports, nodes, rules, open: HashMap::new() }
     }
@@ -80,15 +80,15 @@ impl Trace {
         self.open.insert(key, Open { first, made_by, nodes, next_hop: None, end: None });
     }
 
-    /// The packets that `are_told`, the oldest first.
-    fn told(&mut self, are_told: impl Fn(&Open) -> bool) -> Vec<(usize, Open)> {
-        let told = self.open.extract_if(|_, way| are_told(way));
-        let mut told: Vec<_> = told.map(|((worker, _), way)| (worker, way)).collect();
-        told.sort_by_key(|(worker, way)| (way.first.time_nanos, *worker, way.first.packet));
-        told
+    /// Takes the packets that are `ready`, the oldest first.
+    fn take(&mut self, ready: impl Fn(&Open) -> bool) -> Vec<(usize, Open)> {
+        let taken = self.open.extract_if(|_, way| ready(way));
+        let mut taken: Vec<_> = taken.map(|((worker, _), way)| (worker, way)).collect();
+        taken.sort_by_key(|(worker, way)| (way.first.time_nanos, *worker, way.first.packet));
+        taken
     }
 
-    fn said(&self, worker: usize, open: &Open) -> Way {
+    fn describe(&self, worker: usize, open: &Open) -> Way {
         let Record { packet, port, time_nanos, length, bytes, .. } = &open.first;
         let (end, reason, to) = match open.end {
             Some(End::Sent(port)) => ("sent", None, Some(self.port(port))),
@@ -122,11 +122,11 @@ impl Trace {
         }
     }
 
-    fn send(&self, told: &[(usize, Open)], out: &mut Outlet<'_>) -> io::Result<u64> {
-        for (worker, way) in told {
-            out.event(&self.said(*worker, way))?;
+    fn send(&self, ready: &[(usize, Open)], out: &mut Outlet<'_>) -> io::Result<u64> {
+        for (worker, way) in ready {
+            out.event(&self.describe(*worker, way))?;
         }
-        Ok(told.len() as u64)
+        Ok(ready.len() as u64)
     }
 }
 
@@ -147,16 +147,16 @@ impl Form for Trace {
         for record in &seen.records {
             self.note(seen.worker, record);
         }
-        let mut told = self.told(|way| way.end.is_some());
+        let mut ready = self.take(|way| way.end.is_some());
         if self.open.len() > OPEN_MOST {
-            told.extend(self.told(|_| true));
+            ready.extend(self.take(|_| true));
         }
-        self.send(&told, out)
+        self.send(&ready, out)
     }
 
     fn end(&mut self, _: u64, _: u64, out: &mut Outlet<'_>) -> io::Result<u64> {
-        let told = self.told(|_| true);
-        self.send(&told, out)
+        let ready = self.take(|_| true);
+        self.send(&ready, out)
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_is_told_once_with_its_end() {
+    fn path_is_sent_once_with_its_end() {
         let mut trace = Trace::new(vec!["a".to_owned(), "b".to_owned()], vec!["in", "drop"], None);
         let record = |kind, port| Record {
             kind,
@@ -178,18 +178,18 @@ mod tests {
         for (kind, port) in [(Kind::Received, 1), (Kind::Visits(0), 1), (Kind::Held(0), 0)] {
             trace.note(0, &record(kind, port));
         }
-        assert!(trace.told(|way| way.end.is_some()).is_empty());
+        assert!(trace.take(|way| way.end.is_some()).is_empty());
         trace.note(0, &record(Kind::Visits(1), 1));
         trace.note(0, &record(Kind::Dropped(DropReason::NeighbourTimeout as u8), 0));
-        // Of a packet whose beginning was missed.
+        // An event of a packet whose beginning was missed.
         trace.note(1, &record(Kind::Sent, 0));
-        let told = trace.told(|way| way.end.is_some());
-        assert_eq!(told.len(), 1);
-        let said = trace.said(told[0].0, &told[0].1);
-        assert_eq!((&*said.port, said.nodes), ("b", vec!["in".to_owned(), "drop".to_owned()]));
-        assert_eq!((&*said.end, said.reason.as_deref()), ("dropped", Some("neighbour-timeout")));
-        assert_eq!(said.time_seconds, 5.0);
-        assert!(said.meaning.unwrap().contains("did not answer"));
+        let ready = trace.take(|way| way.end.is_some());
+        assert_eq!(ready.len(), 1);
+        let shown = trace.describe(ready[0].0, &ready[0].1);
+        assert_eq!((&*shown.port, shown.nodes), ("b", vec!["in".to_owned(), "drop".to_owned()]));
+        assert_eq!((&*shown.end, shown.reason.as_deref()), ("dropped", Some("neighbour-timeout")));
+        assert_eq!(shown.time_seconds, 5.0);
+        assert!(shown.meaning.unwrap().contains("did not answer"));
         assert!(trace.open.is_empty());
     }
 
@@ -203,8 +203,8 @@ mod tests {
                 let bytes = Vec::new();
                 trace.note(0, &Record { kind, packet, port, time_nanos: 1, length: 60, bytes });
             }
-            let told = trace.told(|way| way.end.is_some());
-            trace.said(told[0].0, &told[0].1).rule
+            let ready = trace.take(|way| way.end.is_some());
+            trace.describe(ready[0].0, &ready[0].1).rule
         };
         assert_eq!(rule_of(1, denied, 2).as_deref(), Some("no-telnet"));
         assert_eq!(rule_of(2, DropReason::AclUnreadable as u8, 2).as_deref(), Some("no-telnet"));

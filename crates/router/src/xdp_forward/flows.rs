@@ -1,7 +1,7 @@
 //! Established flows of an nftables flowtable, which XDP programs forward at ports that are left to the kernel.
 //!
-//! The kernel's own fast path passes by its chains with packets of such a flow, and so may a program that asks
-//! the kernel for the flow. The kernel decides about everything else.
+//! The kernel's own fast path bypasses its chains for packets of such a flow, and so may a program
+//! that asks the kernel for the flow. The kernel decides about all other packets.
 
 use super::Forwarding;
 use crate::takeover::UsableFlowtable;
@@ -19,12 +19,12 @@ const TRY_AGAIN: Duration = Duration::from_secs(10);
 
 /// Ports at which flows are forwarded.
 pub(in super::super) struct Flows {
-    /// The kernel's look-up, or why there is none. It is opened as the router starts, which gives up the
-    /// right to do so then.
+    /// The kernel's look-up, or why it is unavailable. It is opened at the start of the router,
+    /// which then drops the capability to do so.
     lookup: Option<Result<FlowLookup, BpfError>>,
     /// The egress ports, once there is a flowtable.
     egress: Option<Forwarding>,
-    /// Maps by which its programs copy.
+    /// Maps for the copies of its programs.
     copies: Option<Arc<Copies>>,
     ports: BTreeMap<PortId, FlowPort>,
 }
@@ -46,15 +46,15 @@ pub(in super::super) struct FlowTarget<'a> {
 }
 
 impl Flows {
-    /// Looks for the kernel's function, if flows are `wanted`; there is none before the module of flowtables
-    /// is loaded.
+    /// Looks for the kernel's function, if flows are `wanted`. It does not exist before the module
+    /// of flowtables is loaded.
     pub fn new(wanted: bool, copies: Option<Arc<Copies>>) -> Self {
         let lookup = wanted.then(FlowLookup::open);
         Self { lookup, egress: None, copies, ports: BTreeMap::new() }
     }
 
     /// Attaches programs to these ports, and to no others. Opens the egress ports that can be opened.
-    pub fn look(&mut self, wanted: &[FlowTarget<'_>], rib: &Rib, now: Instant) {
+    pub fn poll(&mut self, wanted: &[FlowTarget<'_>], rib: &Rib, now: Instant) {
         let is_wanted = |port: &PortId| wanted.iter().any(|it| it.port == *port);
         let others: Vec<PortId> =
             self.ports.keys().copied().filter(|port| !is_wanted(port)).collect();
@@ -71,7 +71,7 @@ impl Flows {
             let programs = ports.values().filter_map(|of| of.program.as_ref());
             programs.filter_map(|it| it.sent(Forwarding::slot(out)).ok()).map(|it| it.packets).sum()
         };
-        egress.look(rib, now, &sent);
+        egress.poll(rib, now, &sent);
     }
 
     fn serve(&mut self, target: &FlowTarget<'_>, link: &Link, now: Instant) {
@@ -185,14 +185,15 @@ impl Flows {
         ports.into_iter().for_each(|port| self.detach(port));
     }
 
-    /// Forgets a port that is removed. Returns what its program counted.
+    /// Forgets a port that is removed. Returns the counts of its program.
     pub fn remove(&mut self, port: PortId) -> XdpCounters {
         self.detach(port);
         let removed = self.ports.remove(&port).and_then(|it| it.program);
         removed.and_then(|it| it.counters().ok()).unwrap_or_default()
     }
 
-    /// Returns true if the program of a port forwards flows, or why it cannot; `None` without a flowtable.
+    /// Returns `Ok` if the program of a port forwards flows, or why it cannot; `None` without a
+    /// flowtable.
     pub fn state(&self, port: PortId) -> Option<Result<(), &str>> {
         let of = self.ports.get(&port)?;
         match &of.error {
@@ -201,7 +202,7 @@ impl Flows {
         }
     }
 
-    /// Returns what the program of a port counted.
+    /// Returns the counts of a port's program.
     pub fn counters(&self, port: PortId) -> XdpCounters {
         let program = self.ports.get(&port).and_then(|it| it.program.as_ref());
         program.and_then(|it| it.counters().ok()).unwrap_or_default()
@@ -212,7 +213,7 @@ impl Flows {
         self.counters(port).get(Verdict::NoEgressPort)
     }
 
-    /// Ports that have or had a program.
+    /// Returns the ports that have or had a program.
     pub fn ports(&self) -> impl Iterator<Item = PortId> {
         self.ports.keys().copied()
     }
@@ -223,7 +224,7 @@ impl Flows {
         program.and_then(|it| it.sent(Forwarding::slot(out)).ok()).unwrap_or_default()
     }
 
-    /// Returns the frames that a port did not take.
+    /// Returns the number of frames that a port refused.
     pub fn refused(&self, out: PortId) -> u64 {
         let egress = self.egress.as_ref();
         egress.map_or(0, |it| it.forward().refused(Forwarding::slot(out)).unwrap_or_default())

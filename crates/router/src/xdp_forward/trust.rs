@@ -1,24 +1,24 @@
-//! Trust in an interface to take the frames that XDP programs send out of it.
+//! Decides from refused frames whether XDP programs may send to an interface.
 //!
-//! The kernel's word that a driver takes such frames can be out of date: a veth whose far end
-//! ceased to run NAPI while it was down keeps the flag and refuses every frame. So refusals count
-//! for more than the flag. If an interface refuses frames, workers send there; after a while XDP
-//! programs try again with the present traffic, and each failure doubles the while. A full ring is
-//! no refusal as long as it takes some frames now and then.
+//! The kernel's flag that a driver takes such frames can be out of date: a veth whose far end
+//! stopped running NAPI while it was down keeps the flag and refuses every frame. So refusals
+//! override the flag. If an interface refuses frames, workers send there. After a while XDP
+//! programs try again with the present traffic; each failure doubles that time. A full ring does
+//! not count as a refusal as long as it takes some frames.
 
 use rustix::io::Errno;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Time that a port is left to workers after a first refusal.
+/// Time for which a port is left to workers after a first refusal.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest that it is. Each trial may lose a batch of 16 frames on each processor.
+/// Longest such time. Each trial may lose a batch of 16 frames on each processor.
 const LONGEST_WAIT: Duration = Duration::from_secs(64);
-/// Over less time it is not judged whether an interface takes anything: a ring that is full for
-/// a moment is no reason to close a port.
+/// Shortest time over which an interface is judged: a ring that is full for a moment is no reason
+/// to close a port.
 const JUDGED_OVER: Duration = Duration::from_secs(1);
-/// Taking fewer than one frame in so many counts as taking none. Frames that were sent and not
-/// yet refused when both were counted look like frames that were taken.
+/// Taking fewer than one frame in this many counts as taking none: frames that were counted as
+/// sent, but not yet as refused, look like accepted frames.
 const ONE_IN: u64 = 64;
 
 /// Record of one interface's refusals.
@@ -28,11 +28,11 @@ pub(super) struct Trust {
     refusal: Option<Refusal>,
     /// Duration of the present wait, or of the one before.
     last_wait: Option<Duration>,
-    /// Since when frames have been taken.
+    /// Time since which frames have been taken.
     good_since: Option<Instant>,
-    /// Counts of a while ago, while it is being judged.
+    /// Earlier counts, while it is being judged.
     before: Option<Sample>,
-    /// Frames refused when last looked.
+    /// Number of refused frames at the last check.
     refused: Option<u64>,
 }
 
@@ -53,26 +53,26 @@ struct Sample {
 /// Reason why no frames are sent to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Its driver answered with this error.
+    /// Its driver returned this error.
     Error(Errno),
     /// Its driver reported no error and took nothing.
     NothingTaken,
 }
 
 impl Trust {
-    /// Returns why no frames are sent there now, if so.
+    /// Returns why no frames are sent to the interface now, if so.
     pub fn obstacle(&self, now: Instant) -> Option<String> {
         let refusal = self.refusal.filter(|refusal| now < refusal.until)?;
         Some(format!("{}, tried again {:.0?} later", refusal.cause, refusal.wait))
     }
 
-    /// Returns why frames are sent there only to find out if they are taken again, if so.
+    /// Returns why the present frames are only a trial, if so.
     pub fn trial(&self, now: Instant) -> Option<String> {
         let refusal = self.refusal.filter(|refusal| now >= refusal.until)?;
         Some(format!("{}, tried again now", refusal.cause))
     }
 
-    /// It has refused frames, although nothing is known to stand against sending there now.
+    /// Notes that it has refused frames, although no obstacle is known.
     pub fn refuse(&mut self, now: Instant, cause: Cause) {
         let calm = |since: Instant| now.saturating_duration_since(since) >= LONGEST_WAIT;
         let last = self.last_wait.filter(|_| !self.good_since.is_some_and(calm));
@@ -85,8 +85,8 @@ impl Trust {
         };
     }
 
-    /// Judges by what was counted while it was sent to: all frames that it `refused` so far, and
-    /// all that were `sent` there, which is asked for only where it is of interest.
+    /// Judges by the counts while frames are sent: all frames `refused` so far, and all `sent` so
+    /// far, which are read only if needed.
     pub fn watch(&mut self, now: Instant, refused: u64, sent: impl FnOnce() -> u64) {
         let is_good = self.good_since.is_some() && self.refused == Some(refused);
         self.refused = Some(refused);
@@ -108,13 +108,13 @@ impl Trust {
             self.refusal = None;
             self.good_since.get_or_insert(now);
         }
-        // Where nothing was sent, nothing is known yet.
+        // If nothing was sent, nothing is known yet.
     }
 }
 
 impl Cause {
-    /// Whether the kernel said the same of the interface at that moment: where it no longer does,
-    /// which is known before an interface is judged, it was so for a moment only.
+    /// Returns true if the error stands for a state that the kernel also reports. Its report is
+    /// read before an interface is judged, so the state was only momentary.
     fn is_over(self) -> bool {
         matches!(self, Self::Error(Errno::NETDOWN | Errno::OPNOTSUPP))
     }
@@ -131,7 +131,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The errors that drivers report, by their names in the kernel's documentation.
+/// Returns the name of an error that drivers report, as in the kernel's documentation.
 fn name(error: Errno) -> &'static str {
     match error {
         Errno::NXIO => "ENXIO",
@@ -155,7 +155,8 @@ mod tests {
         Duration::from_secs_f64(count)
     }
 
-    /// Looks as the control thread does, once a second from `from` on; the counts are those of each look.
+    /// Checks as the control thread does, once a second from `from` on, with the counts of each
+    /// check.
     fn watch(trust: &mut Trust, from: Instant, counts: &[(u64, u64)]) -> Instant {
         let mut now = from;
         for (sent, refused) in counts {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_doubles_the_wait_up_to_a_longest() {
+    fn each_refusal_doubles_the_wait_up_to_a_limit() {
         let (mut trust, mut now) = (Trust::default(), Instant::now());
         for wait in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 64.0] {
             trust.refuse(now, NXIO);
@@ -179,9 +180,9 @@ mod tests {
         }
     }
 
-    /// A link that was down, unseen, is not waited for; one that says so again and again is.
+    /// A link that was down for a moment causes no wait; a link that reports it repeatedly does.
     #[test]
-    fn a_moment_is_not_waited_for() {
+    fn momentary_refusal_causes_no_wait() {
         let (mut trust, mut now) = (Trust::default(), Instant::now());
         for wait in [0.0, 1.0, 2.0] {
             trust.refuse(now, Cause::Error(Errno::NETDOWN));
@@ -193,18 +194,18 @@ mod tests {
     }
 
     #[test]
-    fn trust_comes_back_with_the_first_frames_that_are_taken_and_patience_after_a_calm_minute() {
+    fn trust_returns_with_the_first_accepted_frames_and_short_waits_after_a_calm_minute() {
         let (mut trust, now) = (Trust::default(), Instant::now());
         trust.refuse(now, NXIO);
         trust.refuse(now, NXIO);
         let now = now + seconds(2.0);
-        // Nothing is sent: nothing is known.
+        // Nothing is sent, so nothing is known.
         let now = watch(&mut trust, now, &[(100, 20), (100, 20), (100, 20)]);
         assert!(trust.trial(now).unwrap().contains("ENXIO"));
         let now = watch(&mut trust, now, &[(103, 20)]);
         assert_eq!(trust.trial(now), None);
         assert_eq!(trust.obstacle(now), None);
-        // Soon after it refuses again: it was not for long.
+        // Soon after, it refuses again.
         trust.refuse(now, NXIO);
         assert!(trust.obstacle(now + seconds(3.9)).is_some());
         let now = now + seconds(4.0);
@@ -214,15 +215,15 @@ mod tests {
         assert!(trust.obstacle(now + LONGEST_WAIT + seconds(1.0)).is_none());
     }
 
-    /// A ring that overflows under load takes some frames all the same.
+    /// A ring that overflows under load still takes some frames.
     #[test]
-    fn a_full_ring_closes_nothing() {
+    fn full_ring_closes_no_port() {
         let (mut trust, now) = (Trust::default(), Instant::now());
         let overload: Vec<(u64, u64)> = (0..600).map(|s| (1000 * s, 900 * s)).collect();
         let now = watch(&mut trust, now, &overload);
         assert_eq!(trust.obstacle(now), None);
         assert_eq!(trust.trial(now), None);
-        // A burst that overflows a ring on which nothing else is sent.
+        // A burst that overflows an otherwise unused ring.
         let (sent, refused) = *overload.last().unwrap();
         let burst =
             [(sent + 40, refused + 40), (sent + 40, refused + 40), (sent + 43, refused + 40)];
@@ -231,15 +232,16 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_takes_nothing_is_closed_without_an_error_of_its_driver() {
+    fn interface_that_takes_nothing_is_closed_even_without_an_error() {
         let (mut trust, now) = (Trust::default(), Instant::now());
         let now = watch(&mut trust, now, &[(0, 0), (1000, 0), (2000, 0)]);
         assert_eq!(trust.obstacle(now), None);
-        // From here on all is refused; a few that were sent are not yet counted as refused.
+        // From here on all frames are refused; a few of the sent ones are not counted as refused
+        // yet.
         let now = watch(&mut trust, now, &[(3000, 600), (4010, 1605)]);
         let why = trust.obstacle(now - seconds(0.5)).unwrap();
         assert!(why.contains("refused all"), "{why}");
-        // And one that is slow: a frame in three seconds.
+        // Likewise with slow traffic: a frame in three seconds.
         let (mut trust, now) = (Trust::default(), Instant::now());
         let now = watch(&mut trust, now, &[(0, 0), (1, 0), (1, 0), (2, 1), (2, 1), (2, 1)]);
         assert_eq!(trust.obstacle(now), None);
@@ -247,9 +249,9 @@ mod tests {
         assert!(trust.obstacle(now - seconds(0.5)).is_some());
     }
 
-    /// Frequent samples do not make it judge by moments.
+    /// The result does not depend on the frequency of samples.
     #[test]
-    fn moments_are_not_judged() {
+    fn short_intervals_are_not_judged() {
         let (mut trust, start) = (Trust::default(), Instant::now());
         for step in 0..100 {
             trust.watch(start + seconds(0.009) * step, u64::from(step), || u64::from(step));
@@ -257,9 +259,9 @@ mod tests {
         assert_eq!(trust.obstacle(start + seconds(0.9)), None);
     }
 
-    /// Counters are asked for only where they decide something.
+    /// Counters are read only if they matter.
     #[test]
-    fn a_good_interface_is_not_counted_again() {
+    fn counters_of_a_good_interface_are_not_read() {
         let (mut trust, now) = (Trust::default(), Instant::now());
         let now = watch(&mut trust, now, &[(0, 0), (9, 0)]);
         for step in 0..10 {

@@ -1,7 +1,7 @@
 //! The platform `host` for a router: this machine's knobs, as far as its workers, CPUs, queues and
 //! interfaces go.
 
-use super::errand::{Errand, Known, Wanted};
+use super::background_task::{BackgroundTask, Known, Wanted};
 use super::worker_control::WorkerControl;
 use std::time::Duration;
 use wattline_governor::Governor;
@@ -46,8 +46,8 @@ struct OfRouter {
 type Governed = (Runner<ThisMachine>, Supervision);
 
 enum Underway {
-    Beginning(Errand<Result<Governed, NotBegun>>),
-    Ending(Errand<Result<(), TakeOverError>>),
+    Beginning(BackgroundTask<Result<Governed, NotBegun>>),
+    Ending(BackgroundTask<Result<(), TakeOverError>>),
 }
 
 /// Reason why no governor begins.
@@ -125,22 +125,22 @@ impl OfRouter {
     fn settle(&mut self, patience: Duration) -> bool {
         let ended = match self.underway.take() {
             None => Ok(()),
-            Some(Underway::Beginning(errand)) => match errand.within(patience) {
+            Some(Underway::Beginning(task)) => match task.within(patience) {
                 Known::Done(Ok(governed)) => {
                     self.governed = Some(governed);
                     self.pause()
                 }
                 Known::Done(Err(_)) | Known::Died => Ok(()),
                 Known::Underway => {
-                    self.underway = Some(Underway::Beginning(errand));
+                    self.underway = Some(Underway::Beginning(task));
                     Ok(())
                 }
             },
-            Some(Underway::Ending(errand)) => match errand.within(patience) {
+            Some(Underway::Ending(task)) => match task.within(patience) {
                 Known::Done(ended) => ended.map_err(not_governed),
                 Known::Died => Ok(()),
                 Known::Underway => {
-                    self.underway = Some(Underway::Ending(errand));
+                    self.underway = Some(Underway::Ending(task));
                     Ok(())
                 }
             },
@@ -162,14 +162,14 @@ impl PlatformDriver for OfRouter {
         }
         let begin = self.beginning(router);
         let begun = if self.runs {
-            let errand = Errand::start(begin)
+            let task = BackgroundTask::start(begin)
                 .map_err(|source| RouterError::system("starting the governor", source))?;
-            match errand.within(LIMIT) {
+            match task.within(LIMIT) {
                 Known::Done(begun) => begun,
                 Known::Died => return Err(RouterError::Governor),
                 Known::Underway => {
-                    errand.give_up();
-                    self.underway = Some(Underway::Beginning(errand));
+                    task.give_up();
+                    self.underway = Some(Underway::Beginning(task));
                     Err(NotBegun::Late)
                 }
             }
@@ -225,14 +225,14 @@ impl PlatformDriver for OfRouter {
     fn pause(&mut self) -> Result<(), RouterError> {
         let Some((runner, supervision)) = self.governed.take() else { return Ok(()) };
         let end = move |_: &Wanted| give_back(runner, supervision, Ending::Pause);
-        let errand = Errand::start(end)
+        let task = BackgroundTask::start(end)
             .map_err(|source| RouterError::system("giving the machine back", source))?;
-        match errand.within(LIMIT) {
+        match task.within(LIMIT) {
             Known::Done(ended) => ended.map_err(not_governed),
             Known::Died => Err(RouterError::Governor),
             Known::Underway => {
                 tracing::warn!("{LATE}: they are restored while the ports change");
-                self.underway = Some(Underway::Ending(errand));
+                self.underway = Some(Underway::Ending(task));
                 Ok(())
             }
         }
@@ -394,7 +394,8 @@ mod tests {
         let late = || {
             let access = Bounded::new(Settings::new(&Tree::at("/nonexistent")));
             let mut driver = OfRouter::new(plan.clone(), access);
-            let ending = Errand::start(|_| Err(TakeOverError::Unrestored(Report::default())));
+            let ending =
+                BackgroundTask::start(|_| Err(TakeOverError::Unrestored(Report::default())));
             driver.underway = Some(Underway::Ending(ending.unwrap()));
             driver
         };

@@ -1,7 +1,7 @@
 //! Platforms that the governor of a router drives, put together from their own crates: one file
 //! each, and a line in [`PLATFORMS`].
 
-mod errand;
+mod background_task;
 mod host;
 mod plan;
 mod worker_control;

@@ -15,7 +15,7 @@ pub enum BpfError {
         /// Names such as `CAP_BPF`.
         missing: Vec<&'static str>,
     },
-    /// The kernel was built without it or is too old.
+    /// The kernel was built without a feature or is too old.
     #[error("this kernel lacks what {action} needs: {feature} ({source})")]
     MissingFeature {
         /// The action that failed.
@@ -25,7 +25,7 @@ pub enum BpfError {
         /// The kernel's error.
         source: Errno,
     },
-    /// The verifier refused the program: a defect of ours.
+    /// The verifier refused the program: a defect of Wattline.
     #[error("the kernel refused the program {name} ({source}):\n{log}")]
     Rejected {
         /// Name of the program.
@@ -35,17 +35,17 @@ pub enum BpfError {
         /// The kernel's error.
         source: Errno,
     },
-    /// A program that was built in cannot be made use of: a defect of ours.
+    /// A built-in program cannot be used: a defect of Wattline.
     #[error("the built-in program {name} cannot be used: {action}: {reason}")]
     Unusable {
         /// Name of the program.
         name: String,
         /// The action that failed.
         action: String,
-        /// The objection to it.
+        /// Reason of the failure.
         reason: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{action}: {source}")]
     System {
         /// The action that failed.
@@ -56,7 +56,7 @@ pub enum BpfError {
 }
 
 impl BpfError {
-    /// Sorts an error number, for an operation that needs the given capabilities.
+    /// Classifies an error number of an operation that needs the given capabilities.
     pub(super) fn new(action: impl Into<String>, needed: CapabilitySet, source: Errno) -> Self {
         let action = action.into();
         match source {
@@ -70,7 +70,7 @@ impl BpfError {
         }
     }
 
-    /// The error number behind it, if there is one.
+    /// Returns the underlying error number, if there is one.
     pub fn errno(&self) -> Option<Errno> {
         match self {
             Self::MissingCapability { .. } | Self::Unusable { .. } => None,
@@ -81,8 +81,8 @@ impl BpfError {
     }
 }
 
-/// Returns the needed capabilities that are not in effect. Returns all of them when none is missing
-/// (another rule, such as kernel lockdown, forbids it) or the question fails.
+/// Returns the needed capabilities that are not in effect; all of them if none is missing (another
+/// rule, such as kernel lockdown, forbids the operation) or they cannot be read.
 fn missing_capabilities(needed: CapabilitySet) -> Vec<&'static str> {
     let effective = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     let missing = needed.difference(effective);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_names_what_is_missing() {
+    fn refusal_names_the_missing_capabilities() {
         let needed = CapabilitySet::BPF | CapabilitySet::NET_ADMIN;
         let text = BpfError::new("loading a program", needed, Errno::PERM).to_string();
         assert!(text.starts_with("loading a program needs CAP_"), "{text}");

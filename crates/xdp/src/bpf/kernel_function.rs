@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
 use wattline_linux::kernel_types::KernelTypes;
 
-/// Bytes of `struct bpf_btf_info`, and of a module's name there at most.
+/// Bytes of `struct bpf_btf_info`, and the most bytes of a module's name there.
 const INFO_BYTES: usize = 32;
 const NAME_BYTES: usize = 64;
 
@@ -21,11 +21,10 @@ pub(crate) struct KernelFunction {
 }
 
 impl KernelFunction {
-    /// Finds a function among `types`, which are those of the kernel and of `module`.
+    /// Finds a function among `types`, the types of the kernel and of `module`.
     ///
     /// # Errors
-    /// Nothing where there is none; without CAP_SYS_ADMIN, which the kernel asks for when the types of a
-    /// module are opened.
+    /// Without CAP_SYS_ADMIN, which the kernel requires to open the types of a module.
     pub(crate) fn find(
         types: &KernelTypes,
         name: &str,
@@ -37,7 +36,7 @@ impl KernelFunction {
     }
 }
 
-/// Opens the types of a module; `None` where it is not loaded.
+/// Opens the types of a module; `None` if it is not loaded.
 fn open(module: &str) -> Result<Option<OwnedFd>, BpfError> {
     let failed = |errno| {
         let action = format!("opening the type information of the module {module}");
@@ -54,7 +53,7 @@ fn open(module: &str) -> Result<Option<OwnedFd>, BpfError> {
         let opened = Attributes::new().word(0, number).call_for_descriptor(Command::TypesOpen);
         let descriptor = match opened {
             Ok(descriptor) => descriptor,
-            // They have gone meanwhile.
+            // They were removed meanwhile.
             Err(Errno::NOENT) => continue,
             Err(errno) => return Err(failed(errno)),
         };
@@ -64,10 +63,10 @@ fn open(module: &str) -> Result<Option<OwnedFd>, BpfError> {
     }
 }
 
-/// Whether these types are of a module of the running kernel with this name.
+/// Returns true if these types are of a module of the running kernel with this name.
 fn is_of(types: &OwnedFd, module: &str) -> Result<bool, Errno> {
     let mut name = [0; NAME_BYTES];
-    // Data and its size, number, name and its size, whether it is of the kernel.
+    // Data and its size, number, name and its size, and a flag for types of the kernel.
     let mut info = [0; INFO_BYTES];
     info[16..24].copy_from_slice(&(name.as_mut_ptr() as u64).to_ne_bytes());
     info[24..28].copy_from_slice(&(NAME_BYTES as u32).to_ne_bytes());

@@ -9,9 +9,8 @@ use rustix::thread::CapabilitySet;
 /// `BPF_LINK_TYPE_XDP`
 const OF_XDP: u32 = 6;
 
-/// A program's attachment to an interface or tracepoint. It ends when the last descriptor of it is
-/// closed: when this is dropped, and so also when the process ends in whatever way, unless another
-/// process has got one, too.
+/// A program's attachment to an interface or tracepoint. It ends when its last descriptor is
+/// closed: when this is dropped or the process ends, unless another process has a descriptor, too.
 #[derive(Debug)]
 pub struct Link {
     descriptor: OwnedFd,
@@ -20,24 +19,23 @@ pub struct Link {
 /// Interface and program that an XDP link joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attached {
-    /// The interface, by its number in its own network namespace; `None` where it is gone.
+    /// The interface, by its number in its own network namespace; `None` if it is gone.
     pub interface: Option<u32>,
     /// The kernel's number of the program.
     pub program: u32,
 }
 
 impl Link {
-    /// A link by its descriptor.
+    /// Creates a link from its descriptor.
     pub(crate) fn new(descriptor: OwnedFd) -> Self {
         Self { descriptor }
     }
 
-    /// Puts another program, by its descriptor, in the place of the one that is attached, in the
-    /// same mode. The driver sees one program follow another, which changes neither queues nor
-    /// carrier (Linux 5.9).
+    /// Replaces the attached program by another, given by its descriptor, in the same mode. The
+    /// driver only swaps the programs, which changes neither queues nor carrier (Linux 5.9).
     ///
     /// # Errors
-    /// [`BpfError::System`] with ENOLINK where the interface is gone.
+    /// [`BpfError::System`] with ENOLINK if the interface is gone.
     pub fn update(&self, program: BorrowedFd<'_>) -> Result<(), BpfError> {
         let mut attributes =
             Attributes::new().word(0, self.number()).word(4, program.as_raw_fd() as u32);
@@ -48,10 +46,10 @@ impl Link {
     /// Returns interface and program of the link; `None` if it is no link of an XDP program.
     ///
     /// # Errors
-    /// EINVAL where the descriptor is not of BPF.
+    /// EINVAL if the descriptor is not one of BPF.
     pub fn attached(&self) -> Result<Option<Attached>, BpfError> {
-        // `struct bpf_link_info`: type, number, number of the program, 4 bytes of nothing, and for
-        // XDP the interface. What is of another type may be longer and is cut off.
+        // `struct bpf_link_info`: type, number, number of the program, 4 unused bytes, and for XDP
+        // the interface. Other types may be longer and are truncated.
         let mut info = [0; 24];
         let length = info.len() as u32;
         Attributes::new()
@@ -59,7 +57,7 @@ impl Link {
             .word(4, length)
             .output(8, &mut info)
             .call(Command::ObjectInfo)
-            .map_err(|errno| error("asking what a link is", errno))?;
+            .map_err(|errno| error("querying a link", errno))?;
         let word = |at: usize| info[at..].first_chunk().map_or(0, |it| u32::from_ne_bytes(*it));
         let interface = Some(word(16)).filter(|interface| *interface != 0);
         let attached = Attached { interface, program: word(8) };

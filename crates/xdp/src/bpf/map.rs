@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
 use std::sync::OnceLock;
 
-/// `enum bpf_map_type`, as far as we use it.
+/// `enum bpf_map_type`, as far as used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum MapKind {
@@ -19,7 +19,7 @@ pub enum MapKind {
     PerCpuHash = 5,
     /// An array with its own values for each processor.
     PerCpuArray = 6,
-    /// A table of prefixes, of which the longest that matches is found.
+    /// A table of prefixes with longest-prefix match.
     Prefixes = 11,
     /// Maps, by index.
     Maps = 12,
@@ -32,7 +32,7 @@ pub enum MapKind {
 }
 
 impl MapKind {
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub(super) fn numbered(number: u32) -> Option<Self> {
         let all = [
             Self::Hash,
@@ -58,7 +58,7 @@ pub struct Definition {
     pub key_size: u32,
     /// In bytes.
     pub value_size: u32,
-    /// The most that it holds.
+    /// Largest number of entries.
     pub entries: u32,
     /// `BPF_F_*` of `BPF_MAP_CREATE`.
     pub flags: u32,
@@ -85,7 +85,7 @@ impl Map {
         Self::create_like(name, definition, None)
     }
 
-    /// The same; a map of maps holds maps of the kind of `inner`.
+    /// Does the same; the map may be a map of maps like `inner`.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -119,13 +119,13 @@ impl Map {
         Ok(Self { descriptor, kind, name: name.to_owned(), key_size, value_size, entries })
     }
 
-    /// Its name in programs.
+    /// Returns its name in programs.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Lets nobody but programs write it from now on: what it holds then are constants for those
-    /// that are loaded later (Linux 5.2).
+    /// Makes the map read-only for processes, so that its values are constants for programs that
+    /// are loaded later (Linux 5.2).
     ///
     /// # Errors
     /// Only from the kernel.
@@ -137,7 +137,8 @@ impl Map {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// When a hash table is full (E2BIG), an index too large (E2BIG), or a socket unfit.
+    /// When a hash table is full (E2BIG), an index is too large (E2BIG), or a socket cannot be
+    /// used.
     ///
     /// # Panics
     /// When key or value have another size than the map's.
@@ -156,7 +157,7 @@ impl Map {
             .map_err(|errno| self.error("writing", errno))
     }
 
-    /// Removes a key; returns whether it was there.
+    /// Removes a key; returns true if it existed.
     ///
     /// # Errors
     /// Only if the descriptor is no longer a map.
@@ -174,8 +175,8 @@ impl Map {
         }
     }
 
-    /// Reads the value of a key; of a per-CPU map the values of all possible processors,
-    /// each rounded up to 8 bytes.
+    /// Reads the value of a key; for a per-CPU map the values of all possible processors, each
+    /// rounded up to 8 bytes.
     ///
     /// # Errors
     /// Only if the descriptor is no longer a map.
@@ -203,17 +204,18 @@ impl Map {
         }
     }
 
-    /// Returns the keys of a hash table, in ascending order. Keys that come or go meanwhile may be there or not.
+    /// Returns the keys of a hash table, in ascending order. Keys that are added or removed
+    /// meanwhile may be included or not.
     ///
     /// # Errors
     /// Only if the descriptor is no longer a map.
     pub fn keys(&self) -> Result<Vec<Vec<u8>>, BpfError> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
-        // Where a key goes meanwhile, the kernel begins again with the first one.
+        // If a key is removed meanwhile, the kernel starts again with the first one.
         for _ in 0..2 * self.entries {
             let mut next = vec![0; self.key_size];
             let attributes = Attributes::new().word(0, self.fd_number());
-            // Without a key before it, the first one.
+            // Without a previous key, the kernel returns the first one.
             let attributes = match keys.last() {
                 Some(last) => attributes.input(8, last),
                 None => attributes,
@@ -235,7 +237,7 @@ impl Map {
     /// Only from the kernel.
     ///
     /// # Panics
-    /// When the map is no array, or has another number of values or another size of them.
+    /// When the map is no array, or the number or size of the values is wrong.
     pub fn set_all(&self, values: &[u8]) -> Result<(), BpfError> {
         assert!(self.kind == MapKind::Array && values.len() == self.bytes());
         let keys: Vec<u32> = (0..self.entries).collect();
@@ -249,7 +251,7 @@ impl Map {
             .map_err(|errno| self.error("writing", errno))
     }
 
-    /// Reads all values of an array at once, one behind the other (Linux 5.6).
+    /// Reads all values of an array at once, in order (Linux 5.6).
     ///
     /// # Errors
     /// Only from the kernel.
@@ -269,18 +271,18 @@ impl Map {
             .word(36, self.fd_number())
             .call(Command::MapLookupBatch);
         match result {
-            // Without entry behind the last one the kernel says NOENT, having read all.
+            // The kernel returns NOENT after the last entry; all have been read then.
             Ok(_) | Err(Errno::NOENT) => Ok(values),
             Err(errno) => Err(self.error("reading", errno)),
         }
     }
 
-    /// Bytes of all values of an array.
+    /// Returns the bytes of all values of an array.
     fn bytes(&self) -> usize {
         self.entries as usize * self.value_size
     }
 
-    /// The number that the kernel gave this map, the same for all who use it.
+    /// Returns the kernel's number of this map, which is the same for all users.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -313,10 +315,11 @@ impl AsFd for Map {
     }
 }
 
-/// Number of processors that this kernel could ever have: so many values has a per-CPU map.
+/// Returns the number of possible processors of this kernel, which is the number of values in a
+/// per-CPU map.
 ///
-/// Where the kernel does not tell, the largest number that Linux can be built for, so that
-/// a buffer is never too short.
+/// If the kernel does not report it, returns the largest number that Linux can be built for, so
+/// that a buffer is never too short.
 pub(crate) fn possible_cpus() -> usize {
     const LARGEST: usize = 8192;
     static COUNT: OnceLock<usize> = OnceLock::new();
@@ -328,7 +331,7 @@ pub(crate) fn possible_cpus() -> usize {
     })
 }
 
-/// The last processor of a list such as `0-3,8`.
+/// Returns the last processor of a list such as `0-3,8`.
 fn parse_last_cpu(text: &str) -> Option<usize> {
     text.trim().rsplit([',', '-']).next()?.parse().ok()
 }
@@ -346,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_map_holds_what_is_put_in() {
+    fn hash_map_returns_inserted_values() {
         let definition =
             Definition { kind: MapKind::Hash, key_size: 4, value_size: 1, entries: 8, flags: 0 };
         let map = match Map::create("test", definition) {

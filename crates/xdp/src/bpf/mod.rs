@@ -1,6 +1,6 @@
 //! A small part of bpf(2): compiled programs, maps, links.
 //!
-//! Wattline's programs are written in C (`bpf/`) and compiled by `scripts/build-bpf`; the objects
+//! Wattline's programs are written in C (`bpf/`) and compiled by `scripts/build-bpf`. The objects
 //! are part of the project, so that a user's build needs no BPF compiler. All unsafe code is in
 //! `syscall` and `ring`.
 //!

@@ -1,10 +1,10 @@
-//! Compiled programs, and how maps and constants get into them.
+//! Compiled programs, and the insertion of maps and constants.
 //!
-//! An object file holds one program, what its maps are, and which constants are set when it is
-//! loaded. `aya-obj` reads it and puts numbers of maps and offsets of the kernel's structures into
-//! the instructions. Which of the maps are the program's own and which it shares with others is
-//! said here, by file descriptors; libraries that load programs whole share maps through files
-//! in the BPF file system only, which would outlive the process.
+//! An object file contains one program, the definitions of its maps, and the constants that are set
+//! when it is loaded. `aya-obj` reads it and inserts numbers of maps and offsets of the kernel's
+//! structures into the instructions. The caller passes maps by file descriptor, both its own and
+//! those shared with other programs. Libraries that load whole programs share maps only through
+//! files in the BPF file system, which would outlive the process.
 
 use super::error::BpfError;
 use super::kernel_function::KernelFunction;
@@ -22,11 +22,11 @@ use std::fmt::Display;
 const CALL: u8 = 0x85;
 const PSEUDO_KERNEL_FUNCTION: u8 = 2;
 
-/// Bytes of an object file that begin where its numbers may be read.
+/// Bytes of an object file, aligned so that its numbers can be read.
 #[repr(align(8))]
 pub(crate) struct Aligned<const N: usize>(pub(crate) [u8; N]);
 
-/// The object file of this name, as part of this program.
+/// Reads the object file of this name, which is part of this program.
 macro_rules! object {
     ($name:literal) => {{
         const BYTES: &[u8] =
@@ -41,51 +41,51 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// A program that is not in the kernel yet.
+/// A program that is not loaded yet.
 #[derive(Debug)]
 pub struct Object {
-    /// The name of its file, without its end.
+    /// The name of its file, without the extension.
     name: &'static str,
     content: aya_obj::Object,
-    /// The tracepoint whose types it knows.
+    /// The tracepoint whose argument types it uses.
     tracepoint: Option<&'static str>,
 }
 
 impl Object {
-    /// Reads an object file, which lies on a boundary of 8 bytes.
+    /// Reads an object file, which is aligned to 8 bytes.
     ///
     /// # Errors
-    /// [`BpfError::Unusable`] where it is none: a defect of ours.
+    /// [`BpfError::Unusable`] if it is invalid: a defect of Wattline.
     pub fn read(name: &'static str, bytes: &[u8]) -> Result<Self, BpfError> {
         let content =
             aya_obj::Object::parse(bytes).map_err(|error| unusable(name, "reading it", error))?;
         Ok(Self { name, content, tracepoint: None })
     }
 
-    /// Sets constants of the program: by name, as bytes.
+    /// Sets constants of the program, by name, as bytes.
     ///
     /// # Errors
-    /// [`BpfError::Unusable`] where it has none of this name and size.
+    /// [`BpfError::Unusable`] if it has no constant of this name and size.
     pub fn set(&mut self, constants: &[(&str, &[u8])]) -> Result<(), BpfError> {
         let globals = constants.iter().map(|(name, value)| (*name, (*value, true))).collect();
         let patched = self.content.patch_map_data(globals);
         patched.map_err(|error| unusable(self.name, "setting its constants", error))
     }
 
-    /// Creates a map as the program wants it.
+    /// Creates a map as defined by the program.
     ///
     /// # Errors
-    /// See [`Map::create`]; [`BpfError::Unusable`] where the program knows no such map.
+    /// See [`Map::create`]; [`BpfError::Unusable`] if the program has no such map.
     pub fn create(&self, map: &'static str) -> Result<Map, BpfError> {
         let wanted = self.content.maps.get(map);
         let wanted = wanted.ok_or_else(|| unusable(self.name, "creating its maps", map))?;
         self.create_as(map, wanted, wanted.max_entries())
     }
 
-    /// The same with room for so many entries instead of those that the program names.
+    /// Does the same with another number of entries than the program defines.
     ///
     /// # Errors
-    /// As [`Self::create`]; E2BIG or ENOMEM where it is too large.
+    /// As [`Self::create`]; E2BIG or ENOMEM if it is too large.
     pub fn create_with_entries(&self, map: &'static str, entries: u32) -> Result<Map, BpfError> {
         let wanted = self.content.maps.get(map);
         let wanted = wanted.ok_or_else(|| unusable(self.name, "creating its maps", map))?;
@@ -104,7 +104,7 @@ impl Object {
         };
         let inner = wanted.inner().map(|inner| self.create_as(name, &inner, inner.max_entries()));
         let map = Map::create_like(name, definition, inner.transpose()?.as_ref())?;
-        // Variables of the program: one value, with what they are at first.
+        // Variables of the program: one value, with their initial contents.
         if !wanted.data().is_empty() {
             map.set(&0_u32.to_ne_bytes(), wanted.data())?;
         }
@@ -114,26 +114,26 @@ impl Object {
         Ok(map)
     }
 
-    /// Loads the program, which uses these maps: all that it declares. Its constants go with it.
+    /// Loads the program with its constants and with these maps, which are all that it declares.
     ///
     /// # Errors
     /// Without the capabilities; when the verifier refuses it, with its messages; without type
-    /// information of the kernel where the program looks into the kernel's structures.
+    /// information of the kernel if the program reads the kernel's structures.
     pub fn load(self, maps: &[&Map]) -> Result<Program, BpfError> {
         self.load_calling(maps, None)
     }
 
-    /// The same for a program that knows the types of the arguments of a tracepoint.
+    /// Does the same for a program that uses the argument types of a tracepoint.
     ///
     /// # Errors
-    /// As [`Self::load`]; where there is no such tracepoint.
+    /// As [`Self::load`]; if there is no such tracepoint.
     pub fn load_at(mut self, tracepoint: &'static str, maps: &[&Map]) -> Result<Program, BpfError> {
         self.tracepoint = Some(tracepoint);
         self.load(maps)
     }
 
-    /// The same as [`Self::load`] for a program that calls a function of the kernel in the place of the helper of this
-    /// number, which does not exist.
+    /// Does the same as [`Self::load`] for a program that calls a function of the kernel: it
+    /// replaces the helper of this number, which does not exist.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -142,7 +142,7 @@ impl Object {
         maps: &[&Map],
         function: Option<(i32, &KernelFunction)>,
     ) -> Result<Program, BpfError> {
-        // Whose text is looked for the functions that it calls: none here calls any.
+        // Sections that are searched for called functions: these programs have none.
         let texts: HashSet<usize> = self.content.functions.keys().map(|(text, _)| *text).collect();
         let mut tracepoint = 0;
         if self.tracepoint.is_some() || self.content.has_btf_relocations() {
@@ -196,7 +196,7 @@ impl Object {
             ProgramSection::RawTracePoint | ProgramSection::BtfTracePoint => {
                 ProgramKind::RawTracepoint
             }
-            _ => return Err(unusable("of a kind that is not used here")),
+            _ => return Err(unusable("its kind is not used here")),
         };
         let function = self.content.functions.get(&program.function_key());
         let function = function.ok_or_else(|| unusable("the program is empty"))?;
@@ -205,7 +205,7 @@ impl Object {
                 let mut call = *instruction;
                 call.set_src_reg(PSEUDO_KERNEL_FUNCTION);
                 call.imm = called.number as i32;
-                // The place of its module below; 0 would be the kernel itself.
+                // The index of its module below; 0 would be the kernel itself.
                 call.off = 1;
                 call
             }
@@ -220,13 +220,13 @@ impl Object {
     }
 }
 
-/// Whether an instruction calls the helper of this number.
+/// Returns true if an instruction calls the helper of this number.
 fn is_call_of(instruction: &bpf_insn, helper: i32) -> bool {
     instruction.code == CALL && instruction.src_reg() == 0 && instruction.imm == helper
 }
 
-/// An instruction as the kernel takes it: operation (8 bits), destination and source register (4
-/// each), offset (16), immediate (32); RFC 9669, section 3.
+/// Encodes an instruction: operation (8 bits), destination and source register (4 each), offset
+/// (16), immediate (32); RFC 9669, section 3.
 fn encode(instruction: &bpf_insn) -> u64 {
     let registers = instruction.src_reg() << 4 | instruction.dst_reg();
     // Bit patterns, not values: signed fields are stored as they are.

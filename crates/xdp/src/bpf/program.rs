@@ -18,8 +18,8 @@ pub enum ProgramKind {
     TcxEgress,
     /// Runs whenever the kernel passes a tracepoint.
     RawTracepoint,
-    /// The same, by the tracepoint's number among the kernel's types: it reads the structures that its
-    /// arguments point to without a call (Linux 5.5).
+    /// The same, by the tracepoint's number among the kernel's types: it reads structures behind
+    /// its arguments without a call (Linux 5.5).
     TypedTracepoint,
 }
 
@@ -34,7 +34,7 @@ impl ProgramKind {
         }
     }
 
-    /// `enum bpf_attach_type`; 0 where none is asked for.
+    /// `enum bpf_attach_type`; 0 if none is required.
     fn attach_type(self) -> u32 {
         match self {
             Self::Xdp => 37,
@@ -72,11 +72,11 @@ const TEST_RUN_ON_CPU: u32 = 1 << 0;
 const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
 /// Most attempts to load a program: the verifier gives up with EAGAIN when a signal is pending
-/// (`do_check` in `kernel/bpf/verifier.c`). The signal is handled between two calls; only one that
-/// comes with each of them, such as a profiler's, uses them up.
+/// (`do_check` in `kernel/bpf/verifier.c`). The signal is handled between two calls. Only signals
+/// that arrive during each of them, such as a profiler's, exhaust the attempts.
 const LOAD_ATTEMPTS: usize = 30;
 
-/// Makes a call again while a signal interrupts it.
+/// Repeats a call while signals interrupt it.
 fn unless_interrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     let mut result = call();
     for _ in 1..LOAD_ATTEMPTS {
@@ -88,17 +88,17 @@ fn unless_interrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T
     result
 }
 
-/// A program as the kernel takes it.
+/// A program in the kernel's form.
 pub(super) struct Code<'a> {
     pub(super) kind: ProgramKind,
     /// Number of the tracepoint of a [`ProgramKind::TypedTracepoint`] among the kernel's types.
     pub(super) tracepoint: u32,
-    /// Letters, digits and `_`, of which the kernel shows 15.
+    /// Letters, digits and `_`; the kernel shows the first 15.
     pub(super) name: &'a str,
     pub(super) instructions: &'a [u64],
-    /// Descriptors that calls of functions of modules name by their place.
+    /// Descriptors of modules, to which calls of their functions refer by index.
     pub(super) modules: &'a [i32],
-    /// Some helpers are reserved for those that are compatible with the kernel's.
+    /// Some helpers require a licence that is compatible with the kernel's.
     pub(super) licence: &'a CStr,
 }
 
@@ -117,7 +117,7 @@ pub struct TestRun {
     pub result: u32,
     /// The packet after it.
     pub packet: Vec<u8>,
-    /// Time that it took, on average if it ran several times.
+    /// Run time, on average if it ran several times.
     pub duration: Duration,
 }
 
@@ -144,7 +144,7 @@ impl Program {
         match unless_interrupted(|| attributes().call_for_descriptor(Command::ProgramLoad)) {
             Ok(descriptor) => Ok(loaded(descriptor)),
             Err(errno @ (Errno::INVAL | Errno::ACCESS | Errno::FAULT | Errno::TOOBIG)) => {
-                // Once more, for the verifier's messages.
+                // Repeated for the verifier's messages.
                 let mut log = vec![0; LOG_BYTES];
                 let length = log.len() as u32;
                 let result = unless_interrupted(|| {
@@ -176,11 +176,11 @@ impl Program {
         }
     }
 
-    /// Attaches a program to the tracepoint of this name: to no other than that of its number if it has
-    /// one.
+    /// Attaches a program to the tracepoint of this name, which must be its own if it was loaded
+    /// for one.
     ///
     /// # Errors
-    /// [`BpfError::System`] with ENOENT where the kernel has no such tracepoint.
+    /// [`BpfError::System`] with ENOENT if the kernel has no such tracepoint.
     pub fn attach_tracepoint(&self, tracepoint: &CStr) -> Result<Link, BpfError> {
         let mut attributes = Attributes::new().word(8, self.descriptor.as_raw_fd() as u32);
         if self.kind == ProgramKind::RawTracepoint {
@@ -194,11 +194,11 @@ impl Program {
         Ok(Link::new(descriptor))
     }
 
-    /// Attaches the program to an interface; `flags` are those of `BPF_LINK_CREATE`.
+    /// Attaches the program to an interface, with the `flags` of `BPF_LINK_CREATE`.
     ///
     /// # Errors
-    /// [`BpfError::System`] with EBUSY or EEXIST when another program is attached there,
-    /// with EOPNOTSUPP or EINVAL when the driver cannot.
+    /// [`BpfError::System`] with EBUSY or EEXIST when another program is attached there, with
+    /// EOPNOTSUPP or EINVAL when the driver does not support it.
     pub fn attach(&self, ifindex: u32, flags: u32) -> Result<Link, BpfError> {
         let mut attributes = Attributes::new()
             .word(0, self.descriptor.as_raw_fd() as u32)
@@ -220,7 +220,7 @@ impl Program {
         self.test_runs(packet, 1)
     }
 
-    /// The same so many times, each on what the run before made of the packet.
+    /// Runs the program `count` times, each on the packet that the previous run left.
     ///
     /// # Errors
     /// As [`Self::test_run`].
@@ -244,7 +244,7 @@ impl Program {
     /// Runs a [`ProgramKind::RawTracepoint`] once on a CPU with these arguments (Linux 5.10).
     ///
     /// # Errors
-    /// ENXIO where the CPU is not on line.
+    /// ENXIO if the CPU is offline.
     pub fn test_tracepoint(&self, cpu: u32, arguments: &[u64]) -> Result<(), BpfError> {
         let mut attributes = Attributes::new()
             .word(0, self.descriptor.as_raw_fd() as u32)
@@ -255,10 +255,9 @@ impl Program {
         self.run(&mut attributes)
     }
 
-    /// Runs the XDP program `count` times on live frames that are copies of `packet`: what
-    /// it redirects or passes is really sent or received (`BPF_F_TEST_XDP_LIVE_FRAMES`,
-    /// Linux 5.18). Returns when all have been handled; batches of `batch` frames, at most
-    /// 256.
+    /// Runs the XDP program `count` times on live frames that are copies of `packet`: redirected or
+    /// passed frames are really sent or received (`BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18).
+    /// Returns when all have been handled, in batches of `batch` frames, at most 256.
     ///
     /// # Errors
     /// When the kernel lacks it, or a signal interrupts it (EINTR).
@@ -303,7 +302,7 @@ mod tests {
     use super::{LOAD_ATTEMPTS, unless_interrupted};
     use rustix::io::Errno;
 
-    /// Makes a call that a signal interrupts so many times before it ends with `last`. Returns its
+    /// Makes a call that signals interrupt this many times before it ends with `last`. Returns its
     /// result and the number of attempts.
     fn interrupted(times: usize, last: Result<u8, Errno>) -> (Result<u8, Errno>, usize) {
         let mut calls = 0;
@@ -315,14 +314,14 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_while_the_verifier_works_is_no_refusal() {
+    fn signal_during_verification_is_no_refusal() {
         assert_eq!(interrupted(0, Ok(7)), (Ok(7), 1));
         assert_eq!(interrupted(2, Ok(7)), (Ok(7), 3));
         assert_eq!(interrupted(2, Err(Errno::ACCESS)), (Err(Errno::ACCESS), 3));
     }
 
     #[test]
-    fn signals_without_end_are_told() {
+    fn endless_signals_are_reported() {
         let expected = (Err(Errno::AGAIN), LOAD_ATTEMPTS);
         assert_eq!(interrupted(usize::MAX, Ok(7)), expected);
     }

@@ -1,10 +1,11 @@
 //! A ring of records that programs write and this process reads (`BPF_MAP_TYPE_RINGBUF`, Linux 5.8).
 //!
-//! The first page holds the position of the reader, the second that of the writers; behind them lie the
-//! records, twice in a row, so that each is in one piece. Positions count bytes and never wrap in practice.
-//! A record has a header of eight bytes, with its length and two marks: not complete yet, and to be skipped.
-//! A program completes a header with *release*, this process publishes its position with *release*
-//! (Linux `Documentation/bpf/ringbuf.rst`, `kernel/bpf/ringbuf.c`).
+//! The first page holds the position of the reader, the second the position of the writers. The
+//! records follow, mapped twice in a row, so that each is contiguous. Positions count bytes and
+//! never wrap in practice. A record has a header of eight bytes, with its length and two flags: not
+//! complete yet, and to be skipped. A program completes a header with *release*, and this process
+//! publishes its position with *release* (Linux `Documentation/bpf/ringbuf.rst`,
+//! `kernel/bpf/ringbuf.c`).
 
 #![allow(unsafe_code)]
 
@@ -18,9 +19,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes before a record.
 const HEADER: u64 = 8;
-/// Mark of a record that is not complete.
+/// Flag of an incomplete record.
 const BUSY: u32 = 1 << 31;
-/// Mark of a record that is to be skipped.
+/// Flag of a record to be skipped.
 const DISCARDED: u32 = 1 << 30;
 
 /// Pages of a mapping. Dropping it unmaps them.
@@ -38,7 +39,7 @@ impl Mapping {
         Ok(Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, length })
     }
 
-    /// The position at the beginning.
+    /// Returns the position at the beginning.
     fn position(&self) -> &AtomicU64 {
         // SAFETY: the mapping is a page at least, lives as long as `self`, and both sides access the
         // position atomically.
@@ -67,7 +68,7 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Creates a ring of so many bytes, a power of two of pages.
+    /// Creates a ring of `bytes` bytes, a power of two of pages.
     ///
     /// # Errors
     /// Without CAP_BPF, or memory.
@@ -81,7 +82,7 @@ impl Ring {
         };
         let map = Map::create(name, definition)?;
         let failed = |source| BpfError::System { action: format!("mapping {name}"), source };
-        // SAFETY: asks for a number alone.
+        // SAFETY: only returns a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let page = usize::try_from(page).map_err(|_| failed(Errno::INVAL))?;
         let both = ProtFlags::READ | ProtFlags::WRITE;
@@ -91,17 +92,17 @@ impl Ring {
         Ok(Self { map, reader, writers, page, size: bytes.into() })
     }
 
-    /// The number of its descriptor, as a map of maps takes it.
+    /// Returns the number of its descriptor, for a map of maps.
     pub(crate) fn descriptor_number(&self) -> u32 {
         self.map.as_fd().as_raw_fd() as u32
     }
 
-    /// Its map, as programs that write to it take it.
+    /// Returns its map, for programs that write to it.
     pub(crate) fn map(&self) -> &Map {
         &self.map
     }
 
-    /// Reads the complete records, `most` of them at most; returns their number.
+    /// Reads the complete records, at most `most`; returns their number.
     pub fn read(&mut self, most: usize, mut with: impl FnMut(&[u8])) -> usize {
         let mut position = self.reader.position().load(Ordering::Relaxed);
         let end = self.writers.position().load(Ordering::Acquire);
@@ -137,7 +138,7 @@ impl Ring {
 }
 
 impl AsFd for Ring {
-    /// Readable while there is a record.
+    /// The descriptor is readable while there is a record.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }

@@ -29,10 +29,10 @@ pub(super) enum Command {
     LinkUpdate = 29,
 }
 
-/// `union bpf_attr`: the arguments of a command, as bytes at the offsets that
-/// `include/uapi/linux/bpf.h` gives them; zero wherever nothing is set.
+/// `union bpf_attr`: the arguments of a command, as bytes at the offsets of
+/// `include/uapi/linux/bpf.h`; unset bytes are zero.
 ///
-/// It borrows every buffer that its pointers name, so that they outlive the call.
+/// Borrows every buffer that its pointers refer to, so that they outlive the call.
 pub(super) struct Attributes<'a> {
     bytes: [u8; 128],
     buffers: std::marker::PhantomData<&'a mut [u8]>,
@@ -54,13 +54,13 @@ impl<'a> Attributes<'a> {
         self.pointer(offset, buffer.as_ptr() as u64)
     }
 
-    /// Sets a pointer to a buffer that the kernel writes; its length is told or implied by
-    /// the command (value size of a map), which is why this module's users check it.
+    /// Sets a pointer to a buffer that the kernel writes. Its length is an argument or implied by
+    /// the command (value size of a map), so this module's users check it.
     pub(super) fn output(self, offset: usize, buffer: &'a mut [u8]) -> Self {
         self.pointer(offset, buffer.as_mut_ptr() as u64)
     }
 
-    /// Sets a C string that the kernel copies, of which it takes 15 bytes.
+    /// Sets a C string, of which the kernel copies 15 bytes.
     pub(super) fn name(mut self, offset: usize, name: &str) -> Self {
         let length = name.len().min(15);
         self.bytes[offset..offset + length].copy_from_slice(&name.as_bytes()[..length]);
@@ -78,10 +78,10 @@ impl<'a> Attributes<'a> {
         u32::from_ne_bytes([field[0], field[1], field[2], field[3]])
     }
 
-    /// Performs the command; what it returns means the command's own.
+    /// Performs the command. The meaning of the result depends on the command.
     pub(super) fn call(&mut self, command: Command) -> Result<i32, Errno> {
-        // SAFETY: `bytes` is as long as we say and zero beyond what was set; the buffers that
-        // it points to are borrowed by `self`. The kernel checks all else.
+        // SAFETY: `bytes` has the given length and is zero where unset; the buffers that it points
+        // to are borrowed by `self`. The kernel checks everything else.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_bpf,
@@ -97,7 +97,7 @@ impl<'a> Attributes<'a> {
         Ok(result as i32)
     }
 
-    /// Performs a command that makes a descriptor.
+    /// Performs a command that returns a descriptor.
     pub(super) fn call_for_descriptor(&mut self, command: Command) -> Result<OwnedFd, Errno> {
         debug_assert!(matches!(
             command,
@@ -108,7 +108,7 @@ impl<'a> Attributes<'a> {
                 | Command::TypesOpen
         ));
         let descriptor = self.call(command)?;
-        // SAFETY: these commands return a new descriptor that nobody else knows.
+        // SAFETY: these commands return a new descriptor, owned by nothing else.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 }

@@ -12,7 +12,8 @@ struct Seen {
     next_hop: Vec<u8>,
 }
 
-/// A fixture whose program copies; none where the kernel's verifier refuses that (Linux 6.1).
+/// Returns a fixture whose program copies; `None` if the kernel's verifier refuses that (Linux
+/// 6.1).
 fn copying() -> Option<Fixture> {
     let fixture = Fixture::new();
     if fixture.copies.is_refused() {
@@ -39,7 +40,7 @@ fn seen(reader: &mut CopyReader) -> Vec<Seen> {
     all
 }
 
-/// Frames of both families, short, padded, long and in pieces.
+/// Returns frames of both families: short, padded, long and in pieces.
 fn frames() -> Vec<Vec<u8>> {
     let near = [203, 0, 113, 5];
     let mut frames = Vec::new();
@@ -82,7 +83,7 @@ fn copies_hold_the_frame_as_received_and_as_sent() {
                 };
                 assert_eq!(copy.next_hop, next_hop, "{name}");
             }
-            // What is not forwarded is not copied.
+            // Frames that are not forwarded are not copied.
             assert_eq!(fixture.run("TTL 1", &ipv4([203, 0, 113, 5], 30, |p| p[8] = 1)), None);
             assert_eq!(fixture.run("no route", &ipv4([8, 8, 8, 8], 30, |_| ())), None);
             assert_eq!(seen(&mut reader).len(), 0);
@@ -114,7 +115,7 @@ fn frames_are_cut_at_the_limit_and_not_copied_before_and_after() {
             fixture.copies.end().unwrap();
             fixture.run("after", &frame).unwrap();
             assert_eq!(seen(&mut reader).len(), 0);
-            // A ring that is left can be followed by another one.
+            // A new ring can replace one that is still open.
             let mut next = fixture.copies.begin(100).unwrap();
             fixture.run("again", &frame).unwrap();
             assert_eq!((seen(&mut reader).len(), seen(&mut next).len()), (0, 1));
@@ -122,7 +123,7 @@ fn frames_are_cut_at_the_limit_and_not_copied_before_and_after() {
         .unwrap();
 }
 
-/// Every packet is copied or counted, and forwarded all the same.
+/// Every packet is copied or counted, and forwarded in any case.
 #[test]
 fn full_ring_loses_copies_and_counts_them() {
     let Some(namespace) = namespace() else { return };
@@ -136,7 +137,7 @@ fn full_ring_loses_copies_and_counts_them() {
                     fixture.run("flood", &frame).unwrap();
                 }
             };
-            // More than the ring holds, twice, as its end and its beginning are met.
+            // More than the ring holds, twice, so that it wraps around.
             let mut copied = 0;
             for _ in 0..2 {
                 run(6000);
@@ -166,7 +167,7 @@ fn cost_of_a_copy() {
     namespace
         .enter(|| {
             let Some(fixture) = copying() else { return };
-            // Each run gets what the one before made: a frame to the next hop.
+            // Each run gets the frame of the previous one, which is to the next hop.
             let next_hop = [2, 0, 0, 0, 0, 0xb];
             fixture.program.set_mac(next_hop).unwrap();
             for payload in [46, 1480] {

@@ -1,16 +1,16 @@
 //! Losses of frames that the XDP program sends and interfaces refuse.
 //!
-//! Two programs on tracepoints of the kernel count it, and close a port whose interface refuses
-//! frames altogether: `bpf/losses.h` says how.
+//! Two programs on tracepoints of the kernel count the losses, and close a port whose interface
+//! refuses all frames (`bpf/losses.h`).
 
 use crate::bpf::{BpfError, Link, object};
-use crate::ways::Ways;
+use crate::egress::EgressPorts;
 use rustix::io::Errno;
 use wattline_linux::namespace;
 
-/// Begins to count, into `ways.refused`, and to close, until the links are dropped.
-pub(super) fn count(ways: &Ways) -> Result<[Link; 2], BpfError> {
-    // Of this thread, which is the one that attaches programs to interfaces.
+/// Counts refused frames, into `ports.refused`, and closes ports, until the links are dropped.
+pub(super) fn count(ports: &EgressPorts) -> Result<[Link; 2], BpfError> {
+    // The namespace of this thread, which attaches programs to interfaces.
     let namespace = namespace::own_number().map_err(|error| {
         let source = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         BpfError::System { action: "asking for the network namespace".to_owned(), source }
@@ -20,9 +20,9 @@ pub(super) fn count(ways: &Ways) -> Result<[Link; 2], BpfError> {
     let mut transmission = object!("transmit")?;
     transmission.set(&[("namespace_number", &namespace.to_ne_bytes())])?;
     let mut redirection = object!("redirect")?;
-    redirection.set(&[("devices_number", &ways.devices.id()?.to_ne_bytes())])?;
+    redirection.set(&[("devices_number", &ports.devices.id()?.to_ne_bytes())])?;
     Ok([
-        transmission.load(&ways.all())?.attach_tracepoint(c"xdp_devmap_xmit")?,
-        redirection.load(&ways.all())?.attach_tracepoint(c"xdp_redirect_err")?,
+        transmission.load(&ports.all())?.attach_tracepoint(c"xdp_devmap_xmit")?,
+        redirection.load(&ports.all())?.attach_tracepoint(c"xdp_redirect_err")?,
     ])
 }

@@ -1,10 +1,9 @@
 //! Forwarding in the XDP program itself, without a socket and a worker.
 //!
-//! Where frames reach sockets by copies, a packet that needs nothing but a route is forwarded for
-//! a third of the price in the driver: no copy, no socket buffer, no wake-up of a thread. The
-//! kernel's own table says where to (`bpf_fib_lookup`), so routes, rules and neighbours are those
-//! that the kernel would use. Whatever is not plain goes to the socket as before. The program is
-//! `bpf/forward.bpf.c`.
+//! If frames would be copied to sockets, forwarding a plain packet in the driver takes a third of
+//! the time: no copy, no socket buffer, no wake-up of a thread. The program looks up the kernel's
+//! own table (`bpf_fib_lookup`), so routes, rules and neighbours are the kernel's. All other
+//! packets go to the socket as before. The program is `bpf/forward.bpf.c`.
 
 mod losses;
 
@@ -15,94 +14,95 @@ mod tests;
 
 use crate::bpf::{BpfError, Link, object};
 use crate::copies::Copies;
+use crate::egress::EgressPorts;
 use crate::loaded::Loaded;
-use crate::ways::Ways;
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// The ports of a router between which XDP programs forward. It is theirs together, each program's
-/// own counters aside.
+/// The ports of a router between which XDP programs forward. All programs share it, except for
+/// their own counters.
 #[derive(Debug)]
 pub struct XdpForward {
-    ways: Arc<Ways>,
+    ports: Arc<EgressPorts>,
     _losses: [Link; 2],
 }
 
 impl XdpForward {
     /// Prepares forwarding between interfaces of this thread's network namespace; nothing is
-    /// forwarded before ports are opened. `copies` are taken of forwarded packets.
+    /// forwarded before ports are opened. Forwarded packets can be copied to `copies`.
     ///
     /// # Errors
-    /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (what interfaces refuse is told by
-    /// tracepoints only), in a kernel without type information, or one that refuses the program.
+    /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (refused frames are reported by tracepoints
+    /// only), in a kernel without type information, or one that refuses the program.
     pub fn new(copies: &Arc<Copies>) -> Result<Self, BpfError> {
-        let ways = Ways::new(&object!("redirect")?, copies)?;
-        let losses = losses::count(&ways)?;
-        let forward = Self { ways: ways.into(), _losses: losses };
-        // A kernel whose verifier does not understand the program should be known before a port is
-        // attached.
-        Loaded::new([0; 6], Some(&forward.ways))?;
+        let ports = EgressPorts::new(&object!("redirect")?, copies)?;
+        let losses = losses::count(&ports)?;
+        let forward = Self { ports: ports.into(), _losses: losses };
+        // If the kernel's verifier does not accept the program, that should be known before a port
+        // is attached.
+        Loaded::new([0; 6], Some(&forward.ports))?;
         Ok(forward)
     }
 
-    /// Returns the maps by which the programs copy what they forward.
+    /// Returns the maps for copies of forwarded packets.
     pub fn copies(&self) -> &Arc<Copies> {
-        &self.ways.copies
+        &self.ports.copies
     }
 
     /// Returns the maps that the programs of ports share.
-    pub(crate) fn ways(&self) -> &Arc<Ways> {
-        &self.ways
+    pub(crate) fn ports(&self) -> &Arc<EgressPorts> {
+        &self.ports
     }
 
-    /// Adds a port: an interface that gets a program, and whose counters as a way out are at `slot`.
-    /// Nothing is forwarded to it before it is opened.
+    /// Adds a port: an interface that gets a program, and whose counters as an egress port are at
+    /// `slot`. Nothing is forwarded to it before it is opened.
     ///
     /// # Errors
     /// When `slot` is not below [`crate::FORWARD_PORTS_MAX`], or there is no such interface.
     pub fn add(&self, ifindex: u32, slot: u32) -> Result<(), BpfError> {
         let key = ifindex.to_ne_bytes();
-        self.ways.members.set(&key, &slot.to_ne_bytes())?;
-        self.ways.devices.set(&key, &key)
+        self.ports.members.set(&key, &slot.to_ne_bytes())?;
+        self.ports.devices.set(&key, &key)
     }
 
-    /// Forgets an interface that is gone; its slot goes on counting for whichever is added there.
+    /// Removes an interface that is gone. Its slot continues to count for the next interface that
+    /// is added there.
     ///
     /// # Errors
     /// Only from the kernel.
     pub fn remove(&self, ifindex: u32) -> Result<(), BpfError> {
         let key = ifindex.to_ne_bytes();
-        self.ways.close(ifindex)?;
-        self.ways.members.remove(&key)?;
-        self.ways.devices.remove(&key).map(|_| ())
+        self.ports.close(ifindex)?;
+        self.ports.members.remove(&key)?;
+        self.ports.devices.remove(&key).map(|_| ())
     }
 
-    /// Lets programs forward to a port that was added, where `in_fragments` also frames that lie in
-    /// several pieces of memory (jumbo frames). The driver has to take such frames
-    /// (`wattline_linux::xdp_features`), from Linux 6.3 on: the first batch (of up to 16 frames) that it refuses
-    /// with an error is lost and counted, and closes it again ([`Self::cause`]).
+    /// Lets programs forward to an added port; with `in_fragments` also frames in several pieces of
+    /// memory (jumbo frames), which the driver has to support (`wattline_linux::xdp_features`, from
+    /// Linux 6.3 on). The first batch (of up to 16 frames) that it refuses with an error is lost
+    /// and counted, and closes the port again ([`Self::cause`]).
     ///
     /// # Errors
-    /// ENOENT where it was not added.
+    /// ENOENT if it was not added.
     pub fn open(&self, ifindex: u32, in_fragments: bool) -> Result<(), BpfError> {
         let key = ifindex.to_ne_bytes();
-        let slot = self.ways.members.get(&key)?.ok_or_else(|| BpfError::System {
-            action: format!("opening the way out of interface {ifindex}"),
+        let slot = self.ports.members.get(&key)?.ok_or_else(|| BpfError::System {
+            action: format!("opening the egress of interface {ifindex}"),
             source: Errno::NOENT,
         })?;
-        self.ways.causes.set(&slot, &0_u32.to_ne_bytes())?;
+        self.ports.causes.set(&slot, &0_u32.to_ne_bytes())?;
         let slot = slot.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
-        self.ways.open(ifindex, slot, in_fragments)
+        self.ports.open(ifindex, slot, in_fragments)
     }
 
-    /// The error for which the interface at `slot` has been closed since it was last opened: ENXIO
-    /// where it has no queue for frames of XDP programs, or a veth's far end does not run NAPI;
-    /// ENETDOWN where it is down; EOPNOTSUPP where the kernel knows that it takes none.
+    /// Returns the error that has closed the interface at `slot` since it was last opened: ENXIO if
+    /// it has no queue for frames of XDP programs, or a veth's far end does not run NAPI; ENETDOWN
+    /// if it is down; EOPNOTSUPP if the kernel knows that it takes none.
     ///
     /// # Errors
     /// Only from the kernel.
     pub fn cause(&self, slot: u32) -> Result<Option<Errno>, BpfError> {
-        let value = self.ways.causes.get(&slot.to_ne_bytes())?.unwrap_or_default();
+        let value = self.ports.causes.get(&slot.to_ne_bytes())?.unwrap_or_default();
         let number = value.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
         Ok((number != 0).then(|| Errno::from_raw_os_error(number)))
     }
@@ -112,24 +112,25 @@ impl XdpForward {
     /// # Errors
     /// Only from the kernel.
     pub fn close(&self, ifindex: u32) -> Result<(), BpfError> {
-        // It stays a member and a device: what is on its way may still be sent and counted.
-        self.ways.close(ifindex)
+        // It remains a member and a device: frames under way may still be sent and counted.
+        self.ports.close(ifindex)
     }
 
-    /// Whether programs may forward to this interface now.
+    /// Returns true if programs may forward to this interface now.
     ///
     /// # Errors
     /// Only from the kernel.
     pub fn is_open(&self, ifindex: u32) -> Result<bool, BpfError> {
-        self.ways.is_open(ifindex)
+        self.ports.is_open(ifindex)
     }
 
-    /// Frames that the interface at `slot` did not take: they count as forwarded, too.
+    /// Returns the number of frames that the interface at `slot` refused; they count as forwarded,
+    /// too.
     ///
     /// # Errors
     /// Only from the kernel.
     pub fn refused(&self, slot: u32) -> Result<u64, BpfError> {
-        let values = self.ways.refused.get(&slot.to_ne_bytes())?.unwrap_or_default();
+        let values = self.ports.refused.get(&slot.to_ne_bytes())?.unwrap_or_default();
         let (per_cpu, _) = values.as_chunks::<8>();
         Ok(per_cpu.iter().map(|value| u64::from_ne_bytes(*value)).sum())
     }

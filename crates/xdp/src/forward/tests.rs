@@ -6,6 +6,7 @@ use crate::bpf::BpfError;
 use crate::copies::Copies;
 use crate::flows::FlowLookup;
 use crate::loaded::Loaded;
+use crate::tests::{MAC, frame};
 use crate::{Leaves, LocalAddress, Verdict, XdpMode, XdpProgram};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -16,13 +17,12 @@ use wattline_linux::namespace::{Namespace, interface_index};
 use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_packet::checksum::Sum;
 
-const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const OUT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const NEXT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
 pub(super) const SLOT: u32 = 3;
 
-/// A router's namespace: routes lead out of `w0`, to one next hop that is known and one that is
-/// not, some to nowhere.
+/// Creates a router's namespace: routes lead out of `w0`, to a known and an unknown next hop, and
+/// some are blackholes.
 pub(super) fn namespace() -> Option<Namespace> {
     let namespace = Namespace::for_test(&[]).map_err(wattline_needs::rights).ok()?;
     for family in ["ipv4", "ipv6"] {
@@ -67,7 +67,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// In the namespace of this thread, with the way out of `w0` open.
+    /// Creates it in the namespace of this thread, with egress by `w0` open.
     pub fn new() -> Self {
         let copies = Arc::new(Copies::new().unwrap());
         let forward = XdpForward::new(&copies).unwrap();
@@ -75,7 +75,7 @@ impl Fixture {
         assert!(forward.open(out, true).is_err());
         forward.add(out, SLOT).unwrap();
         forward.open(out, true).unwrap();
-        let loaded = Loaded::new(MAC, Some(forward.ways())).unwrap();
+        let loaded = Loaded::new(MAC, Some(forward.ports())).unwrap();
         let program = XdpProgram { loaded, link: None, mode: XdpMode::Native, refused: None };
         for address in ["192.0.2.1", "192.0.2.0", "192.0.2.255", "198.18.0.1", "2001:db8:9::1"] {
             program.add_local(address.parse().unwrap(), LocalAddress::Host).unwrap();
@@ -87,8 +87,8 @@ impl Fixture {
         self.program.counters().unwrap().get(Verdict::Forwarded)
     }
 
-    /// Runs the program on a frame. Returns the frame sent, or `None` if it is left, as it came, to
-    /// a socket (here is none, so to the kernel).
+    /// Runs the program on a frame. Returns the sent frame, or `None` if it is left unchanged to a
+    /// socket (to the kernel, since there is no socket).
     pub fn run(&self, name: &str, frame: &[u8]) -> Option<Vec<u8>> {
         let before = self.forwarded();
         let run = self
@@ -111,11 +111,7 @@ impl Fixture {
     }
 }
 
-fn frame(ether_type: u16, packet: &[u8]) -> Vec<u8> {
-    [&MAC[..], &[2, 0, 0, 0, 0, 9], &ether_type.to_be_bytes(), packet].concat()
-}
-
-/// A packet with `payload` bytes of UDP, changed before its checksum is computed.
+/// Returns a packet with `payload` bytes of UDP, changed before its checksum is computed.
 pub(super) fn ipv4(to: [u8; 4], payload: u16, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut packet = vec![0; 20 + usize::from(payload)];
     packet[0] = 0x45;
@@ -140,7 +136,7 @@ pub(super) fn ipv6(to: &str, payload: u16, change: impl FnOnce(&mut [u8])) -> Ve
     frame(0x86dd, &packet)
 }
 
-/// Returns the frame as a router sends it on.
+/// Returns the frame as a router forwards it.
 fn sent(frame: &[u8], length: usize) -> Vec<u8> {
     let mut sent = frame[..length].to_vec();
     sent[..6].copy_from_slice(&NEXT_MAC);
@@ -228,7 +224,7 @@ fn plain_frames_are_forwarded_and_others_left_unchanged() {
             assert_eq!(counted.bytes, bytes);
             assert_eq!(fixture.program.sent(SLOT + 1).unwrap().packets, 0);
             assert_eq!(fixture.forward.refused(SLOT).unwrap(), 0);
-            // The verifier's path for padding: it is cut off, as the kernel does.
+            // Padding is cut off, as the kernel does.
             for packet in [ipv4(near, 8, |_| ()), ipv6("2001:db8:2::5", 0, |p| p[6] = 59)] {
                 let padded = [&packet[..], &[0xaa; 18]].concat();
                 let expected = sent(&packet, packet.len());
@@ -242,7 +238,7 @@ fn plain_frames_are_forwarded_and_others_left_unchanged() {
 }
 
 #[test]
-fn every_checksum_is_right_behind_it() {
+fn every_checksum_is_right_afterwards() {
     let Some(namespace) = namespace() else { return };
     namespace
         .enter(|| {
@@ -256,16 +252,16 @@ fn every_checksum_is_right_behind_it() {
         .unwrap();
 }
 
-/// Whatever comes in is forwarded as a router has to, or left as it is.
+/// Every frame is forwarded correctly, or left unchanged.
 #[test]
-fn mangled_frames_are_forwarded_rightly_or_not_at_all() {
+fn mangled_frames_are_forwarded_correctly_or_not_at_all() {
     let Some(namespace) = namespace() else { return };
     let originals = [
         ipv4([203, 0, 113, 5], 60, |_| ()),
         ipv6("2001:db8:2::5", 60, |_| ()),
         [ipv4([203, 0, 113, 5], 8, |_| ()), vec![0; 18]].concat(),
     ];
-    // Addresses that are not forwarded everywhere, TTLs and protocols are more frequent.
+    // Bytes of special addresses, TTLs and protocols are more frequent.
     let at = prop_oneof![0_usize..60, prop::sample::select(&[22, 23, 26, 30][..])];
     let byte = prop_oneof![any::<u8>(), prop::sample::select(&[0, 1, 6, 127, 169, 224][..])];
     let changes = proptest::collection::vec((at, byte), 0..4);
@@ -274,7 +270,7 @@ fn mangled_frames_are_forwarded_rightly_or_not_at_all() {
         .enter(|| {
             let fixture = Fixture::new();
             fixture.program.set_leaves(Leaves::Unfinished, true).unwrap();
-            // A limit of copies above 0 makes the program go the long way.
+            // With copies enabled the program does not take its fast path.
             let judge = |frame: &[u8], snap| {
                 fixture.copies.set_snap(snap).unwrap();
                 let before = fixture.program.counters().unwrap();
@@ -322,9 +318,9 @@ fn mangled_frames_are_forwarded_rightly_or_not_at_all() {
         .unwrap();
 }
 
-/// The program sees the first piece of a jumbo frame. Sockets need not take it.
+/// The program sees only the first piece of a jumbo frame, which may be too long for sockets.
 #[test]
-fn frames_in_fragments_are_forwarded_where_they_are_taken() {
+fn frames_in_fragments_are_forwarded_to_interfaces_that_take_them() {
     let Some(namespace) = namespace() else { return };
     for link in ["w0", "w1"] {
         namespace.ip(&format!("link set {link} mtu 9000")).unwrap();
@@ -337,7 +333,7 @@ fn frames_in_fragments_are_forwarded_where_they_are_taken() {
             let too_long = || fixture.program.counters().unwrap().get(Verdict::TooLong);
             let longest = ipv4(near, 8980, |_| ());
             let frames = [
-                // Longer than sockets take, and still in one piece.
+                // Too long for sockets, and still in one piece.
                 ipv4(near, 1481, |_| ()),
                 longest.clone(),
                 ipv6("2001:db8:2::5", 8960, |_| ()),
@@ -349,20 +345,20 @@ fn frames_in_fragments_are_forwarded_where_they_are_taken() {
                 bytes += frame.len() as u64;
             }
             assert_eq!(fixture.program.sent(SLOT).unwrap().bytes, bytes);
-            // What follows the packet is cut off, from the pieces too.
+            // Padding is cut off, also across pieces.
             for payload in [30, 5000] {
                 let packet = ipv4(near, payload, |_| ());
                 let padded = [&packet[..], &vec![0xaa; 3800]].concat();
                 assert_eq!(fixture.run("padded", &padded), Some(sent(&packet, packet.len())));
             }
             assert_eq!(too_long(), 0);
-            // Cut, beyond the MTU and for this machine: the kernel's.
+            // Left to the kernel: truncated, beyond the MTU, and for this machine.
             assert_eq!(fixture.run("cut", &longest[..longest.len() - 1]), None);
             assert_eq!(fixture.run("beyond the MTU", &ipv4(near, 8981, |_| ())), None);
             assert_eq!(too_long(), 2);
             assert_eq!(fixture.run("to us", &ipv4([192, 0, 2, 1], 8980, |_| ())), None);
             assert_eq!(too_long(), 2);
-            // An interface that takes only what is in one piece.
+            // An interface that takes only frames in one piece.
             fixture.forward.open(fixture.out, false).unwrap();
             assert!(fixture.run("in one piece", &frames[0]).is_some());
             assert_eq!(fixture.run("in fragments", &longest), None);
@@ -372,7 +368,7 @@ fn frames_in_fragments_are_forwarded_where_they_are_taken() {
 }
 
 #[test]
-fn a_way_that_is_closed_is_not_taken() {
+fn closed_egress_port_is_not_used() {
     let Some(namespace) = namespace() else { return };
     namespace
         .enter(|| {
@@ -395,9 +391,9 @@ fn a_way_that_is_closed_is_not_taken() {
         .unwrap();
 }
 
-/// Interfaces whose indices share a place: each is found while it is open, and alone.
+/// Interfaces whose indices share a place: each is found exactly while it is open.
 #[test]
-fn ways_that_share_a_place_open_and_close_apart() {
+fn egress_ports_that_share_a_place_open_and_close_separately() {
     let Some(namespace) = namespace() else { return };
     namespace
         .enter(|| {
@@ -423,7 +419,7 @@ fn ways_that_share_a_place_open_and_close_apart() {
                 program.loaded.program.test_run(&ipv4(to, 30, |_| ())).unwrap();
                 program.sent(slot).unwrap().packets - before == 1
             };
-            // The first has the place, then the other, then nobody.
+            // The first has the place, then the other, then none.
             for (near, other) in [
                 (true, false),
                 (true, true),
@@ -441,17 +437,17 @@ fn ways_that_share_a_place_open_and_close_apart() {
         .unwrap();
 }
 
-/// A driver that reports an error closes its way out, and the error is known; one that reports
-/// none and takes only a part of what it is given does not.
+/// A driver that reports an error closes its egress port, and the error is known. A driver that
+/// reports none and takes only part of a batch does not.
 #[test]
-fn a_way_closes_with_the_error_of_its_driver() {
+fn egress_port_closes_with_the_error_of_its_driver() {
     let Some(namespace) = namespace() else { return };
     let gro = |state| namespace.run("ethtool", &["-K", "w1", "gro", state]).unwrap();
     namespace
         .enter(|| {
             let fixture = Fixture::new();
             let Fixture { forward, out, .. } = &fixture;
-            // Losses are counted between ports only, and live frames come from loopback.
+            // Losses are counted only between ports, and live frames come from loopback.
             forward.add(interface_index("lo").unwrap(), SLOT + 1).unwrap();
             let send = |payload| {
                 let frame = ipv4([203, 0, 113, 7], payload, |_| ());
@@ -460,23 +456,23 @@ fn a_way_closes_with_the_error_of_its_driver() {
                 (open, forward.cause(SLOT).unwrap(), forward.refused(SLOT).unwrap())
             };
             assert_eq!(send(30), (true, None, 0));
-            // Too long for the far end, which nobody here knows: no error, and not sent.
+            // Too long for the far end, which this side cannot know: no error, and not sent.
             namespace.ip("link set w1 mtu 300").unwrap();
             assert_eq!(send(1000), (true, None, 1));
             assert_eq!(send(30), (true, None, 1));
-            // Who refuses: the kernel, by a flag that it has since Linux 6.3, or else the driver.
+            // Refused by the kernel, by a flag since Linux 6.3, or otherwise by the driver.
             let refusal = || {
                 let flag = XdpFeatures::open().and_then(|mut it| it.transmits(*out));
                 let known = flag.is_ok_and(|it| it == Transmits::Nothing);
                 if known { Errno::OPNOTSUPP } else { Errno::NXIO }
             };
-            // The far end ceases to run NAPI. Of a change while it is down the flag learns on some
+            // The far end stops running NAPI. A change while it is down updates the flag on some
             // kernels (Debian's 6.12.117) and not on others (6.18).
             namespace.ip("link set w1 down").unwrap();
             gro("off");
             namespace.ip("link set w1 up").unwrap();
             assert_eq!(send(30), (false, Some(refusal()), 2));
-            // Closed: not sent, not lost.
+            // Closed: neither sent nor lost.
             assert_eq!(send(30), (false, Some(refusal()), 2));
             forward.open(*out, true).unwrap();
             assert_eq!(forward.cause(SLOT).unwrap(), None);
@@ -484,7 +480,7 @@ fn a_way_closes_with_the_error_of_its_driver() {
             gro("on");
             forward.open(*out, true).unwrap();
             assert_eq!(send(30), (true, None, 3));
-            // And while it is up, on all that have the flag.
+            // While it is up, on all kernels that have the flag.
             gro("off");
             let known = XdpFeatures::open().is_ok();
             let cause = if known { Errno::OPNOTSUPP } else { Errno::NXIO };
@@ -494,7 +490,7 @@ fn a_way_closes_with_the_error_of_its_driver() {
 }
 
 #[test]
-fn program_of_flows_is_accepted_where_kernel_has_function() {
+fn program_of_flows_is_accepted_if_kernel_has_function() {
     let forward = match Copies::new().and_then(|it| XdpForward::new(&it.into())) {
         Ok(forward) => forward,
         Err(error) => return wattline_needs::rights(&error),
@@ -504,5 +500,6 @@ fn program_of_flows_is_accepted_where_kernel_has_function() {
         Err(error @ BpfError::MissingFeature { .. }) => return wattline_needs::machine(error),
         Err(error) => panic!("{error}"),
     };
-    Loaded::flow_program([0; 6], forward.ways(), &lookup).unwrap_or_else(|error| panic!("{error}"));
+    Loaded::flow_program([0; 6], forward.ports(), &lookup)
+        .unwrap_or_else(|error| panic!("{error}"));
 }

@@ -1,10 +1,10 @@
-//! A measured load that the kernel makes and accounts for by itself: packets that carry which one
-//! they are and when they were sent, at millions a second.
+//! A measured load that the kernel generates and accounts for by itself: packets that carry their
+//! number and the time at which they were sent, at millions per second.
 //!
-//! - [`MeasuredSender`]: live frames (Linux 5.18), each a packet of the load, when it is due
-//! - [`MeasuredReceiver`]: accounts for them in the driver that receives them, without any ring
+//! - [`MeasuredSender`]: sends live frames (Linux 5.18), each a packet of the load, when it is due
+//! - [`MeasuredReceiver`]: accounts for them in the receiving driver, without any ring
 //!
-//! What packets carry, their flows and when they are due is decided by whoever generates the load.
+//! The user of this module determines the packets' contents, flows and times.
 
 mod receiver;
 mod sender;
@@ -16,7 +16,7 @@ pub use receiver::{
 };
 pub use sender::{FlowHeaders, MeasuredLoad, MeasuredSender, Segment, SenderTotal};
 
-/// A 64-bit number of a structure in a map's value.
+/// Returns a 64-bit number of a structure in a map's value.
 fn number(value: &[u8], index: usize) -> u64 {
     let bytes = value.get(index * 8..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))

@@ -1,4 +1,4 @@
-//! Accounts for the packets of a measured load in the driver that receives them.
+//! Accounts for the packets of a measured load in the receiving driver.
 
 use super::number;
 use crate::bpf::{BpfError, Link, Map, Program, object};
@@ -15,7 +15,7 @@ const CLASSES: u32 = (LONGEST_BITS - CLASS_BITS + 1) << CLASS_BITS;
 /// Numbers of `struct total` and `struct flow` there.
 const TOTAL_NUMBERS: usize = 10;
 const FLOW_NUMBERS: usize = 4;
-/// Most packets of a trial: a bit each, of memory that the kernel does not page out.
+/// Most packets of a trial: each takes a bit of memory that is not paged out.
 pub const PACKETS_MAX: u64 = 1 << 32;
 
 /// Parameters of a trial.
@@ -23,7 +23,7 @@ pub const PACKETS_MAX: u64 = 1 << 32;
 pub struct MeasuredTrial {
     /// Its number, as in the stamps.
     pub run: u8,
-    /// Streams; flow `n` of all flows belongs to stream `n` modulo this.
+    /// Number of streams; flow `n` of all flows belongs to stream `n` modulo this.
     pub streams: u32,
     /// Flows of all streams.
     pub flows: u32,
@@ -36,9 +36,9 @@ pub struct MeasuredTrial {
 pub struct QueueTotal {
     /// Different packets.
     pub received: u64,
-    /// Copies of packets that had come.
+    /// Copies of packets that had been received.
     pub duplicated: u64,
-    /// Packets that came after a later one of their flow.
+    /// Packets that arrived after a later one of their flow.
     pub reordered: u64,
     /// Largest distance of such a packet's number from the expected one.
     pub distance_max: u64,
@@ -48,7 +48,7 @@ pub struct QueueTotal {
     pub stale: u64,
     /// Other IP packets.
     pub foreign: u64,
-    /// Bytes of what was received.
+    /// Bytes of received packets.
     pub bytes: u64,
     /// Longest time without a packet between two packets.
     pub longest_gap_nanos: u64,
@@ -61,7 +61,7 @@ pub struct FlowTotal {
     pub received: u64,
     /// Copies.
     pub duplicated: u64,
-    /// Those that came after a later one.
+    /// Packets that arrived after a later one.
     pub reordered: u64,
 }
 
@@ -74,7 +74,7 @@ struct Account {
     latencies: Map,
 }
 
-/// The program on an interface, until dropped. Packets of others are left to the kernel.
+/// The program on an interface, until dropped. Other packets are left to the kernel.
 #[derive(Debug)]
 pub struct MeasuredReceiver {
     link: Link,
@@ -83,8 +83,8 @@ pub struct MeasuredReceiver {
 }
 
 impl MeasuredReceiver {
-    /// Puts the program on an interface of this thread's network namespace that has so many
-    /// receive queues. It takes no packets for its own until [`Self::begin`].
+    /// Attaches the program to an interface of this thread's network namespace with this many
+    /// receive queues. It accounts for no packets until [`Self::begin`].
     ///
     /// # Errors
     /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; when the driver has no XDP; when another
@@ -97,10 +97,11 @@ impl MeasuredReceiver {
         Ok(Self { link, account, queues })
     }
 
-    /// Begins to account for a trial; what the one before counted is gone.
+    /// Begins to account for a trial, and discards earlier counts.
     ///
     /// # Errors
-    /// When there is no memory for so many packets or flows; ENOLINK when the interface is gone.
+    /// When there is not enough memory for the packets or flows; ENOLINK when the interface is
+    /// gone.
     pub fn begin(&mut self, trial: &MeasuredTrial) -> Result<(), BpfError> {
         let account = Account::new(trial, self.queues)?;
         self.link.update(account.program.as_fd())?;
@@ -108,7 +109,7 @@ impl MeasuredReceiver {
         Ok(())
     }
 
-    /// Receive queues that are counted by themselves.
+    /// Returns the number of receive queues that are counted separately.
     pub fn queues(&self) -> u32 {
         self.queues
     }
@@ -149,7 +150,7 @@ impl MeasuredReceiver {
         Ok(all.chunks_exact(each).map(<[_]>::to_vec).collect())
     }
 
-    /// Packets of each queue by the class of their latency, as [`class_nanos`] has it.
+    /// Returns the packets of each queue by the class of their latency ([`class_nanos`]).
     ///
     /// # Errors
     /// Only from the kernel.
@@ -178,7 +179,7 @@ impl Account {
     fn new(trial: &MeasuredTrial, queues: u32) -> Result<Self, BpfError> {
         let MeasuredTrial { run, streams, flows, packets } = *trial;
         let words = packets.div_ceil(WORD);
-        // `as` saturates nowhere here: at most PACKETS_MAX / 64.
+        // At most PACKETS_MAX / 64, so the conversion does not saturate.
         let words = u32::try_from(words).unwrap_or(u32::MAX);
         let mut object = object!("measured_receive")?;
         object.set(&[
@@ -197,7 +198,8 @@ impl Account {
     }
 }
 
-/// The shortest latency of a class, in nanoseconds; all of it differ by less than a thousandth.
+/// Returns the shortest latency of a class, in nanoseconds; latencies of a class differ by less
+/// than a thousandth.
 pub fn class_nanos(class: usize) -> u64 {
     let class = class as u64;
     let shift = (class >> CLASS_BITS).saturating_sub(1);

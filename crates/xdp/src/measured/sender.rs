@@ -12,16 +12,15 @@ const FLOW_BYTES: usize = HEADERS + 8;
 const NUMBERS: usize = 15;
 /// Most frames of a batch.
 const BATCH_MAX: u32 = 64;
-/// A frame's turn ends after this, in nanoseconds, where the time of its packet is not reached: less
-/// than what it takes to look at the clock as often as there.
+/// Time in nanoseconds after which a frame's turn ends if its packet is not due by then: less than
+/// the program's clock readings take.
 const TURN_NANOS: f64 = 4_000.0;
-/// A batch is sent when its last packet is due: the first one waits no longer than this for it.
+/// Longest time for which the first packet of a batch waits for the last: a batch is sent when its
+/// last packet is due.
 const BATCH_NANOS: f64 = 3_000.0;
-/// Most turns of one call: where the load is over before, the others are spent in vain, some 60 ns
-/// each.
+/// Most turns of one call. If the load ends before, each of the others still takes some 60 ns.
 const TURNS_MAX: f64 = 64e6;
-/// More packets a second than are ever sent: how many turns there may be where they go as fast as
-/// they go.
+/// Upper bound of packets per second, for the number of turns of a load at full speed.
 const FASTEST_PPS: f64 = 6e6;
 
 /// Longest time that a load lasts, in nanoseconds: 146 years.
@@ -30,40 +29,41 @@ const LASTS_MAX: u64 = u64::MAX / 4;
 /// The headers of a flow, Ethernet to UDP.
 #[derive(Debug, Clone)]
 pub struct FlowHeaders {
-    /// First bytes of all packets of the flow; lengths and checksums in them do not matter.
+    /// First bytes of all packets of the flow; their lengths and checksums are ignored.
     pub bytes: Vec<u8>,
     /// One's complement sum, as a number in the byte order of the wire, of the IPv4 header without
     /// length and checksum.
     pub ip_sum: u16,
-    /// The same of pseudo-header and UDP header without lengths and checksum.
+    /// The same for pseudo-header and UDP header, without lengths and checksum.
     pub udp_sum: u16,
 }
 
-/// A load that a sender is prepared for.
+/// The load of a sender.
 #[derive(Debug, Clone)]
 pub struct MeasuredLoad<'a> {
-    /// The interface to send to, in the network namespace of the thread that sends.
+    /// The egress interface, in the network namespace of the sending thread.
     pub ifindex: u32,
-    /// Whether packets are of IPv6.
+    /// True if packets are of IPv6.
     pub ipv6: bool,
-    /// The flows, which take turns.
+    /// The flows, in rotation.
     pub flows: &'a [FlowHeaders],
-    /// Lengths of frames in bytes, without frame check sequence, which take turns; at most 1514.
+    /// Lengths of frames in bytes, without frame check sequence, in rotation; at most 1514.
     pub lengths: &'a [u32],
     /// Magic, trial and stream of each packet's stamp, as its first four bytes.
     pub stamp: u32,
-    /// When packets are due.
+    /// Times at which packets are due.
     pub segments: &'a [Segment],
-    /// When the load begins, in nanoseconds on `CLOCK_MONOTONIC`; none for when the kernel makes the
-    /// first frame. It does so only some milliseconds after it was asked to, since it has to make
-    /// the program known to all processors before.
+    /// Start of the load, in nanoseconds on `CLOCK_MONOTONIC`; `None` for the time at which the
+    /// kernel generates the first frame. That is some milliseconds after the call, since the kernel
+    /// first publishes the program to all processors.
     pub start_nanos: Option<u64>,
-    /// Time from the start to the end of the load, whatever was not sent; at most 146 years.
+    /// Time from the start to the end of the load, even if packets were not sent; at most 146
+    /// years.
     pub lasts_nanos: u64,
 }
 
 impl MeasuredLoad<'_> {
-    /// No packet, to an interface: whether this kernel and this process can send.
+    /// Returns a load without packets, to check that this kernel and this process can send.
     pub fn nothing(ifindex: u32) -> Self {
         static FLOWS: [FlowHeaders; 1] = [FlowHeaders { bytes: Vec::new(), ip_sum: 0, udp_sum: 0 }];
         Self {
@@ -79,14 +79,14 @@ impl MeasuredLoad<'_> {
     }
 }
 
-/// Packets with the same distance from one to the next.
+/// Packets with the same time from one to the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
-    /// When the first is due, in nanoseconds from the start of the load.
+    /// Time at which the first is due, in nanoseconds from the start of the load.
     pub first_nanos: u64,
-    /// From one to the next; 0 for as fast as it goes.
+    /// Time from one to the next; 0 for as fast as possible.
     pub gap_nanos: f64,
-    /// Packets that are later than this are left out.
+    /// Packets that are later than this are skipped.
     pub patience_nanos: u64,
     /// Number of packets.
     pub packets: u64,
@@ -95,7 +95,7 @@ pub struct Segment {
 /// Counters of a sender.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SenderTotal {
-    /// When the load began; 0 where it has not.
+    /// Time at which the load began; 0 if it has not.
     pub start_nanos: u64,
     /// Packets sent.
     pub sent: u64,
@@ -103,9 +103,9 @@ pub struct SenderTotal {
     pub bytes: u64,
     /// Packets that were late, and not sent.
     pub left_out: u64,
-    /// When the last one was sent.
+    /// Time at which the last one was sent.
     pub last_nanos: u64,
-    /// Longest time for which a packet that was due was not sent although the one before was.
+    /// Longest time for which a due packet was not sent although the one before was.
     pub stall_nanos: u64,
 }
 
@@ -117,9 +117,9 @@ pub struct MeasuredSender {
     stop: Map,
     /// Frames of a batch.
     batch: u32,
-    /// Turns that the whole load takes at most.
+    /// Most turns of the whole load.
     turns: f64,
-    /// The frame that is copied: the longest one, all zero.
+    /// The frame to copy: the longest one, all zero.
     frame: Vec<u8>,
 }
 
@@ -130,7 +130,7 @@ impl MeasuredSender {
     /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (the program waits in a loop).
     ///
     /// # Panics
-    /// Without flows or lengths, or with one of them out of bounds.
+    /// Without flows or lengths, or if one of them is out of bounds.
     pub fn new(load: &MeasuredLoad<'_>) -> Result<Self, BpfError> {
         let MeasuredLoad { ifindex, ipv6, flows, lengths, stamp, segments, .. } = *load;
         let longest = lengths.iter().copied().max().unwrap_or(0);
@@ -172,7 +172,8 @@ impl MeasuredSender {
         let state = object.create(".data.sender")?;
         let program = object.load(&[&of_flows, &of_lengths, &of_segments, &stop, &state])?;
         let shortest_gap = segments.iter().map(|it| it.gap_nanos).fold(f64::INFINITY, f64::min);
-        // The batches of a paced load are those packets that are due about now; `as` saturates.
+        // A batch of a paced load contains the packets that are due at about the same time; `as`
+        // saturates.
         let batch = (BATCH_NANOS / shortest_gap) as u32;
         let frame = vec![0; longest as usize];
         let batch = batch.clamp(1, BATCH_MAX);
@@ -185,14 +186,14 @@ impl MeasuredSender {
     }
 
     /// Sends packets from the calling thread, which has to be in the network namespace of the
-    /// interface, until all is over; or for some ten seconds: then more may be left, and there is a
-    /// pause before the next call of tens of milliseconds, in which the kernel frees what this one
-    /// used. Also ends when a signal comes.
+    /// interface, until the end of the load, but for at most some ten seconds. If packets are left
+    /// then, there is a pause of tens of milliseconds before the next call, in which the kernel
+    /// frees its memory. Also ends at a signal.
     ///
     /// # Errors
     /// When the kernel has no live frames (Linux 5.18).
     pub fn send(&self) -> Result<SenderTotal, BpfError> {
-        // At least a batch; `as` saturates nowhere here.
+        // At least a batch; `as` does not saturate here.
         let turns = self.turns.clamp(f64::from(BATCH_MAX), TURNS_MAX) as u32;
         match self.program.run_live(&self.frame, turns, self.batch) {
             Err(error) if error.errno() != Some(Errno::INTR) => Err(error),
@@ -200,7 +201,7 @@ impl MeasuredSender {
         }
     }
 
-    /// Lets nothing more be sent, whatever thread sends.
+    /// Stops sending, from any thread.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -224,8 +225,8 @@ impl MeasuredSender {
         })
     }
 
-    /// Measures the time that the program takes per packet, without the kernel's part, in
-    /// nanoseconds. The packets that it makes for this are sent nowhere, but numbered.
+    /// Measures the program's time per packet, without the kernel's part, in nanoseconds. The
+    /// packets are numbered, but not sent.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -235,14 +236,14 @@ impl MeasuredSender {
         Ok(u64::try_from(run.duration.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The next packet, which is sent nowhere.
+    /// Returns the next packet, without sending it.
     #[cfg(test)]
     pub(super) fn frame(&self) -> Vec<u8> {
         self.ask_for(1).unwrap();
         self.program.test_run(&self.frame).unwrap().packet
     }
 
-    /// So many packets at once, whatever the load is.
+    /// Makes this many packets due at once, independent of the load.
     fn ask_for(&self, packets: u32) -> Result<(), BpfError> {
         let mut numbers = self.numbers()?;
         numbers[1] = u64::MAX;
@@ -261,13 +262,13 @@ impl MeasuredSender {
     }
 }
 
-/// Turns that a load takes at most, about.
+/// Returns an estimate of the most turns that a load takes.
 fn turns(load: &MeasuredLoad<'_>) -> f64 {
     let seconds = load.lasts_nanos.min(LASTS_MAX) as f64 * 1e-9;
     let most = seconds * FASTEST_PPS;
     let packets: f64 = load.segments.iter().map(|segment| segment.packets as f64).sum();
     // Waiting ends turns without a packet.
     let waiting = seconds * 1e9 / TURN_NANOS;
-    // A tenth more, and what was begun too early.
+    // A tenth more, and a constant for turns before the start.
     (packets.min(most) + waiting) * 1.1 + 4096.0
 }

@@ -1,4 +1,4 @@
-//! Both programs, on packets that no interface sees, and over a link.
+//! Both programs, without an interface and over a link.
 
 use super::*;
 use crate::bpf::BpfError;
@@ -29,7 +29,7 @@ fn flow(ipv6: bool, port: u8) -> FlowHeaders {
     FlowHeaders { bytes, ip_sum, udp_sum }
 }
 
-/// A sender of stream 1 of trial 7; none without the rights.
+/// Returns a sender of stream 1 of trial 7; `None` without the capabilities.
 fn sender(ipv6: bool, flows: &[FlowHeaders], lengths: &[u32]) -> Option<MeasuredSender> {
     let load = MeasuredLoad {
         ifindex: 1,
@@ -51,7 +51,8 @@ fn sender(ipv6: bool, flows: &[FlowHeaders], lengths: &[u32]) -> Option<Measured
     }
 }
 
-/// The sum of all 16-bit words, carries added back: all ones where a checksum among them is right.
+/// Returns the sum of all 16-bit words with end-around carry: all ones if the checksum among them
+/// is right.
 fn sum(bytes: &[u8], more: u64) -> u64 {
     let pairs = bytes.chunks(2);
     let word = |pair: &[u8]| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0));
@@ -96,7 +97,7 @@ fn classes_of_latencies_are_narrow_and_in_order() {
     assert_eq!((all[2047], all[2048], all[2049]), (2047, 2048, 2050));
 }
 
-/// An interface for the receiver; none without the rights.
+/// Returns a namespace with an interface for the receiver; `None` without the capabilities.
 fn link() -> Option<Namespace> {
     let namespace = Namespace::for_test(&[]).map_err(wattline_needs::rights).ok()?;
     namespace.ip("link add x0 type veth peer name x1").unwrap();
@@ -116,10 +117,10 @@ fn received_packets_are_counted_exactly() {
             let frames: Vec<_> = (0..64).map(|_| sender.frame()).collect();
             assert_eq!(receiver.look_at(&frames[0]), DROP);
             assert_eq!(receiver.totals().unwrap()[0].stale, 1);
-            // Stream 1 of two has the flows 1, 3, 5, 7 of eight.
+            // Stream 1 of two has flows 1, 3, 5, 7 of eight.
             let trial = MeasuredTrial { run: 7, streams: 2, flows: 8, packets: 63 };
             receiver.begin(&trial).unwrap();
-            // 8 and 9 are lost, 20 comes twice, 12 behind 16, 24, and 28 of its flow.
+            // 8 and 9 are lost, 20 arrives twice, and 12 after 16, 24 and 28 of its flow.
             let order = (0..64).filter(|at| ![8, 9, 12].contains(at)).flat_map(|at| match at {
                 20 => vec![20, 20],
                 28 => vec![28, 12],
@@ -143,7 +144,7 @@ fn received_packets_are_counted_exactly() {
             // 62 of 64 came, and packet 63 fits in the last word.
             assert_eq!((total.received, total.duplicated, total.reordered), (62, 1, 1));
             assert_eq!((total.corrupt, total.stale), (1, 0));
-            // Beside what the kernel sends of its own accord over a new link.
+            // In addition to packets that the kernel sends by itself over a new link.
             assert!(total.foreign >= 2, "{total:?}");
             assert_eq!((total.distance_max, total.bytes), (5, 62 * 60));
             let flows = &receiver.flows().unwrap()[0];
@@ -157,7 +158,7 @@ fn received_packets_are_counted_exactly() {
 }
 
 #[test]
-fn a_load_without_a_start_begins_when_the_kernel_makes_frames() {
+fn load_without_a_start_begins_when_the_kernel_generates_frames() {
     let Some(namespace) = link() else { return };
     namespace
         .enter(|| {
@@ -189,7 +190,7 @@ fn a_load_without_a_start_begins_when_the_kernel_makes_frames() {
 }
 
 #[test]
-fn a_load_arrives_as_it_was_paced() {
+fn load_arrives_as_paced() {
     const PACKETS: u64 = 4_000;
     let Some(namespace) = link() else { return };
     namespace
@@ -200,8 +201,8 @@ fn a_load_arrives_as_it_was_paced() {
             receiver.begin(&trial).unwrap();
             let flows: Vec<_> = (0..3).map(|port| flow(false, port)).collect();
             let lengths = [60, 590, 1514];
-            // The load began ten seconds ago. The first is late by that, and waits for nobody; the second is
-            // too late; the third goes as fast as it goes.
+            // The load began ten seconds ago. The first segment is late by that, and is sent at
+            // once; the second is too late; the third is sent as fast as possible.
             let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
             let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
             let late = Segment {
@@ -232,7 +233,7 @@ fn a_load_arrives_as_it_was_paced() {
             let began = std::time::Instant::now();
             let total = sender.send().unwrap();
             assert_eq!((total.sent, total.left_out), (PACKETS, 77));
-            // The last one was due 99.9 ms from then.
+            // The last packet was due 99.9 ms from then.
             assert!(total.last_nanos >= now + 99_900_000, "{total:?} {now}");
             sender.stop().unwrap();
             assert_eq!(sender.send().unwrap(), total);

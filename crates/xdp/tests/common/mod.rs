@@ -2,7 +2,7 @@
 
 use wattline_linux::namespace::{Namespace, NamespaceError, interface_index};
 
-/// `source:out — in:router:out — in:sink`, by veth pairs with so many queues.
+/// `source:out — in:router:out — in:sink`, connected by veth pairs.
 pub struct Topology {
     pub source: Namespace,
     pub router: Namespace,
@@ -15,7 +15,7 @@ pub const ROUTER_OUT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xb1];
 pub const SINK_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xc0];
 
 impl Topology {
-    /// Builds it; `None`, saying so, where privileges are missing.
+    /// Builds it, with this many queues; prints a note and returns `None` without privileges.
     pub fn build(queues: u32) -> Option<Self> {
         Self::try_build(queues).map_err(wattline_needs::rights).ok()
     }
@@ -36,13 +36,13 @@ impl Topology {
                 end.name()
             ))?;
             for (namespace, interface) in [(&router, interface), (end, end_name)] {
-                // No router solicitations and the like among the frames that are counted.
+                // No router solicitations and the like among the counted frames.
                 namespace.sysctl(&format!("net.ipv6.conf.{interface}.disable_ipv6"), "1")?;
                 namespace.ip(&format!("link set {interface} up"))?;
             }
         }
-        // A veth sender leaves checksums to a card that is not there; the kernel's receiver
-        // knows, but a frame that passes through AF_XDP loses that note.
+        // A veth sender leaves checksums to a card that does not exist. The kernel's receiver knows
+        // that from a flag, which a frame loses when it passes through AF_XDP.
         source.run("ethtool", &["-K", "a0", "tx", "off"])?;
         source.ip("addr add 10.1.0.2/24 dev a0")?;
         source.ip("route add default via 10.1.0.1")?;
@@ -54,7 +54,7 @@ impl Topology {
     }
 }
 
-/// Index of an interface of this thread's namespace.
+/// Returns the index of an interface of this thread's namespace.
 pub fn index(interface: &str) -> u32 {
     interface_index(interface).unwrap()
 }

@@ -20,7 +20,7 @@ const KINDS: [&str; 3] = ["mode active-backup", "mode balance-xor", "mode 802.3a
 /// Time for all checks, on a busy host.
 const LIMIT: Duration = Duration::from_secs(1500);
 /// The mode that a bond's port reports.
-const MODE: &str = "af_xdp, copy, generic xdp; workers forward what comes in here: it is a bond";
+const MODE: &str = "af_xdp, copy, generic xdp; workers forward received packets: it is a bond";
 /// The same where workers forward everything.
 const BY_WORKERS: &str = "af_xdp, copy, generic xdp";
 /// Datagrams of a flow.

@@ -4,20 +4,20 @@ use crate::bpf::{BpfError, Map, Object};
 use crate::copies::Copies;
 use std::sync::Arc;
 
-/// Maximum number of ports between which programs forward; `bpf/ways.h` has the same figure.
+/// Maximum number of ports between which programs forward; `bpf/egress.h` has the same figure.
 pub const FORWARD_PORTS_MAX: u32 = 256;
 
-/// Places of interfaces that are found at once; `bpf/ways.h` has the same figure.
-const NEAR_OUTS: u32 = 1024;
+/// Number of places of interfaces that are found without hashing; `bpf/egress.h` has the same figure.
+const NEAR_EGRESS: u32 = 1024;
 
-/// The maps that the programs of all ports share (`bpf/ways.h`).
+/// The maps that the programs of all ports share (`bpf/egress.h`).
 #[derive(Debug)]
-pub(crate) struct Ways {
-    /// Interfaces to which programs may send now, with their slot and whether they take frames in
+pub(crate) struct EgressPorts {
+    /// Interfaces to which programs may send now, with their slot and a flag for frames in
     /// fragments.
-    outs: Map,
-    /// The same where most look-ups find them, by [`place`].
-    near_outs: Map,
+    egress: Map,
+    /// The same in an array indexed by [`place`], where most look-ups find them.
+    near_egress: Map,
     /// Slot of each interface that is a port.
     pub(crate) members: Map,
     /// Devices to which frames are sent, by interface.
@@ -29,14 +29,14 @@ pub(crate) struct Ways {
     pub(crate) copies: Arc<Copies>,
 }
 
-/// Returns the key of an interface in [`Ways::near_outs`].
+/// Returns the key of an interface in [`EgressPorts::near_egress`].
 fn place(ifindex: u32) -> [u8; 4] {
-    (ifindex & (NEAR_OUTS - 1)).to_ne_bytes()
+    (ifindex & (NEAR_EGRESS - 1)).to_ne_bytes()
 }
 
 /// Maps of one program: the shared ones and its own counters.
 pub(crate) struct ForwardMaps {
-    ways: Arc<Ways>,
+    ports: Arc<EgressPorts>,
     /// Packets and bytes forwarded, by slot of the egress port.
     forwarded: Map,
 }
@@ -50,12 +50,12 @@ pub struct Sent {
     pub bytes: u64,
 }
 
-impl Ways {
+impl EgressPorts {
     /// Creates the maps as `object` defines them.
     pub(crate) fn new(object: &Object, copies: &Arc<Copies>) -> Result<Self, BpfError> {
         Ok(Self {
-            outs: object.create("wl_outs")?,
-            near_outs: object.create("wl_near_outs")?,
+            egress: object.create("wl_egress")?,
+            near_egress: object.create("wl_near_egress")?,
             members: object.create("wl_members")?,
             devices: object.create("wl_devices")?,
             refused: object.create("wl_refused")?,
@@ -66,57 +66,57 @@ impl Ways {
 
     /// Returns all shared maps.
     pub(crate) fn all(&self) -> [&Map; 9] {
-        let Self { outs, near_outs, members, devices, refused, causes, copies } = self;
+        let Self { egress, near_egress, members, devices, refused, causes, copies } = self;
         let [copying, rings, uncopied] = copies.all();
-        [outs, near_outs, members, devices, refused, causes, copying, rings, uncopied]
+        [egress, near_egress, members, devices, refused, causes, copying, rings, uncopied]
     }
 
     /// Lets programs send to an interface.
     pub(crate) fn open(&self, ifindex: u32, slot: u32, in_fragments: bool) -> Result<(), BpfError> {
-        // `struct out` of `bpf/ways.h`.
-        let out = [slot.to_ne_bytes(), u32::from(in_fragments).to_ne_bytes()].concat();
-        self.outs.set(&ifindex.to_ne_bytes(), &out)?;
+        // `struct egress_port` of `bpf/egress.h`.
+        let port = [slot.to_ne_bytes(), u32::from(in_fragments).to_ne_bytes()].concat();
+        self.egress.set(&ifindex.to_ne_bytes(), &port)?;
         let word = u64::from(ifindex) | u64::from(slot) << 32 | u64::from(in_fragments) << 63;
         let near = self.near(ifindex)? as u32;
         if near == 0 || near == ifindex {
-            self.near_outs.set(&place(ifindex), &word.to_ne_bytes())?;
+            self.near_egress.set(&place(ifindex), &word.to_ne_bytes())?;
         }
         Ok(())
     }
 
-    /// Lets programs send to an interface no more; nothing happens where they did not.
+    /// Stops programs from sending to an interface; nothing happens if they did not.
     pub(crate) fn close(&self, ifindex: u32) -> Result<(), BpfError> {
-        self.outs.remove(&ifindex.to_ne_bytes())?;
+        self.egress.remove(&ifindex.to_ne_bytes())?;
         if self.near(ifindex)? as u32 == ifindex {
-            self.near_outs.set(&place(ifindex), &0_u64.to_ne_bytes())?;
+            self.near_egress.set(&place(ifindex), &0_u64.to_ne_bytes())?;
         }
         Ok(())
     }
 
-    /// Returns whether programs send to an interface.
+    /// Returns true if programs send to an interface.
     pub(crate) fn is_open(&self, ifindex: u32) -> Result<bool, BpfError> {
-        Ok(self.outs.get(&ifindex.to_ne_bytes())?.is_some())
+        Ok(self.egress.get(&ifindex.to_ne_bytes())?.is_some())
     }
 
     /// Returns the word at the place of an interface, which may be another's.
     fn near(&self, ifindex: u32) -> Result<u64, BpfError> {
-        let value = self.near_outs.get(&place(ifindex))?.unwrap_or_default();
+        let value = self.near_egress.get(&place(ifindex))?.unwrap_or_default();
         Ok(value.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
     }
 }
 
 impl ForwardMaps {
     /// Creates the maps of one port's program, which is `object`.
-    pub(crate) fn new(ways: &Arc<Ways>, object: &Object) -> Result<Self, BpfError> {
-        Ok(Self { ways: ways.clone(), forwarded: object.create("wl_forwarded")? })
+    pub(crate) fn new(ports: &Arc<EgressPorts>, object: &Object) -> Result<Self, BpfError> {
+        Ok(Self { ports: ports.clone(), forwarded: object.create("wl_forwarded")? })
     }
 
     /// Returns all maps of the program, shared ones included.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Map> {
-        self.ways.all().into_iter().chain([&self.forwarded])
+        self.ports.all().into_iter().chain([&self.forwarded])
     }
 
-    /// Returns the frames that one program has sent out of the interface at `slot`.
+    /// Returns the count of frames that one program has sent out of the interface at `slot`.
     pub(crate) fn sent(&self, slot: u32) -> Result<Sent, BpfError> {
         let values = self.forwarded.get(&slot.to_ne_bytes())?.unwrap_or_default();
         let (words, _) = values.as_chunks::<8>();

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// Work underway.
-pub(super) struct Errand<T> {
+pub(super) struct BackgroundTask<T> {
     outcome: Receiver<T>,
     wanted: Wanted,
 }
@@ -38,7 +38,7 @@ impl Wanted {
     }
 }
 
-impl<T: Send + 'static> Errand<T> {
+impl<T: Send + 'static> BackgroundTask<T> {
     /// Begins it.
     ///
     /// # Errors
@@ -73,19 +73,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn abandoned_errand_goes_on_and_delivers_its_outcome() {
+    fn abandoned_task_goes_on_and_delivers_its_outcome() {
         let (answer, answers) = channel::<u32>();
         let work = move |wanted: &Wanted| (answers.recv().unwrap(), wanted.still());
-        let errand = Errand::start(work).unwrap();
-        assert_eq!(errand.within(Duration::from_millis(20)), Known::Underway);
-        errand.give_up();
+        let task = BackgroundTask::start(work).unwrap();
+        assert_eq!(task.within(Duration::from_millis(20)), Known::Underway);
+        task.give_up();
         answer.send(7).unwrap();
-        assert_eq!(errand.within(Duration::from_secs(60)), Known::Done((7, false)));
+        assert_eq!(task.within(Duration::from_secs(60)), Known::Done((7, false)));
     }
 
     #[test]
     fn work_that_panics_is_not_waited_for() {
-        let errand = Errand::start(|_| panic!("a test wants this")).unwrap();
-        assert_eq!(errand.within(Duration::from_secs(60)), Known::<()>::Died);
+        let task = BackgroundTask::start(|_| panic!("a test wants this")).unwrap();
+        assert_eq!(task.within(Duration::from_secs(60)), Known::<()>::Died);
     }
 }
