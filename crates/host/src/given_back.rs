@@ -1,12 +1,12 @@
-//! Whether a governor that has ended has left anything changed, long after it could not restore it:
-//! a later one may have done so, or `wattline restore`.
+//! Check for leftovers of an ended governor, long after it failed to restore them: a later governor
+//! or `wattline restore` may have done so.
 
 use std::path::Path;
 use wattline_knobs::{STATE_DIRECTORY, restore_commands};
 use wattline_linux::sysfs::Tree;
 
-/// Whether the journal holds no setting any more that is to be restored. False where it cannot be
-/// read, and while another process governs the machine: what it holds then is of that one.
+/// Returns true if the journal holds no setting to restore. Returns false if the journal cannot be
+/// read or another process governs the machine: the entries are that process's then.
 pub fn is_given_back(tree: &Tree) -> bool {
     let state = tree.path(Path::new(STATE_DIRECTORY));
     restore_commands(tree, &state)
@@ -40,6 +40,6 @@ mod tests {
         assert_eq!(tree.text(knob).unwrap(), "3000000");
         assert!(is_given_back(&tree));
         std::fs::write(state.join("knobs.journal"), "what is this?\n").unwrap();
-        assert!(!is_given_back(&tree), "who knows what it says");
+        assert!(!is_given_back(&tree), "its contents are unknown");
     }
 }

@@ -1,4 +1,5 @@
-//! Cores that the cards send packets to: by their indirection tables, else as [`super::steered`] says.
+//! Cores that the cards send packets to: by indirection table, otherwise as [`super::steered`]
+//! describes.
 
 use super::layout::{Layout, Port};
 use super::steered::{Means, Steered, Transmit, unused_masks};
@@ -10,55 +11,55 @@ use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES};
 
-/// Nobody knows which packets a card has steered by the old table, so none could be waited for.
+/// It is unknown which packets a card has steered by the old table, so none can be waited for.
 pub(super) const NO_ORDER: &str = "order of packets: a new indirection table or RPS mask holds at once, and no packet is held back: \
      those that wait at a core that loses entries can be overtaken by later ones of their flow";
 
-/// Longest write of a table that is taken: a card that is busy for longer may lose packets.
+/// Longest accepted write of a table: a card that is busy for longer may lose packets.
 const LONGEST_WRITE: Duration = Duration::from_millis(10);
 
 /// The tables of all cards.
 #[derive(Default)]
 pub(super) struct Tables {
     pub can_set: bool,
-    /// Entries moved so far, of all tables.
+    /// Entries moved so far, over all tables.
     pub moved: u64,
-    /// Ports and workers whose queues lost entries at the last change: what waits there may be
-    /// overtaken by what comes after.
+    /// Ports and workers whose queues lost entries at the last change: their backlog may be
+    /// overtaken by later packets.
     pub gave: Vec<(usize, usize)>,
     tables: Vec<Table>,
     /// Interfaces whose packets go to cores by interrupts or RPS.
     steered: Vec<Steered>,
-    /// Transmit queues that follow.
+    /// Transmit queues that follow the cores.
     transmits: Vec<Transmit>,
 }
 
 struct Table {
     port: usize,
     interface: String,
-    /// A queue of the card per entry, as the card has it now.
+    /// Queue of the card per entry, as the card has it now.
     queues: Vec<u32>,
-    /// The table that it may have instead: written, with an error, and not read back.
+    /// Table that the card may have instead: written with an error, and not read back.
     perhaps: Option<Vec<u32>>,
-    /// Whether the last change could not be made.
+    /// True if the last change failed.
     failed: bool,
-    /// Judgement on writes of the table, until it was made.
+    /// Judgement of the first write, until made.
     trial: Option<Trial>,
 }
 
-/// The first write of a table whose queues the kernel serves. A card that is reset by it, or takes too long,
-/// keeps the table that it was found with.
+/// The first write of a table whose queues the kernel serves. A card that is reset by it, or takes
+/// too long, keeps the table that it was found with.
 struct Trial {
     tree: Tree,
     found: Vec<u32>,
     /// Changes of the carrier before the first write, once that was made.
     carrier: Option<u64>,
-    /// The other means to lead packets to cores.
+    /// The other means of leading packets to cores.
     instead: Option<Steered>,
 }
 
 impl Tables {
-    /// Reads the tables; `notes` gets what is missing.
+    /// Reads the tables; adds what is missing to `notes`.
     pub fn find(
         knobs: &impl Knobs,
         layout: &Layout,
@@ -105,8 +106,8 @@ impl Tables {
         Self { can_set, tables, ..Self::default() }
     }
 
-    /// Finds the tables of cards whose queues the kernel serves, the interrupts of those without, and RPS of
-    /// other interfaces; `notes` gets what is left alone.
+    /// Finds the tables of cards whose queues the kernel serves, the interrupts of cards without
+    /// tables, and RPS of other interfaces; adds what is left alone to `notes`.
     pub fn of_kernel(
         tree: &Tree,
         knobs: &impl Knobs,
@@ -140,7 +141,7 @@ impl Tables {
         if none && notes.len() == before {
             notes.push("cores: there is no interface whose packets could go elsewhere".into());
         }
-        // What is left alone goes on as it was found; the others follow.
+        // Skipped interfaces stay as found; the others follow.
         all.can_set = !none && layout.workers > 1 && rights.set_cards;
         if all.can_set && (!all.tables.is_empty() || !all.steered().is_empty()) {
             notes.push(NO_ORDER.into());
@@ -164,14 +165,13 @@ impl Tables {
         by_masks.map(|steered| steered.interface.clone()).collect()
     }
 
-    /// Returns the number of tables and of interfaces without, transmit queues included.
+    /// Returns the number of tables and of interfaces without one, transmit queues included.
     pub fn count(&self) -> u32 {
         (self.tables.len() + self.steered.len() + self.transmits.len()) as u32
     }
 
-    /// Sends packets to these cores and no others, with shares by their weights (even ones differ
-    /// by one at most, over all cards together nearly so), and with as few entries moved as can
-    /// be.
+    /// Sends packets to exactly these cores, with shares by weight (equal shares differ by at most
+    /// one entry, nearly so over all cards together), and moves as few entries as possible.
     pub fn send_to<K: Knobs>(
         &mut self,
         (active, weights): (CoreSet, &[u8]),
@@ -220,7 +220,7 @@ impl Tables {
             } else if let Ok(text) = writes.knobs.read(&redirect::setting(&table.interface))
                 && let Some(found) = redirect::from_text(&text)
             {
-                // The next spread starts from what the card really has.
+                // The next spread starts from the card's actual table.
                 table.queues = found;
             } else {
                 table.perhaps = Some(queues);
@@ -269,7 +269,7 @@ impl Tables {
 }
 
 impl Tables {
-    /// Gives a card back the table that it was found with, and takes the other means instead.
+    /// Restores the table that a card was found with, and uses the other means instead.
     fn replace<K: Knobs>(&mut self, number: usize, why: &str, writes: &mut Writes<K>) -> Taken {
         let Table { interface, trial, .. } = self.tables.remove(number);
         let Some(Trial { found, instead, .. }) = trial else { return Taken::Done };
@@ -283,7 +283,7 @@ impl Tables {
         writes.make(&[redirect::set(&interface, &found, why)])
     }
 
-    /// The cores that any card may send packets to; `None` without a card.
+    /// Returns the cores that any card may send packets to; `None` without a card.
     pub fn reach(&self, layout: &Layout) -> Option<CoreSet> {
         let entries = self.tables.iter().flat_map(|table| {
             table
@@ -297,7 +297,7 @@ impl Tables {
         (!cores.is_empty()).then_some(cores)
     }
 
-    /// Whether the last change was made of some tables and not of others.
+    /// Returns true if the last change succeeded for some tables and not for others.
     pub fn differ(&self) -> bool {
         let failed = self.tables.iter().map(|table| table.failed);
         let failed: Vec<bool> = failed.chain(self.steered.iter().map(|it| it.failed)).collect();
@@ -305,8 +305,8 @@ impl Tables {
     }
 }
 
-/// The table of a card with several queues; `None` if it has none, an error if it was set by an
-/// administrator.
+/// Returns the table of a card with several queues; `None` if it has none, an error if an
+/// administrator has set it.
 fn table(
     knobs: &impl Knobs,
     (number, interface): (usize, &str),
@@ -327,8 +327,8 @@ fn table(
     Some(Ok(Table { port: number, interface, queues, perhaps: None, failed: false, trial: None }))
 }
 
-/// Returns true if a table is as the kernel makes it (`ethtool_rxfh_indir_default`), or in blocks, as igb and
-/// igc do (`igb_setup_mrqc`).
+/// Returns true if a table is as the kernel makes it (`ethtool_rxfh_indir_default`), or in blocks,
+/// as igb and igc do (`igb_setup_mrqc`).
 fn is_default(table: &[u32], queues: u32) -> bool {
     let entries = table.len() as u64;
     let block = |entry: u64| entry * u64::from(queues) / entries;
@@ -338,7 +338,8 @@ fn is_default(table: &[u32], queues: u32) -> bool {
     all(&|entry| entry % u64::from(queues)) || all(&block)
 }
 
-/// The active cores that have a queue of a port; if none has, the first core with one.
+/// Returns the active cores that have a queue of a port; the first core with one if no active core
+/// has.
 fn served(active: CoreSet, layout: &Layout, port: usize) -> CoreSet {
     let all = (0..layout.workers).filter(|core| layout.queues(port, *core).next().is_some());
     let all: CoreSet = all.collect();
@@ -347,15 +348,15 @@ fn served(active: CoreSet, layout: &Layout, port: usize) -> CoreSet {
 }
 
 impl Table {
-    /// Has the first write judged, with the other means.
+    /// Enables judgement of the first write, with the other means as the fallback.
     fn tried(mut self, tree: &Tree, instead: Option<Steered>) -> Self {
         let (tree, found) = (tree.clone(), self.queues.clone());
         self.trial = Some(Trial { tree, found, carrier: None, instead });
         self
     }
 
-    /// Returns the reason if the first write, before this one of so many entries, has reset the card: a link
-    /// takes seconds to come back.
+    /// Returns the reason if the first write, before this one of so many entries, has reset the
+    /// card: a link takes seconds to come back.
     fn flaps(&mut self, moved: usize) -> Option<String> {
         let trial = self.trial.as_mut()?;
         let path = format!("/sys/class/net/{}/carrier_changes", self.interface);
@@ -379,7 +380,7 @@ impl Table {
             .then(|| format!("the first write of its indirection table took {millis} ms"))
     }
 
-    /// The table for these cores. An entry that stays with its core keeps its queue, too.
+    /// Returns the table for these cores. An entry that stays with its core keeps its queue, too.
     fn spread(
         &self,
         (active, weights): (CoreSet, &[u8]),
@@ -407,7 +408,7 @@ impl Table {
             if kept(queue, *new) {
                 continue;
             }
-            // The queue of that core which has the fewest entries.
+            // The queue of that core with the fewest entries.
             let of_core = own.get_mut(usize::from(*new));
             if let Some(least) = of_core.and_then(|queues| queues.iter_mut().min()) {
                 *queue = least.1;
@@ -457,12 +458,12 @@ mod tests {
     fn a_default_table_is_narrowed_and_widened_with_few_moves() {
         let layout = layout(4, 8);
         let mut table = table((0..128).map(|entry| entry % 8).collect());
-        // The fourth core's 32 entries go to the others; theirs stay where they are.
+        // The fourth core's 32 entries go to the others, which keep their own.
         let three = table.spread((CoreSet::first(3), &[]), &layout, &mut [0; MAX_CORES]);
         let moved = three.iter().zip(&table.queues).filter(|(a, b)| a != b).count();
         assert_eq!(moved, 32);
         assert!(three.iter().all(|queue| queue % 4 != 3));
-        // Each core's two queues share what came.
+        // Each core's two queues share the new entries.
         let held = |queue| three.iter().filter(|entry| **entry == queue).count();
         assert!((20..=23).contains(&held(0)) && (20..=23).contains(&held(4)));
         table.queues = three;
@@ -471,7 +472,7 @@ mod tests {
         assert_eq!(moved, 32);
     }
 
-    /// Tables of cards by their settings; those named refuse to be written, or do not answer either.
+    /// Tables of cards by setting; the named ones reject writes, or do not answer either.
     #[derive(Default)]
     struct Cards {
         tables: BTreeMap<Setting, String>,
@@ -531,20 +532,20 @@ mod tests {
             (taken == Taken::Done, tables.reach(&layout), tables.differ())
         };
         assert_eq!(send_to(one, None, &mut tables), (true, Some(one), false));
-        // Widened at the first card alone, then narrowed again.
+        // Widened at the first card only, then narrowed again.
         let second = Some(("eth1", false));
         assert_eq!(send_to(both, second, &mut tables), (false, Some(both), true));
         assert_eq!(send_to(one, second, &mut tables), (false, Some(one), true));
         assert_eq!(send_to(both, None, &mut tables), (true, Some(both), false));
-        // The second may have taken what it refused: it does not answer.
+        // The second card may have taken the rejected table: it does not answer.
         assert_eq!(send_to(one, None, &mut tables), (true, Some(one), false));
         let silent = Some(("eth1", true));
         assert_eq!(send_to(both, silent, &mut tables), (false, Some(both), true));
         assert_eq!(send_to(one, silent, &mut tables), (false, Some(one), true));
     }
 
-    /// A card whose queues the kernel serves: its default table is narrowed and widened; one that an
-    /// administrator has set is left alone and named.
+    /// A card whose queues the kernel serves: its default table is narrowed and widened; a table
+    /// that an administrator has set is skipped and named.
     #[test]
     fn tables_of_the_kernels_queues_follow_cores_unless_an_administrator_has_set_them() {
         let port = Port { interface: Some("eth0".into()), queues: 4, cores: Vec::new() };
@@ -588,7 +589,8 @@ mod tests {
         }
     }
 
-    /// A card with two receive queues and four transmit queues, whose interrupts go to CPUs 0 and 1 of four.
+    /// A card with two receive queues and four transmit queues, whose interrupts go to CPUs 0 and 1
+    /// of four.
     struct Card {
         machine: tempfile::TempDir,
         layout: Layout,
@@ -653,7 +655,7 @@ mod tests {
         let card = Card::new();
         let (mut tables, mut writes, notes) = card.find(None);
         assert!(tables.can_set && !tables.has_cards() && !tables.have_weights(), "{notes:?}");
-        // RPS is left off, and no packet can be overtaken.
+        // RPS stays off, and no packet can be overtaken.
         assert!(tables.steered().is_empty() && notes.is_empty(), "{notes:?}");
         for (cores, cpus, masks) in
             [(2, ["0", "1"], ["d", "e", "0", "0"]), (1, ["0", "0"], ["f", "0", "0", "0"])]
@@ -675,7 +677,7 @@ mod tests {
         card.write("sys/class/net/eth0/queues/tx-1/xps_cpus", "2");
         let (tables, _, notes) = card.find(None);
         assert!(tables.can_set && notes[0].contains("tx-1/xps_cpus is \"2\""), "{notes:?}");
-        // RPS in place of interrupts.
+        // RPS instead of interrupts.
         let file = card.machine.path().join("proc/irq/25/smp_affinity_list");
         let read_only = std::os::unix::fs::PermissionsExt::from_mode(0o444);
         std::fs::set_permissions(file, read_only).unwrap();
@@ -708,7 +710,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_entry_leads_to_a_core_that_is_not_active(
+        fn no_entry_leads_to_an_inactive_core(
             size in 1usize..300,
             workers in 1usize..9,
             more in 0u32..9,
