@@ -1,15 +1,15 @@
-//! The parts of a machine, in a form that is read quickly: whether governing has to begin anew.
+//! The parts of a machine in a form that is read quickly, to detect that the governor must restart.
 //!
-//! It does not when a governed CPU goes off line: the kernel keeps the frequency settings of such a
-//! CPU but lets nobody read or write them until it is back (`show` and `store` of
-//! drivers/cpufreq/cpufreq.c: EBUSY), so that nothing of it could be given back either. The others
-//! are governed on, and the CPU again when it has come back.
+//! It need not restart when a governed CPU goes off line: the kernel keeps the frequency settings
+//! of such a CPU but allows no access until it is back (`show` and `store` of
+//! drivers/cpufreq/cpufreq.c: EBUSY), so they could not be restored either. The other CPUs stay
+//! governed, and so is this one once it is back.
 
 use crate::config::Config;
 use std::collections::BTreeMap;
 use wattline_linux::sysfs::Tree;
 
-/// CPUs on line, and interfaces with hardware or named by the configuration, with their queues.
+/// CPUs on line, and interfaces with hardware or named in the configuration, with their queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     online: Vec<u32>,
@@ -35,7 +35,7 @@ impl Fingerprint {
         Self { online, interfaces }
     }
 
-    /// Whether all of these CPUs are on line.
+    /// Returns true if all of these CPUs are on line.
     pub fn has(&self, cpus: &[u32]) -> bool {
         cpus.iter().all(|cpu| self.online.contains(cpu))
     }

@@ -1,5 +1,5 @@
-//! The keys of a governor's configuration: the parser, `wattline config --govern` and the reference
-//! are made from this list.
+//! The keys of a governor's configuration: source of the parser, `wattline config --govern` and the
+//! reference.
 
 use wattline_daemon::settings::{Key, Section, log, metrics, reference};
 
@@ -8,7 +8,7 @@ pub const GOVERN: Section = Section::Named("[govern]");
 /// `[[latency]]`, once per source.
 pub const LATENCY: Section = Section::Named("[[latency]]");
 
-/// All of them, in the order of the reference.
+/// All keys, in the order of the reference.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     Key::new(GOVERN, "profile", Some("\"balanced\""), "\"max-save\"", "\"balanced\", \"latency\", \"max-save\" or \"router\"",
@@ -63,17 +63,17 @@ pub const KEYS: &[Key] = &[
         "How long reports of clients and round trips count."),
 ];
 
-/// All keys that may stand in the file: these, and those of `[log]` and `[metrics]`.
+/// Returns all keys that may stand in the file: these, and those of `[log]` and `[metrics]`.
 pub fn all() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().chain(log::KEYS).chain(metrics::KEYS)
 }
 
-/// All of them as the body of a reference page, in Markdown.
+/// Returns all keys as the body of a reference page, in Markdown.
 pub fn as_markdown() -> String {
     reference::markdown(all())
 }
 
-/// All of them with their defaults, as a configuration file.
+/// Returns all keys with their defaults, as a configuration file.
 pub fn as_toml() -> String {
     reference::toml(all(), |section| section != LATENCY)
 }
@@ -85,7 +85,7 @@ mod tests {
     use wattline_policies::POLICIES;
 
     #[test]
-    fn the_printed_defaults_are_what_holds_without_a_file() {
+    fn printed_defaults_of_govern_equal_the_built_in_configuration() {
         assert_eq!(
             Config::parse(&as_toml(), "defaults", POLICIES).unwrap(),
             Config::built_in(POLICIES)
