@@ -5,27 +5,27 @@ use super::period::Period;
 use wattline_policy::{Platform, Timing, Wait};
 use wattline_units::{Hertz, Span};
 
-/// Packets gather for so long where they are to be seen waiting.
+/// Time for which packets gather in trials of the backlog.
 pub(super) const GATHER: Span = Span::from_micros(400);
-/// A timed sleep that is longer than packets are apart.
+/// A timed sleep longer than the distance of packets.
 pub(super) const NAP: Span = Span::from_micros(60);
-/// Later than this a packet is late.
+/// Latency above which a packet is late.
 pub const LATE_AFTER: Span = Span::from_micros(100);
 
 const NO_TRAFFIC: &str = "no packets come here";
 
-/// Evidence that one figure gives of a promise.
+/// Evidence of a promise in one figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It happened.
+    /// The effect is present.
     Seen(String),
-    /// It did not.
+    /// The effect is absent.
     Absent(String),
-    /// It cannot be seen here, for this reason.
+    /// The effect cannot be observed here, for this reason.
     Hidden(&'static str),
 }
 
-/// A machine before and after something was turned.
+/// A machine before and after a change.
 pub(super) struct Case<'a> {
     pub platform: &'a Platform,
     pub known: Circumstances,
@@ -33,7 +33,7 @@ pub(super) struct Case<'a> {
     pub after: &'a Period,
 }
 
-/// Function that finds the evidence in the figures.
+/// Function that finds evidence in the figures.
 pub(super) type Judge = fn(&Case<'_>) -> Vec<Effect>;
 
 fn effect(happened: bool, said: String) -> Effect {
@@ -52,7 +52,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Judges a promise, or a denial, by what figures say and what the test itself saw.
+/// Judges a promise or a denial by the figures and by the test's own observations.
 pub(super) fn judge(
     findings: &Findings,
     (promise, promised): (&'static str, bool),
@@ -130,7 +130,7 @@ pub(super) fn frequency(case: &Case<'_>) -> Vec<Effect> {
     evidence
 }
 
-/// All cores but the first are parked; they may go to the deepest state after.
+/// All cores but the first are parked; afterwards the deepest state is allowed.
 pub(super) fn idle_limit(case: &Case<'_>) -> Vec<Effect> {
     let Case { platform, known, before, after } = case;
     let deepest = platform.deepest();
@@ -174,7 +174,7 @@ pub(super) fn moderation(case: &Case<'_>) -> Vec<Effect> {
     evidence
 }
 
-/// Packets gather. One is taken at a time after.
+/// Packets gather; afterwards they are taken one at a time.
 pub(super) fn batch(case: &Case<'_>) -> Vec<Effect> {
     let Case { platform, known, before, after } = case;
     match platform.can.asks.batch {
@@ -192,7 +192,7 @@ pub(super) fn batch(case: &Case<'_>) -> Vec<Effect> {
     vec![effect(after == 1, said)]
 }
 
-/// The first core gets three shares of the table, each other one.
+/// The first core gets three shares of the table, each other core one.
 pub(super) fn weights(case: &Case<'_>) -> Vec<Effect> {
     let Case { platform, known, before, after } = case;
     if platform.cores == 1 {
@@ -243,7 +243,7 @@ pub(super) fn naps(case: &Case<'_>) -> Vec<Effect> {
     vec![effect(slept.is_some_and(|slept| slept > least), said)]
 }
 
-/// From polling to interrupts, where cores can poll.
+/// From polling to interrupts, if cores can poll.
 pub(super) fn interrupts(case: &Case<'_>) -> Vec<Effect> {
     let Case { platform, known, before, after } = case;
     if !known.follows.work {
@@ -259,7 +259,7 @@ pub(super) fn interrupts(case: &Case<'_>) -> Vec<Effect> {
     vec![effect(after.asleep() > least, said)]
 }
 
-/// All cores but the first are taken out, and had polled.
+/// All cores but the first, which polled, become inactive.
 pub(super) fn cores(case: &Case<'_>) -> Vec<Effect> {
     let Case { platform, known, before, after } = case;
     if platform.cores == 1 {
@@ -277,7 +277,7 @@ pub(super) fn cores(case: &Case<'_>) -> Vec<Effect> {
     let moved = before.arrivals > first(before) && others == 0 && first(after) > 0;
     let mut evidence = vec![effect(moved, said)];
     let out = after.cores.get(1..).unwrap_or_default();
-    // Where a core polled before, whether it sleeps shows that it was parked.
+    // If a core polled before, its sleep shows that it was parked.
     if known.follows.work && before.asleep() < 0.05 && platform.can.waits.allows(Wait::Poll) {
         let asleep: f64 = out.iter().map(|core| core.asleep).sum();
         let share = asleep / (after.seconds * out.len() as f64);
@@ -294,7 +294,7 @@ fn later(case: &Case<'_>) -> Effect {
     effect(later, format!("packets took {before} before and {after} after"))
 }
 
-/// Packets gather after.
+/// Packets gather afterwards.
 pub(super) fn latency(case: &Case<'_>) -> Vec<Effect> {
     let Case { known, before, after, .. } = case;
     if let Some(hidden) = latency_is_hidden(case) {
@@ -311,7 +311,7 @@ pub(super) fn latency(case: &Case<'_>) -> Vec<Effect> {
     evidence
 }
 
-/// The same, by the bound.
+/// The same, by the late count.
 pub(super) fn late(case: &Case<'_>) -> Vec<Effect> {
     if let Some(hidden) = latency_is_hidden(case) {
         return vec![hidden];
@@ -337,7 +337,7 @@ fn latency_is_hidden(case: &Case<'_>) -> Option<Effect> {
     (!gathers).then_some(Effect::Hidden("packets cannot be made to wait"))
 }
 
-/// From all cores at work and polling to one that is slow and sleeps.
+/// From all cores working and polling to one slow core that sleeps.
 pub(super) fn watts(case: &Case<'_>) -> Vec<Effect> {
     let Case { known, before, after, .. } = case;
     if !known.follows.power {
@@ -349,7 +349,7 @@ pub(super) fn watts(case: &Case<'_>) -> Vec<Effect> {
     vec![effect(fell, format!("{before} were drawn before and {after} by a core that sleeps"))]
 }
 
-/// Over the whole run, as all that follow.
+/// Over the whole run, like all figures below.
 pub(super) fn entries(case: &Case<'_>) -> Vec<Effect> {
     if !case.known.traffic {
         return vec![Effect::Hidden(NO_TRAFFIC)];
