@@ -2,7 +2,7 @@
 
 use crate::registration::Registration;
 
-/// A row for each knob.
+/// Returns the table with a row for each knob.
 pub fn table(knobs: &[&Registration]) -> String {
     let mut table = "| knob | files | values | cost | dwell | also set by | notes |\n\
                      |---|---|---|---|---|---|---|\n"
