@@ -430,7 +430,7 @@ mod tests {
         // The policy does not ask for the silence of a core that it does not watch.
         events.left.lock().unwrap().push(Trigger::Silence { core: 1 });
         wake();
-        until("somebody looks", || events.left.lock().unwrap().is_empty());
+        until("the notice is read", || events.left.lock().unwrap().is_empty());
         assert_eq!(count(&runner), 3);
     }
 }

@@ -282,7 +282,7 @@ impl Transition {
             if let Taken::Slow { until } = taken {
                 let until = until.max(now + Span::from_picos(1));
                 self.slow = Some((step, until));
-                // Later steps are planned anew when it ends: the policy may want another point by
+                // Later steps are planned again when it ends: the policy may want another point by
                 // then.
                 self.due = until;
                 return;

@@ -249,7 +249,7 @@ impl Meters {
         let one = |meter: Box<dyn Meter>| {
             let description = meter.description();
             let whole = ids.contains(&description.id);
-            // Parts are packages and memory: cores lie within the first, devices beside.
+            // Parts are packages and memory: cores lie within the first, devices next to them.
             let label = match description.scope {
                 Scope::Package => "package",
                 Scope::Memory => "memory",

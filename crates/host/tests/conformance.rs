@@ -280,7 +280,7 @@ fn findings_without_workers(polled: &Polled, scope: Scope, period: Span) -> Find
         Box::new(KernelStack::new(&tree, &layout).0.observing())
     };
     let host = Host::new(options, fixture.session(), workers).unwrap();
-    // Beside XDP programs the busy time is the larger of two that are counted in ticks: too coarse
+    // With XDP programs the busy time is the larger of two that are counted in ticks: too coarse
     // to compare, and packets of a core are judged by it alone.
     let follows = Follows { latency: false, power: false, work: !scope.workers, ..Follows::ALL };
     let circumstances = Circumstances { period, traffic: true, follows };

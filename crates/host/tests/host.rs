@@ -76,7 +76,7 @@ fn kernel_counters_are_read_only_on_request() {
         assert!(!sees(Looks::WHOLE));
         std::thread::sleep(Duration::from_millis(12));
     }
-    wattline_needs::until("somebody reads them", || sees(Looks::WHOLE.and_counters()));
+    wattline_needs::until("they are read", || sees(Looks::WHOLE.and_counters()));
     assert!(!sees(Looks::WHOLE));
 }
 
@@ -443,7 +443,7 @@ fn foreign_adaptive_moderation_is_switched_off_without_a_decision() {
         assert!(!reported.is_empty(), "it is reported");
     }
     drop(host);
-    assert_eq!(fixture.value(file), "1", "as somebody wanted it");
+    assert_eq!(fixture.value(file), "1", "the foreign value is back");
 }
 
 /// The driver's default is more than a time: its adaptive logic belongs to it.

@@ -110,7 +110,7 @@ pub const OF_CPU: Registration = Registration {
     files: "`cpuN/power/pm_qos_resume_latency_us`",
     values: "us",
     conflicts: &[conflict::TUNED.sets("idle latency")],
-    notes: "`0` is no limit, `n/a` none allowed; one slot per CPU, shared with whoever writes it",
+    notes: "`0` is no limit, `n/a` none allowed; one slot per CPU, shared by all writers",
     owns: |setting| setting.is_cpu_file("/power/pm_qos_resume_latency_us"),
     probe: show_of_cpu,
     recorded: Recorded { of_each_cpu: &["power/pm_qos_resume_latency_us"], ..Recorded::NOTHING },

@@ -15,8 +15,8 @@ pub enum OnExit {
     Restore,
     /// As it is; `wattline restore` undoes it later.
     Keep,
-    /// As it was found, but the CPUs whose frequency was set at their fastest, for whoever takes
-    /// the load over; `wattline restore` undoes that later.
+    /// As it was found, but with the CPUs whose frequency was set at their fastest, for the program
+    /// that takes over the load; `wattline restore` undoes that later.
     Performance,
 }
 

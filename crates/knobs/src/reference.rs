@@ -25,7 +25,7 @@ mod tests {
 
     /// `UPDATE_GOLDEN=1 cargo test -p wattline-knobs` rewrites the table.
     #[test]
-    fn the_table_in_docs_is_the_registrations() {
+    fn table_of_knobs_matches_the_registrations() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/knobs.md");
         let page = std::fs::read_to_string(&path).unwrap();
         let begin = page.find("| knob |").expect("the page has a table of knobs");

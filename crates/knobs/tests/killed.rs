@@ -95,7 +95,7 @@ fn a_kill_at_any_moment_leaves_no_trace() {
     }
     println!("{restored} settings restored and {left} left in {} rounds", rounds());
     assert!(restored > 0, "no round came as far as a write");
-    assert!(left > 0, "no round had a setting that somebody else set after us");
+    assert!(left > 0, "no round had a setting that another program set after the writer");
     // An untouched setting keeps the value that another program sets.
     fixture.write(third, "60");
     restore_now(&mut Machine::new(&fixture.tree), &fixture.tree, &fixture.state()).unwrap();
