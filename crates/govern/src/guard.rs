@@ -35,7 +35,7 @@ impl Rule {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Policy, Self::Late, Self::Silent, Self::Pressure];
 
-    /// Reason of a decision by this rule.
+    /// Returns the reason of a decision by this rule.
     pub fn words(self) -> &'static str {
         match self {
             Self::Policy => "the policy decides",

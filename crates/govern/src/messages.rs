@@ -13,12 +13,12 @@ use wattline_policy::{Can, Platform};
 use wattline_units::Span;
 
 /// Remark on a plan made without root privileges.
-pub(crate) const BLIND: &str = "made without the rights of root, so that knobs which only root may \
+pub(crate) const BLIND: &str = "made without root privileges, so that knobs which only root may \
     write count as missing: `sudo wattline plan --govern` sees all";
 
 /// Remark on a plan made from settings that another governor may have changed.
-pub const SET_BY_ANOTHER_GOVERNOR: &str = "another governor, which runs or was killed, has set some of what is read \
-    here; `wattline restore` undoes what a killed one left";
+pub const SET_BY_ANOTHER_GOVERNOR: &str = "another governor, running or killed, has set some of these values; \
+    `wattline restore` undoes those of a killed one";
 
 /// Describes the governor's actions and reasons, a line each. `alone` are the knobs that the
 /// machine has and the configuration does not use.
@@ -206,7 +206,7 @@ fn unheard(sources: &[SourceState], early: bool, silence: Span) -> String {
     let names = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
     if early {
         return format!(
-            "highest capacity until every source of latency has said something; waited for: {names} \
+            "highest capacity until every source of latency has reported; waiting for: {names} \
              (silent after {} s)",
             silence.as_seconds()
         );
@@ -269,7 +269,7 @@ mod tests {
         let sources = [never_heard("shop", None), never_heard("page", Some("refused"))];
         let silence = Span::from_millis(10_000);
         let early = unheard(&sources, true, silence);
-        assert!(early.contains("waited for: shop, page (refused) (silent after 10 s)"), "{early}");
+        assert!(early.contains("waiting for: shop, page (refused) (silent after 10 s)"), "{early}");
         assert!(!early.contains("silent sources"), "{early}");
         let late = unheard(&sources, false, silence);
         assert!(late.ends_with("silent sources: shop, page (refused)"), "{late}");

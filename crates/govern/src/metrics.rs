@@ -87,15 +87,15 @@ fn cores(to: &mut Exposition, stats: &GovernorStats, tree: &Tree) {
     }
 }
 
-/// Available knobs, and settings other than frequencies.
+/// Writes available knobs, and settings other than frequencies.
 fn settings(to: &mut Exposition, power: &Power) {
     let can = power.can.into_iter().flat_map(|can| {
         [("frequency", can.frequency), ("idle", can.idle), ("moderation", can.moderation)]
     });
     let can = can.map(|(knob, can)| (knob, f64::from(u8::from(can))));
-    let help = ("1 where the machine has the knob and the governor may turn it.", "knob");
+    let help = ("1 if the machine has the knob and the governor may turn it.", "knob");
     to.labelled_family("wattline_knob_available", Kind::Gauge, help, can);
-    let help = ("Distance of a queue's interrupts that was asked for.", "queue");
+    let help = ("Requested time between a queue's interrupts.", "queue");
     let moderation = power.moderation.moderation_seconds.iter().copied().enumerate();
     to.labelled_family("wattline_moderation_seconds", Kind::Gauge, help, moderation);
 }
@@ -107,7 +107,7 @@ fn latency(to: &mut Exposition, govern: &GovernStatus) {
         return;
     }
     let up = sources.iter().map(|source| (&source.name, f64::from(u8::from(!source.silent))));
-    let help = ("1 where the source of latency was heard within `latency_silence`.", "source");
+    let help = ("1 if the source of latency was heard within `latency_silence`.", "source");
     to.labelled_family("wattline_latency_source_up", Kind::Gauge, help, up);
     let help = "Latency as the source reports it, by percentile.";
     to.family("wattline_latency_percentile_seconds", Kind::Gauge, help);
@@ -127,7 +127,7 @@ fn latency(to: &mut Exposition, govern: &GovernStatus) {
     let help = ("Requests behind the figures.", "source");
     to.labelled_family("wattline_latency_samples", Kind::Gauge, help, samples);
     let ages = sources.iter().filter_map(|source| Some((&source.name, source.age_seconds?)));
-    let help = ("Time since the newest of them.", "source");
+    let help = ("Time since the newest sample.", "source");
     to.labelled_family("wattline_latency_age_seconds", Kind::Gauge, help, ages);
     let help = "Reports refused, by source and reason.";
     to.family("wattline_latency_refused_total", Kind::Counter, help);

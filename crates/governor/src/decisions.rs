@@ -99,7 +99,7 @@ fn alike(one: Span, two: Span) -> bool {
 fn asked_because(trigger: Trigger) -> String {
     match trigger {
         Trigger::Start => "asked at the start".to_owned(),
-        Trigger::Timer => "asked when its time had come".to_owned(),
+        Trigger::Timer => "asked at the requested time".to_owned(),
         Trigger::Batch { queue, taken, .. } => {
             format!("asked at a batch of {taken} from queue {queue}")
         }

@@ -29,7 +29,7 @@ pub struct Energy {
 }
 
 impl Default for Energy {
-    /// Unavailable, which is not the same as zero.
+    /// Returns unavailable energy, which is not the same as zero.
     fn default() -> Self {
         let Provenance { source, accuracy } = Provenance::UNAVAILABLE;
         Self {

@@ -114,7 +114,7 @@ fn ask(governor: &mut Governor<Picky>, picos: u64) {
 }
 
 prop_compose! {
-    /// Any point, including impossible ones.
+    /// Generates any point, including impossible ones.
     fn any_point()(
         active in prop::collection::vec(0usize..6, 0..5),
         cores in prop::collection::vec((0usize..5, 0usize..4, 0u8..3), CORES),

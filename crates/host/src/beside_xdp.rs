@@ -5,10 +5,10 @@
 //!
 //! | what | from |
 //! |---|---|
-//! | packets of a core, arrivals at its queues | the worker, and what the programs count on the core's CPU |
+//! | packets of a core, arrivals at its queues | the worker's count plus the programs' count on the core's CPU |
 //! | busy time of a core | the worker's own, and the CPU's soft interrupts; at least the time in which the CPU was not idle and its worker did not poll in vain |
 //! | fill of a queue | the worker's ring alone: the backlog in a driver is unknown |
-//! | streaks | the kernel's polls of the ports' queues, which take what programs forward and what workers get |
+//! | streaks | the kernel's polls of the ports' queues, for workers and programs |
 //!
 //! `/proc/stat` gives the times in ticks. Idle time is exact, so it serves as the second measure:
 //! ticks miss short soft interrupts on a CPU that is mostly asleep.
@@ -85,7 +85,7 @@ impl BesideXdp {
         }
     }
 
-    /// Observes the polls of receive queues, too, where the kernel allows it and a policy asks for
+    /// Also observes the polls of receive queues, if the kernel allows it and a policy asks for
     /// streaks.
     #[must_use]
     pub fn observing(mut self) -> Self {
@@ -254,7 +254,8 @@ mod tests {
     }
 
     impl Bench {
-        /// Two workers, a port with a program and four queues, one without with one queue.
+        /// Creates two workers, a port with a program and four queues, and one without a program
+        /// with one queue.
         fn new(cpus: &[u32]) -> Self {
             let root = tempfile::tempdir().unwrap();
             let online = root.path().join("sys/devices/system/cpu");
@@ -280,7 +281,7 @@ mod tests {
             bench
         }
 
-        /// Idle and softirq ticks of each CPU.
+        /// Looks at the machine, with these idle and softirq ticks of each CPU.
         fn look(&mut self, millis: u64, cpus: [[u64; 2]; 4]) {
             let mut text = String::from("cpu 0 0 0 0 0 0 0 0\n");
             for (cpu, [idle, softirq]) in cpus.iter().enumerate() {

@@ -15,7 +15,7 @@ pub(super) struct Core {
 }
 
 impl Default for Core {
-    /// A core without any observation yet.
+    /// Returns a core without any observation yet.
     fn default() -> Self {
         Self { wait: Wait::Interrupt, seen: CoreView::default(), last: Work::default() }
     }

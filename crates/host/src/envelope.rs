@@ -74,8 +74,7 @@ fn follower(policy: &cpufreq::Policy) -> Option<&str> {
     present.or_else(|| KERNEL.into_iter().find(|one| policy.governors.iter().any(|has| has == one)))
 }
 
-/// Returns the reason why nothing controls the frequency of a policy, with the remedy; `None` if
-/// something does.
+/// Returns the reason, with the remedy, if nothing controls the frequency of a policy.
 pub(super) fn lacking(policy: &cpufreq::Policy) -> Option<String> {
     let has = policy.driver.is_autonomous() || follower(policy).is_some();
     (!has).then(|| {

@@ -156,7 +156,7 @@ impl Frequencies {
         if domain == FrequencyDomain::Core && groups.iter().any(|cores| cores.len() > 1) {
             notes.push(
                 "frequency: some CPUs share a cpufreq policy, but not by groups of equal neighbours \
-                 ([router] cpus); each gets the fastest that one of its policy asks for"
+                 ([router] cpus); each gets the fastest request of its policy"
                     .into(),
             );
         }

@@ -95,8 +95,8 @@ fn times(tree: &Tree) -> BTreeMap<u32, CpuTime> {
     text.lines().filter_map(of_line).collect()
 }
 
-/// Name, last CPU, and ticks in user and kernel mode of a process: fields 2, 39, 14 and 15 of its
-/// `stat`.
+/// Returns name, last CPU, and ticks in user and kernel mode of a process: fields 2, 39, 14 and 15
+/// of its `stat`.
 fn thread_ticks(tree: &Tree, process: u32) -> Option<(String, u32, f64)> {
     let text = tree.text(format!("/proc/{process}/stat")).ok()?;
     // The name in brackets may hold anything; field 3 follows the last one.

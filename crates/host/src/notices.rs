@@ -169,8 +169,8 @@ mod tests {
         assert_eq!(notices.next(at(645), &platform, &mut workers), silence);
     }
 
-    /// Looks while a core works and has a sample a millisecond before each, in milliseconds after
-    /// the one before.
+    /// Looks while a core works and has a sample a millisecond before each look. Returns the times
+    /// between looks in milliseconds.
     fn looks(silence: u64) -> (Vec<f64>, Notices, Time) {
         let (mut notices, mut workers) = (Notices::new(2), Counting::default());
         let rule = StreakRule { silence: Span::from_millis(silence), ..StreakRule::NEVER };

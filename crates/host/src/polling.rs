@@ -60,7 +60,7 @@ impl Polling {
             why: if interrupt {
                 format!("worker {worker} waits for interrupts")
             } else {
-                format!("worker {worker} polls, so interrupts stay off while it comes by")
+                format!("worker {worker} polls, so interrupts stay off while it keeps polling")
             },
         });
         // One by one: kernels differ in the ones that they have.

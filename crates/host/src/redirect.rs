@@ -12,8 +12,8 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES};
 
 /// It is unknown which packets a card has steered by the old table, so none can be waited for.
-pub(super) const NO_ORDER: &str = "order of packets: a new indirection table or RPS mask holds at once, and no packet is held back: \
-     those that wait at a core that loses entries can be overtaken by later ones of their flow";
+pub(super) const NO_ORDER: &str = "order of packets: a new indirection table or RPS mask takes effect at once, and no packet is held back: \
+     packets queued at a core that loses entries can be overtaken by later ones of their flow";
 
 /// Longest accepted write of a table: a card that is busy for longer may lose packets.
 const LONGEST_WRITE: Duration = Duration::from_millis(10);
@@ -47,8 +47,8 @@ struct Table {
     trial: Option<Trial>,
 }
 
-/// The first write of a table whose queues the kernel serves. A card that is reset by it, or takes
-/// too long, keeps the table that it was found with.
+/// The first write of a table whose queues the kernel serves. A card that resets or takes too long
+/// keeps the table that it was found with.
 struct Trial {
     tree: Tree,
     found: Vec<u32>,
@@ -255,7 +255,7 @@ impl Tables {
             let follows = matches!(taken, Taken::Done | Taken::Altered { .. });
             if !follows {
                 let interface = &transmit.interface;
-                let why = format!("{interface}: its transmit queues follow no longer: {taken:?}");
+                let why = format!("{interface}: its transmit queues no longer follow: {taken:?}");
                 tracing::warn!("{why}");
                 writes.give_back(transmit.settings(), &why);
             }

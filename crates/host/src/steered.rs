@@ -1,5 +1,5 @@
-//! Interfaces whose card has no indirection table that can be set: their packets are led to cores
-//! by the interrupts of their queues, else by RPS.
+//! Interfaces whose card has no settable indirection table: the interrupts of their queues lead
+//! packets to cores, or RPS does.
 
 use super::layout::{Layout, Port};
 use super::writes::{Writes, worse};
@@ -180,8 +180,8 @@ fn cpus(cores: CoreSet, layout: &Layout) -> Vec<u32> {
     cores.iter().filter_map(|core| layout.cpus.get(core)).copied().collect()
 }
 
-/// The CPU of a queue's interrupts while these cores are active: that of its own core if it is one
-/// of them.
+/// Returns the CPU of a queue's interrupts while these cores are active: the CPU of the queue's own
+/// core if it is active.
 fn home(active: CoreSet, layout: &Layout, (port, queue): (usize, u32)) -> Option<u32> {
     let own = layout.worker(port, queue);
     if active.contains(own) {
@@ -195,15 +195,15 @@ fn home(active: CoreSet, layout: &Layout, (port, queue): (usize, u32)) -> Option
 pub(super) struct Transmit {
     pub interface: String,
     port: usize,
-    /// By queue, as they were found.
+    /// By queue, as found.
     masks: Vec<(Setting, String)>,
     /// CPUs that send.
     online: Vec<u32>,
 }
 
 impl Transmit {
-    /// Finds the transmit queues of a card whose receive queues have interrupts; `None` if there is
-    /// nothing to choose.
+    /// Finds the transmit queues of a card whose receive queues have interrupts; `None` without a
+    /// choice.
     ///
     /// # Errors
     /// When its driver or an administrator has set masks.
@@ -235,8 +235,8 @@ impl Transmit {
         self.masks.iter().map(|(setting, _)| setting.clone()).collect()
     }
 
-    /// Has CPUs send by the queues whose completions come to active cores: each of these by its own
-    /// queue, all others by any of them.
+    /// Lets CPUs send by the queues whose completions arrive at active cores: active ones by their
+    /// own queue, all others by any of them.
     pub fn follow<K: Knobs>(
         &self,
         active: CoreSet,

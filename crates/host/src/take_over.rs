@@ -53,7 +53,7 @@ pub struct Supervision {
 }
 
 impl Supervision {
-    /// The machine's present status.
+    /// Returns the machine's present status.
     pub fn status(&self) -> Status {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if self.watchdog.lock().unwrap_or_else(PoisonError::into_inner).has_ended() {

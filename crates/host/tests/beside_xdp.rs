@@ -29,7 +29,7 @@ struct Router {
 }
 
 impl Router {
-    /// In the namespace of this thread.
+    /// Creates the router in the namespace of this thread.
     fn new() -> Self {
         let forward = XdpForward::new(&Copies::new().unwrap().into()).unwrap();
         let mut programs = Vec::new();

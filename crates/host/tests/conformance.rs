@@ -260,8 +260,8 @@ impl Drop for Polled {
     }
 }
 
-/// Returns the findings of a probe where the kernel or XDP programs take the packets. The card and
-/// the CPUs are files that live; polls, soft interrupts and the ends of streaks are the kernel's
+/// Returns the findings of a probe where the kernel or XDP programs take the packets. Card and CPUs
+/// are simulated by changing files; polls, soft interrupts and the ends of streaks are the kernel's
 /// own.
 fn findings_without_workers(polled: &Polled, scope: Scope, period: Span) -> Findings {
     let fixture = Fixture::with_card("acpi-cpufreq");
@@ -280,8 +280,8 @@ fn findings_without_workers(polled: &Polled, scope: Scope, period: Span) -> Find
         Box::new(KernelStack::new(&tree, &layout).0.observing())
     };
     let host = Host::new(options, fixture.session(), workers).unwrap();
-    // With XDP programs the busy time is the larger of two that are counted in ticks: too coarse
-    // to compare, and packets of a core are judged by it alone.
+    // With XDP programs the busy time is the larger of two tick counts, and packets of a core are
+    // judged by it alone: too coarse to compare.
     let follows = Follows { latency: false, power: false, work: !scope.workers, ..Follows::ALL };
     let circumstances = Circumstances { period, traffic: true, follows };
     let (policy, findings) = probe(&host.platform().clone(), circumstances);
@@ -303,7 +303,7 @@ fn findings_without_workers(polled: &Polled, scope: Scope, period: Span) -> Find
         }
         drop(runner);
     };
-    // The governor looks for the queues of its own namespace.
+    // The governor searches for the queues of its own namespace.
     polled.namespace.enter(govern).unwrap();
     findings
 }

@@ -34,7 +34,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// The value that a driver with this fault makes of a written one.
+    /// Returns the value that a driver with this fault makes of a written one.
     fn made_of(self, setting: &Setting, value: &str) -> Result<String, AccessError> {
         let setting_of = || setting.clone();
         match self {

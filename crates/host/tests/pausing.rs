@@ -19,7 +19,7 @@ use wattline_policy::{BuildContext, build};
 /// Far less than the 10 s of systemd's watchdog for the router, and more than a busy machine needs.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A machine whose two cores run at their lowest frequency.
+/// Takes over a machine and slows its two cores to their lowest frequency.
 fn slowed(fixture: &Fixture, on_exit: OnExit) -> (ThisMachine, Supervision) {
     let options = fixture.options(&[0, 1]);
     let (mut machine, supervision) = take_over(options, on_exit, Box::new(NoWorkers)).unwrap();

@@ -450,7 +450,7 @@ pub const FREQUENCY: Registration = Registration {
     files: "`cpufreq/policyN/scaling_{governor,setspeed,min_freq,max_freq}`",
     values: "a governor's name; kHz",
     dwell: Dwell {
-        words: "the driver's `cpuinfo_transition_latency`, where it says one",
+        words: "the driver's `cpuinfo_transition_latency`, if it states one",
         on: transition,
     },
     conflicts: &[

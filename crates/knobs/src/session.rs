@@ -87,7 +87,7 @@ struct State {
 }
 
 impl Drop for State {
-    /// By an explicit unlock, as closing alone is not enough: a child that another thread has just
+    /// Unlocks explicitly, as closing alone is not enough: a child that another thread has just
     /// forked shares the file until it runs its program.
     fn drop(&mut self) {
         let _ = flock(&self.lock, FlockOperation::Unlock);

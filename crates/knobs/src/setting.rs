@@ -82,8 +82,8 @@ const CHANNELS: &str = "combined-channels";
 pub struct NoSetting(String);
 
 impl Setting {
-    /// An attribute of a CPU or of what CPUs share, by its path below
-    /// `/sys/devices/system/cpu/`. The parts come from the kernel's own listing.
+    /// Creates an attribute of one or several CPUs from its path below `/sys/devices/system/cpu/`.
+    /// The parts come from the kernel's own listing.
     pub(crate) fn cpu(path: impl fmt::Display) -> Self {
         Self::File(format!("{CPUS}{path}"))
     }

@@ -99,7 +99,7 @@ pub const KNOB: Registration = Registration {
     label: "uncore",
     files: "`intel_uncore_frequency/*/{min,max}_freq_khz`",
     values: "kHz",
-    notes: "cut to what the firmware allows; governed with `[power] uncore = true`",
+    notes: "cut to the firmware's range; governed with `[power] uncore = true`",
     owns: |setting| setting.is_cpu_file("/intel_uncore_frequency/"),
     probe: show,
     recorded: Recorded { directories: &["intel_uncore_frequency"], ..Recorded::NOTHING },

@@ -12,7 +12,7 @@ use wattline_linux::sysfs::Tree;
 const MODERATION: &str = "ethtool/eth9/rx-usecs";
 const ROOT: &str = "WATTLINE_KILLED_WRITER";
 
-/// Rounds; the full thousand with `WATTLINE_KILLS=1000`.
+/// Returns the number of rounds; the full thousand with `WATTLINE_KILLS=1000`.
 fn rounds() -> u64 {
     std::env::var("WATTLINE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(40)
 }

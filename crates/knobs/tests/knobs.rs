@@ -241,7 +241,7 @@ fn the_moderation_of_a_real_device_is_set_and_restored() {
     }
 }
 
-/// A card with four queues on the machine of a fixture.
+/// Adds a card with four queues to the machine of a fixture.
 fn add_card(fixture: &Fixture) {
     for queue in 0..4 {
         let directory = fixture.path(&format!("ethtool/eth9/queue-{queue}"));

@@ -330,7 +330,7 @@ fn commands_undo_the_session_by_hand() {
     assert_eq!((undo.commands, undo.bad_lines), (expected.map(String::from).to_vec(), vec![]));
 }
 
-/// A sequence of writes: setting, and one of three values.
+/// Generates a sequence of writes: setting, and one of three values.
 fn writes() -> impl Strategy<Value = Vec<(usize, usize)>> {
     prop::collection::vec((0..SETTINGS.len(), 0..3usize), 1..10)
 }

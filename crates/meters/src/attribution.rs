@@ -203,7 +203,7 @@ impl State {
     }
 }
 
-/// A sum of independent measurements (GUM, equation 10).
+/// Adds independent measurements (GUM, equation 10).
 fn sum(terms: &[(f64, Power)]) -> Power {
     let mean = terms.iter().map(|(factor, power)| factor * power.mean.get()).sum();
     let variance: f64 =

@@ -66,8 +66,8 @@ impl fmt::Display for Comparison {
         }
         write!(
             f,
-            "{again} DISAGREES with {meter}: {other:.3} W and {one:.3} W; trust neither before an \
-             outside meter has been asked"
+            "{again} DISAGREES with {meter}: {other:.3} W and {one:.3} W; trust neither without an \
+             external meter"
         )
     }
 }

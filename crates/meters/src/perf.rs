@@ -260,7 +260,7 @@ pub const KIND: Registration = Registration {
     rows: &[Row {
         meter: "`perf:package-N`, `perf:…/dram`, `perf:…/core`, `perf:psys`",
         files: "perf events of the unit `power`",
-        sees: "what the RAPL zone of that name sees; never summed with it",
+        sees: "the same as the RAPL zone of that name; never summed with it",
         class: "as that zone, else bronze",
     }],
     find: |tree, others| {

@@ -119,7 +119,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// A short name for metrics and tables.
+    /// Returns a short name for metrics and tables.
     pub fn name(&self) -> &'static str {
         match self {
             Self::First => "first",

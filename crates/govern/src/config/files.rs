@@ -8,7 +8,7 @@ use wattline_server::tables::ProfileTables;
 /// The parameter of `copi` that names a file.
 const TABLES: &str = "tables";
 
-/// The path of the tables in the text of a policy.
+/// Returns the path of the tables in the text of a policy.
 fn tables(policy: &str) -> Option<&str> {
     let (name, settings) = policy.split_once(':')?;
     let named = settings.split(',').filter_map(|one| one.split_once('='));

@@ -123,7 +123,7 @@ fn source(tree: &Tree, interface: &str, queues: u32) -> (Source, Option<String>)
     if columns.iter().all(|columns| columns.packets.is_none()) {
         let note = format!(
             "arrivals: the driver of {interface} counts no packets by queue; its {queues} queues \
-             show equal parts of what the interface counts"
+             show equal parts of the interface's count"
         );
         let file =
             |name: &str| Text::new(tree, &format!("/sys/class/net/{interface}/statistics/{name}"));

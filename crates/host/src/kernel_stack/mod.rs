@@ -5,7 +5,7 @@
 //! |---|---|
 //! | busy time of a core | `/proc/stat`: the time that is neither idle nor iowait; its resolution is a tick, mostly 10 ms |
 //! | packets that a core took | `/proc/net/softnet_stat`, first column: all that NAPI passed on there |
-//! | arrivals at a queue | the driver's statistics where they name the queue, else the interface's |
+//! | arrivals at a queue | the driver's statistics by queue if available, otherwise the interface's |
 //! | streaks | a program on the kernel's tracepoint ([`KernelStack::observing`]) |
 //!
 //! Rings show no fill: the kernel does not expose it. A policy can be asked at streaks of polls,
@@ -56,7 +56,7 @@ impl KernelStack {
         (Self { cpus, cards, layout, asked: None, looked: Time::ZERO, polls }, notes)
     }
 
-    /// Observes the polls of receive queues, too, where the kernel allows it and a policy asks for
+    /// Also observes the polls of receive queues, if the kernel allows it and a policy asks for
     /// streaks.
     #[must_use]
     pub fn observing(mut self) -> Self {

@@ -117,8 +117,8 @@ impl Polls {
     }
 }
 
-/// The polls of the CPUs of a layout, as they are observed. Where there are more CPUs than cores,
-/// the cores have them in turn.
+/// The observed polls of the CPUs of a layout. If there are more CPUs than cores, the cores have
+/// them in turn.
 pub(crate) struct Observed {
     observer: Observer,
     tree: Tree,

@@ -84,7 +84,7 @@ impl Living {
         self.tree.text(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0.0)
     }
 
-    /// Atomically: a reader must not find half of it.
+    /// Writes atomically: a reader must not find half of it.
     fn write(&self, path: &str, value: &str) {
         let path = self.tree.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

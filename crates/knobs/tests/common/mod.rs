@@ -82,7 +82,7 @@ impl Access for Driver {
     }
 }
 
-/// Rule of frequency limits that may not cross, as in the kernel.
+/// Enforces that frequency limits do not cross, as the kernel does.
 pub fn limits_may_not_cross(tree: &Tree, setting: &Setting, value: &str) -> Option<String> {
     let path = setting.to_string();
     let other = |from: &str, to: &str| {

@@ -8,7 +8,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
     origin: String,
-    /// Path of the resource; empty to look for it below the only chassis.
+    /// Path of the resource; empty to search below the only chassis.
     path: String,
     /// Number of the member of `PowerControl`.
     member: Option<usize>,
