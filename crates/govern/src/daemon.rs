@@ -104,10 +104,6 @@ fn load(options: &Options) -> Result<(Config, String), GovernError> {
     Ok((if options.force { config.forced() } else { config }, text))
 }
 
-fn file_of(options: &Options) -> String {
-    options.config.as_ref().map_or_else(String::new, |path| path.display().to_string())
-}
-
 impl Daemon {
     /// Takes the machine over.
     ///
@@ -149,6 +145,7 @@ impl Daemon {
             })?;
             tracing::info!("metrics at http://{bound}/metrics");
         }
+        let file = options.config.as_ref().map(|path| path.display().to_string());
         let mut daemon = Self {
             rivals: Vec::new(),
             // Any other rule is reported at the first tick.
@@ -160,7 +157,7 @@ impl Daemon {
             stopping: false,
             needs_restart: Vec::new(),
             notifier: Notifier::default(),
-            identity: Identity { file: file_of(&options), running: Running::new(&text) },
+            identity: Identity { file: file.unwrap_or_default(), running: Running::new(&text) },
             options,
             config,
             session: Some(session),

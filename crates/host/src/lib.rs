@@ -498,8 +498,3 @@ impl<K: Knobs> Machine for Host<K> {
         }
     }
 }
-
-/// Copies a platform's first status.
-fn status_of<K: Knobs>(host: &Host<K>) -> Status {
-    host.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
-}

@@ -4,6 +4,7 @@ use super::writes::Kept;
 use super::{Host, HostOptions, NoWorkers, Workers};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::{Step, between};
 use wattline_knobs::power::Direction;
@@ -156,7 +157,7 @@ pub fn plan_with(
     let writes_per_second = most.is_finite().then_some(most);
     let kept = host.kept().cloned().collect();
     problems.dedup();
-    let missing = super::status_of(&host).missing;
+    let missing = host.status.lock().unwrap_or_else(PoisonError::into_inner).missing.clone();
     let rivals = rivals::find(&tree, &interfaces);
     let policy = name;
     Ok(PowerPlan { policy, at_start, later, writes_per_second, kept, missing, problems, rivals })

@@ -76,15 +76,7 @@ impl Tables {
             let answer = knobs.read(&redirect::setting(interface));
             match answer.as_deref().map(redirect::from_text) {
                 Ok(Some(queues)) if !queues.is_empty() => {
-                    let interface = interface.clone();
-                    tables.push(Table {
-                        port,
-                        interface,
-                        queues,
-                        perhaps: None,
-                        failed: false,
-                        trial: None,
-                    });
+                    tables.push(Table::new(port, interface, queues));
                 }
                 Ok(_) => {
                     missing = true;
@@ -266,9 +258,7 @@ impl Tables {
             _ => outcome,
         }
     }
-}
 
-impl Tables {
     /// Restores the table that a card was found with, and uses the other means instead.
     fn replace<K: Knobs>(&mut self, number: usize, why: &str, writes: &mut Writes<K>) -> Taken {
         let Table { interface, trial, .. } = self.tables.remove(number);
@@ -323,8 +313,7 @@ fn table(
              it is left alone (to have it governed: ethtool -X {interface} default)"
         )));
     }
-    let interface = interface.to_owned();
-    Some(Ok(Table { port: number, interface, queues, perhaps: None, failed: false, trial: None }))
+    Some(Ok(Table::new(number, interface, queues)))
 }
 
 /// Returns true if a table is as the kernel makes it (`ethtool_rxfh_indir_default`), or in blocks,
@@ -348,6 +337,11 @@ fn served(active: CoreSet, layout: &Layout, port: usize) -> CoreSet {
 }
 
 impl Table {
+    fn new(port: usize, interface: &str, queues: Vec<u32>) -> Self {
+        let interface = interface.to_owned();
+        Self { port, interface, queues, perhaps: None, failed: false, trial: None }
+    }
+
     /// Enables judgement of the first write, with the other means as the fallback.
     fn tried(mut self, tree: &Tree, instead: Option<Steered>) -> Self {
         let (tree, found) = (tree.clone(), self.queues.clone());
@@ -444,14 +438,7 @@ mod tests {
     }
 
     fn table(queues: Vec<u32>) -> Table {
-        Table {
-            port: 0,
-            interface: "eth0".into(),
-            queues,
-            perhaps: None,
-            failed: false,
-            trial: None,
-        }
+        Table::new(0, "eth0", queues)
     }
 
     #[test]

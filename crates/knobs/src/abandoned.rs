@@ -7,8 +7,7 @@ use crate::session::{Session, SessionError, changed, restore_now};
 use std::path::Path;
 use wattline_linux::sysfs::Tree;
 
-/// Leaves a machine whose governor was killed in the state of `on_exit`, by the contents of its
-/// journal.
+/// Brings a machine to the state of `on_exit` after its governor was killed, by its journal.
 ///
 /// # Errors
 /// [`SessionError`]; single settings that fail are in the report.

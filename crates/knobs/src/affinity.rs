@@ -162,7 +162,7 @@ mod tests {
         }
         let found: Vec<_> = (0..3).map(|queue| interrupts(&tree, "eth0", queue)).collect();
         assert_eq!(found, [vec![25, 27], vec![26], vec![]]);
-        // Two candidates: first one that names another device, then both.
+        // The name of another device does not match; two matches are ambiguous.
         add(28, "other-TxRx-0");
         assert_eq!(interrupts(&tree, "eth0", 0), [25, 27]);
         add(29, "eth0-TxRx-0");

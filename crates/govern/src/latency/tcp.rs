@@ -9,12 +9,6 @@ use wattline_units::Span;
 /// Most connections examined per look: the kernel walks its table for each look.
 const MOST: usize = 100_000;
 
-/// Returns the message for ports without a listening server.
-fn no_server(ports: &[u16]) -> String {
-    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
-    format!("no server listens on TCP port {} of this machine", ports.join(", "))
-}
-
 /// Starts looking at the connections to these local ports once per `period`.
 pub(super) fn open(ports: Vec<u16>, period: Span, window: Span) -> io::Result<Source<RoundTrips>> {
     let mut asked = TcpRoundTrips::open()?;
@@ -45,7 +39,8 @@ fn look(asked: &mut TcpRoundTrips, ports: &[u16]) -> Result<Vec<RoundTrip>, Stri
             return Ok(found);
         }
     }
-    Err(no_server(ports))
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    Err(format!("no server listens on TCP port {} of this machine", ports.join(", ")))
 }
 
 #[cfg(test)]
