@@ -39,7 +39,7 @@ pub fn policy(
         None => from_registry(config, (platform, unobserved))?,
     };
     let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
-    let bounds = Bounds::of(config, platform);
+    let bounds = Bounds::new(config, platform);
     let measured = !config.latency.is_empty();
     Ok(Guarded::new(inner, bounds, target, measured, seen))
 }

@@ -130,7 +130,7 @@ impl Daemon {
         let listener = socket
             .listener()
             .map_err(|error| GovernError::system("listening on the control socket", error))?;
-        let fingerprint = Fingerprint::of(&options.tree, &config);
+        let fingerprint = Fingerprint::read(&options.tree, &config);
         let session = Session::begin(&config, &options.tree)?;
         let pending = serve_all(listener, asking(sender.clone()))
             .map_err(|error| GovernError::system("serving the control socket", error))?;
@@ -360,7 +360,7 @@ impl Daemon {
     /// CPU is off line. Also restarts after a suspend: it resets the processors' registers, and the
     /// kernel then restores its own settings, so the actual state is unknown.
     fn look_at_parts(&mut self) -> Result<(), GovernError> {
-        let now = Fingerprint::of(&self.options.tree, &self.config);
+        let now = Fingerprint::read(&self.options.tree, &self.config);
         let governed = self.session.as_ref().map(|session| &session.inventory.layout.cpus);
         let all_there = governed.is_none_or(|cpus| now.has(cpus));
         let slept = Slept::until_now();
@@ -464,11 +464,11 @@ impl Daemon {
         // A waiting daemon retries even with an unchanged configuration.
         let applied = new != self.config || self.session.is_none();
         if applied {
-            self.fingerprint = Fingerprint::of(&self.options.tree, &new);
+            self.fingerprint = Fingerprint::read(&self.options.tree, &new);
             let refused = self.restart(new).map_err(Reload::Lost)?;
             self.look_for_rivals();
             if let Some(error) = refused {
-                self.fingerprint = Fingerprint::of(&self.options.tree, &self.config);
+                self.fingerprint = Fingerprint::read(&self.options.tree, &self.config);
                 return Err(Reload::Refused(error));
             }
         }

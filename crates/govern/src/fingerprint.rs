@@ -17,7 +17,7 @@ pub(crate) struct Fingerprint {
 }
 
 impl Fingerprint {
-    pub fn of(tree: &Tree, config: &Config) -> Self {
+    pub fn read(tree: &Tree, config: &Config) -> Self {
         const NET: &str = "/sys/class/net";
         let online = tree.cpus("/sys/devices/system/cpu/online").unwrap_or_default();
         let wanted = |cpu: &u32| config.cpus.is_empty() || config.cpus.contains(cpu);
@@ -77,13 +77,13 @@ mod tests {
         write("sys/class/net/eth0/device/vendor", "");
         write("sys/class/net/eth0/queues/rx-0/rps_cpus", "");
         let config = Config::built_in(POLICIES);
-        let before = Fingerprint::of(&tree, &config);
+        let before = Fingerprint::read(&tree, &config);
         write("sys/class/net/veth7/mtu", "");
-        assert_eq!(Fingerprint::of(&tree, &config), before);
+        assert_eq!(Fingerprint::read(&tree, &config), before);
         write("sys/class/net/eth0/queues/rx-1/rps_cpus", "");
         write("sys/class/net/eth1/device/vendor", "");
         write("sys/devices/system/cpu/online", "0,2-4");
-        let now = Fingerprint::of(&tree, &config);
+        let now = Fingerprint::read(&tree, &config);
         let changes = now.changes_since(&before);
         assert_eq!(changes, ["CPU 4 has come", "eth0: 1 queues before, 2 now", "eth1 has come"]);
         assert_eq!(before.changes_since(&now)[2], "eth1 has gone");

@@ -74,7 +74,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// Creates the bounds of a configuration on a platform.
-    pub fn of(config: &Config, platform: &Platform) -> Self {
+    pub fn new(config: &Config, platform: &Platform) -> Self {
         let within = |longest: Span| {
             platform.idle_states.iter().rposition(|state| state.exit_latency <= longest)
         };
@@ -385,7 +385,7 @@ mod tests {
             };
             let spec = POLICIES.parse(&config.policy).unwrap();
             let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
-            let bounds = Bounds::of(&config, &platform);
+            let bounds = Bounds::new(&config, &platform);
             let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
             let seen = RuleSeen::default();
             let policy =

@@ -84,7 +84,7 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
 
 /// Returns the operating points that the configuration may lead to, each with its rule.
 fn course(config: &Config, tree: &Tree, platform: &Platform, full: &OperatingPoint) -> Course {
-    let bounds = Bounds::of(config, platform);
+    let bounds = Bounds::new(config, platform);
     let mut course = match hardware::parse(&config.policy).and_then(Result::ok) {
         Some(preferences) => Course {
             points: Hardware::new(preferences, platform).points(platform, full),

@@ -84,7 +84,7 @@ pub struct MachineTotals {
 
 impl MachineTotals {
     /// Creates the totals from a view.
-    pub fn of(view: &View, energy: Energy, entries_moved: u64) -> Self {
+    pub fn from_view(view: &View, energy: Energy, entries_moved: u64) -> Self {
         let mut totals = Self { energy, entries_moved, ..Self::default() };
         for queue in &view.queues {
             totals.offered += queue.arrivals;
@@ -181,7 +181,7 @@ impl From<LatencySummary> for wattline_status::Latency {
 impl LatencySummary {
     /// Summarises recorded latencies in seconds; `quantile` takes the fraction of packets. `None`
     /// without packets.
-    pub fn of(
+    pub fn new(
         mean: Option<f64>,
         quantile: impl Fn(f64) -> Option<f64>,
         max: Option<f64>,

@@ -26,7 +26,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(
+    fn new(
         at: Time,
         trigger: Trigger,
         platform: &Platform,
@@ -139,7 +139,7 @@ impl Decisions {
         wanted: &OperatingPoint,
         reason: Option<Reason>,
     ) {
-        let new = Kept::of(now, trigger, platform, wanted, reason);
+        let new = Kept::new(now, trigger, platform, wanted, reason);
         if self.kept.back().is_some_and(|last| last.is_like(&new)) {
             return;
         }

@@ -67,7 +67,7 @@ impl<M: Machine> Governor<M> {
     pub fn new(mut machine: M, policy: Box<dyn Policy>) -> Self {
         let point = machine.present();
         Self {
-            view: View::of(machine.platform()),
+            view: View::new(machine.platform()),
             capacity: Capacity::at(machine.platform(), &point),
             control: ControlLoop::new(
                 policy,
@@ -275,7 +275,7 @@ impl<M: Machine> Governor<M> {
         self.view.looks = Looks::WHOLE.and_counters();
         let entries_moved = self.machine.entries_moved();
         let energy = self.machine.energy(self.now);
-        let machine = MachineTotals::of(&self.view, energy, entries_moved);
+        let machine = MachineTotals::from_view(&self.view, energy, entries_moved);
         Totals { at: self.now, own, machine }
     }
 }

@@ -31,7 +31,7 @@ pub struct View {
 
 impl View {
     /// Returns a view for a platform, before the first observation.
-    pub fn of(platform: &Platform) -> Self {
+    pub fn new(platform: &Platform) -> Self {
         Self {
             queues: vec![QueueView::default(); platform.queues.len()],
             cores: vec![CoreView::default(); platform.cores],

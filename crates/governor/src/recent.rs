@@ -118,7 +118,7 @@ impl Recent {
 }
 
 fn summary(latency: &Latency) -> Option<LatencySummary> {
-    LatencySummary::of(latency.mean(), |fraction| latency.quantile(fraction), latency.max())
+    LatencySummary::new(latency.mean(), |fraction| latency.quantile(fraction), latency.max())
 }
 
 #[cfg(test)]

@@ -79,10 +79,10 @@ impl EnergyMeter {
     /// their sensors, and one that blocks must not delay the router's start.
     pub fn start(tree: &Tree) -> Self {
         let tree = tree.clone();
-        Self::of(move || survey(&tree).meters)
+        Self::start_with(move || survey(&tree).meters)
     }
 
-    fn of(find: impl FnOnce() -> Vec<Box<dyn Meter>> + Send + 'static) -> Self {
+    fn start_with(find: impl FnOnce() -> Vec<Box<dyn Meter>> + Send + 'static) -> Self {
         let account: Arc<Mutex<Account>> = Arc::default();
         let watched = Arc::downgrade(&account);
         let look = move || {
@@ -479,7 +479,7 @@ mod tests {
         let platform = found.iter().map(|meter| meter.description().clone());
         let description = platform.into_iter().find(|it| it.scope == Scope::Platform).unwrap();
         let id = description.id.clone();
-        let meter = EnergyMeter::of(|| vec![Box::new(Blocking(description, blocked))]);
+        let meter = EnergyMeter::start_with(|| vec![Box::new(Blocking(description, blocked))]);
         assert_eq!(meter.energy(), Energy::default(), "unavailable, at once");
         release.send(()).unwrap();
         until("it answered", || meter.energy().whole == Some(Joules(5.0)));

@@ -39,7 +39,7 @@ mod tests {
         drop(begin());
         assert_eq!(tree.text(knob).unwrap(), "3000000");
         assert!(is_given_back(&tree));
-        std::fs::write(state.join("knobs.journal"), "what is this?\n").unwrap();
+        std::fs::write(state.join("knobs.journal"), "garbage\n").unwrap();
         assert!(!is_given_back(&tree), "its contents are unknown");
     }
 }

@@ -127,7 +127,7 @@ pub fn plan_with(
     let mut problems = Vec::new();
     let full = host.present();
     let mut first = full.clone();
-    let view = View::of(&platform);
+    let view = View::new(&platform);
     let observation =
         Observation::new(Time::ZERO, &platform, Trigger::Start, &view.queues, &view.cores);
     let ask = policy.decide(&observation, &mut first);
@@ -217,7 +217,7 @@ fn group<'a>(tree: &Tree, writes: impl Iterator<Item = (&'a Planned, &'a str)>) 
         let LaterWrite { values, directions, .. } = &mut order[place];
         if !values.contains(&write.value) {
             let change = (found, write.value.as_str());
-            directions.push(Direction::of(&write.setting, change, read));
+            directions.push(Direction::between(&write.setting, change, read));
             values.push(write.value.clone());
         }
     }

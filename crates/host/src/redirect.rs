@@ -100,7 +100,7 @@ impl Tables {
 
     /// Finds the tables of cards whose queues the kernel serves, the interrupts of cards without
     /// tables, and RPS of other interfaces; adds what is left alone to `notes`.
-    pub fn of_kernel(
+    pub fn find_for_kernel(
         tree: &Tree,
         knobs: &impl Knobs,
         layout: &Layout,
@@ -547,7 +547,7 @@ mod tests {
             cards.tables.insert(redirect::setting("eth0"), text.into());
             cards.tables.insert(rps.parse().unwrap(), mask.borrow().clone());
             let (tree, mut notes) = (Tree::at(machine.path()), Vec::new());
-            let tables = Tables::of_kernel(&tree, &cards, &layout, Rights::ALL, &mut notes);
+            let tables = Tables::find_for_kernel(&tree, &cards, &layout, Rights::ALL, &mut notes);
             (cards, tables, notes)
         };
         let (cards, mut tables, notes) = found("0,1,2,3,0,1,2,3");
@@ -622,7 +622,7 @@ mod tests {
                 Some(table) => _ = cards.tables.insert(redirect::setting("eth0"), table.into()),
                 None => cards.refuses = Some(("eth0", true)),
             }
-            let tables = Tables::of_kernel(&tree, &cards, &self.layout, Rights::ALL, &mut notes);
+            let tables = Tables::find_for_kernel(&tree, &cards, &self.layout, Rights::ALL, &mut notes);
             (tables, Writes::new(cards, Ceiling::None), notes)
         }
         fn send_to(&self, cores: usize, tables: &mut Tables, writes: &mut Writes<Cards>) {

@@ -51,7 +51,7 @@ impl Survey {
             tables = Tables::find(knobs, layout, rights, &mut notes);
             affinity = Affinity::find(tree, knobs, layout, &mut notes);
         } else if scope.cores {
-            tables = Tables::of_kernel(tree, knobs, layout, rights, &mut notes);
+            tables = Tables::find_for_kernel(tree, knobs, layout, rights, &mut notes);
             if tables.has_cards() {
                 affinity = Affinity::find(tree, knobs, layout, &mut notes);
             }

@@ -72,7 +72,7 @@ impl<K: Knobs> Writes<K> {
             }
             return change.clone();
         }
-        if Direction::of(setting, (&found, value), read) == Direction::More {
+        if Direction::between(setting, (&found, value), read) == Direction::More {
             self.keep(setting, found, value);
         }
         let why = format!("{why}; back to what was found");

@@ -134,7 +134,7 @@ fn counts_of_the_kernel_are_promised_and_shown() {
     let deepest = &states.last().unwrap().1;
     fixture.write(&format!("{}/cpu1/cpuidle/{deepest}/time", common::CPUS), "1250000");
     fixture.write("/proc/stat", "cpu0 1 0 0 9 0 0 50 0\ncpu1 1 0 0 9 0 0 75 0");
-    let mut view = wattline_governor::machine::View::of(&platform);
+    let mut view = wattline_governor::machine::View::new(&platform);
     for turn in 1..=100 {
         host.observe(Time::ZERO + Span::from_millis(20 * turn), &mut view);
         std::thread::sleep(Duration::from_millis(2));
@@ -153,7 +153,7 @@ fn counts_of_the_kernel_are_promised_and_shown() {
 fn a_policy_sees_the_latency_of_an_attached_source_and_no_other() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let mut host = machine(&fixture, fixture.options(&[0, 1]));
-    let mut view = wattline_governor::machine::View::of(host.platform());
+    let mut view = wattline_governor::machine::View::new(host.platform());
     view.looks = wattline_policy::Looks::WHOLE.and_latency();
     host.observe(Time::ZERO + Span::from_millis(1), &mut view);
     assert_eq!(view.latency, None);

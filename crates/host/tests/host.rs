@@ -65,7 +65,7 @@ fn kernel_counters_are_read_only_on_request() {
     }
     let mut host = fixture.host(&[0, 1]);
     assert!(host.platform().can.sees.frequency);
-    let mut view = View { looks: Looks::WHOLE, ..View::of(host.platform()) };
+    let mut view = View { looks: Looks::WHOLE, ..View::new(host.platform()) };
     let mut sees = |looks: Looks| {
         view.looks = looks;
         let now = host.now();

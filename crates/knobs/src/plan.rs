@@ -56,7 +56,7 @@ impl<A: Access + Send> Knobs for Plan<A> {
         }
         let Change { setting, value, why } = change.clone();
         let values = (present.as_str(), value.as_str());
-        let direction = Direction::of(&setting, values, |one| self.read(one).ok());
+        let direction = Direction::between(&setting, values, |one| self.read(one).ok());
         self.values.insert(setting.clone(), value.clone());
         self.writes.push(Planned { setting, present, value, why, direction });
         Ok(Outcome::Written)

@@ -33,7 +33,7 @@ impl Direction {
 
     /// Returns the effect of giving a setting another value; `read` reads the settings that it
     /// depends on.
-    pub fn of(
+    pub fn between(
         setting: &Setting,
         (from, to): (&str, &str),
         read: impl Fn(&Setting) -> Option<String>,
@@ -56,7 +56,7 @@ pub fn not_above(
     read: impl Fn(&Setting) -> Option<String>,
 ) -> String {
     let saves =
-        !is_ordered(setting) || Direction::of(setting, (found, wanted), read) == Direction::Less;
+        !is_ordered(setting) || Direction::between(setting, (found, wanted), read) == Direction::Less;
     if saves { wanted } else { found }.to_owned()
 }
 
@@ -185,7 +185,7 @@ mod tests {
             };
             Some(value.to_owned())
         };
-        Direction::of(&setting.parse().unwrap(), (from, to), read)
+        Direction::between(&setting.parse().unwrap(), (from, to), read)
     }
 
     /// The lines of each list are ascending: every later value raises over every earlier one.

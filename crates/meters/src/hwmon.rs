@@ -251,7 +251,7 @@ pub const KIND: Registration = Registration {
                  of the supply (pmbus) or board",
             ));
         }
-        Finding::of(sensors, missing)
+        Finding::new(sensors, missing)
     },
     // Chip by chip: other files of a chip can identify the machine.
     recorded: &[],

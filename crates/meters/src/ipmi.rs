@@ -157,8 +157,8 @@ pub const KIND: Registration = Registration {
         class: "bronze",
     }],
     find: |tree, _| match find(tree) {
-        Some(Ok(controller)) => Finding::of(vec![controller], Vec::new()),
-        Some(Err(why)) => Finding::of(Vec::<Dcmi>::new(), vec![why]),
+        Some(Ok(controller)) => Finding::new(vec![controller], Vec::new()),
+        Some(Err(why)) => Finding::new(Vec::<Dcmi>::new(), vec![why]),
         None => Finding::default(),
     },
     recorded: &[],

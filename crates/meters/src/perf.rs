@@ -265,7 +265,7 @@ pub const KIND: Registration = Registration {
     }],
     find: |tree, others| {
         let (counters, missing) = find(tree, others);
-        Finding::of(counters, missing)
+        Finding::new(counters, missing)
     },
     recorded: &[(UNIT, &[])],
 };

@@ -40,7 +40,7 @@ struct State {
 pub fn find(tree: &Tree) -> (Vec<Rapl>, Vec<Missing>) {
     let mut meters: Vec<Rapl> = Vec::new();
     let mut missing = Vec::new();
-    let vendor = Vendor::of(tree);
+    let vendor = Vendor::read(tree);
     // The directory lists zones and subzones side by side: intel-rapl:0, intel-rapl:0:1.
     let mut zones: Vec<String> = tree
         .entries(POWERCAP)
@@ -233,7 +233,7 @@ enum Vendor {
 }
 
 impl Vendor {
-    fn of(tree: &Tree) -> Self {
+    fn read(tree: &Tree) -> Self {
         let text = tree.text("/proc/cpuinfo").unwrap_or_default();
         match text.lines().find_map(|line| line.strip_prefix("vendor_id")) {
             Some(line) if line.ends_with("GenuineIntel") => Self::Intel,
@@ -299,7 +299,7 @@ pub const KIND: Registration = Registration {
         if zones.is_empty() && missing.is_empty() {
             missing.push(none_at_all(tree));
         }
-        Finding::of(zones, missing)
+        Finding::new(zones, missing)
     },
     recorded: &[(POWERCAP, &["name", "energy_uj", "max_energy_range_uj", "enabled"])],
 };

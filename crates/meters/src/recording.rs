@@ -35,7 +35,7 @@ pub struct Row {
 
 impl Row {
     /// Creates the row of an answer.
-    pub fn of(at: Time, meter: &Description, result: &Result<Reading, Rejection>) -> Self {
+    pub fn new(at: Time, meter: &Description, result: &Result<Reading, Rejection>) -> Self {
         let reading = result.as_ref().ok();
         let provenance = reading.map_or(Provenance::UNAVAILABLE, |reading| reading.provenance);
         Self {

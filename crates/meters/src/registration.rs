@@ -42,7 +42,7 @@ pub struct Finding {
 
 impl Finding {
     /// Creates a finding of these meters and missing ones.
-    pub fn of<M: Meter + 'static>(meters: Vec<M>, missing: Vec<Missing>) -> Self {
+    pub fn new<M: Meter + 'static>(meters: Vec<M>, missing: Vec<Missing>) -> Self {
         let boxed = |meter| -> Box<dyn Meter> { Box::new(meter) };
         Self { meters: meters.into_iter().map(boxed).collect(), missing }
     }

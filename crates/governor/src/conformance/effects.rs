@@ -395,9 +395,9 @@ pub(super) fn oldest(case: &Case<'_>) -> Vec<Effect> {
         return vec![Effect::Hidden("no queue was seen with packets")];
     }
     let said = format!(
-        "of {} filled queues {} showed the age of the oldest packet, up to {}",
-        sums.filled,
+        "{} of {} filled queues showed the age of the oldest packet, up to {}",
         sums.aged,
+        sums.filled,
         micros(Some(sums.oldest_seconds))
     );
     vec![effect(sums.aged == sums.filled && sums.oldest_seconds > 0.0, said)]

@@ -46,13 +46,13 @@ fn gathering(platform: &Platform) -> Change {
 
 /// Returns the trials in order: knobs first.
 pub(super) fn trials(platform: &Platform) -> Vec<Trial> {
-    let mut trials = of_knobs(platform);
-    trials.extend(of_waits_and_cores(platform));
-    trials.extend(of_figures(platform));
+    let mut trials = knob_trials(platform);
+    trials.extend(wait_and_core_trials(platform));
+    trials.extend(figure_trials(platform));
     trials
 }
 
-fn of_knobs(platform: &Platform) -> Vec<Trial> {
+fn knob_trials(platform: &Platform) -> Vec<Trial> {
     let full = OperatingPoint::full(platform);
     let trial = |facts: &'static crate::knob::Facts| {
         let other = facts.other?;
@@ -83,7 +83,7 @@ fn of_knobs(platform: &Platform) -> Vec<Trial> {
     KNOBS.iter().filter_map(trial).collect()
 }
 
-fn of_waits_and_cores(platform: &Platform) -> Vec<Trial> {
+fn wait_and_core_trials(platform: &Platform) -> Vec<Trial> {
     let can = platform.can;
     let wait = |promise, from, to, judge| Trial {
         promise,
@@ -118,7 +118,7 @@ fn of_waits_and_cores(platform: &Platform) -> Vec<Trial> {
     ]
 }
 
-fn of_figures(platform: &Platform) -> Vec<Trial> {
+fn figure_trials(platform: &Platform) -> Vec<Trial> {
     let sees = platform.can.sees;
     let deepest = platform.deepest();
     let figure = |promise, promised, change, judge| Trial {

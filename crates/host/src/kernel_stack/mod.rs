@@ -240,7 +240,7 @@ mod tests {
             let seen = kernel.queue(1, 0);
             (seen.arrivals, seen.age)
         };
-        assert_eq!(counted(&mut kernel), (0, Span::from_millis(50)), "of the last look");
+        assert_eq!(counted(&mut kernel), (0, Span::from_millis(50)), "counts of the last look");
         kernel.look(at(120));
         assert_eq!(counted(&mut kernel), (10, Span::ZERO));
         // A reloaded driver counts from zero.

@@ -334,7 +334,7 @@ fn find(tree: &Tree) -> Finding {
         }
     }
     wait_for(&meters.iter().map(|meter| &meter.poller).collect::<Vec<_>>());
-    Finding::of(meters, refused)
+    Finding::new(meters, refused)
 }
 
 /// Meters of other machines.
