@@ -218,7 +218,7 @@ mod tests {
     /// `wattline config --govern` has no machine, and still finds tables that are invalid on any
     /// machine, with the policy's message.
     #[test]
-    fn tables_that_cannot_be_read_are_found_without_the_machine() {
+    fn unreadable_tables_are_found_without_the_machine() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tables.csv");
         let of = |path: &std::path::Path| {

@@ -199,7 +199,7 @@ impl Daemon {
                 due[index] = now + period;
                 match index {
                     0 => failed = failed.or(self.tick().err()),
-                    1 => failed = failed.or(self.look_at_parts().err()),
+                    1 => failed = failed.or(self.check_parts().err()),
                     _ => self.look_for_rivals(),
                 }
             }
@@ -359,7 +359,7 @@ impl Daemon {
     /// Restarts the governor if CPUs or interfaces came, or interfaces went, as soon as no governed
     /// CPU is off line. Also restarts after a suspend: it resets the processors' registers, and the
     /// kernel then restores its own settings, so the actual state is unknown.
-    fn look_at_parts(&mut self) -> Result<(), GovernError> {
+    fn check_parts(&mut self) -> Result<(), GovernError> {
         let now = Fingerprint::read(&self.options.tree, &self.config);
         let governed = self.session.as_ref().map(|session| &session.inventory.layout.cpus);
         let all_there = governed.is_none_or(|cpus| now.has(cpus));

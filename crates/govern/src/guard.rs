@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_missed_holds_the_capacity_for_a_while() {
+    fn missed_target_holds_the_capacity_for_a_while() {
         let mut bench = Bench::new(TARGET);
         bench.ask(0, Trigger::Start, p99(1));
         assert_eq!(bench.timer(100, p99(1_000)), (Rule::Policy, 0, 2), "kept");

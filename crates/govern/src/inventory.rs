@@ -21,7 +21,7 @@ pub struct Inventory {
     /// Parts left out, with the reasons.
     pub left_out: Vec<LeftOut>,
     /// Configured names that do not exist on the machine, with the existing ones.
-    pub in_vain: Vec<String>,
+    pub unknown_names: Vec<String>,
 }
 
 impl Inventory {
@@ -32,13 +32,13 @@ impl Inventory {
         let interfaces = interfaces(tree, config, &mut left_out);
         let ports = interfaces.into_iter().map(|interface| port(tree, interface, &cpus));
         let ports = ports.collect();
-        let in_vain = in_vain(tree, config);
-        Self { layout: Layout { workers: cpus.len(), cpus, ports }, left_out, in_vain }
+        let unknown_names = unknown_names(tree, config);
+        Self { layout: Layout { workers: cpus.len(), cpus, ports }, left_out, unknown_names }
     }
 
     /// Returns the reason if nothing can be governed: all configured CPUs are off line or absent.
     pub fn refusal(&self) -> Option<String> {
-        self.layout.cpus.is_empty().then(|| self.in_vain.join("; "))
+        self.layout.cpus.is_empty().then(|| self.unknown_names.join("; "))
     }
 
     /// Returns the names of the interfaces.
@@ -48,7 +48,7 @@ impl Inventory {
 }
 
 /// Lists configured names that do not exist on the machine.
-fn in_vain(tree: &Tree, config: &Config) -> Vec<String> {
+fn unknown_names(tree: &Tree, config: &Config) -> Vec<String> {
     let mut notes = Vec::new();
     let online = online(tree);
     let absent = config.cpus.iter().filter(|cpu| !online.contains(cpu)).map(u32::to_string);
@@ -240,7 +240,7 @@ mod tests {
             assert!(left.iter().any(|line| line.starts_with(part)), "{part}: {left:?}");
         }
         assert_eq!(
-            found.in_vain,
+            found.unknown_names,
             [
                 "[govern] cpus: there is no CPU 7, or it is off line; on line are 0, 1, 2",
                 "[govern] interfaces: there is no interface eth9; there are eth0, eth1, tap0",

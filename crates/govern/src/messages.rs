@@ -112,7 +112,7 @@ pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, 
     for line in lines(config, inventory, &seen.state.platform, alone) {
         tracing::info!("{line}");
     }
-    for named in &inventory.in_vain {
+    for named in &inventory.unknown_names {
         tracing::warn!("{named}");
     }
     if let Some(remark) = &seen.remark {
@@ -181,7 +181,7 @@ pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>
         ),
         Rule::Silent => {
             let sources = seen.map(|seen| &*seen.sources).unwrap_or_default();
-            let line = unheard(sources, early, config.latency_silence);
+            let line = silent_sources(sources, early, config.latency_silence);
             if early { tracing::info!("{line}") } else { tracing::warn!("{line}") }
         }
     }
@@ -196,7 +196,7 @@ fn missed(p99: Span, target: Span) -> String {
 }
 
 /// Names the silent sources.
-fn unheard(sources: &[SourceState], early: bool, silence: Span) -> String {
+fn silent_sources(sources: &[SourceState], early: bool, silence: Span) -> String {
     let names: Vec<String> = (sources.iter().filter(|source| source.silent))
         .map(|source| match &source.problem {
             Some(problem) => format!("{} ({problem})", source.name),
@@ -265,15 +265,15 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_waited_for_before_it_is_called_silent() {
+    fn source_gets_time_before_it_counts_as_silent() {
         let sources = [never_heard("shop", None), never_heard("page", Some("refused"))];
         let silence = Span::from_millis(10_000);
-        let early = unheard(&sources, true, silence);
+        let early = silent_sources(&sources, true, silence);
         assert!(early.contains("waiting for: shop, page (refused) (silent after 10 s)"), "{early}");
         assert!(!early.contains("silent sources"), "{early}");
-        let late = unheard(&sources, false, silence);
+        let late = silent_sources(&sources, false, silence);
         assert!(late.ends_with("silent sources: shop, page (refused)"), "{late}");
-        assert!(unheard(&[], false, silence).ends_with("there is none"));
+        assert!(silent_sources(&[], false, silence).ends_with("there is none"));
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
         let changed = left.is_ok_and(|left| !left.commands.is_empty());
         intent.extend(changed.then(|| messages::SET_BY_ANOTHER_GOVERNOR.to_owned()));
         intent.extend(messages::lines(config, &inventory, platform, &alone));
-        intent.extend(inventory.in_vain.iter().cloned());
+        intent.extend(inventory.unknown_names.iter().cloned());
         if !blind {
             remedies = messages::remedies(platform.can, &alone);
         }

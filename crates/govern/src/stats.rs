@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::counters::{interface, process};
 use crate::guard::Rule;
 use crate::session::{Seen, Session};
-use wattline_governor::figures::{Figures, Over, Seen as State};
+use wattline_governor::figures::{Figures, Seen as State, Window};
 use wattline_knobs::rivals;
 use wattline_linux::sysfs::Tree;
 use wattline_status::{
@@ -117,7 +117,7 @@ fn cores(session: &Session, seen: &Seen) -> Vec<CoreStats> {
 fn power(session: &Session, figures: &mut Figures, context: &Context<'_>, seen: &Seen) -> Power {
     let Seen { state, view, totals, .. } = seen;
     figures.take_details(Details { host: Some(session.status()), ..Details::default() });
-    figures.take(Some((totals.clone(), None)), Some(state.clone()), Over::LastSeconds);
+    figures.take(Some((totals.clone(), None)), Some(state.clone()), Window::LastSeconds);
     let State { platform, point, .. } = state;
     let can = platform.can;
     let latency = view.latency.filter(|view| view.samples > 0);

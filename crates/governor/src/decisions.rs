@@ -76,7 +76,7 @@ impl Kept {
         };
         let reason = match self.reason {
             Some(reason) => reason.to_string(),
-            None => format!("its rule, {}", asked_because(self.trigger)),
+            None => format!("its rule, {}", describe_trigger(self.trigger)),
         };
         Decision {
             number,
@@ -96,7 +96,7 @@ fn alike(one: Span, two: Span) -> bool {
 }
 
 /// Describes a trigger, for policies without reasons.
-fn asked_because(trigger: Trigger) -> String {
+fn describe_trigger(trigger: Trigger) -> String {
     match trigger {
         Trigger::Start => "asked at the start".to_owned(),
         Trigger::Timer => "asked at the requested time".to_owned(),

@@ -43,7 +43,7 @@ pub type Answer = (Totals, Option<wattline_policy::Latency>);
 
 /// Averaging time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
+pub enum Window {
     /// The last five seconds.
     LastSeconds,
     /// The time since the first governor began.
@@ -89,7 +89,7 @@ impl Figures {
 
     /// Records the counts and the state of the machine, as far as its governor has answered;
     /// returns true if both are there.
-    pub fn take(&mut self, answer: Option<Answer>, seen: Option<Seen>, over: Over) -> bool {
+    pub fn take(&mut self, answer: Option<Answer>, seen: Option<Seen>, over: Window) -> bool {
         let Some(answer) = answer else { return false };
         let totals = self.add(answer, Instant::now());
         let Some(seen) = seen else { return false };
@@ -115,7 +115,7 @@ impl Figures {
     /// Uses the last counts as those of the whole run, if no governor answers.
     pub fn close(&mut self) {
         if let Some(totals) = self.sessions.last(Instant::now()) {
-            self.count(&totals, Over::WholeRun);
+            self.count(&totals, Window::WholeRun);
         }
     }
 
@@ -154,11 +154,11 @@ impl Figures {
         self.sessions.sum(totals, now)
     }
 
-    fn count(&mut self, totals: &Totals, over: Over) {
+    fn count(&mut self, totals: &Totals, over: Window) {
         let Interval { power_watts, power_rest_watts, power_by_component_watts, latency, .. } =
             match over {
-                Over::LastSeconds => self.recent.interval(totals),
-                Over::WholeRun => self.recent.whole(totals),
+                Window::LastSeconds => self.recent.interval(totals),
+                Window::WholeRun => self.recent.whole(totals),
             };
         let Totals { at, own, machine } = totals;
         let energy = &machine.energy;

@@ -107,7 +107,7 @@ pub(super) enum Places {
 
 /// Selection of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum Selection {
     Adding,
     Taking,
     All,
@@ -126,7 +126,7 @@ pub(super) struct Facts {
     /// separate tests.
     pub other: Option<fn(&Platform, &mut OperatingPoint)>,
     /// Adds the steps from one point to another for differences in these places.
-    pub changes: fn(&Can, &Different, [&OperatingPoint; 2], Which, &mut Vec<Step>),
+    pub changes: fn(&Can, &Different, [&OperatingPoint; 2], Selection, &mut Vec<Step>),
 }
 
 /// The facts of a knob. A macro, since `changes` needs `can` and `step` inlined into its loop:
@@ -140,9 +140,9 @@ macro_rules! knob {
             can: $can,
             step: $step,
             other: $other,
-            changes: |can, different, points, which, steps| {
+            changes: |can, different, points, selection, steps| {
                 different.each(Places::$places, |place| {
-                    if let Some(step) = change(points, place, which, $step)
+                    if let Some(step) = change(points, place, selection, $step)
                         && $can(can, &step)
                     {
                         steps.push(step);
@@ -220,15 +220,15 @@ pub(super) static KNOBS: [Facts; Knob::ALL.len()] = [
 fn change(
     [from, to]: [&OperatingPoint; 2],
     place: usize,
-    which: Which,
+    selection: Selection,
     step: impl Fn(&OperatingPoint, usize) -> Option<Step>,
 ) -> Option<Step> {
     let (old, new) = (step(from, place)?, step(to, place)?);
-    let wanted = match which {
+    let wanted = match selection {
         _ if old == new => false,
-        Which::Adding => new.exceeds(&old),
-        Which::Taking => !new.exceeds(&old),
-        Which::All => true,
+        Selection::Adding => new.exceeds(&old),
+        Selection::Taking => !new.exceeds(&old),
+        Selection::All => true,
     };
     wanted.then_some(new)
 }

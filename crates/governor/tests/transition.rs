@@ -257,13 +257,13 @@ fn dwelling_knob_is_turned_once_to_the_latest_request() {
 }
 
 /// A simulated machine that may break its promises.
-struct Word {
+struct Promises {
     platform: Platform,
     breaks: &'static str,
     now: Time,
 }
 
-impl Machine for Word {
+impl Machine for Promises {
     fn platform(&self) -> &Platform {
         &self.platform
     }
@@ -299,7 +299,7 @@ fn findings(breaks: &'static str) -> Findings {
     let period = Span::from_millis(1);
     let circumstances = Circumstances { period, traffic: false, follows: Follows::NOTHING };
     let (policy, findings) = probe(&platform, circumstances);
-    let mut governor = Governor::new(Word { platform, breaks, now: Time::ZERO }, policy);
+    let mut governor = Governor::new(Promises { platform, breaks, now: Time::ZERO }, policy);
     governor.start(Time::ZERO);
     while !findings.are_complete() {
         let due = governor.ask().at;
@@ -332,7 +332,7 @@ fn kept_promises_conform_and_broken_ones_are_found() {
 /// Deferred steps are requested through the governor's own next time.
 #[test]
 fn governor_takes_deferred_steps_between_two_decisions() {
-    let machine = Word { platform: platform(), breaks: "", now: Time::ZERO };
+    let machine = Promises { platform: platform(), breaks: "", now: Time::ZERO };
     let mut odd = false;
     let changes_everything = policy(Looks::WHOLE, move |seen, point| {
         odd = !odd;

@@ -337,7 +337,7 @@ mod tests {
 
     /// A veth has one queue, and forwards on the CPU that sent to it.
     #[test]
-    fn frames_on_a_core_without_a_queue_of_the_port_are_not_lost_from_sight() {
+    fn frames_on_a_core_without_a_queue_are_still_counted() {
         let mut bench = Bench::new(&[0, 1]);
         bench.both.layout.ports[0].queues = 1;
         *bench.frames.lock().unwrap() = vec![100, 27, 0, 2];

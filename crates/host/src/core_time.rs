@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_polls_or_pauses_does_not_sleep_and_one_that_naps_does() {
+    fn polling_or_pausing_worker_does_not_sleep_and_napping_one_does() {
         for (wait, asleep) in [
             (Wait::Poll, 0),
             (Wait::Pause, 0),

@@ -179,12 +179,12 @@ fn read(mut meters: Meters, watched: &Weak<Mutex<Account>>) {
 
 /// Non-overlapping meters, and parts that are shown separately.
 struct Meters {
-    all: Vec<One>,
+    all: Vec<Metered>,
     /// Time in which all meters of the whole gave figures.
     metered: Span,
 }
 
-struct One {
+struct Metered {
     meter: Box<dyn Meter>,
     /// True if it counts for the whole.
     whole: bool,
@@ -202,7 +202,7 @@ struct One {
     wrong: Option<Rejection>,
 }
 
-impl One {
+impl Metered {
     /// Takes a reading.
     fn add(&mut self, now: Time, reading: &Reading) {
         self.pending.0 += reading.energy.unwrap_or(reading.power * reading.elapsed);
@@ -260,7 +260,7 @@ impl Meters {
             // is a part of it.
             let own = description.part_of.as_ref().is_none_or(|whole| platforms.contains(whole));
             let part = label != "platform" && own;
-            (whole || part).then_some(One {
+            (whole || part).then_some(Metered {
                 meter,
                 whole,
                 label,
@@ -277,7 +277,7 @@ impl Meters {
 
     /// Lists their rejections.
     fn sensors(&self) -> BTreeMap<String, Option<String>> {
-        let why = |one: &One| one.wrong.as_ref().map(ToString::to_string);
+        let why = |one: &Metered| one.wrong.as_ref().map(ToString::to_string);
         self.all.iter().map(|one| (one.meter.description().id.clone(), why(one))).collect()
     }
 
@@ -319,7 +319,7 @@ impl Meters {
             }
         }
         self.settle();
-        let whole: Vec<&One> = self.all.iter().filter(|one| one.whole).collect();
+        let whole: Vec<&Metered> = self.all.iter().filter(|one| one.whole).collect();
         if whole.is_empty() || !whole.iter().all(|one| one.is_valid(now)) {
             return Energy::default();
         }
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn meters_are_promised_where_they_are_found() {
+    fn meters_are_promised_if_found() {
         assert!(EnergyMeter::start(&fixture("acpi-power-meter")).is_there());
         let nothing = tempfile::tempdir().unwrap();
         assert!(!EnergyMeter::start(&Tree::at(nothing.path())).is_there());
@@ -432,7 +432,7 @@ mod tests {
 
     /// Two supplies share the load; for ten of forty seconds one of them shows nothing.
     #[test]
-    fn supply_that_is_away_does_not_change_the_mean_power() {
+    fn unavailable_supply_does_not_change_the_mean_power() {
         let found = survey(&fixture("two-supplies")).meters;
         let all: Vec<_> = found.iter().map(|meter| meter.description().clone()).collect();
         let bad = || Err(Rejection::Sentinel { value: -1 });

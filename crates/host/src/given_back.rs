@@ -19,7 +19,7 @@ mod tests {
     use wattline_knobs::{Machine, Session};
 
     #[test]
-    fn a_machine_is_given_back_once_no_journal_has_anything_to_restore() {
+    fn machine_is_given_back_once_no_journal_has_settings_to_restore() {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::at(root.path());
         let knob = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq";

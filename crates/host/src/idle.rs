@@ -25,11 +25,11 @@ struct Core {
     states: Vec<cpuidle::State>,
     /// Wake-up latency of this CPU before the first write.
     found: ResumeLatency,
-    how: How,
+    limit_by: LimitBy,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum LimitBy {
     /// `cpuidle/stateN/disable`.
     Disable,
     /// `power/pm_qos_resume_latency_us`.
@@ -142,24 +142,24 @@ impl Core {
         let states: Vec<_> = states.into_iter().filter(allowed).collect();
         let may = |file: &str| super::access::may_write(tree, &format!("{directory}/{file}"));
         let file = |state: &cpuidle::State| format!("cpuidle/state{}/disable", state.number);
-        let how = match states.last()? {
-            last if rights.administer && may(&file(last)) => How::Disable,
-            _ if may("power/pm_qos_resume_latency_us") => How::ResumeLatency,
+        let limit_by = match states.last()? {
+            last if rights.administer && may(&file(last)) => LimitBy::Disable,
+            _ if may("power/pm_qos_resume_latency_us") => LimitBy::ResumeLatency,
             _ => return None,
         };
-        Some(Self { cpu, states, found, how })
+        Some(Self { cpu, states, found, limit_by })
     }
 
     fn changes(&self, limit: &IdleState, deepest: bool) -> Vec<Change> {
         let latency = limit.exit_latency;
-        match self.how {
-            How::Disable => {
+        match self.limit_by {
+            LimitBy::Disable => {
                 let own = self.states.iter().map(|state| state.exit_latency).max();
                 let longest = own.filter(|_| deepest).unwrap_or(latency);
                 cpuidle::limit(self.cpu, &self.states, longest)
             }
-            How::ResumeLatency if deepest => vec![limit_cpu(self.cpu, self.found)],
-            How::ResumeLatency => {
+            LimitBy::ResumeLatency if deepest => vec![limit_cpu(self.cpu, self.found)],
+            LimitBy::ResumeLatency => {
                 let within = match self.found {
                     ResumeLatency::AtMost(found) => found.min(latency),
                     ResumeLatency::Any | ResumeLatency::None => latency,

@@ -292,9 +292,9 @@ impl<K: Knobs> Host<K> {
     fn redirect(&mut self, active: CoreSet) -> Taken {
         let Self { layout, survey, writes, platform, weights, .. } = self;
         let taken = survey.tables.send_to((active, weights), layout, writes);
-        let gave = |port: usize, core: usize| survey.tables.gave.contains(&(port, core));
+        let lost = |port: usize, core: usize| survey.tables.lost_entries.contains(&(port, core));
         let queues = platform.queues.iter().zip(&self.waiting);
-        let waited = queues.filter(|(queue, _)| gave(queue.port, queue.core));
+        let waited = queues.filter(|(queue, _)| lost(queue.port, queue.core));
         self.waited_at_moves += waited.map(|(_, fill)| u64::from(*fill)).sum::<u64>();
         taken
     }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn streaks_are_answered_when_the_next_event_is_looked_for() {
+    fn streaks_are_answered_by_the_request_for_the_next_event() {
         let queues = (0..4).map(|queue| Queue { port: queue / 2, core: queue % 2 }).collect();
         let platform = Platform { cores: 2, queues, ..Platform::BARE };
         let (mut notices, mut workers) = (Notices::new(2), Counting::default());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_at_work_are_looked_at_ever_less_and_a_silence_after_it_is_not_missed() {
+    fn busy_cores_are_polled_less_often_and_no_silence_is_missed() {
         assert_eq!(looks(50).0, [49.0, 99.0, 99.0, 99.0, 99.0, 99.0]);
         let (looks, mut notices, now) = looks(5);
         assert_eq!(looks, [4.0, 9.0, 14.0, 24.0, 36.0, 36.0]);

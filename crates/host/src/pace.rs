@@ -51,7 +51,7 @@ mod tests {
     use wattline_policy::{CoreSet, Wait};
 
     #[test]
-    fn costs_and_rests_are_those_of_the_registrations() {
+    fn costs_and_rests_match_the_registrations() {
         let active = CoreSet::first(2);
         assert_eq!(writes(&Step::Redirect { active }, 3), 3 * redirect::KNOB.write_cost);
         assert_eq!(writes(&Step::Frequency { core: 0, index: 1 }, 3), 1);

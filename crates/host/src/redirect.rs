@@ -26,7 +26,7 @@ pub(super) struct Tables {
     pub moved: u64,
     /// Ports and workers whose queues lost entries at the last change: their backlog may be
     /// overtaken by later packets.
-    pub gave: Vec<(usize, usize)>,
+    pub lost_entries: Vec<(usize, usize)>,
     tables: Vec<Table>,
     /// Interfaces whose packets go to cores by interrupts or RPS.
     steered: Vec<Steered>,
@@ -40,7 +40,7 @@ struct Table {
     /// Queue of the card per entry, as the card has it now.
     queues: Vec<u32>,
     /// Table that the card may have instead: written with an error, and not read back.
-    perhaps: Option<Vec<u32>>,
+    possible: Option<Vec<u32>>,
     /// True if the last change failed.
     failed: bool,
     /// Judgement of the first write, until made.
@@ -55,7 +55,7 @@ struct Trial {
     /// Changes of the carrier before the first write, once that was made.
     carrier: Option<u64>,
     /// The other means of leading packets to cores.
-    instead: Option<Steered>,
+    fallback: Option<Steered>,
 }
 
 impl Tables {
@@ -116,7 +116,7 @@ impl Tables {
                 let means = Means::interrupts(tree, interface, port);
                 let steered = Steered::new(place, means.unwrap_or(Means::Masks(masks)));
                 match table(knobs, place, port) {
-                    Some(table) => all.tables.push(table?.tried(tree, steered.ok())),
+                    Some(table) => all.tables.push(table?.with_trial(tree, steered.ok())),
                     None => all.steered.push(steered?),
                 }
                 Transmit::find(tree, knobs, place, port)
@@ -176,7 +176,7 @@ impl Tables {
         }
         let mut held = [0; MAX_CORES];
         let mut outcome = Taken::Done;
-        self.gave.clear();
+        self.lost_entries.clear();
         let mut refused = Vec::new();
         for (number, table) in self.tables.iter_mut().enumerate() {
             let queues = table.spread((active, weights), layout, &mut held);
@@ -201,11 +201,11 @@ impl Tables {
                 continue;
             }
             table.failed = matches!(taken, Taken::Foreign { .. } | Taken::Failed { .. });
-            table.perhaps = None;
+            table.possible = None;
             if taken == Taken::Done {
                 let pairs = queues.iter().zip(&table.queues);
                 let left = pairs.filter(|(new, old)| new != old);
-                self.gave
+                self.lost_entries
                     .extend(left.map(|(_, old)| (table.port, layout.worker(table.port, *old))));
                 table.queues = queues;
                 self.moved += moved as u64;
@@ -215,15 +215,15 @@ impl Tables {
                 // The next spread starts from the card's actual table.
                 table.queues = found;
             } else {
-                table.perhaps = Some(queues);
+                table.possible = Some(queues);
             }
             outcome = worse(outcome, taken);
         }
         for (number, why) in refused.into_iter().rev() {
             outcome = worse(outcome, self.replace(number, &why, writes));
         }
-        self.gave.sort_unstable();
-        self.gave.dedup();
+        self.lost_entries.sort_unstable();
+        self.lost_entries.dedup();
         let mut foreign = None;
         self.steered.retain_mut(|steered| {
             let (taken, moved) = steered.send_to(active, layout, writes);
@@ -262,14 +262,14 @@ impl Tables {
     /// Restores the table that a card was found with, and uses the other means instead.
     fn replace<K: Knobs>(&mut self, number: usize, why: &str, writes: &mut Writes<K>) -> Taken {
         let Table { interface, trial, .. } = self.tables.remove(number);
-        let Some(Trial { found, instead, .. }) = trial else { return Taken::Done };
-        let next = if instead.is_some() {
+        let Some(Trial { found, fallback, .. }) = trial else { return Taken::Done };
+        let next = if fallback.is_some() {
             "its interrupts or RPS are set instead"
         } else {
             "it is left alone"
         };
         tracing::warn!("{interface}: {why}; its table is as it was found, and {next}");
-        self.steered.extend(instead);
+        self.steered.extend(fallback);
         writes.make(&[redirect::set(&interface, &found, why)])
     }
 
@@ -279,7 +279,7 @@ impl Tables {
             table
                 .queues
                 .iter()
-                .chain(table.perhaps.iter().flatten())
+                .chain(table.possible.iter().flatten())
                 .map(|queue| layout.worker(table.port, *queue))
         });
         let steered = self.steered.iter().filter_map(|it| it.active);
@@ -339,13 +339,13 @@ fn served(active: CoreSet, layout: &Layout, port: usize) -> CoreSet {
 impl Table {
     fn new(port: usize, interface: &str, queues: Vec<u32>) -> Self {
         let interface = interface.to_owned();
-        Self { port, interface, queues, perhaps: None, failed: false, trial: None }
+        Self { port, interface, queues, possible: None, failed: false, trial: None }
     }
 
     /// Enables judgement of the first write, with the other means as the fallback.
-    fn tried(mut self, tree: &Tree, instead: Option<Steered>) -> Self {
+    fn with_trial(mut self, tree: &Tree, fallback: Option<Steered>) -> Self {
         let (tree, found) = (tree.clone(), self.queues.clone());
-        self.trial = Some(Trial { tree, found, carrier: None, instead });
+        self.trial = Some(Trial { tree, found, carrier: None, fallback });
         self
     }
 
@@ -638,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_follow_cores_where_there_is_no_table_and_transmit_queues_follow_them() {
+    fn interrupts_follow_cores_without_a_table_and_transmit_queues_follow_too() {
         let card = Card::new();
         let (mut tables, mut writes, notes) = card.find(None);
         assert!(tables.can_set && !tables.has_cards() && !tables.have_weights(), "{notes:?}");
@@ -659,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_managed_interrupts_and_masks_that_others_have_set_are_left_alone_and_named() {
+    fn rules_managed_interrupts_and_foreign_masks_are_left_alone_and_named() {
         let card = Card::new();
         card.write("sys/class/net/eth0/queues/tx-1/xps_cpus", "2");
         let (tables, _, notes) = card.find(None);
@@ -675,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn card_that_the_first_write_resets_or_holds_up_is_governed_by_its_interrupts() {
+    fn card_reset_or_stalled_by_the_first_write_is_governed_by_interrupts() {
         let card = Card::new();
         for slow in [true, false] {
             let (mut tables, mut writes, _) = card.find(Some("0,1,0,1"));

@@ -45,8 +45,8 @@ impl Survey {
         let idle = IdleStates::find(tree, layout, (rights, options.override_limits), &mut notes);
         let mut tables = Tables::default();
         let mut affinity = Affinity::default();
-        let some_will_do = !scope.workers;
-        let moderation = Moderation::find(tree, knobs, layout, rights, some_will_do, &mut notes);
+        let partial = !scope.workers;
+        let moderation = Moderation::find(tree, knobs, layout, rights, partial, &mut notes);
         if scope.workers {
             tables = Tables::find(knobs, layout, rights, &mut notes);
             affinity = Affinity::find(tree, knobs, layout, &mut notes);

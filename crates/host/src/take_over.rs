@@ -201,7 +201,7 @@ mod tests {
     /// A pipe without a reader acts as the file of a driver that hangs. The other file gets the
     /// same time limit, because a write may be slow on a busy machine.
     #[test]
-    fn a_setting_that_cannot_be_restored_is_named_and_stays_in_the_journal() {
+    fn unrestorable_setting_is_named_and_stays_in_the_journal() {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::at(root.path());
         let file = |name: &str| format!("/sys/devices/system/cpu/cpu0/{name}");

@@ -18,10 +18,10 @@ const STEP: f64 = 1e8;
 /// The uncores of this machine that are governed.
 #[derive(Default)]
 pub(super) struct Uncores {
-    all: Vec<One>,
+    all: Vec<Governed>,
 }
 
-struct One {
+struct Governed {
     uncore: uncore::Uncore,
     /// Lowest upper limit to set.
     lowest: Hertz,
@@ -48,7 +48,7 @@ impl Uncores {
                 (uncore.minimum_hertz, uncore.maximum_hertz)
             };
             let highest = limits.1;
-            One { lowest: Hertz(limits.0.get().min(highest.get())), highest, uncore }
+            Governed { lowest: Hertz(limits.0.get().min(highest.get())), highest, uncore }
         };
         Self { all: found.into_iter().map(one).collect() }
     }
@@ -71,7 +71,7 @@ impl Uncores {
 
     /// Gives all of them an upper limit, each as near as its own range allows.
     pub fn set<K: Knobs>(&mut self, limit: Hertz, writes: &mut Writes<K>) -> Taken {
-        let set = |outcome, one: &mut One| worse(outcome, one.set(limit, writes));
+        let set = |outcome, one: &mut Governed| worse(outcome, one.set(limit, writes));
         self.all.iter_mut().fold(Taken::Done, set)
     }
 
@@ -86,7 +86,7 @@ impl Uncores {
     }
 }
 
-impl One {
+impl Governed {
     /// Returns its current upper limit.
     fn held(&self, knobs: &impl Knobs) -> Option<Hertz> {
         let kilohertz: f64 = knobs.read(&self.uncore.upper()).ok()?.parse().ok()?;

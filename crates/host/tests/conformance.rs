@@ -93,7 +93,7 @@ fn machine(fixture: &Fixture, options: HostOptions) -> Host<Session<Settings>> {
 }
 
 #[test]
-fn recorded_machines_keep_their_word() {
+fn recorded_machines_keep_their_promises() {
     for name in ["acpi-cpufreq", "intel-pstate-hwp", "amd-pstate-epp", "cppc"] {
         let fixture = Fixture::with_card(name);
         let before = fixture.snapshot();
@@ -189,7 +189,7 @@ fn findings_of_a_living_machine(obeys: bool, period: Span) -> Findings {
 }
 
 /// Judges a platform by the page's column, in longer periods while it breaks its promises.
-fn keeps_its_word(column: &str, periods: &[u64], findings: impl Fn(Span) -> Findings) {
+fn keeps_its_promises(column: &str, periods: &[u64], findings: impl Fn(Span) -> Findings) {
     let mut found = Vec::new();
     for millis in periods {
         let findings = findings(Span::from_millis(*millis));
@@ -209,7 +209,7 @@ fn keeps_its_word(column: &str, periods: &[u64], findings: impl Fn(Span) -> Find
 /// less so in a longer period.
 #[test]
 fn writes_of_the_platform_take_effect_on_a_live_machine() {
-    keeps_its_word("host", &[60, 250, 1_000], |period| findings_of_a_living_machine(true, period));
+    keeps_its_promises("host", &[60, 250, 1_000], |period| findings_of_a_living_machine(true, period));
 }
 
 /// A veth pair under the name of the recorded card, which is polled on both CPUs until dropped.
@@ -309,17 +309,17 @@ fn findings_without_workers(polled: &Polled, scope: Scope, period: Span) -> Find
 }
 
 #[test]
-fn kernel_and_xdp_programs_keep_the_word_of_their_platform() {
+fn kernel_and_xdp_platforms_keep_their_promises() {
     let Some(polled) = Polled::start() else { return };
     for (column, scope) in [("kernel", Scope::KERNEL), ("XDP programs", Scope::XDP_ROUTER)] {
-        keeps_its_word(column, &[250, 1_000], |period| {
+        keeps_its_promises(column, &[250, 1_000], |period| {
             findings_without_workers(&polled, scope, period)
         });
     }
 }
 
 #[test]
-fn a_card_that_does_not_obey_its_table_is_noticed() {
+fn disobeying_card_is_detected() {
     let found = findings_of_a_living_machine(false, Span::from_millis(60)).complaints();
     for complaint in ["weights: ", "cores: "] {
         assert!(found.iter().any(|one| one.starts_with(complaint)), "{complaint}: {found:?}");

@@ -138,7 +138,7 @@ fn missing_knobs_cannot_be_set_and_are_reported() {
 }
 
 #[test]
-fn states_that_the_operator_forbade_are_not_offered_and_not_touched() {
+fn forbidden_states_are_not_offered_and_not_touched() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let file = |cpu: u32| format!("{CPUS}/cpu{cpu}/cpuidle/state2/disable");
     fixture.write(&file(0), "1");
@@ -237,7 +237,7 @@ fn settings_put_back_by_others_are_set_again_and_reported() {
 }
 
 #[test]
-fn interrupts_stay_off_while_a_worker_polls_if_the_router_asks_for_that() {
+fn interrupts_stay_off_while_a_worker_polls_on_request() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let file = |queue: u32| format!("/napi/eth9/queue-{queue}/defer-hard-irqs");
     (0..4).for_each(|queue| fixture.write(&file(queue), "0"));
@@ -306,7 +306,7 @@ impl Workers for Recorder {
 /// Packets queued where entries are taken away may be overtaken: the platform says so, and counts
 /// them.
 #[test]
-fn packets_that_wait_where_table_entries_move_are_counted() {
+fn queued_packets_of_moved_table_entries_are_counted() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let workers = Box::new(Recorder::default());
     let mut host = Host::new(fixture.options(&[0, 1]), fixture.session(), workers).unwrap();

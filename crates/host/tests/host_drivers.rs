@@ -10,7 +10,7 @@ use wattline_host::{Host, NoWorkers};
 
 /// Limits, and the matching preference, of drivers without a settable speed.
 #[test]
-fn a_processor_that_chooses_by_itself_gets_limits_and_a_preference() {
+fn autonomous_processor_gets_limits_and_a_preference() {
     for name in ["intel-pstate-hwp", "amd-pstate-epp"] {
         let fixture = Fixture::with_card(name);
         let before = fixture.snapshot();

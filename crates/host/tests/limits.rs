@@ -90,7 +90,7 @@ fn limits_are_left_only_if_the_options_override_them() {
 }
 
 #[test]
-fn a_limit_that_another_program_lowers_is_followed() {
+fn limit_lowered_by_another_program_is_followed() {
     for (name, top) in [("acpi-cpufreq", 1), ("intel-pstate-hwp", 5)] {
         let fixture = Fixture::with_card(name);
         let mut host = fixture.host(&[0, 1]);
@@ -109,7 +109,7 @@ fn a_limit_that_another_program_lowers_is_followed() {
 
 /// A CPU goes off-line in the middle of a step: its frequency is unknown then, not the highest.
 #[test]
-fn frequency_of_a_cpu_that_is_off_line_is_unknown() {
+fn frequency_of_an_off_line_cpu_is_unknown() {
     for name in ["acpi-cpufreq", "intel-pstate-hwp", "cppc"] {
         let fixture = Fixture::with_card(name);
         let mut host = fixture.host(&[0, 1]);

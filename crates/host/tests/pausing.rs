@@ -68,7 +68,7 @@ fn pause_restores_regardless_of_on_exit() {
 }
 
 #[test]
-fn a_policy_that_does_not_fit_leaves_no_trace() {
+fn unfit_policy_leaves_no_trace() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let before = speeds(&fixture);
     let access = Bounded::new(Settings::new(&fixture.tree));

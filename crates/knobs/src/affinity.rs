@@ -12,7 +12,7 @@ use wattline_linux::sysfs::Tree;
 
 /// Direction of an interrupt's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     /// Receive, or both directions.
     Receive,
     Transmit,
@@ -23,10 +23,10 @@ enum Way {
 /// to interrupts, otherwise the device's interrupts with matching names; none if several match.
 pub fn interrupts(tree: &Tree, interface: &str, queue: u32) -> Vec<u32> {
     let named = named(tree, interface);
-    let by_name = |way: Way| {
+    let by_name = |direction: Direction| {
         let mut serving: Vec<&(u32, String)> = named
             .iter()
-            .filter(|(_, name)| queue_of(name, interface) == Some((way, queue)))
+            .filter(|(_, name)| queue_of(name, interface) == Some((direction, queue)))
             .collect();
         if serving.len() > 1 {
             // One device with several interfaces.
@@ -38,8 +38,8 @@ pub fn interrupts(tree: &Tree, interface: &str, queue: u32) -> Vec<u32> {
         }
     };
     let linked = if tree.is_live() { napi::interrupt(interface, queue).ok() } else { None };
-    let receive = linked.or_else(|| by_name(Way::Receive));
-    let transmit = by_name(Way::Transmit).filter(|_| receive.is_some());
+    let receive = linked.or_else(|| by_name(Direction::Receive));
+    let transmit = by_name(Direction::Transmit).filter(|_| receive.is_some());
     receive.into_iter().chain(transmit).collect()
 }
 
@@ -68,7 +68,7 @@ fn named(tree: &Tree, interface: &str) -> Vec<(u32, String)> {
 /// Returns the queue that an interrupt serves according to its name. Names are the drivers' own:
 /// `eth0-TxRx-3` (igb, ixgbe), `i40e-eth0-TxRx-3`, `eth0-Tx-Rx-3` (ena), `eth0-rx-3`,
 /// `virtio0-input.3`, `mlx5_comp3@pci:0000:5e:00.0`.
-fn queue_of(name: &str, interface: &str) -> Option<(Way, u32)> {
+fn queue_of(name: &str, interface: &str) -> Option<(Direction, u32)> {
     // The interface's name carries no information, whatever it contains.
     let name = name.split('@').next()?.replace(interface, "");
     let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -76,9 +76,9 @@ fn queue_of(name: &str, interface: &str) -> Option<(Way, u32)> {
     let kind = kind.to_ascii_lowercase();
     let is = |words: &[&str]| words.iter().any(|word| kind.contains(word));
     if is(&["rx", "input", "comp"]) {
-        Some((Way::Receive, number))
+        Some((Direction::Receive, number))
     } else if is(&["tx", "output"]) {
-        Some((Way::Transmit, number))
+        Some((Direction::Transmit, number))
     } else {
         None
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn names_of_drivers_identify_their_queues() {
         let (receive, transmit) =
-            (|queue| Some((Way::Receive, queue)), |queue| Some((Way::Transmit, queue)));
+            (|queue| Some((Direction::Receive, queue)), |queue| Some((Direction::Transmit, queue)));
         for (name, queue) in [
             ("eth0-TxRx-3", receive(3)),
             ("i40e-eth0-TxRx-12", receive(12)),

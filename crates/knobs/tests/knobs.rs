@@ -125,7 +125,7 @@ fn no_limit_and_no_latency_are_not_mixed_up() {
 }
 
 #[test]
-fn adaptive_moderation_is_a_rival_and_goes_first() {
+fn adaptive_moderation_is_a_rival_and_is_switched_off_first() {
     let fixture = Fixture::copy("acpi-cpufreq");
     fixture.write_process(41, "tuned");
     fixture.write_process(42, "power-profiles-");

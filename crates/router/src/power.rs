@@ -8,7 +8,7 @@ use crate::stats::PowerStats;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_daemon::socket::Answer;
-use wattline_governor::figures::{Figures, Over};
+use wattline_governor::figures::{Figures, Window};
 use wattline_governor::lease::Asked;
 use wattline_policy::tables::check_tables;
 use wattline_policy::{SpecError, SpecProblem, Waits};
@@ -171,7 +171,7 @@ impl Power {
             return;
         }
         let mut figures = self.figures();
-        self.look(&mut figures.0, Over::LastSeconds);
+        self.look(&mut figures.0, Window::LastSeconds);
         figures.0.end_of_governor();
         drop(figures);
         if let Err(error) = self.driver.pause() {
@@ -235,7 +235,7 @@ impl Power {
     pub fn finish(&self) {
         let (figures, over) = &mut *self.figures();
         // Without a governor that answers, the whole run is what was counted last.
-        if !*over && !self.look(figures, Over::WholeRun) {
+        if !*over && !self.look(figures, Window::WholeRun) {
             figures.close();
         }
         *over = true;
@@ -266,7 +266,7 @@ impl Power {
         match (*over, self.governs()) {
             (true, _) => {}
             (false, true) => {
-                self.look(figures, Over::LastSeconds);
+                self.look(figures, Window::LastSeconds);
             }
             (false, false) => figures.wait(),
         }
@@ -281,7 +281,7 @@ impl Power {
     }
 
     /// Brings the figures up to date, as far as the governor answers; returns true if it did.
-    fn look(&self, figures: &mut Figures, over: Over) -> bool {
+    fn look(&self, figures: &mut Figures, over: Window) -> bool {
         let answer = self.driver.totals(PATIENCE);
         let seen = answer.as_ref().and_then(|_| self.driver.look(PATIENCE));
         if self.governs() {

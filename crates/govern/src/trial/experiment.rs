@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_that_is_passed_for_seconds_ends_the_trial() {
+    fn limit_exceeded_for_seconds_ends_the_trial() {
         let end = |states: &[State]| {
             states.iter().position(|state| *state != State::GoesOn).map(|at| (at, states[at]))
         };

@@ -5,7 +5,7 @@ use wattline_units::{Hertz, Time};
 
 /// The counters of a machine at one moment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sight {
+pub(super) struct Snapshot {
     pub at: Time,
     pub queues: Vec<QueueView>,
     pub cores: Vec<CoreView>,
@@ -13,7 +13,7 @@ pub(super) struct Sight {
     pub entries: u64,
 }
 
-impl Sight {
+impl Snapshot {
     pub fn new(now: Time, seen: &Observation<'_>) -> Self {
         Self {
             at: now,
@@ -96,7 +96,7 @@ impl Sums {
 
 /// Work of a core, in seconds and packets.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Worked {
+pub(super) struct CoreWork {
     pub useful: f64,
     pub empty: f64,
     pub asleep: f64,
@@ -114,7 +114,7 @@ pub(super) struct Worked {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Period {
     pub seconds: f64,
-    pub cores: Vec<Worked>,
+    pub cores: Vec<CoreWork>,
     pub arrivals: u64,
     pub bytes: u64,
     pub entries: u64,
@@ -123,8 +123,8 @@ pub(super) struct Period {
 
 impl Period {
     /// Creates the period between two looks; `core_of` returns the core of a queue.
-    pub fn between(from: &Sight, to: &Sight, sums: Sums, core_of: impl Fn(usize) -> usize) -> Self {
-        let mut cores: Vec<Worked> = from.cores.iter().zip(&to.cores).map(worked).collect();
+    pub fn between(from: &Snapshot, to: &Snapshot, sums: Sums, core_of: impl Fn(usize) -> usize) -> Self {
+        let mut cores: Vec<CoreWork> = from.cores.iter().zip(&to.cores).map(core_work).collect();
         for (number, (before, now)) in from.queues.iter().zip(&to.queues).enumerate() {
             if let Some(core) = cores.get_mut(core_of(number)) {
                 core.arrivals += now.arrivals.saturating_sub(before.arrivals);
@@ -140,7 +140,7 @@ impl Period {
         }
     }
 
-    fn sum(&self, of: impl Fn(&Worked) -> f64) -> f64 {
+    fn sum(&self, of: impl Fn(&CoreWork) -> f64) -> f64 {
         self.cores.iter().map(of).sum()
     }
 
@@ -200,7 +200,7 @@ impl Period {
     }
 }
 
-fn worked((from, to): (&CoreView, &CoreView)) -> Worked {
+fn core_work((from, to): (&CoreView, &CoreView)) -> CoreWork {
     // An unobserved core has spent no time.
     let residency = to.residency.map(|to| {
         let mut spent = [0.0; MAX_IDLE_STATES];
@@ -210,7 +210,7 @@ fn worked((from, to): (&CoreView, &CoreView)) -> Worked {
         spent
     });
     let softirq = from.softirq.zip(to.softirq).map_or(0.0, |(from, to)| (to - from).as_seconds());
-    Worked {
+    CoreWork {
         useful: (to.useful - from.useful).as_seconds(),
         empty: (to.empty - from.empty).as_seconds(),
         asleep: (to.asleep - from.asleep).as_seconds(),

@@ -3,7 +3,7 @@
 use super::effects::{self, Case, Effect};
 use super::figures::FIGURES;
 use super::findings::{Circumstances, Findings, Judgement, Turn, Verdict};
-use super::period::{Period, Sight, Sums};
+use super::period::{Period, Snapshot, Sums};
 use super::questions::{Kind, QUESTIONS, Question};
 use super::trials::{Trial, trials};
 use wattline_policy::{
@@ -25,11 +25,11 @@ pub fn probe(platform: &Platform, circumstances: Circumstances) -> (Box<dyn Poli
         due: Time::ZERO,
         at_turn: OperatingPoint::full(platform),
         expected: OperatingPoint::full(platform),
-        sight: Sight::default(),
+        snapshot: Snapshot::default(),
         sums: Sums::default(),
         before: Period::default(),
-        first: Sight::default(),
-        last: Sight::default(),
+        first: Snapshot::default(),
+        last: Snapshot::default(),
         all: Sums::default(),
         shown: [false; FIGURES.len()],
         findings: findings.clone(),
@@ -66,13 +66,13 @@ struct Probe {
     at_turn: OperatingPoint,
     expected: OperatingPoint,
     /// Start of the phase, and the sums since.
-    sight: Sight,
+    snapshot: Snapshot,
     sums: Sums,
     /// Period before the turn.
     before: Period,
     /// Start of the whole run.
-    first: Sight,
-    last: Sight,
+    first: Snapshot,
+    last: Snapshot,
     all: Sums,
     shown: [bool; FIGURES.len()],
     findings: Findings,
@@ -88,25 +88,25 @@ impl Probe {
         for (shown, figure) in self.shown.iter_mut().zip(FIGURES) {
             *shown |= (figure.shown)(seen);
         }
-        let sight = Sight::new(now, seen);
-        let queues = sight.queues.iter().zip(&self.last.queues);
+        let snapshot = Snapshot::new(now, seen);
+        let queues = snapshot.queues.iter().zip(&self.last.queues);
         let queues = queues.filter(|(now, before)| now.arrivals < before.arrivals).count();
-        let cores = sight.cores.iter().zip(&self.last.cores);
+        let cores = snapshot.cores.iter().zip(&self.last.cores);
         let cores = cores.filter(|(now, before)| now.packets < before.packets).count();
         if queues + cores > 0 {
             self.complain("counters: those of queues or cores went back".to_owned());
         }
-        self.last = sight;
+        self.last = snapshot;
         self.sums.add(seen);
         self.all.add(seen);
     }
 
     /// Returns the period since the phase began.
     fn period(&self) -> Period {
-        self.between(&self.sight, self.sums.clone())
+        self.between(&self.snapshot, self.sums.clone())
     }
 
-    fn between(&self, from: &Sight, sums: Sums) -> Period {
+    fn between(&self, from: &Snapshot, sums: Sums) -> Period {
         let core = |queue: usize| self.platform.queues.get(queue).map_or(0, |q: &Queue| q.core);
         Period::between(from, &self.last, sums, core)
     }
@@ -282,7 +282,7 @@ impl Probe {
     /// Begins a phase; changes `point` accordingly.
     fn begin(&mut self, now: Time, point: &mut OperatingPoint) {
         self.due = now + self.known.period;
-        self.sight = self.last.clone();
+        self.snapshot = self.last.clone();
         self.sums = Sums::default();
         match self.phase {
             Phase::Base(trial) => {

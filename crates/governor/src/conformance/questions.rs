@@ -119,8 +119,8 @@ impl Question {
             Kind::Silence => (sums.silences, "at a silence"),
         };
         if !self.comes {
-            let said = format!("was asked {times} times {event} that cannot have been");
-            return if times > 0 { Effect::Absent(said) } else { Effect::Seen(said) };
+            let text = format!("was asked {times} times {event} that cannot have been");
+            return if times > 0 { Effect::Absent(text) } else { Effect::Seen(text) };
         }
         let promised = self.kind.timing(case.platform.can.asks).is_noticed();
         if promised && !case.known.traffic {
@@ -133,11 +133,11 @@ impl Question {
         if self.kind == Kind::Batch && exact {
             let (taken, packets) = (sums.taken, case.after.packets());
             let under_way = case.platform.queues.len() as u64 * u64::from(sums.most_taken);
-            let said = format!("batches of {taken} packets were reported where {packets} were served");
+            let text = format!("batches of {taken} packets were reported where {packets} were served");
             return if taken.abs_diff(packets) <= under_way.min(packets / 4) + packets / 10 {
-                Effect::Seen(said)
+                Effect::Seen(text)
             } else {
-                Effect::Absent(said)
+                Effect::Absent(text)
             };
         }
         Effect::Seen(format!("asked {times} times {event}"))

@@ -40,7 +40,7 @@ pub(super) struct Moderation {
     queues: Vec<Queue>,
     wants: Vec<Want>,
     /// True if cards without the knob are skipped; otherwise all must have it.
-    some_will_do: bool,
+    partial: bool,
     /// Cards that turned out not to be settable since this was last emptied, and the fallback used
     /// there.
     pub refused: Vec<String>,
@@ -53,7 +53,7 @@ impl Moderation {
         knobs: &impl Knobs,
         layout: &Layout,
         rights: Rights,
-        some_will_do: bool,
+        partial: bool,
         notes: &mut Vec<String>,
     ) -> Self {
         let mut cards = BTreeMap::new();
@@ -77,8 +77,8 @@ impl Moderation {
         let found = all.filter_map(|found| found.period).min();
         Self {
             found,
-            can_set: (!missing || some_will_do && !cards.is_empty()) && rights.set_cards,
-            some_will_do,
+            can_set: (!missing || partial && !cards.is_empty()) && rights.set_cards,
+            partial,
             refused: Vec::new(),
             range: (Span::ZERO, Span::from_micros(longest)),
             cards,
@@ -128,7 +128,7 @@ impl Moderation {
         };
         *want = wanted;
         let Some(card) = self.cards.get_mut(&at.port) else {
-            if self.some_will_do {
+            if self.partial {
                 return Taken::Done;
             }
             return Taken::Failed { why: format!("port {} has no moderation", at.port) };
@@ -203,7 +203,7 @@ impl Moderation {
             card.defer(&writes.knobs, layout, port);
             self.cards.insert(port, card);
         } else {
-            self.can_set &= self.some_will_do && !self.cards.is_empty();
+            self.can_set &= self.partial && !self.cards.is_empty();
         }
         deferred
     }
