@@ -121,7 +121,7 @@ fn a_plan_of_another_user_says_what_it_cannot_see() {
     let mut nobody = Command::new("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
     let told = plan(&mut nobody);
-    assert!(told.starts_with("made without the rights of root"), "{told}");
+    assert!(told.starts_with("made without root privileges"), "{told}");
     assert!(!told.contains("enable C-states in the firmware"), "{told}");
     assert!(!plan(&mut Command::new(&program)).contains("without the rights"));
 }

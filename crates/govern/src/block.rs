@@ -1,4 +1,4 @@
-//! A block of a trial: the machine is governed for a while, and its counters are read meanwhile.
+//! A block of a trial: the machine is governed for a while, and its counters are read.
 
 use crate::config::Config;
 use crate::error::GovernError;
@@ -14,11 +14,11 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{LatencyView, Registry};
 use wattline_units::Span;
 
-/// The name of the machine as it is.
+/// Name of the unchanged machine as a setting.
 pub const NONE: &str = "none";
 
 impl Config {
-    /// A configuration under which the governor measures and sets nothing.
+    /// Returns a configuration under which the governor measures and sets nothing.
     ///
     /// # Panics
     /// Never: its text is tested.
@@ -28,7 +28,7 @@ impl Config {
     }
 }
 
-/// A governed machine whose counters are read.
+/// A governed machine, with access to its counters.
 pub struct Block {
     session: Session,
     gauge: Option<Gauge>,
@@ -36,13 +36,13 @@ pub struct Block {
     begun: Instant,
     /// The last reading, in seconds.
     read: f64,
-    /// Integrals of figures that are no counters.
+    /// Integrals of figures without a counter.
     integrals: BTreeMap<Figure, f64>,
     /// Busy time of each core at the last reading.
     busy: Vec<Span>,
-    /// The latency that was known last.
+    /// The latency last known.
     latency: Option<LatencyView>,
-    /// Time after which a source of latency that says nothing is silent.
+    /// Silence after which a latency source counts as silent.
     silence: Span,
     is_silent: bool,
     meter: Meter,
@@ -50,7 +50,7 @@ pub struct Block {
 
 impl Block {
     /// Takes the machine over. It is restored whenever and however the block ends, whatever the
-    /// configuration says of that.
+    /// configuration's `on_exit` says.
     ///
     /// # Errors
     /// [`GovernError`]; the machine is as before then.
@@ -74,7 +74,7 @@ impl Block {
     /// Reads all counters.
     ///
     /// # Errors
-    /// When nobody governs the machine any more.
+    /// When no governor controls the machine any more.
     pub fn read(&mut self) -> Result<Reading, GovernError> {
         self.session.check_governor()?;
         let seen = self.session.look();
@@ -110,7 +110,7 @@ impl Block {
         Ok(Reading { seconds, energy, integrals })
     }
 
-    /// Figures of the time since the last reading that nothing counts.
+    /// Returns the figures since the last reading that have no counter.
     fn moment(&mut self, seen: &Seen, elapsed: f64) -> Vec<(Figure, f64)> {
         let mut figures = Vec::new();
         let cores = &seen.view.cores;
@@ -128,8 +128,8 @@ impl Block {
             }
         }
         self.busy = cores.iter().map(|core| core.useful).collect();
-        // Samples that are a part of a service are no requests. A source that is silent for a moment
-        // leaves the last figure.
+        // Samples of a part of a service are no requests. While a source is silent for a moment,
+        // the last figure remains.
         self.is_silent =
             seen.view.latency.is_none() && Span::from_seconds(self.read) > self.silence;
         self.latency = seen.view.latency.filter(|view| !view.part).or(self.latency);
@@ -172,14 +172,14 @@ impl Block {
     }
 }
 
-/// Returns the name of a meter or counter as reports have it: one of another machine or file by its kind
-/// alone, since addresses, queries and paths may say whose it is.
+/// Returns the name of a meter or counter for reports. A remote one or a file is named by its kind
+/// only, since addresses, queries and paths may reveal its owner.
 pub fn without_address(name: &str) -> &str {
     let kind = name.split_once(':').map_or(name, |(kind, _)| kind);
     if matches!(kind, "prometheus" | "redfish" | "external") { kind } else { name }
 }
 
-/// Figures that the machine counts, since the session began.
+/// Returns figures that the machine counts, since the session began.
 fn counters(seen: &Seen) -> Vec<(Figure, f64)> {
     let machine = &seen.totals.machine;
     let mut figures = vec![

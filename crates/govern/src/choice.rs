@@ -1,4 +1,4 @@
-//! The policy of a configuration on a machine, and the refusal of one that cannot work there.
+//! The policy of a configuration on a machine, and the rejection of an unsuitable one.
 
 use crate::config::{Config, Moderation};
 use crate::guard::{Bounds, Guarded, RuleSeen, Target};
@@ -11,20 +11,21 @@ use wattline_policy::{
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_units::Span;
 
-/// Mean length in bytes of a packet that policies reckon with: what a server receives is not
-/// known beforehand.
+/// Mean length in bytes of a packet that policies assume: the traffic of a server is not known
+/// beforehand.
 const MEAN_BYTES: u32 = 600;
 
-/// Policies to advise instead of one that cannot work.
+/// Policies to suggest instead of an unsuitable one.
 const INSTEAD: &str = "use ondemand, conservative, table or performance";
 
 /// A machine, and the reason if its polls cannot be observed.
 pub type Observed<'a> = (&'a Platform, Option<String>);
 
-/// The policy of a configuration, within its bounds; `seen` tells what rules.
+/// Returns the policy of a configuration, within its bounds; `seen` is updated with the rule in
+/// force.
 ///
 /// # Errors
-/// When the policy's text makes no sense, or it cannot work on this machine.
+/// When the policy's text is invalid, or it cannot work on this machine.
 pub fn policy(
     config: &Config,
     (platform, unobserved): Observed<'_>,
@@ -38,31 +39,31 @@ pub fn policy(
         None => from_registry(config, (platform, unobserved))?,
     };
     let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
-    let bounds = Bounds::of(config, platform);
+    let bounds = Bounds::new(config, platform);
     let measured = !config.latency.is_empty();
     Ok(Guarded::new(inner, bounds, target, measured, seen))
 }
 
-/// A policy that sets frequencies itself.
+/// Returns a policy that sets frequencies itself.
 fn from_registry(
     config: &Config,
     (platform, unobserved): Observed<'_>,
 ) -> Result<Box<dyn Policy>, SpecError> {
     let (spec, file) = read(config)?;
     let server = file.model().map_err(|error| refused(&spec, error.to_string()))?;
-    // A period that the configuration fixes is not the policy's to choose.
+    // A period fixed by the configuration is not the policy's choice.
     let mut own = platform.clone();
     own.can.set_moderation &= config.moderation == Moderation::Policy;
     let context = context(config, &own, server);
     unfit(&mut *build(&spec, &context)?, (platform, unobserved))
         .map_err(|why| refused(&spec, format!("{why}; {INSTEAD}")))?;
-    // Anew: the one that was tried has seen a start already.
+    // A new one: the tested one has already been started.
     build(&spec, &context)
 }
 
-/// Checks what does not depend on the machine: that the server model can be read, and that the
-/// policy needs nothing that only workers or a simulator know, and that its tables can be read. A
-/// policy that reads tables of a machine is checked again there.
+/// Checks everything that does not depend on the machine: the server model and the policy's tables
+/// can be read, and the policy needs nothing that only workers or a simulator provide. A policy
+/// that reads tables of a machine is checked again on the machine.
 ///
 /// # Errors
 /// As [`policy`].
@@ -82,8 +83,8 @@ pub fn check(config: &Config) -> Result<(), SpecError> {
     read.map_err(|why| refused(&spec, why))
 }
 
-/// The 95th percentile that the policy itself keeps, where its text gives one: `target` of copi,
-/// unless it does not look at what is measured.
+/// Returns the 95th percentile that the policy itself keeps, if its text gives one: `target` of
+/// copi, unless it ignores measured latency.
 pub(crate) fn policy_target(config: &Config) -> Option<Span> {
     let spec = config.policies.parse(&config.policy).ok()?;
     let own = &spec.parameters;
@@ -91,12 +92,12 @@ pub(crate) fn policy_target(config: &Config) -> Option<Span> {
     holds.then(|| own.span("target")).filter(|target| *target > Span::ZERO)
 }
 
-/// The policy's text and the server model of a configuration, which is whole.
+/// Returns the policy's text and the server model of a complete configuration.
 fn read(config: &Config) -> Result<(PolicySpec, ServerFile), SpecError> {
     Ok((config.policies.parse(&config.policy)?, server(config)?))
 }
 
-/// The server model of a configuration, which is whole.
+/// Returns the server model of a complete configuration.
 fn server(config: &Config) -> Result<ServerFile, SpecError> {
     let refused = |why: String| SpecError {
         text: config.policy.clone(),
@@ -181,15 +182,15 @@ mod tests {
         }
     }
 
-    /// Rules of drivers decide at interrupts, which drivers keep to themselves; a fixed period is set.
+    /// Rules of drivers decide at interrupts, which only drivers see; a fixed period is set.
     #[test]
-    fn rules_of_drivers_are_refused_by_name_with_what_to_do_instead() {
+    fn rules_of_drivers_are_refused_by_name_with_an_alternative() {
         let of = |text: &str| {
             let config =
                 Config::parse(&format!("[govern]\npolicy = \"{text}\"\n"), "test", POLICIES)
                     .unwrap();
             let made = policy(&config, (&platform(), None), RuleSeen::default());
-            // `wattline config --govern` says the same without the machine.
+            // `wattline config --govern` reports the same without the machine.
             assert_eq!(check(&config).err(), made.as_ref().err().cloned());
             made.map(drop)
         };
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_of_copi_is_told_where_it_is_held_against_what_is_measured() {
+    fn target_of_copi_is_known_if_it_is_compared_with_measurements() {
         let of = |policy: &str| {
             let text = format!("[govern]\npolicy = \"{policy}\"\n");
             policy_target(&Config::parse(&text, "test", POLICIES).unwrap())
@@ -214,10 +215,10 @@ mod tests {
         assert_eq!(of("ondemand"), None);
     }
 
-    /// `wattline config --govern` has no machine, and still finds tables that are wrong anywhere, in
-    /// the words of the policy.
+    /// `wattline config --govern` has no machine, and still finds tables that are invalid on any
+    /// machine, with the policy's message.
     #[test]
-    fn tables_that_cannot_be_read_are_found_without_the_machine() {
+    fn unreadable_tables_are_found_without_the_machine() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tables.csv");
         let of = |path: &std::path::Path| {
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(early, Ok(()));
     }
 
-    /// Tables say what a point does whose period is really set.
+    /// Tables describe points whose period is actually set.
     #[test]
     fn tables_of_several_periods_need_the_moderation() {
         let folder = tempfile::tempdir().unwrap();
@@ -270,7 +271,7 @@ mod tests {
                 file.display()
             );
             let config = Config::parse(&text, "test", POLICIES).unwrap();
-            // As a session makes it of the configuration.
+            // As a session derives it from the configuration.
             let mut platform = platform.clone();
             platform.can.set_moderation = can && config.moderates();
             policy(&config, (&platform, None), RuleSeen::default())
@@ -284,8 +285,8 @@ mod tests {
         }
     }
 
-    /// Every policy works or is refused by name with what to use instead; none is taken that
-    /// would never be asked.
+    /// Every policy works or is rejected by name with a suggestion; none is accepted that would
+    /// never be asked.
     #[test]
     fn policies_that_need_batches_are_refused_by_name() {
         let (mut works, mut refused, mut known) = (Vec::new(), Vec::new(), Vec::new());
@@ -301,7 +302,7 @@ mod tests {
                     let error = error.to_string();
                     assert!(error.contains(info.name), "{error}");
                     refused.push(info.name);
-                    // Known without the machine, too, and in the same words.
+                    // Known without the machine, too, with the same message.
                     if let Err(early) = check(&config) {
                         assert_eq!(early.to_string(), error);
                         known.push(info.name);
@@ -312,7 +313,7 @@ mod tests {
         for name in ["ondemand", "conservative", "table", "performance", "napi"] {
             assert!(works.contains(&name), "{name}: {works:?}");
         }
-        // It does without full polls where nobody counts them.
+        // It works without counts of full polls.
         assert!(works.contains(&"wattline"), "{works:?}");
         for name in ["oracle", "poll"] {
             assert!(refused.contains(&name), "{name}: {refused:?}");

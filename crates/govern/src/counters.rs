@@ -32,7 +32,8 @@ pub(crate) struct Interrupts {
     pub transmit: u64,
 }
 
-/// By CPU (Documentation/filesystems/proc.rst, `/proc/interrupts` and `/proc/softirqs`).
+/// Returns interrupts by CPU (Documentation/filesystems/proc.rst, `/proc/interrupts` and
+/// `/proc/softirqs`).
 pub(crate) fn interrupts(tree: &Tree) -> BTreeMap<u32, Interrupts> {
     let mut all: BTreeMap<u32, Interrupts> = BTreeMap::new();
     let mut each = |file: &str, add: &dyn Fn(&mut Interrupts, &str, u64)| {
@@ -49,7 +50,7 @@ pub(crate) fn interrupts(tree: &Tree) -> BTreeMap<u32, Interrupts> {
             }
         }
     };
-    // Those with a name instead of a number (timers, calls between CPUs) are no device's.
+    // Interrupts with a name instead of a number (timers, calls between CPUs) belong to no device.
     each("/proc/interrupts", &|of, name, count| {
         if name.bytes().all(|byte| byte.is_ascii_digit()) {
             of.hard += count;
@@ -63,8 +64,8 @@ pub(crate) fn interrupts(tree: &Tree) -> BTreeMap<u32, Interrupts> {
     all
 }
 
-/// Reads the clock of this process's threads, in nanoseconds (clock_gettime(2)), since a governor takes
-/// less in seconds than a tick of `/proc/self/stat`; and `/proc/self/status`.
+/// Reads the CPU time of this process's threads, in nanoseconds (clock_gettime(2)): a governor
+/// takes less in seconds than a tick of `/proc/self/stat`. The rest is from `/proc/self/status`.
 pub(crate) fn process() -> ProcessStats {
     use rustix::time::{ClockId, clock_gettime};
     let tree = Tree::live();
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_has_gone_says_so_and_this_process_takes_memory() {
+    fn vanished_interface_is_reported_and_this_process_takes_memory() {
         let gone = interface(&Tree::at("/nowhere"), "eth0");
         assert_eq!((&*gone.state, gone.received_packets), ("gone", 0));
         let first = process();

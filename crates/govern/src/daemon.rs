@@ -1,4 +1,4 @@
-//! The daemon: it governs until it is told to stop, whatever comes and goes meanwhile.
+//! The daemon: governs until asked to stop, whatever hardware comes and goes.
 
 use crate::config::{Config, keys};
 use crate::error::GovernError;
@@ -8,8 +8,8 @@ use crate::left_alone;
 use crate::metrics;
 use crate::session::Session;
 use crate::slept::Slept;
-use crate::stats::{Around, stats, waiting};
-use crate::tell;
+use crate::stats::{Context, stats, waiting};
+use crate::messages;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -28,16 +28,16 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::Registry;
 use wattline_status::{Empty, GovernorStats, ReloadReport, Stats};
 
-/// Counts are noted, and rules told, this often.
+/// Period of noting counts and reporting rules.
 const TICK: Duration = Duration::from_secs(1);
-/// The machine's parts are looked at this often; what changes twice in between has changed once.
+/// Period of checking the machine's parts; two changes within a period count as one.
 const PARTS: Duration = Duration::from_secs(2);
-/// Other programs that set the same knobs are looked for this often: all processes are asked.
+/// Period of searching for other programs that set the same knobs: it reads all processes.
 const RIVALS: Duration = Duration::from_secs(60);
-/// Longest time of a request over the socket.
+/// Time limit of a request over the socket.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Something to do.
+/// An event for the daemon's thread.
 enum Message {
     Signal(i32),
     Request(Request, Sender<Answer>),
@@ -49,22 +49,22 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// Policies that the configuration may name.
     pub policies: Registry,
-    /// Takes tables of another machine, too (policy copi).
+    /// Accepts tables of another machine, too (policy copi).
     pub force: bool,
-    /// Address of the metrics; overrides that of the configuration.
+    /// Address of the metrics; overrides the configuration's.
     pub metrics: Option<std::net::SocketAddr>,
     /// The machine's files.
     pub tree: Tree,
-    /// Sets how much is logged.
+    /// Callback that sets the verbosity of the log.
     pub set_log_level: Box<dyn Fn(LogLevel)>,
 }
 
-/// A machine that is governed.
+/// A governed machine.
 pub struct Daemon {
     options: Options,
     config: Config,
-    /// None where the policy cannot work on the machine as it is now, such as one whose tables are of
-    /// a card that has gone: it is tried again whenever the machine changes, and at a reload.
+    /// None if the policy cannot work on the present machine, for example with tables of a card
+    /// that has gone. The daemon retries whenever the machine changes, and at a reload.
     session: Option<Session>,
     /// Figures of all sessions.
     figures: Figures,
@@ -74,21 +74,21 @@ pub struct Daemon {
     slept: Slept,
     rivals: Vec<Rival>,
     rule: Rule,
-    /// Whether the rule was told before a source could count as silent.
+    /// True if the rule was reported before any source could count as silent.
     early: bool,
     restarts: u64,
     started: Instant,
     socket: Server,
     inbox: Receiver<Message>,
-    /// Answers that are not sent yet.
+    /// Answers not sent yet.
     pending: Pending,
-    bell: Sender<Message>,
+    sender: Sender<Message>,
     signals: signal_hook::iterator::Handle,
     stopping: bool,
-    /// Parts of the configuration, as last read, that are not in force before a restart.
+    /// Changed parts of the configuration that need a restart.
     needs_restart: Vec<&'static str>,
     notifier: Notifier,
-    /// Its configuration as people see it.
+    /// Its configuration as users see it.
     identity: Identity,
 }
 
@@ -98,21 +98,17 @@ fn load(options: &Options) -> Result<(Config, String), GovernError> {
         Some(path) => (Config::load(path, options.policies)?, read_text(path)?),
         None => (Config::built_in(options.policies), String::new()),
     };
-    // Two configurations that differ in remarks alone are the same.
+    // Two configurations that differ only in remarks are equal.
     std::mem::take(&mut config.notes).iter().for_each(|note| tracing::warn!("{note}"));
     config.metrics = options.metrics.or(config.metrics);
     Ok((if options.force { config.forced() } else { config }, text))
-}
-
-fn file_of(options: &Options) -> String {
-    options.config.as_ref().map_or_else(String::new, |path| path.display().to_string())
 }
 
 impl Daemon {
     /// Takes the machine over.
     ///
     /// # Errors
-    /// When it cannot be governed; it is as before then.
+    /// When it cannot be governed; it is unchanged then.
     pub fn start(options: Options) -> Result<Self, GovernError> {
         let (config, text) = load(&options)?;
         (options.set_log_level)(config.log_level);
@@ -120,10 +116,10 @@ impl Daemon {
         let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
             .map_err(|error| GovernError::system("waiting for signals", error))?;
         let handle = signals.handle();
-        let bell = sender.clone();
+        let signalled = sender.clone();
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                if bell.send(Message::Signal(signal)).is_err() {
+                if signalled.send(Message::Signal(signal)).is_err() {
                     break;
                 }
             }
@@ -134,7 +130,7 @@ impl Daemon {
         let listener = socket
             .listener()
             .map_err(|error| GovernError::system("listening on the control socket", error))?;
-        let fingerprint = Fingerprint::of(&options.tree, &config);
+        let fingerprint = Fingerprint::read(&options.tree, &config);
         let session = Session::begin(&config, &options.tree)?;
         let pending = serve_all(listener, asking(sender.clone()))
             .map_err(|error| GovernError::system("serving the control socket", error))?;
@@ -149,9 +145,10 @@ impl Daemon {
             })?;
             tracing::info!("metrics at http://{bound}/metrics");
         }
+        let file = options.config.as_ref().map(|path| path.display().to_string());
         let mut daemon = Self {
             rivals: Vec::new(),
-            // Any other is told at the first look.
+            // Any other rule is reported at the first tick.
             rule: Rule::Policy,
             early: false,
             restarts: 0,
@@ -160,7 +157,7 @@ impl Daemon {
             stopping: false,
             needs_restart: Vec::new(),
             notifier: Notifier::default(),
-            identity: Identity { file: file_of(&options), running: Running::new(&text) },
+            identity: Identity { file: file.unwrap_or_default(), running: Running::new(&text) },
             options,
             config,
             session: Some(session),
@@ -171,7 +168,7 @@ impl Daemon {
             socket,
             inbox,
             pending,
-            bell: sender,
+            sender,
         };
         daemon.introduce();
         daemon.look_for_rivals();
@@ -183,8 +180,8 @@ impl Daemon {
         self.socket.path()
     }
 
-    /// Governs until a signal or a request says stop. Gives the last statistics, and what went
-    /// wrong on the way out.
+    /// Governs until a signal or request to stop. Returns the last statistics, and errors of the
+    /// shutdown.
     pub fn run(mut self) -> (GovernorStats, Result<(), GovernError>) {
         self.notifier = Notifier::from_environment();
         self.notifier.ready();
@@ -202,7 +199,7 @@ impl Daemon {
                 due[index] = now + period;
                 match index {
                     0 => failed = failed.or(self.tick().err()),
-                    1 => failed = failed.or(self.look_at_parts().err()),
+                    1 => failed = failed.or(self.check_parts().err()),
                     _ => self.look_for_rivals(),
                 }
             }
@@ -216,7 +213,7 @@ impl Daemon {
         self.notifier.stopping();
         self.signals.close();
         let last = self.stats();
-        // Such as how often no point of its tables met the target.
+        // Such as the number of times that no point of its tables met the target.
         if let Some(remark) = &last.govern.policy_remark {
             tracing::info!("{remark}");
         }
@@ -224,14 +221,14 @@ impl Daemon {
         drop(self.inbox);
         self.pending.wait();
         let ended = ended.map_err(GovernError::from);
-        // A machine that is left changed matters more than what led to the end.
+        // A machine left changed matters more than the reason for stopping.
         (last, ended.and(failed.map_or(Ok(()), Err)))
     }
 
     fn handle(&mut self, message: Message) -> Result<(), GovernError> {
         match message {
             Message::Signal(SIGHUP) => match self.read_again() {
-                // In the log.
+                // Logged already.
                 Ok(_) | Err(Reload::Refused(_)) => Ok(()),
                 Err(Reload::Lost(error)) => Err(error),
             },
@@ -241,7 +238,7 @@ impl Daemon {
             }
             Message::Request(request, answer) => {
                 let (text, outcome) = self.answer(request);
-                // Whoever asked may have gone.
+                // The requester may have gone.
                 let _ = answer.send(text);
                 outcome
             }
@@ -257,7 +254,7 @@ impl Daemon {
                 Err(Reload::Refused(error)) => Answer::Error(error.to_string()),
                 Err(Reload::Lost(error)) => return (Answer::Error(error.to_string()), Err(error)),
             },
-            // A governor blocks nothing.
+            // A governor forwards no packets, so there is nothing to block.
             Request::Stop | Request::StopAndOpen => {
                 self.stopping = true;
                 Answer::document(&Empty::default())
@@ -300,10 +297,10 @@ impl Daemon {
         Answer::from_result(session.and_then(|session| session.lease(asked)))
     }
 
-    /// Returns a query for statistics, for any thread; nothing is answered while the daemon is not
+    /// Returns a query for statistics, for any thread; it returns none while the daemon is not
     /// running.
     pub fn statistics(&self) -> impl Fn() -> Option<Stats> + Send + Sync + 'static {
-        let ask = asking(self.bell.clone());
+        let ask = asking(self.sender.clone());
         move || match ask(Request::Stats)? {
             Answer::Ok(stats) => wattline_status::read(stats).ok(),
             Answer::Error(_) => None,
@@ -311,7 +308,7 @@ impl Daemon {
     }
 
     fn stats(&mut self) -> GovernorStats {
-        let around = Around {
+        let context = Context {
             config: &self.config,
             tree: &self.options.tree,
             uptime_seconds: self.started.elapsed().as_secs_f64(),
@@ -320,8 +317,8 @@ impl Daemon {
             needs_restart: &self.needs_restart,
         };
         match &mut self.session {
-            Some(session) => stats(session, &mut self.figures, &around),
-            None => waiting(self.waits_because.as_deref(), &around),
+            Some(session) => stats(session, &mut self.figures, &context),
+            None => waiting(self.waits_because.as_deref(), &context),
         }
     }
 
@@ -335,12 +332,12 @@ impl Daemon {
             self.figures.log(&seen.state.decisions);
         }
         let rule = session.rule();
-        // A source that has not been heard yet is not silent before its time is over.
+        // A source not yet heard from is not silent before its time is over.
         let early = rule == Rule::Silent
             && !self.config.latency.is_empty()
             && session.age() < self.config.latency_silence;
         if rule != self.rule || self.early && !early {
-            tell::rule(rule, self.rule, &self.config, session.look().as_ref(), early);
+            messages::rule(rule, self.rule, &self.config, session.look().as_ref(), early);
             (self.rule, self.early) = (rule, early);
         }
         Ok(())
@@ -348,22 +345,22 @@ impl Daemon {
 
     fn look_for_rivals(&mut self) {
         let Some(session) = &self.session else { return };
-        // Cards are asked for their own ways only where they are moderated.
+        // Cards are searched for their own adaptive modes only if they are moderated.
         let moderates = self.config.moderates();
         let interfaces = if moderates { session.inventory.interfaces() } else { Vec::new() };
         let found = rivals::find(&self.options.tree, &interfaces);
-        let found = tell::relevant(found, &self.config);
+        let found = messages::relevant(found, &self.config);
         for rival in found.iter().filter(|rival| !self.rivals.contains(rival)) {
-            tell::rival(rival);
+            messages::rival(rival);
         }
         self.rivals = found;
     }
 
-    /// Begins anew where CPUs or interfaces came, or interfaces went: as soon as no governed CPU is
-    /// off line. Also after a suspend: it takes the processors' registers away, and its kernel sets
-    /// again what it finds, so that nobody knows what holds.
-    fn look_at_parts(&mut self) -> Result<(), GovernError> {
-        let now = Fingerprint::of(&self.options.tree, &self.config);
+    /// Restarts the governor if CPUs or interfaces came, or interfaces went, as soon as no governed
+    /// CPU is off line. Also restarts after a suspend: it resets the processors' registers, and the
+    /// kernel then restores its own settings, so the actual state is unknown.
+    fn check_parts(&mut self) -> Result<(), GovernError> {
+        let now = Fingerprint::read(&self.options.tree, &self.config);
         let governed = self.session.as_ref().map(|session| &session.inventory.layout.cpus);
         let all_there = governed.is_none_or(|cpus| now.has(cpus));
         let slept = Slept::until_now();
@@ -381,19 +378,19 @@ impl Daemon {
         self.slept = slept;
         self.fingerprint = now;
         let config = self.config.clone();
-        self.begin_anew(config).map(drop)
+        self.restart(config).map(drop)
     }
 
-    /// Gives the machine back and takes it over again. The old configuration holds where the new
-    /// one does not work; then what is wrong with the new one is given. Where the policy cannot work
-    /// on this machine, nothing is governed, and the daemon waits.
-    fn begin_anew(&mut self, config: Config) -> Result<Option<GovernError>, GovernError> {
-        // The last counts of the session.
+    /// Gives the machine back and takes it over again. The old configuration stays in force if the
+    /// new one does not work, and the new one's error is returned. If the policy cannot work on
+    /// this machine, nothing is governed, and the daemon waits.
+    fn restart(&mut self, config: Config) -> Result<Option<GovernError>, GovernError> {
+        // Notes the last counts of the session.
         self.stats();
         if let Some(session) = self.session.take() {
             self.figures.end_of_governor();
             if let Err(error) = session.end(Ending::Pause) {
-                // What the journal still holds, the next session restores before it begins.
+                // The next session restores the rest of the journal before it begins.
                 tracing::error!("{error}");
             }
         }
@@ -428,7 +425,7 @@ impl Daemon {
         }
     }
 
-    /// Reads the configuration again, and says in the log and to the service manager what came of it.
+    /// Reads the configuration again, and reports the outcome to the log and the service manager.
     fn read_again(&mut self) -> Result<Report, Reload> {
         self.notifier.reloading();
         let outcome = self.reload();
@@ -464,18 +461,18 @@ impl Daemon {
         let new =
             Config { metrics: self.config.metrics, socket: self.config.socket.clone(), ..new };
         let log_level = new.log_level;
-        // Whoever waits tries again by what it has, too.
+        // A waiting daemon retries even with an unchanged configuration.
         let applied = new != self.config || self.session.is_none();
         if applied {
-            self.fingerprint = Fingerprint::of(&self.options.tree, &new);
-            let refused = self.begin_anew(new).map_err(Reload::Lost)?;
+            self.fingerprint = Fingerprint::read(&self.options.tree, &new);
+            let refused = self.restart(new).map_err(Reload::Lost)?;
             self.look_for_rivals();
             if let Some(error) = refused {
-                self.fingerprint = Fingerprint::of(&self.options.tree, &self.config);
+                self.fingerprint = Fingerprint::read(&self.options.tree, &self.config);
                 return Err(Reload::Refused(error));
             }
         }
-        // Of a configuration that is in force: one that was refused changes nothing.
+        // Only for a configuration in force: a rejected one changes nothing.
         (self.options.set_log_level)(log_level);
         self.identity.running.reload(&text, &needs_restart);
         let applied = if applied { vec!["[govern]"] } else { Vec::new() };
@@ -487,20 +484,20 @@ impl Daemon {
         self.figures.tick(Instant::now(), session.totals().map(|totals| (totals, None)));
         if let Some(seen) = session.look() {
             let alone = left_alone::find(&self.config, &session.inventory, &self.options.tree);
-            tell::introduction(&self.config, &session.inventory, &seen, &alone);
+            messages::introduction(&self.config, &session.inventory, &seen, &alone);
         }
     }
 }
 
-/// Outcomes of a reload that did not work.
+/// Failures of a reload.
 enum Reload {
-    /// Everything is as it was.
+    /// Everything is unchanged.
     Refused(GovernError),
-    /// The machine is not governed any more.
+    /// The machine is no longer governed.
     Lost(GovernError),
 }
 
-/// Asks the daemon's thread and waits for its answer; nothing once it has ended.
+/// Sends a request to the daemon's thread and waits for its answer; none once it has ended.
 fn asking(
     sender: Sender<Message>,
 ) -> impl Fn(Request) -> Option<Answer> + Clone + Send + Sync + 'static {

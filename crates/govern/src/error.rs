@@ -12,7 +12,7 @@ pub enum GovernError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The policy's text makes no sense, or it cannot work on this machine.
+    /// The policy's text is invalid, or it cannot work on this machine.
     #[error("[govern] policy: {0}")]
     Policy(#[from] SpecError),
     /// The configuration leaves nothing of this machine to govern.
@@ -26,7 +26,7 @@ pub enum GovernError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The machine cannot be taken over, or was not given back as it was found.
+    /// The machine cannot be taken over, or was not restored.
     #[error(transparent)]
     Machine(#[from] TakeOverError),
     /// The control socket cannot be made.
@@ -34,11 +34,11 @@ pub enum GovernError {
     Socket(#[from] SocketError),
     /// Its governor has panicked.
     #[error(
-        "the governor has panicked, which is a defect of Wattline; nobody governs this machine until \
+        "the governor has panicked, which is a defect of Wattline; the machine stays ungoverned until \
          it is started again"
     )]
     Panicked,
-    /// Something of the system does not work.
+    /// A facility of the system does not work.
     #[error("{what}: {source}")]
     System {
         /// Action that failed.

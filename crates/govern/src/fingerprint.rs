@@ -1,15 +1,15 @@
-//! The parts of a machine, in a form that is read quickly: whether governing has to begin anew.
+//! The parts of a machine in a form that is read quickly, to detect that the governor must restart.
 //!
-//! It does not when a governed CPU goes off line: the kernel keeps the frequency settings of such a
-//! CPU but lets nobody read or write them until it is back (`show` and `store` of
-//! drivers/cpufreq/cpufreq.c: EBUSY), so that nothing of it could be given back either. The others
-//! are governed on, and the CPU again when it has come back.
+//! It need not restart when a governed CPU goes off line: the kernel keeps the frequency settings
+//! of such a CPU but allows no access until it is back (`show` and `store` of
+//! drivers/cpufreq/cpufreq.c: EBUSY), so they could not be restored either. The other CPUs stay
+//! governed, and so is this one once it is back.
 
 use crate::config::Config;
 use std::collections::BTreeMap;
 use wattline_linux::sysfs::Tree;
 
-/// CPUs on line, and interfaces with hardware or named by the configuration, with their queues.
+/// CPUs on line, and interfaces with hardware or named in the configuration, with their queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     online: Vec<u32>,
@@ -17,7 +17,7 @@ pub(crate) struct Fingerprint {
 }
 
 impl Fingerprint {
-    pub fn of(tree: &Tree, config: &Config) -> Self {
+    pub fn read(tree: &Tree, config: &Config) -> Self {
         const NET: &str = "/sys/class/net";
         let online = tree.cpus("/sys/devices/system/cpu/online").unwrap_or_default();
         let wanted = |cpu: &u32| config.cpus.is_empty() || config.cpus.contains(cpu);
@@ -35,7 +35,7 @@ impl Fingerprint {
         Self { online, interfaces }
     }
 
-    /// Whether all of these CPUs are on line.
+    /// Returns true if all of these CPUs are on line.
     pub fn has(&self, cpus: &[u32]) -> bool {
         cpus.iter().all(|cpu| self.online.contains(cpu))
     }
@@ -77,13 +77,13 @@ mod tests {
         write("sys/class/net/eth0/device/vendor", "");
         write("sys/class/net/eth0/queues/rx-0/rps_cpus", "");
         let config = Config::built_in(POLICIES);
-        let before = Fingerprint::of(&tree, &config);
+        let before = Fingerprint::read(&tree, &config);
         write("sys/class/net/veth7/mtu", "");
-        assert_eq!(Fingerprint::of(&tree, &config), before);
+        assert_eq!(Fingerprint::read(&tree, &config), before);
         write("sys/class/net/eth0/queues/rx-1/rps_cpus", "");
         write("sys/class/net/eth1/device/vendor", "");
         write("sys/devices/system/cpu/online", "0,2-4");
-        let now = Fingerprint::of(&tree, &config);
+        let now = Fingerprint::read(&tree, &config);
         let changes = now.changes_since(&before);
         assert_eq!(changes, ["CPU 4 has come", "eth0: 1 queues before, 2 now", "eth1 has come"]);
         assert_eq!(before.changes_since(&now)[2], "eth1 has gone");

@@ -1,5 +1,5 @@
-//! A policy within bounds: what the configuration says of idle states and moderation, and the
-//! latency target, which stands above whatever the policy would save.
+//! A policy within bounds: the configuration's limits on idle states and moderation, and the
+//! latency target, which takes precedence over savings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,7 +13,7 @@ use crate::config::{Config, Moderation};
 use crate::hardware;
 use crate::pressure;
 
-/// The target and drops are looked at this often.
+/// Period of checking target and drops.
 const CHECK: Span = Span::from_millis(100);
 /// Time with all cores after a drop.
 const AFTER_DROP: Span = Span::from_millis(1_000);
@@ -23,9 +23,9 @@ const AFTER_DROP: Span = Span::from_millis(1_000);
 pub enum Rule {
     /// The policy.
     Policy,
-    /// The highest capacity, because the latency target is not kept.
+    /// The highest capacity, because the latency target is missed.
     Late,
-    /// The highest capacity, because a source is silent: nobody knows whether the target is kept.
+    /// The highest capacity, because a source is silent: it is unknown whether the target is met.
     Silent,
     /// The safe point, because tasks wait longer for a CPU than usual.
     Pressure,
@@ -35,7 +35,7 @@ impl Rule {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Policy, Self::Late, Self::Silent, Self::Pressure];
 
-    /// Reason of a decision by this rule.
+    /// Returns the reason of a decision by this rule.
     pub fn words(self) -> &'static str {
         match self {
             Self::Policy => "the policy decides",
@@ -66,19 +66,19 @@ impl RuleSeen {
 pub struct Bounds {
     /// Index of the deepest idle state.
     deepest: usize,
-    /// The distance of interrupts, where it is always the same.
+    /// The fixed time between interrupts, if configured.
     moderation: Option<Span>,
-    /// Lowest and highest index of a frequency, where preferences bound it.
+    /// Lowest and highest index of a frequency, if the frequencies are preferences.
     frequency: Option<(usize, usize)>,
 }
 
 impl Bounds {
-    /// On a platform.
-    pub fn of(config: &Config, platform: &Platform) -> Self {
+    /// Creates the bounds of a configuration on a platform.
+    pub fn new(config: &Config, platform: &Platform) -> Self {
         let within = |longest: Span| {
             platform.idle_states.iter().rposition(|state| state.exit_latency <= longest)
         };
-        // The lightest state is always allowed: a CPU has to wait somewhere.
+        // The lightest state is always allowed: a CPU has to wait somehow.
         let deepest =
             config.idle_latency.map_or(platform.deepest(), |span| within(span).unwrap_or(0));
         let moderation = match config.moderation {
@@ -90,7 +90,7 @@ impl Bounds {
         Self { deepest, moderation, frequency }
     }
 
-    /// Makes an operating point one that is allowed.
+    /// Brings an operating point within the bounds.
     pub fn apply(&self, platform: &Platform, point: &mut OperatingPoint) {
         for core in &mut point.cores {
             core.idle_limit = core.idle_limit.min(self.deepest);
@@ -103,13 +103,13 @@ impl Bounds {
         }
     }
 
-    /// Makes an operating point the one of a rule that overrules the policy.
+    /// Turns an operating point into the one of a rule that overrules the policy.
     pub fn overrule(&self, rule: Rule, platform: &Platform, point: &mut OperatingPoint) {
         let safe = self.frequency.map(|(_, busy)| busy);
         let safe = safe.filter(|_| rule == Rule::Pressure).unwrap_or(platform.fastest());
         point.set_frequency(safe.min(platform.fastest()));
         activate_all(platform, point);
-        // A limit that the policy chose does not follow the frequency.
+        // A limit chosen by the policy does not follow the frequency.
         point.uncore = point.uncore.and(platform.uncore.len().checked_sub(1));
         point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
         point.leave_moderation(platform);
@@ -128,25 +128,25 @@ fn activate_all(platform: &Platform, point: &mut OperatingPoint) {
     point.active = platform.all_cores();
 }
 
-/// Drops of the CPUs' backlogs, and polls cut short while packets waited.
+/// Drops of the CPUs' backlogs, and polls cut short with packets left.
 pub struct Drops {
     tree: Tree,
     cpus: Vec<u32>,
     last: Option<u32>,
     looked: Time,
     until: Time,
-    /// Whether all cores are active for them.
+    /// True while all cores are active because of drops.
     hold: bool,
 }
 
 impl Drops {
-    /// Counts those of these CPUs.
+    /// Counts the drops of these CPUs.
     pub fn new(tree: &Tree, cpus: &[u32]) -> Self {
         let (tree, cpus) = (tree.clone(), cpus.to_vec());
         Self { tree, cpus, last: None, looked: Time::ZERO, until: Time::ZERO, hold: false }
     }
 
-    /// Returns true if there was one since the last look.
+    /// Returns true if there were drops since the last look.
     fn look(&mut self, now: Time) -> bool {
         if self.last.is_some() && now.since(self.looked) < CHECK {
             return false;
@@ -164,9 +164,9 @@ impl Drops {
 /// A latency target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// The 99th percentile that is to be kept.
+    /// Upper bound of the 99th percentile.
     pub p99: Span,
-    /// Time to keep it before the policy decides again.
+    /// Time without a miss before the policy decides again.
     pub hold: Span,
 }
 
@@ -175,27 +175,27 @@ pub struct Guarded {
     inner: Box<dyn Policy>,
     bounds: Bounds,
     target: Option<Target>,
-    /// Whether latency is measured and the policy goes by it.
-    heeds_latency: bool,
+    /// True if latency is measured and the policy uses it.
+    uses_latency: bool,
     seen: RuleSeen,
-    /// When something else than the policy ruled last.
+    /// Last time at which another rule than the policy was in force.
     overruled: Option<Time>,
-    /// The policy's point, and when it wants to be asked.
+    /// The policy's point, and when it asks to be called again.
     wanted: Option<OperatingPoint>,
     ask: AskAgain,
-    /// Not kept until then.
+    /// The target counts as missed until then.
     late_until: Time,
-    /// Watches the tasks that wait for a CPU, where the kernel counts them.
+    /// Watches the tasks that wait for a CPU, if the kernel counts them.
     pressure: Option<pressure::Watch>,
-    /// Watches drops, where cores can be chosen.
+    /// Watches drops, if cores can be chosen.
     drops: Option<Drops>,
     /// Reason for the safe point.
     risen: &'static str,
 }
 
 impl Guarded {
-    /// Puts a policy within bounds; `measured` says whether there are sources of latency, `seen`
-    /// tells what rules.
+    /// Puts a policy within bounds. `measured` is true if there are sources of latency; `seen` is
+    /// updated with the rule in force.
     pub fn new(
         inner: Box<dyn Policy>,
         bounds: Bounds,
@@ -206,7 +206,7 @@ impl Guarded {
         Self {
             bounds,
             target,
-            heeds_latency: measured && inner.looks_at().latency,
+            uses_latency: measured && inner.looks_at().latency,
             inner,
             seen,
             overruled: None,
@@ -245,12 +245,12 @@ impl Guarded {
         drops.hold
     }
 
-    /// Judges the latency.
+    /// Returns the rule that the latency requires.
     fn rule(&mut self, now: Time, latency: Option<LatencyView>) -> Rule {
-        // Without a view somebody who should measure does not. A view without samples is that of
-        // a service without requests, which keeps every target.
+        // Without a view, a source is silent. A view without samples belongs to a service without
+        // requests, which meets every target.
         let Some(view) = latency else {
-            let matters = self.target.is_some() || self.heeds_latency;
+            let matters = self.target.is_some() || self.uses_latency;
             return if matters { Rule::Silent } else { Rule::Policy };
         };
         let Some(target) = self.target else { return Rule::Policy };
@@ -261,8 +261,8 @@ impl Guarded {
         if now < self.late_until { Rule::Late } else { Rule::Policy }
     }
 
-    /// The latency while the policy's own points were in force: it must not take what another rule
-    /// achieved for what its points do.
+    /// Returns the latency while the policy's own points were in force: the effect of another rule
+    /// must not be taken for theirs.
     fn own_latency(&self, now: Time, latency: Option<LatencyView>) -> Option<LatencyView> {
         let own = |view: &LatencyView| {
             self.overruled.is_none_or(|at| at < view.since(now).unwrap_or(now))
@@ -295,7 +295,7 @@ impl Policy for Guarded {
         self.wanted.get_or_insert_with(|| point.clone());
         let dropped = self.dropped(now, seen.platform);
         let wanted = self.wanted.get_or_insert_with(|| point.clone());
-        // Between its own times the policy is not asked: its rules count periods.
+        // Between its own times the policy is not called: its rules count periods.
         let due = seen.trigger != Trigger::Timer || now >= self.ask.at;
         if due {
             self.ask = self.inner.decide(seen, wanted);
@@ -385,7 +385,7 @@ mod tests {
             };
             let spec = POLICIES.parse(&config.policy).unwrap();
             let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
-            let bounds = Bounds::of(&config, &platform);
+            let bounds = Bounds::new(&config, &platform);
             let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
             let seen = RuleSeen::default();
             let policy =
@@ -395,7 +395,7 @@ mod tests {
             Self { platform, policy, seen, point, cores, now: Time::ZERO }
         }
 
-        /// Some milliseconds later, in which both cores slept.
+        /// Asks some milliseconds later, in which both cores slept.
         fn ask(&mut self, millis: u64, trigger: Trigger, latency: Option<LatencyView>) -> AskAgain {
             self.now += Span::from_millis(millis);
             self.cores.iter_mut().for_each(|core| core.asleep += Span::from_millis(millis));
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_bounds_whatever_the_policy_asks_for() {
+    fn configuration_bounds_any_request_of_the_policy() {
         let mut bench = Bench::new("[govern]\nidle_latency = \"100us\"\nmoderation = \"80us\"\n");
         bench.ask(0, Trigger::Start, None);
         bench.timer(100, None);
@@ -461,9 +461,9 @@ mod tests {
         assert_eq!(lightest.timer(100, None), (Rule::Policy, 0, 0));
     }
 
-    /// A fixed time that happens to be the one that was found is held without the driver's logic.
+    /// A fixed time equal to the one found is held without the driver's logic.
     #[test]
-    fn a_fixed_moderation_is_never_taken_for_the_one_that_was_found() {
+    fn fixed_moderation_is_never_taken_for_the_found_one() {
         let text = "[govern]\nmoderation = \"80us\"\nlatency_target = \"1ms\"\n";
         let mut bench = Bench::new(text);
         let found = Span::from_micros(80);
@@ -513,13 +513,13 @@ mod tests {
         assert_eq!((bench.point.cores[1].frequency, bench.point.cores[1].idle_limit), (2, 0));
         let reason = bench.policy.reason().unwrap();
         assert!(reason.words.contains("/proc/pressure/cpu"), "{reason}");
-        // Calm again: the policy decides after the time for which the safe point is kept.
+        // Calm again: the policy decides after the hold time of the safe point.
         assert_eq!(bench.timer(10_000, None).0, Rule::Pressure);
         assert_eq!(bench.timer(30_000, None).0, Rule::Policy);
     }
 
     #[test]
-    fn a_target_that_is_missed_holds_the_capacity_for_a_while() {
+    fn missed_target_holds_the_capacity_for_a_while() {
         let mut bench = Bench::new(TARGET);
         bench.ask(0, Trigger::Start, p99(1));
         assert_eq!(bench.timer(100, p99(1_000)), (Rule::Policy, 0, 2), "kept");
@@ -529,8 +529,9 @@ mod tests {
     }
 
     impl Bench {
-        /// With a policy that goes by latency and wants the least of everything; what it is shown.
-        fn heeding(config: &str) -> (Self, Arc<std::sync::Mutex<Vec<Option<u64>>>>) {
+        /// Creates a bench with a policy that uses latency and requests the least of everything;
+        /// also returns the latencies that it is shown.
+        fn with_latency(config: &str) -> (Self, Arc<std::sync::Mutex<Vec<Option<u64>>>>) {
             let mut bench = Self::new(config);
             let shown: Arc<std::sync::Mutex<Vec<_>>> = Arc::default();
             let noted = Arc::clone(&shown);
@@ -540,15 +541,15 @@ mod tests {
                 point.set_frequency(0);
                 AskAgain::at(seen.now + CHECK)
             });
-            bench.policy.heeds_latency = true;
+            bench.policy.uses_latency = true;
             (bench, shown)
         }
     }
 
-    /// As Co-PI does by its correction.
+    /// As with Co-PI's correction.
     #[test]
-    fn silence_leads_to_the_highest_capacity_where_the_policy_itself_goes_by_latency() {
-        let (mut bench, _) = Bench::heeding("[govern]\n");
+    fn silence_leads_to_the_highest_capacity_if_the_policy_uses_latency() {
+        let (mut bench, _) = Bench::with_latency("[govern]\n");
         bench.ask(0, Trigger::Start, None);
         assert_eq!(bench.timer(100, None), (Rule::Silent, 2, 0));
         assert_eq!(bench.timer(100, p99(1)).0, Rule::Policy);
@@ -557,8 +558,8 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_not_shown_what_another_rule_achieved() {
-        let (mut bench, shown) = Bench::heeding(TARGET);
+    fn policy_does_not_see_the_effect_of_another_rule() {
+        let (mut bench, shown) = Bench::with_latency(TARGET);
         bench.ask(0, Trigger::Start, p99(1));
         let view = |micros: u64, samples: u64| {
             let window = Span::from_millis(300);
@@ -568,7 +569,7 @@ mod tests {
         for samples in 2..11 {
             assert_eq!(bench.timer(100, view(10, samples)).0, Rule::Late);
         }
-        // The policy rules again; what is measured then is of the last 300 ms.
+        // The policy is in force again; measurements then cover the last 300 ms.
         for samples in 11..17 {
             assert_eq!(bench.timer(100, view(10, samples)).0, Rule::Policy);
         }

@@ -1,7 +1,8 @@
-//! The policy `hardware`: processor or kernel control the frequency, and this gives them a preference.
+//! The policy `hardware`: processor or kernel control the frequency, and this policy sets their
+//! preference.
 //!
-//! It changes its mind slowly: the machine has to be calm for half a minute before it may save, and one
-//! busy second ends that.
+//! It changes slowly: the machine must be calm for half a minute before it may save, and one busy
+//! second ends that.
 
 use wattline_host::Preference;
 use wattline_policy::{
@@ -12,19 +13,19 @@ use wattline_units::{Span, Time};
 
 /// Name of the policy.
 pub(crate) const NAME: &str = "hardware";
-/// Time between two looks.
+/// Time between two decisions.
 const PERIOD: Span = Span::from_millis(1_000);
-/// A CPU with a higher load than this makes the machine busy at once.
+/// Load of a CPU above which the machine is busy at once.
 const BUSY: f64 = 0.6;
-/// A machine whose CPUs all have a lower load than this is calm.
+/// Load of every CPU below which the machine is calm.
 const CALM: f64 = 0.3;
-/// Time for which it has to be calm.
+/// Time for which the machine must be calm.
 const CALM_FOR: Span = Span::from_millis(30_000);
 
 /// Reasons of its decisions.
 const BUSY_WORDS: &str = "a CPU was busy for more than 60 % of a second";
 const CALM_WORDS: &str = "no CPU was busy for more than 30 % of any second for half a minute";
-/// Changes of a setting per second at most: calm and busy again.
+/// Most changes of a setting per second: calm and busy again.
 pub(crate) const CHANGES_PER_SECOND: f64 = 2.0 / 31.0;
 
 /// Preferences of a busy and of a calm machine.
@@ -84,22 +85,22 @@ pub(crate) fn parse(text: &str) -> Option<Result<Preferences, SpecError>> {
 pub(crate) struct Hardware {
     preferences: Preferences,
     looked: Time,
-    /// Idle time of each core at the last look.
+    /// Idle time of each core at the last decision.
     asleep: Vec<Span>,
-    /// When the machine became calm.
+    /// Time at which the machine became calm.
     calm_since: Option<Time>,
     words: &'static str,
 }
 
 impl Hardware {
-    /// Makes the policy for a platform.
+    /// Creates the policy for a platform.
     pub fn new(preferences: Preferences, platform: &Platform) -> Self {
         let asleep = vec![Span::ZERO; platform.cores];
         let words = "governing has begun";
         Self { preferences, looked: Time::ZERO, asleep, calm_since: None, words }
     }
 
-    /// Points to which the policy leads, with the reasons.
+    /// Returns the points to which the policy leads, with the reasons.
     pub fn points(
         &self,
         platform: &Platform,
@@ -121,7 +122,7 @@ impl Hardware {
         point.leave_moderation(platform);
     }
 
-    /// Load of the busiest core since the last look.
+    /// Returns the load of the busiest core since the last decision.
     fn load(&mut self, now: Time, seen: &Observation<'_>) -> f64 {
         let elapsed = now.since(self.looked).as_seconds();
         self.looked = now;
@@ -217,8 +218,8 @@ mod tests {
         run_profile("balanced", &Tree::at(fixture(name)), loads)
     }
 
-    /// Runs a profile on a machine under the given loads, one a second. Returns the writes, as file
-    /// and value, and the number of them.
+    /// Runs a profile on a machine under the given loads, one per second. Returns the writes, as
+    /// file and value, and their number.
     fn run_profile(
         profile: &str,
         tree: &Tree,
@@ -258,8 +259,8 @@ mod tests {
         (writes.into_iter().collect(), count)
     }
 
-    /// Whatever the load does, nothing else is written, so that no model is needed to see that hardware
-    /// and kernel go on to control the frequency within the administrator's limits.
+    /// Under any load, nothing else is written: hardware and kernel thus stay in control of the
+    /// frequency within the administrator's limits, without any model to show it.
     #[test]
     fn balanced_writes_preference_and_governor_alone() {
         let loads: Vec<f64> = (0..600).map(|second| f64::from(second * 37 % 101) / 100.0).collect();
@@ -279,13 +280,13 @@ mod tests {
                     };
                     assert!(allowed.contains(&value.as_str()), "{name}: {file} = {value}");
                 }
-                // At most one change and one change back a minute, for each of two CPUs.
+                // At most one change and one change back per minute, for each of two CPUs.
                 assert!(count <= 2 * 2 * 11, "{name}: {count} writes in ten minutes");
             }
         }
     }
 
-    /// Processor and kernel go on to control the frequency, whatever the profile.
+    /// Under every profile, processor and kernel stay in control of the frequency.
     #[test]
     fn no_profile_sets_a_frequency_or_a_limit() {
         let loads: Vec<f64> = (0..300).map(|second| f64::from(second / 60 % 2)).collect();
@@ -338,13 +339,13 @@ mod tests {
         assert_eq!(values("max-save", &busy).1, ["0", "1"]);
         assert_eq!(values("balanced", &calm).1, Vec::<String>::new());
         assert_eq!(values("latency", &calm).0, Vec::<String>::new(), "6 saves more");
-        // An administrator who has switched it off is not overruled.
+        // An administrator's decision to switch it off is respected.
         std::fs::write(&boost, "0\n").unwrap();
         assert_eq!(values("max-save", &busy).1, Vec::<String>::new());
     }
 
     #[test]
-    fn a_busy_second_ends_what_a_calm_half_minute_began() {
+    fn busy_second_ends_the_saving_of_a_calm_half_minute() {
         let calm = [0.1; 40];
         let (writes, _) = run("amd-pstate-epp", &calm[..29]);
         assert!(writes.is_empty(), "it was found at balance_performance: {writes:?}");
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_read_or_refused_with_what_is_allowed() {
+    fn text_is_read_or_refused_with_the_allowed_values() {
         assert!(parse("ondemand").is_none() && parse("hardwarex").is_none());
         let read = parse("hardware:busy=performance,calm=power").unwrap().unwrap();
         assert_eq!((read.busy, read.calm), (Preference::Performance, Preference::Power));

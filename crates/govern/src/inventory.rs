@@ -1,5 +1,5 @@
-//! Inventory of this machine: CPUs, interfaces, queues and the cores that their interrupts go to.
-//! Parts that are left out are named with the reason.
+//! Inventory of this machine: CPUs, interfaces, queues and the cores of their interrupts. Parts
+//! left out are listed with the reason.
 
 use crate::config::Config;
 use wattline_host::{Layout, Port};
@@ -18,44 +18,44 @@ const MOST_QUEUES: usize = 4096;
 pub struct Inventory {
     /// CPUs as cores of a policy; interfaces as ports.
     pub layout: Layout,
-    /// Parts that are left out, with the reasons.
+    /// Parts left out, with the reasons.
     pub left_out: Vec<LeftOut>,
-    /// Names in the configuration that the machine does not have, with those that exist.
-    pub in_vain: Vec<String>,
+    /// Configured names that do not exist on the machine, with the existing ones.
+    pub unknown_names: Vec<String>,
 }
 
 impl Inventory {
-    /// Looks at the machine, as far as the configuration lets it.
+    /// Surveys the machine, within the configuration.
     pub fn find(tree: &Tree, config: &Config) -> Self {
         let mut left_out = Vec::new();
         let cpus = cpus(tree, config, &mut left_out);
         let interfaces = interfaces(tree, config, &mut left_out);
         let ports = interfaces.into_iter().map(|interface| port(tree, interface, &cpus));
         let ports = ports.collect();
-        let in_vain = in_vain(tree, config);
-        Self { layout: Layout { workers: cpus.len(), cpus, ports }, left_out, in_vain }
+        let unknown_names = unknown_names(tree, config);
+        Self { layout: Layout { workers: cpus.len(), cpus, ports }, left_out, unknown_names }
     }
 
     /// Returns the reason if nothing can be governed: all configured CPUs are off line or absent.
     pub fn refusal(&self) -> Option<String> {
-        self.layout.cpus.is_empty().then(|| self.in_vain.join("; "))
+        self.layout.cpus.is_empty().then(|| self.unknown_names.join("; "))
     }
 
-    /// The names of the interfaces.
+    /// Returns the names of the interfaces.
     pub fn interfaces(&self) -> Vec<String> {
         self.layout.ports.iter().filter_map(|port| port.interface.clone()).collect()
     }
 }
 
-/// Lists names in the configuration that the machine does not have.
-fn in_vain(tree: &Tree, config: &Config) -> Vec<String> {
-    let mut told = Vec::new();
+/// Lists configured names that do not exist on the machine.
+fn unknown_names(tree: &Tree, config: &Config) -> Vec<String> {
+    let mut notes = Vec::new();
     let online = online(tree);
     let absent = config.cpus.iter().filter(|cpu| !online.contains(cpu)).map(u32::to_string);
     let absent: Vec<String> = absent.collect();
     if !absent.is_empty() {
         let there: Vec<String> = online.iter().map(u32::to_string).collect();
-        told.push(format!(
+        notes.push(format!(
             "[govern] cpus: there is no CPU {}, or it is off line; on line are {}",
             absent.join(", "),
             there.join(", ")
@@ -68,29 +68,29 @@ fn in_vain(tree: &Tree, config: &Config) -> Vec<String> {
         let there: Vec<&str> =
             there.iter().map(String::as_str).filter(|name| *name != "lo").collect();
         let there = if there.is_empty() { "no other".to_owned() } else { there.join(", ") };
-        told.push(format!(
+        notes.push(format!(
             "[govern] interfaces: there is no interface {}; there are {there}",
             absent.join(", ")
         ));
     }
-    told
+    notes
 }
 
 fn online(tree: &Tree) -> Vec<u32> {
     tree.cpus("/sys/devices/system/cpu/online").unwrap_or_else(|_| vec![0])
 }
 
-/// The interfaces that there are.
+/// Returns the existing interfaces.
 fn known(tree: &Tree) -> Vec<String> {
     let recorded = recorded(tree);
     let mut all = tree.entries(NET);
     all.extend(recorded.iter().filter(|name| !tree.exists(format!("{NET}/{name}"))).cloned());
-    // Such as the file `bonding_masters`.
+    // Not a device: for example the file `bonding_masters`.
     all.retain(|name| tree.is_directory(format!("{NET}/{name}")) || recorded.contains(name));
     all
 }
 
-/// Hand-made trees have the settings of a card without the card.
+/// Returns the cards of hand-made trees, which have a card's settings without the card.
 fn recorded(tree: &Tree) -> Vec<String> {
     if tree.is_live() { Vec::new() } else { tree.entries("/ethtool") }
 }
@@ -160,7 +160,7 @@ fn port(tree: &Tree, interface: String, cpus: &[u32]) -> Port {
     Port { interface: Some(interface), queues: count as u32, cores }
 }
 
-/// The CPU that takes a queue's interrupts; where several may, the first.
+/// Returns the CPU that takes a queue's interrupts; the first if several may.
 fn home(tree: &Tree, interface: &str, queue: u32) -> Option<u32> {
     let interrupt = *affinity::interrupts(tree, interface, queue).first()?;
     let list = |name: &str| {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn all_cpus_and_cards_are_taken_and_what_is_not_is_named() {
+    fn all_cpus_and_cards_are_taken_and_others_are_named() {
         let machine = Machine::new();
         for name in ["lo", "veth1", "eth0"] {
             machine.write(&format!("sys/class/net/{name}/queues/rx-0/rps_cpus"), "0");
@@ -219,13 +219,13 @@ mod tests {
         assert_eq!(port.cores, [2, 0]);
         let left = left_out(&found);
         assert_eq!(left.len(), 3, "{left:?}");
-        for what in ["CPU 3: off line", "lo: the loopback", "veth1: virtual"] {
-            assert!(left.iter().any(|line| line.starts_with(what)), "{what}: {left:?}");
+        for part in ["CPU 3: off line", "lo: the loopback", "veth1: virtual"] {
+            assert!(left.iter().any(|line| line.starts_with(part)), "{part}: {left:?}");
         }
     }
 
     #[test]
-    fn a_configuration_chooses_and_what_it_names_in_vain_is_told() {
+    fn configuration_chooses_and_unknown_names_are_reported() {
         let machine = Machine::new();
         machine.write("sys/class/net/eth0/device/vendor", "");
         machine.write("sys/class/net/eth1/device/vendor", "");
@@ -236,11 +236,11 @@ mod tests {
         assert_eq!(found.layout.cpus, [1]);
         assert_eq!(found.interfaces(), ["eth1", "tap0"]);
         let left = left_out(&found);
-        for what in ["CPU 0, 2: not among", "CPU 7: off line", "eth0: not among", "eth9: named"] {
-            assert!(left.iter().any(|line| line.starts_with(what)), "{what}: {left:?}");
+        for part in ["CPU 0, 2: not among", "CPU 7: off line", "eth0: not among", "eth9: named"] {
+            assert!(left.iter().any(|line| line.starts_with(part)), "{part}: {left:?}");
         }
         assert_eq!(
-            found.in_vain,
+            found.unknown_names,
             [
                 "[govern] cpus: there is no CPU 7, or it is off line; on line are 0, 1, 2",
                 "[govern] interfaces: there is no interface eth9; there are eth0, eth1, tap0",
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_of_which_nothing_is_known_still_has_a_cpu() {
+    fn unknown_machine_still_has_a_cpu() {
         let machine = Machine(tempfile::tempdir().unwrap());
         let found = machine.find("");
         assert_eq!((found.layout.workers, found.layout.ports.len()), (1, 0));

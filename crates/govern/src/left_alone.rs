@@ -1,4 +1,4 @@
-//! Knobs that the machine has and a configuration leaves alone, and what would use them.
+//! Knobs that the machine has but a configuration does not use, and the keys that would use them.
 
 use crate::config::{Config, Listed, Moderation};
 use crate::inventory::Inventory;
@@ -9,7 +9,7 @@ use wattline_knobs::{Machine as Settings, Plan};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::Can;
 
-/// Whether a configuration governs knobs of a kind.
+/// Returns true if a configuration governs knobs of a kind.
 fn is_governed(knob: Listed, config: &Config) -> bool {
     match knob {
         Listed::Moderation => config.moderates(),
@@ -17,7 +17,7 @@ fn is_governed(knob: Listed, config: &Config) -> bool {
     }
 }
 
-/// Whether a machine has knobs of a kind.
+/// Returns true if a machine has knobs of a kind.
 fn is_there(knob: Listed, can: Can) -> bool {
     match knob {
         Listed::Frequency => can.set_frequency,
@@ -27,26 +27,26 @@ fn is_there(knob: Listed, can: Can) -> bool {
     }
 }
 
-/// The knobs of the machine of `tree` that a configuration leaves alone. Nothing is written.
+/// Returns the knobs of the machine of `tree` that a configuration does not use. Writes nothing.
 pub(crate) fn find(config: &Config, inventory: &Inventory, tree: &Tree) -> Vec<Listed> {
     let wanted = |knob: &Listed| !is_governed(*knob, config);
     if !Listed::ALL.iter().any(wanted) {
         return Vec::new();
     }
-    // The machine, as a configuration that governs everything would find it.
+    // The machine as seen by a configuration that governs everything.
     let all = Config { scope: Scope::KERNEL, moderation: Moderation::Policy, ..config.clone() };
     let options = HostOptions { meters: false, ..options(&all, inventory, tree) };
     let knobs = Plan::new(Settings::new(tree));
-    // A machine that cannot be governed is told of elsewhere.
+    // A machine that cannot be governed is reported elsewhere.
     let Ok(host) = Host::new(options, knobs, Box::new(NoWorkers)) else { return Vec::new() };
     let can = wattline_governor::machine::Machine::platform(&host).can;
     Listed::ALL.into_iter().filter(|knob| wanted(knob) && is_there(*knob, can)).collect()
 }
 
-/// Says that the machine has a knob, and what would use it.
+/// Describes a knob that the machine has, and the keys that would use it.
 pub(crate) fn line(knob: Listed, config: &Config, inventory: &Inventory) -> String {
     let cpus = inventory.layout.cpus.len();
-    let what = match knob {
+    let subject = match knob {
         Listed::Frequency => format!("frequency of {cpus} CPUs"),
         Listed::Idle => format!("idle states of {cpus} CPUs"),
         Listed::Moderation => {
@@ -78,7 +78,7 @@ pub(crate) fn line(knob: Listed, config: &Config, inventory: &Inventory) -> Stri
         names => format!(", or profile {}", names.join(" or ")),
     };
     format!(
-        "{what}: there is this knob, and this configuration leaves it alone; to use it: {} in \
+        "{subject}: there is this knob, and this configuration leaves it alone; to use it: {} in \
          [govern]{profiles}",
         remedies.join(" and "),
     )

@@ -1,12 +1,12 @@
 //! The governor of any Linux server, without a router: `wattline govern`.
 //!
-//! It takes the knobs that the machine has (frequency, idle states, interrupt moderation), lets a
-//! policy decide by what the kernel counts, and leaves no trace when it ends, is killed or
-//! crashes: every write goes through the journal of `wattline-knobs`. Without a configuration a
-//! built-in [`profile`] holds. Where somebody measures latency ([`latency`]) and there is a target,
-//! the target stands above what could be saved.
+//! The governor takes the machine's knobs (frequency, idle states, interrupt moderation), lets a
+//! policy decide by the kernel's counters, and leaves no trace when it ends, is killed or crashes:
+//! every write goes through the journal of `wattline-knobs`. Without a configuration, a built-in
+//! [`profile`] applies. If latency is measured ([`latency`]) and has a target, the target takes
+//! precedence over savings.
 //!
-//! [`Daemon`] is its life; [`plan`] says beforehand what it would do.
+//! [`Daemon`] governs; [`plan`] shows its writes beforehand.
 #![forbid(unsafe_code)]
 // A daemon writes to its log: printing blocks on a stalled reader and panics without one.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -33,7 +33,7 @@ mod session;
 mod simulated;
 mod slept;
 mod stats;
-mod tell;
+mod messages;
 pub mod trial;
 
 pub use block::{Block, NONE, without_address};
@@ -42,4 +42,4 @@ pub use daemon::{Daemon, Options};
 pub use error::GovernError;
 pub use inventory::LeftOut;
 pub use plan::{GovernPlan, GovernPlanError, plan};
-pub use tell::SET_BY_ANOTHER_GOVERNOR;
+pub use messages::SET_BY_ANOTHER_GOVERNOR;

@@ -60,7 +60,7 @@ fn interfaces(to: &mut Exposition, stats: &GovernorStats) {
     }
 }
 
-/// By CPU, whose numbers need not be those of the policy's cores.
+/// Metrics by CPU; CPU numbers need not equal the policy's core numbers.
 fn cores(to: &mut Exposition, stats: &GovernorStats, tree: &Tree) {
     let of_cpus = |figure: fn(&CoreStats) -> f64| {
         stats.workers.iter().filter_map(move |core| Some((core.cpu?, figure(core))))
@@ -87,27 +87,27 @@ fn cores(to: &mut Exposition, stats: &GovernorStats, tree: &Tree) {
     }
 }
 
-/// Knobs that there are, and settings beside frequencies.
+/// Writes available knobs, and settings other than frequencies.
 fn settings(to: &mut Exposition, power: &Power) {
     let can = power.can.into_iter().flat_map(|can| {
         [("frequency", can.frequency), ("idle", can.idle), ("moderation", can.moderation)]
     });
     let can = can.map(|(knob, can)| (knob, f64::from(u8::from(can))));
-    let help = ("1 where the machine has the knob and the governor may turn it.", "knob");
+    let help = ("1 if the machine has the knob and the governor may turn it.", "knob");
     to.labelled_family("wattline_knob_available", Kind::Gauge, help, can);
-    let help = ("Distance of a queue's interrupts that was asked for.", "queue");
+    let help = ("Requested time between a queue's interrupts.", "queue");
     let moderation = power.moderation.moderation_seconds.iter().copied().enumerate();
     to.labelled_family("wattline_moderation_seconds", Kind::Gauge, help, moderation);
 }
 
-/// Leaves out the unknown: a source without samples has no latency, which is not 0 s.
+/// Omits unknown figures: a source without samples has no latency, which is not 0 s.
 fn latency(to: &mut Exposition, govern: &GovernStatus) {
     let sources: &[SourceState] = govern.latency.as_deref().unwrap_or_default();
     if sources.is_empty() {
         return;
     }
     let up = sources.iter().map(|source| (&source.name, f64::from(u8::from(!source.silent))));
-    let help = ("1 where the source of latency was heard within `latency_silence`.", "source");
+    let help = ("1 if the source of latency was heard within `latency_silence`.", "source");
     to.labelled_family("wattline_latency_source_up", Kind::Gauge, help, up);
     let help = "Latency as the source reports it, by percentile.";
     to.family("wattline_latency_percentile_seconds", Kind::Gauge, help);
@@ -127,9 +127,9 @@ fn latency(to: &mut Exposition, govern: &GovernStatus) {
     let help = ("Requests behind the figures.", "source");
     to.labelled_family("wattline_latency_samples", Kind::Gauge, help, samples);
     let ages = sources.iter().filter_map(|source| Some((&source.name, source.age_seconds?)));
-    let help = ("Time since the newest of them.", "source");
+    let help = ("Time since the newest sample.", "source");
     to.labelled_family("wattline_latency_age_seconds", Kind::Gauge, help, ages);
-    let help = "What was reported and refused, by source and reason.";
+    let help = "Reports refused, by source and reason.";
     to.family("wattline_latency_refused_total", Kind::Counter, help);
     for source in sources {
         for (reason, count) in source.refused.by_reason() {
@@ -143,8 +143,8 @@ fn latency(to: &mut Exposition, govern: &GovernStatus) {
 }
 
 fn rules(to: &mut Exposition, govern: &GovernStatus) {
-    let help = "1 for what rules the operating point now: the policy, or the highest capacity \
-                because the latency target is missed, a source is silent or CPU pressure rose.";
+    let help = "1 for the rule in force: the policy, or the highest capacity because \
+                the latency target is missed, a source is silent or CPU pressure rose.";
     let rules =
         RuleName::ALL.map(|rule| (rule.name(), f64::from(u8::from(govern.rule == Some(rule)))));
     to.labelled_family("wattline_rule", Kind::Gauge, (help, "rule"), rules);

@@ -8,14 +8,14 @@ use crate::inventory::{Inventory, LeftOut};
 use crate::left_alone;
 use crate::pressure;
 use crate::session::{kernel, options};
-use crate::tell;
+use crate::messages;
 use serde::Serialize;
 use wattline_host::{Course, PlanError, PowerPlan, Workers, plan_with};
 use wattline_knobs::{STATE_DIRECTORY, restore_commands};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{OperatingPoint, Platform, Policy};
 
-/// A plan, and what it is about.
+/// A plan, and its subject.
 #[derive(Debug, Clone, Serialize)]
 pub struct GovernPlan {
     /// The profile.
@@ -43,7 +43,7 @@ pub enum GovernPlanError {
     Plan(#[from] PlanError),
 }
 
-/// The plan of a configuration on the machine of `tree`.
+/// Returns the plan of a configuration on the machine of `tree`.
 ///
 /// # Errors
 /// [`GovernPlanError`].
@@ -55,19 +55,19 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
     let alone = left_alone::find(config, &inventory, tree);
     let mut intent = Vec::new();
     let mut remedies = Vec::new();
-    // What may not be written looks as if it were not there, and what is there needs no remedy.
+    // An unwritable knob looks like a missing one, and an existing knob needs no remedy.
     let blind = tree.is_live() && !rustix::process::geteuid().is_root();
     let (mut kernel, _) = kernel(&inventory, tree);
     let unobserved = kernel.missing();
     let make = |platform: &wattline_policy::Platform| {
-        intent.extend(blind.then(|| tell::BLIND.to_owned()));
+        intent.extend(blind.then(|| messages::BLIND.to_owned()));
         let left = restore_commands(tree, &tree.path(STATE_DIRECTORY));
         let changed = left.is_ok_and(|left| !left.commands.is_empty());
-        intent.extend(changed.then(|| tell::SET_BY_ANOTHER_GOVERNOR.to_owned()));
-        intent.extend(tell::lines(config, &inventory, platform, &alone));
-        intent.extend(inventory.in_vain.iter().cloned());
+        intent.extend(changed.then(|| messages::SET_BY_ANOTHER_GOVERNOR.to_owned()));
+        intent.extend(messages::lines(config, &inventory, platform, &alone));
+        intent.extend(inventory.unknown_names.iter().cloned());
         if !blind {
-            remedies = tell::remedies(platform.can, &alone);
+            remedies = messages::remedies(platform.can, &alone);
         }
         let guarded = choice::policy(config, (platform, unobserved), RuleSeen::default())?;
         let policy: Box<dyn Policy> = Box::new(guarded);
@@ -77,14 +77,14 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
     let options = options(config, &inventory, tree);
     let course = |platform: &Platform, full: &OperatingPoint| course(config, tree, platform, full);
     let mut plan = plan_with(config.policy.clone(), make, course, (options, Box::new(kernel)))?;
-    plan.rivals = tell::relevant(plan.rivals, config);
+    plan.rivals = messages::relevant(plan.rivals, config);
     let left_out = inventory.left_out;
     Ok(GovernPlan { profile: config.profile.name, intent, left_out, plan, remedies })
 }
 
-/// Operating points that the configuration may lead to, each with its rule.
+/// Returns the operating points that the configuration may lead to, each with its rule.
 fn course(config: &Config, tree: &Tree, platform: &Platform, full: &OperatingPoint) -> Course {
-    let bounds = Bounds::of(config, platform);
+    let bounds = Bounds::new(config, platform);
     let mut course = match hardware::parse(&config.policy).and_then(Result::ok) {
         Some(preferences) => Course {
             points: Hardware::new(preferences, platform).points(platform, full),
@@ -116,7 +116,7 @@ mod tests {
     use std::path::Path;
     use wattline_policies::POLICIES;
 
-    /// A machine whose only knob is a card's interrupt moderation.
+    /// Creates a machine whose only knob is a card's interrupt moderation.
     fn machine() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
@@ -133,8 +133,8 @@ mod tests {
 
     const CPU: &str = "sys/devices/system/cpu";
 
-    /// A machine of two CPUs as a driver and whoever set it leave it: governor, preference, bias and
-    /// limits in MHz.
+    /// Creates a machine of two CPUs as driver and administrator leave it: governor, preference,
+    /// bias and limits in MHz.
     fn set_up(
         driver: &str,
         governor: &str,
@@ -151,7 +151,7 @@ mod tests {
         let autonomous = ["intel_pstate", "amd-pstate-epp"].contains(&driver);
         for cpu in 0..2 {
             let file = |name: &str| format!("cpufreq/policy{cpu}/{name}");
-            // The second is of the slow kind.
+            // The second CPU is of the slow kind.
             let highest = if cpu == 0 { 3_600_000 } else { 2_800_000 };
             let speed = if governor == "userspace" { "1500000" } else { "<unsupported>" };
             let governors = if autonomous {
@@ -200,7 +200,7 @@ mod tests {
         root
     }
 
-    /// Rank of a value by the power that it allows, apart from the code that is tested.
+    /// Ranks a value by the power that it allows, independently of the tested code.
     fn rank(file: &str, value: &str, autonomous: bool) -> f64 {
         let number = value.parse::<f64>();
         match file {
@@ -221,13 +221,13 @@ mod tests {
             "energy_perf_bias" | "no_turbo" | "rx-usecs" => -number.unwrap(),
             "pm_qos_resume_latency_us" if value == "0" => f64::MIN,
             "pm_qos_resume_latency_us" => -number.unwrap(),
-            // A speed in the place of none.
+            // A speed instead of none.
             _ => number.unwrap_or(f64::MIN),
         }
     }
 
-    /// TuneD, power-profiles-daemon or an administrator has set the machine to save, to balance or to
-    /// perform: no profile and no policy goes beyond it, whatever the load does.
+    /// TuneD, power-profiles-daemon or an administrator has set the machine to save, to balance or
+    /// to perform: no profile and no policy exceeds that under any load.
     #[test]
     fn no_write_lets_the_machine_draw_more_than_it_was_found_with() {
         let all = (800, 3600);
@@ -297,48 +297,48 @@ mod tests {
                 }
                 kept += own.kept.len();
                 assert!(own.problems.is_empty(), "{driver} {governor}, {text}: {:?}", own.problems);
-                // The same configuration raises where the user asks for it.
+                // The same configuration raises if the user allows it.
                 raised += writes(&of("may_raise = true\n")).iter().filter(|it| rises(it)).count();
             }
         }
         assert!(lowered > 100 && kept > 50 && raised > 100, "{lowered} {kept} {raised}");
     }
 
-    fn told(root: &Path, text: &str) -> (String, Vec<&'static str>) {
+    fn intent_of(root: &Path, text: &str) -> (String, Vec<&'static str>) {
         let config = Config::parse(text, "test", POLICIES).unwrap();
         let plan = plan(&config, &Tree::at(root)).unwrap();
         (plan.intent.join("\n"), plan.remedies)
     }
 
-    /// Without tables copi never saves anything: whoever forgot them learns it before the start.
+    /// Without tables copi never saves anything; the user learns that before the start.
     #[test]
     fn plan_contains_the_remark_of_the_policy() {
         let root = machine();
-        let (intent, _) = told(root.path(), "[govern]\npolicy = \"copi\"\n");
+        let (intent, _) = intent_of(root.path(), "[govern]\npolicy = \"copi\"\n");
         assert!(intent.contains("copi has no tables"), "{intent}");
     }
 
     #[test]
-    fn settings_that_a_killed_governor_left_are_not_taken_for_an_administrators() {
+    fn leftovers_of_a_killed_governor_are_not_taken_for_an_administrators() {
         let root = machine();
         let tree = Tree::at(root.path());
         let boot = tree.path("/proc/sys/kernel/random/boot_id");
         std::fs::create_dir_all(boot.parent().unwrap()).unwrap();
         std::fs::write(boot, "b\n").unwrap();
-        assert!(!told(root.path(), "").0.contains("wattline restore"));
+        assert!(!intent_of(root.path(), "").0.contains("wattline restore"));
         let state = tree.path(STATE_DIRECTORY);
         let machine = wattline_knobs::Machine::new(&tree);
         let (mut session, _) = wattline_knobs::Session::begin(machine, &tree, &state).unwrap();
         let moderation = "ethtool:eth9/rx-usecs";
         session.set(&moderation.parse().unwrap(), "1").unwrap();
         session.keep();
-        assert!(told(root.path(), "").0.contains("wattline restore"));
+        assert!(intent_of(root.path(), "").0.contains("wattline restore"));
     }
 
     #[test]
-    fn interfaces_that_do_not_exist_are_named_with_those_that_do() {
+    fn unknown_interfaces_are_named_with_the_existing_ones() {
         let root = machine();
-        let (intent, _) = told(root.path(), "[govern]\ninterfaces = [\"eht9\"]\n");
+        let (intent, _) = intent_of(root.path(), "[govern]\ninterfaces = [\"eht9\"]\n");
         assert!(intent.contains("no interface eht9; there are eth9"), "{intent}");
         let config = Config::parse("[govern]\ncpus = [7]\n", "test", POLICIES).unwrap();
         let begun = crate::session::Session::begin(&config, &Tree::at(root.path()));
@@ -349,9 +349,9 @@ mod tests {
     }
 
     #[test]
-    fn a_knob_that_the_configuration_leaves_alone_is_not_one_that_is_missing() {
+    fn knob_left_alone_is_not_reported_missing() {
         let root = machine();
-        let (intent, remedies) = told(root.path(), "");
+        let (intent, remedies) = intent_of(root.path(), "");
         for words in [
             "this configuration turns none of the knobs that this machine has",
             "interrupt moderation of eth9: there is this knob",
@@ -364,15 +364,15 @@ mod tests {
         assert_eq!(remedies.len(), 3, "{remedies:?}");
         assert!(!remedies.iter().any(|hint| hint.starts_with("interrupt")), "{remedies:?}");
 
-        // What is listed needs only a value.
-        let (intent, _) = told(root.path(), "[govern]\nknobs = [\"moderation\"]\n");
+        // A listed knob only needs a value.
+        let (intent, _) = intent_of(root.path(), "[govern]\nknobs = [\"moderation\"]\n");
         assert!(intent.contains("to use it: moderation = \"100us\" in [govern]"), "{intent}");
-        let (intent, remedies) = told(root.path(), "[govern]\nprofile = \"max-save\"\n");
+        let (intent, remedies) = intent_of(root.path(), "[govern]\nprofile = \"max-save\"\n");
         assert!(intent.contains("interrupt moderation of eth9: 100 us"), "{intent}");
         assert!(!intent.contains("leaves it alone") && remedies.is_empty(), "{intent}");
 
         std::fs::remove_dir_all(root.path().join("ethtool")).unwrap();
-        let (intent, remedies) = told(root.path(), "");
+        let (intent, remedies) = intent_of(root.path(), "");
         assert!(intent.contains("this machine has no knob that could be turned"), "{intent}");
         assert_eq!(remedies.len(), 4, "{remedies:?}");
     }

@@ -1,18 +1,18 @@
-//! Tasks that wait for a CPU: the guard that needs no configuration.
+//! A guard without configuration: tasks that wait for a CPU.
 //!
-//! A governor that saves too much shows in the kernel's pressure (`/proc/pressure/cpu`,
+//! Too much saving shows in the kernel's pressure (`/proc/pressure/cpu`,
 //! Documentation/accounting/psi.rst) and in the delay of run queues (`/proc/schedstat`,
-//! Documentation/scheduler/sched-stats.rst) before clients complain. A machine that is full at every
-//! frequency has pressure all day, so that a rise counts and a level does not.
+//! Documentation/scheduler/sched-stats.rst) before clients complain. A machine that is full at
+//! every frequency has pressure all day, so the guard reacts to a rise, not to a level.
 
 use wattline_linux::sysfs::Tree;
 use wattline_units::{Span, Time};
 
-/// Time between two looks: a rise has to be answered within a second.
+/// Time between two looks: a rise must be answered within a second.
 pub(crate) const PERIOD: Span = Span::from_millis(500);
 /// Time at the safe point after a rise.
 const HOLD: Span = Span::from_millis(30_000);
-/// A rise of the share of time in which tasks wait that counts.
+/// Rise of the share of time in which tasks wait that counts.
 const RISE: f64 = 0.1;
 /// Time over which the usual share is averaged.
 const USUAL_OVER: f64 = 60.0;
@@ -20,7 +20,7 @@ const USUAL_OVER: f64 = 60.0;
 /// Time that tasks have waited, since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Waited {
-    /// Time in which some task waited for a CPU; `None` where the kernel does not count it.
+    /// Time in which some task waited for a CPU; `None` if the kernel does not count it.
     pub pressure: Option<Span>,
     /// Time that tasks waited in the run queues, mean of all CPUs.
     pub delay: Option<Span>,
@@ -29,7 +29,7 @@ pub(crate) struct Waited {
 /// Reads the kernel's counters.
 pub(crate) type Gauge = Box<dyn FnMut() -> Waited + Send>;
 
-/// The counters of a machine; `None` where it has neither.
+/// Returns the counters of a machine; `None` if it has neither.
 pub(crate) fn gauge(tree: &Tree) -> Option<Gauge> {
     let read = |tree: &Tree| Waited {
         pressure: tree.text("/proc/pressure/cpu").ok().and_then(|text| pressure(&text)),
@@ -42,14 +42,14 @@ pub(crate) fn gauge(tree: &Tree) -> Option<Gauge> {
     Some(Box::new(move || read(&tree)))
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`, in microseconds.
+/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`, in microseconds.
 fn pressure(text: &str) -> Option<Span> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
     let total = line.split_whitespace().find_map(|word| word.strip_prefix("total="))?;
     Some(Span::from_micros(total.parse().ok()?))
 }
 
-/// The eighth figure of each CPU's line, in nanoseconds.
+/// Returns the mean of the eighth figure of each CPU's line, in nanoseconds there.
 fn delay(text: &str) -> Option<Span> {
     let (mut sum, mut cpus) = (0_u64, 0_u64);
     for line in text.lines() {
@@ -63,7 +63,7 @@ fn delay(text: &str) -> Option<Span> {
     (cpus > 0).then(|| Span::from_nanos(sum / cpus))
 }
 
-/// Finds rises of one share of time.
+/// Detector of rises of a share of time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Share {
     last: Option<Span>,
@@ -71,7 +71,7 @@ struct Share {
 }
 
 impl Share {
-    /// Takes a counter in, some seconds after the last. Returns true if the share has risen.
+    /// Adds a counter some seconds after the last. Returns true if the share has risen.
     fn has_risen(&mut self, counter: Option<Span>, seconds: f64) -> bool {
         let last = std::mem::replace(&mut self.last, counter);
         let Some((now, last)) = counter.zip(last).filter(|_| seconds > 0.0) else { return false };
@@ -100,7 +100,7 @@ impl Watch {
         Self { gauge, looked: None, pressure, delay, until: Time::ZERO, words: "" }
     }
 
-    /// Returns the reason why the safe point is to be kept now, if there is one.
+    /// Returns the reason for keeping the safe point now, if any.
     pub fn look(&mut self, now: Time) -> Option<&'static str> {
         let due = self.looked.is_none_or(|looked| now.since(looked) >= PERIOD);
         if due {
@@ -156,7 +156,7 @@ mod tests {
             let step = |at: usize| (0..200).map(move |look| if look < at { 0.02 } else { 0.4 });
             let (second, said) = alarm(step(40), pressure).unwrap();
             assert!((20.0..=21.0).contains(&second) && said == words, "{second} {said}");
-            // The load of a day comes slower than that.
+            // The load of a day rises more slowly than that.
             let day = (0..7200).map(|look| f64::from(look) / 7200.0 * 0.9);
             assert_eq!(alarm(day, pressure), None);
         }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_read_and_what_lacks_them_is_not_guessed() {
+    fn counters_are_read_and_never_guessed() {
         let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500\nfull avg10=0 total=7\n";
         assert_eq!(pressure(text), Some(Span::from_micros(1500)));
         assert_eq!((pressure("full total=7\n"), pressure("some total=x")), (None, None));

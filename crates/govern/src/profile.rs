@@ -1,4 +1,4 @@
-//! The built-in profiles: configurations to begin with, each a documented file to be copied.
+//! The built-in profiles: configurations to start with, each a documented file to copy.
 
 /// A profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Profile {
     pub text: &'static str,
 }
 
-/// All of them, the default first.
+/// All profiles, the default first.
 pub const PROFILES: [Profile; 4] = [
     Profile {
         name: "balanced",
@@ -35,12 +35,12 @@ pub const PROFILES: [Profile; 4] = [
     },
 ];
 
-/// The profile of a name.
+/// Returns the profile with this name.
 pub fn find(name: &str) -> Option<Profile> {
     PROFILES.into_iter().find(|profile| profile.name == name)
 }
 
-/// The names, as an error message says them.
+/// Returns the names for an error message.
 pub fn names() -> String {
     PROFILES.map(|profile| format!("\"{}\"", profile.name)).join(", ")
 }

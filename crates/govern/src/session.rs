@@ -1,5 +1,5 @@
-//! A session of the governor: from taking the machine over to restoring it. The inventory of CPUs
-//! and interfaces is fixed during a session; when it changes, a new session begins.
+//! A session of the governor, from taking the machine over to restoring it. The inventory of CPUs
+//! and interfaces is fixed during a session; if it changes, a new session begins.
 
 use crate::choice::{self, Observed};
 use crate::config::Config;
@@ -37,7 +37,7 @@ const SAMPLE: Span = Span::from_millis(100);
 pub(crate) struct Session {
     runner: Runner<ThisMachine>,
     supervision: Supervision,
-    /// The CPUs and interfaces under control.
+    /// The governed CPUs and interfaces.
     pub inventory: Inventory,
     rule: RuleSeen,
     feed: SharedFeed,
@@ -52,7 +52,7 @@ pub(crate) struct Seen {
     pub state: State,
     /// The last observation of cores and queues.
     pub view: View,
-    /// Since the session began.
+    /// Totals since the session began.
     pub totals: Totals,
     /// State of each latency source.
     pub sources: Vec<SourceState>,
@@ -60,9 +60,9 @@ pub(crate) struct Seen {
     pub remark: Option<String>,
 }
 
-/// The settings that the governor may change, by its configuration.
+/// Returns the settings that the governor may change under its configuration.
 pub(crate) fn options(config: &Config, inventory: &Inventory, tree: &Tree) -> HostOptions {
-    // On a recorded machine there are no rights to lack: all files are the recording's.
+    // A recorded machine restricts no rights: all files are the recording's.
     let rights = if tree.is_live() { Rights::present() } else { Rights::ALL };
     let mut scope = config.scope;
     scope.moderation = config.moderates();
@@ -82,8 +82,8 @@ pub(crate) fn options(config: &Config, inventory: &Inventory, tree: &Tree) -> Ho
     }
 }
 
-/// The kernel's counters of a machine, and notes on those that are missing. Polls are observed on
-/// this machine alone.
+/// Returns the kernel's counters of a machine, and notes on missing ones. Polls are observed on the
+/// live machine only.
 pub(crate) fn kernel(inventory: &Inventory, tree: &Tree) -> (KernelStack, Vec<String>) {
     let (kernel, notes) = KernelStack::new(tree, &inventory.layout);
     (if tree.is_live() { kernel.observing() } else { kernel }, notes)
@@ -93,7 +93,7 @@ impl Session {
     /// Takes the machine over and begins.
     ///
     /// # Errors
-    /// When it cannot be governed; it is as before then.
+    /// When it cannot be governed; it is unchanged then.
     pub fn begin(config: &Config, tree: &Tree) -> Result<Self, GovernError> {
         let gauge = pressure::gauge(tree);
         if gauge.is_none() {
@@ -109,7 +109,7 @@ impl Session {
         })
     }
 
-    /// The same under another policy than the configuration's.
+    /// Begins under another policy than the configuration's.
     fn begin_with(
         config: &Config,
         tree: &Tree,
@@ -150,12 +150,12 @@ impl Session {
     /// Checks that the machine is governed.
     ///
     /// # Errors
-    /// When its governor has panicked: the machine would stay as it was governed last.
+    /// When its governor has panicked: the machine would keep its last settings.
     pub fn check_governor(&self) -> Result<(), GovernError> {
         if self.runner.has_failed() { Err(GovernError::Panicked) } else { Ok(()) }
     }
 
-    /// Returns what was counted since the session began; `None` if its governor does not answer.
+    /// Returns the totals since the session began; `None` if its governor does not answer.
     pub fn totals(&self) -> Option<Totals> {
         self.runner.totals(PATIENCE)
     }
@@ -192,17 +192,17 @@ impl Session {
         self.supervision.status()
     }
 
-    /// The time since it began.
+    /// Returns the time since the session began.
     pub fn age(&self) -> Span {
         self.begun.elapsed().into()
     }
 
-    /// Returns what rules the operating point.
+    /// Returns the rule in force.
     pub fn rule(&self) -> Rule {
         self.rule.get()
     }
 
-    /// Whether a configuration could be used on this machine.
+    /// Checks that a configuration works on this machine.
     ///
     /// # Errors
     /// When its policy cannot work here.

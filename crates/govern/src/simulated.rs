@@ -1,5 +1,5 @@
-//! The profile `balanced` in the request simulator, against each default of the kernel, on machines and
-//! under loads drawn at random. The rule of simulated hardware P-states is assumed, see
+//! The profile `balanced` in the request simulator, against each default of the kernel, on machines
+//! and under loads drawn at random. The rule of simulated hardware P-states is assumed, see
 //! [`wattline_policies::hardware_pstates`]; here each machine has other, hidden parameters of it.
 
 use crate::config::Config;
@@ -20,10 +20,10 @@ use wattline_sim::requests::{RequestReport, RequestSetting, run_requests_with};
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::{Hertz, Span, Time, Watts};
 
-/// Control of the frequency of a machine on which nobody governs.
+/// Control of the frequency of an ungoverned machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Found {
-    /// The governor performance beside schedutil.
+    /// The governor performance, with schedutil available.
     Performance,
     /// The governor schedutil.
     Schedutil,
@@ -39,7 +39,7 @@ impl Found {
     const NAMES: [&str; 5] =
         ["performance", "schedutil", "intel_pstate", "hardware", "hardware, performance"];
 
-    /// Returns the preference under which nobody governs.
+    /// Returns the preference of the ungoverned machine.
     fn found(self) -> Preference {
         match self {
             Self::Performance | Self::HardwarePerformance(..) => Preference::Performance,
@@ -89,7 +89,8 @@ impl Governor {
     }
 }
 
-/// A machine whose frequency is controlled under a preference, and the governor that gives it, if any.
+/// A machine whose frequency is controlled under a preference, and the governor that sets it, if
+/// any.
 struct Machine {
     controller: Controller,
     governor: Option<Governor>,
@@ -259,7 +260,7 @@ fn draw_idle_state(state: &mut RequestIdleState, exit: f64, residency: f64) {
     state.target_residency = Span::from_seconds(least).max(state.exit_latency);
 }
 
-/// Changes by `balanced` against the default: of energy for each answered request, and of the 99th percentile.
+/// Relative changes under `balanced`: of energy per answered request, and of the 99th percentile.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     energy: f64,
@@ -269,7 +270,7 @@ struct Change {
 /// Runs a drawn machine without a governor and under `balanced`.
 fn change(drawn: &Drawn, seconds: [u64; 2]) -> Option<Change> {
     let default = drawn.run(None, seconds);
-    // A machine that is full drops requests at every frequency.
+    // A full machine drops requests at every frequency.
     if !default.sustained {
         return None;
     }
@@ -281,8 +282,8 @@ fn change(drawn: &Drawn, seconds: [u64; 2]) -> Option<Change> {
     Some(Change { energy: energy_b / energy - 1.0, p99: p99_b / p99 - 1.0 })
 }
 
-/// Returns warm-up and duration: after the half minute of calm that `balanced` waits for, where that matters,
-/// and for a minute then, as few bursts of requests would decide a shorter run.
+/// Returns warm-up and duration. The run starts after the half minute of calm that `balanced` waits
+/// for, if relevant, and lasts a minute then: a few bursts of requests would decide a shorter run.
 fn seconds(default: usize) -> [u64; 2] {
     if default >= 3 { [33, 60] } else { [1, 6] }
 }
@@ -290,8 +291,9 @@ fn seconds(default: usize) -> [u64; 2] {
 /// Machines drawn for each default.
 const MACHINES: u64 = 60;
 
-/// Prints the changes of all drawn machines by default: `cargo test --release -p wattline-govern --lib
-/// balanced_against -- --ignored --nocapture`. Power is modelled, and the rule of hardware P-states assumed.
+/// Prints the changes of all drawn machines by default:
+/// `cargo test --release -p wattline-govern --lib balanced_against -- --ignored --nocapture`. Power
+/// is modelled, and the rule of hardware P-states assumed.
 #[test]
 #[ignore = "takes ten minutes of a release build"]
 fn balanced_against_each_default_draws_no_more_energy() {
@@ -309,7 +311,7 @@ fn balanced_against_each_default_draws_no_more_energy() {
         let (energy, p99) = (quantiles(|change| change.energy), quantiles(|change| change.p99));
         println!("{name:<24} {:>8}  {energy:.1?}, {p99:.1?}", changes.len());
         assert!(energy[4] <= 0.5, "{name}: {energy:?}");
-        // Kernels that follow the load by themselves are left as they are.
+        // Defaults that already follow the load are left unchanged.
         let follows = ["schedutil", "intel_pstate"].contains(&name);
         assert!(!follows || energy[0] == 0.0 && p99[4] == 0.0, "{name}: {energy:?} {p99:?}");
     }

@@ -6,12 +6,12 @@ use std::time::Duration;
 /// The two clocks are read one after the other; a suspend takes longer than that.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// Time asleep since the system began.
+/// Time asleep since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slept(Duration);
 
 impl Slept {
-    /// Up to now.
+    /// Returns the time asleep up to now.
     pub fn until_now() -> Self {
         use rustix::time::{ClockId, clock_gettime};
         let [boot, awake] = [ClockId::Boottime, ClockId::Monotonic].map(|clock| {
@@ -33,12 +33,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suspend_is_told_from_two_looks_at_two_clocks() {
+    fn suspend_is_detected_by_two_readings_of_two_clocks() {
         let at = |millis| Slept(Duration::from_millis(millis));
         assert_eq!(at(70_000).since(at(30_000)), Some(Duration::from_secs(40)));
         assert_eq!(at(30_001).since(at(30_000)), None, "between two readings");
         assert_eq!(at(30_000).since(at(30_001)), None);
-        // Nothing here suspends the machine of the tests.
+        // Nothing here suspends the test machine.
         let before = Slept::until_now();
         assert_eq!(Slept::until_now().since(before), None);
     }

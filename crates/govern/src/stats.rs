@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::counters::{interface, process};
 use crate::guard::Rule;
 use crate::session::{Seen, Session};
-use wattline_governor::figures::{Figures, Over, Seen as State};
+use wattline_governor::figures::{Figures, Seen as State, Window};
 use wattline_knobs::rivals;
 use wattline_linux::sysfs::Tree;
 use wattline_status::{
@@ -13,19 +13,19 @@ use wattline_status::{
     Power, Rival, RuleName,
 };
 
-/// Facts for a report that the session does not know.
-pub(crate) struct Around<'a> {
+/// Facts for statistics that the session does not know.
+pub(crate) struct Context<'a> {
     /// The configuration.
     pub config: &'a Config,
     /// The machine's files.
     pub tree: &'a Tree,
-    /// Since the daemon began.
+    /// Time since the daemon began.
     pub uptime_seconds: f64,
     /// Programs that set the same knobs.
     pub rivals: &'a [rivals::Rival],
-    /// Stretches of governing that ended because the machine or the configuration changed.
+    /// Number of sessions that ended because the machine or the configuration changed.
     pub restarts: u64,
-    /// Parts of the configuration, as last read, that are not in force before a restart.
+    /// Changed parts of the configuration that need a restart.
     pub needs_restart: &'a [&'static str],
 }
 
@@ -55,9 +55,9 @@ fn owned(names: &[impl ToString]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// Statistics while nothing is governed, because the policy cannot work on the machine as it is.
-pub(crate) fn waiting(why: Option<&str>, around: &Around<'_>) -> GovernorStats {
-    let Around { config, tree: _, uptime_seconds, rivals, restarts, needs_restart } = *around;
+/// Returns statistics while nothing is governed, because the policy cannot work on the machine.
+pub(crate) fn waiting(why: Option<&str>, context: &Context<'_>) -> GovernorStats {
+    let Context { config, tree: _, uptime_seconds, rivals, restarts, needs_restart } = *context;
     GovernorStats {
         uptime_seconds,
         needs_restart: owned(needs_restart),
@@ -77,19 +77,19 @@ pub(crate) fn waiting(why: Option<&str>, around: &Around<'_>) -> GovernorStats {
     }
 }
 
-/// Statistics while the machine is governed.
+/// Returns statistics while the machine is governed.
 pub(crate) fn stats(
     session: &mut Session,
     figures: &mut Figures,
-    around: &Around<'_>,
+    context: &Context<'_>,
 ) -> GovernorStats {
-    let Around { config, tree, .. } = *around;
+    let Context { config, tree, .. } = *context;
     let seen = session.look();
     let names = session.inventory.interfaces();
-    let mut stats = waiting(None, around);
+    let mut stats = waiting(None, context);
     stats.ports = names.iter().map(|name| interface(tree, name)).collect();
     stats.workers = seen.as_ref().map(|seen| cores(session, seen)).unwrap_or_default();
-    stats.power = seen.as_ref().map(|seen| power(session, figures, around, seen));
+    stats.power = seen.as_ref().map(|seen| power(session, figures, context, seen));
     let govern = &mut stats.govern;
     govern.policy_remark = seen.as_ref().and_then(|seen| seen.remark.clone());
     govern.rule = Some(session.rule().into());
@@ -99,7 +99,7 @@ pub(crate) fn stats(
     stats
 }
 
-/// By core.
+/// Returns statistics by core.
 fn cores(session: &Session, seen: &Seen) -> Vec<CoreStats> {
     let cpus = &session.inventory.layout.cpus;
     let core = |(core, view): (usize, &wattline_policy::CoreView)| CoreStats {
@@ -112,11 +112,12 @@ fn cores(session: &Session, seen: &Seen) -> Vec<CoreStats> {
     seen.view.cores.iter().enumerate().map(core).collect()
 }
 
-/// Power and operating point; of the sums over all sessions, the figures that any governor has.
-fn power(session: &Session, figures: &mut Figures, around: &Around<'_>, seen: &Seen) -> Power {
+/// Returns power and operating point, with the figures common to all governors summed over all
+/// sessions.
+fn power(session: &Session, figures: &mut Figures, context: &Context<'_>, seen: &Seen) -> Power {
     let Seen { state, view, totals, .. } = seen;
     figures.take_details(Details { host: Some(session.status()), ..Details::default() });
-    figures.take(Some((totals.clone(), None)), Some(state.clone()), Over::LastSeconds);
+    figures.take(Some((totals.clone(), None)), Some(state.clone()), Window::LastSeconds);
     let State { platform, point, .. } = state;
     let can = platform.can;
     let latency = view.latency.filter(|view| view.samples > 0);
@@ -133,7 +134,7 @@ fn power(session: &Session, figures: &mut Figures, around: &Around<'_>, seen: &S
     };
     Power {
         platform: PlatformName::Host,
-        policy: around.config.policy.split([':', '+']).next().unwrap_or_default().to_owned(),
+        policy: context.config.policy.split([':', '+']).next().unwrap_or_default().to_owned(),
         latency: Latency {
             latency_mean_seconds: latency.map(|view| view.mean.as_seconds()),
             latency_p95_seconds: latency.map(|view| view.p95.as_seconds()),

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use wattline_policy::{OperatingPoint, Platform};
 use wattline_units::{Accuracy, Source, Span, Time};
 
-/// Counts of the loop itself since it began.
+/// Counts of the loop since it began.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoopTotals {
-    /// Times that the policy was asked.
+    /// Number of calls of the policy.
     pub decisions: u64,
     /// Changes of the set of active cores.
     pub core_changes: u64,
@@ -18,12 +18,12 @@ pub struct LoopTotals {
     pub frequency_changes: u64,
     /// Steps taken.
     pub steps: u64,
-    /// Steps of which the machine made something else.
+    /// Steps that the machine altered.
     pub altered: u64,
-    /// Steps that failed, or were left because somebody else holds the knob.
+    /// Steps that failed, or were skipped because another program holds the knob.
     pub failed: u64,
-    /// Time of the integrals. It may end after that of the machine's counters: a decision between the two books up to
-    /// its own time.
+    /// Time of the integrals. It may end after the machine's counters: a decision between the two
+    /// has its own time.
     pub booked: Span,
     /// Integral of the number of active cores, in core seconds.
     pub active_core_seconds: f64,
@@ -41,7 +41,7 @@ impl LoopTotals {
     }
 }
 
-/// Capacity of an operating point: summed up once for each point, not at each decision.
+/// Capacity of an operating point: summed up once per point, not at each decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Capacity {
     /// Number of active cores.
@@ -68,13 +68,13 @@ pub struct MachineTotals {
     pub forwarded: u64,
     /// Packets that found their ring full.
     pub dropped: u64,
-    /// Time that all cores together were awake with work.
+    /// Time that all cores together spent on packets.
     pub useful: Span,
     /// Time awake without work.
     pub empty: Span,
     /// Time asleep.
     pub asleep: Span,
-    /// Times that cores fell asleep.
+    /// Number of times that cores fell asleep.
     pub sleeps: u64,
     /// Entries of indirection tables that were moved.
     pub entries_moved: u64,
@@ -83,8 +83,8 @@ pub struct MachineTotals {
 }
 
 impl MachineTotals {
-    /// From a look at it.
-    pub fn of(view: &View, energy: Energy, entries_moved: u64) -> Self {
+    /// Creates the totals from a view.
+    pub fn from_view(view: &View, energy: Energy, entries_moved: u64) -> Self {
         let mut totals = Self { energy, entries_moved, ..Self::default() };
         for queue in &view.queues {
             totals.offered += queue.arrivals;
@@ -101,7 +101,7 @@ impl MachineTotals {
     }
 }
 
-/// Everything that was counted up to a point of time.
+/// All counts up to a point of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Totals {
     /// On the machine's clock.
@@ -113,8 +113,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The sum of this and of what another governor of the same machine has counted since it began,
-    /// when it found `begun`: the machine's counters did not begin with it.
+    /// Returns the sum of these totals and those of another governor of the same machine since it
+    /// began with `begun`: the machine's counters did not start with that governor.
     pub fn and(&self, begun: &Self, now: &Self) -> Self {
         let (own, new, old) = (&self.own, &now.own, &begun.own);
         let (machine, counted, found) = (&self.machine, &now.machine, &begun.machine);
@@ -181,7 +181,7 @@ impl From<LatencySummary> for wattline_status::Latency {
 impl LatencySummary {
     /// Summarises recorded latencies in seconds; `quantile` takes the fraction of packets. `None`
     /// without packets.
-    pub fn of(
+    pub fn new(
         mean: Option<f64>,
         quantile: impl Fn(f64) -> Option<f64>,
         max: Option<f64>,
@@ -196,11 +196,11 @@ impl LatencySummary {
     }
 }
 
-/// Figures between two points of time. Times are those of the machine's clock: model time on an
-/// emulated one.
+/// Figures between two points of time. Times are by the machine's clock: model time on an emulated
+/// one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Interval {
-    /// When it began, in seconds since the run did.
+    /// Start of the interval, in seconds since the run began.
     pub from_seconds: f64,
     /// Its length.
     pub duration_seconds: f64,
@@ -216,13 +216,13 @@ pub struct Interval {
     pub forwarded_rate_pps: f64,
     /// Mean power, where known.
     pub power_watts: Option<f64>,
-    /// Mean power by component; what is missing to `power_watts` is `power_rest_watts`.
+    /// Mean power by component; the difference to `power_watts` is `power_rest_watts`.
     pub power_by_component_watts: BTreeMap<&'static str, f64>,
     /// Power that no component accounts for.
     pub power_rest_watts: Option<f64>,
     /// Energy, where known.
     pub energy_joules: Option<f64>,
-    /// Energy of the machine by forwarded packet.
+    /// Energy of the machine per forwarded packet.
     pub energy_per_packet_joules: Option<f64>,
     /// Source of power and energy.
     pub source: Source,
@@ -232,13 +232,13 @@ pub struct Interval {
     pub cores_active_mean: f64,
     /// Mean frequency of active cores.
     pub frequency_mean_hertz: f64,
-    /// Time that all cores together were awake with work.
+    /// Time that all cores together spent on packets.
     pub useful_core_seconds: f64,
     /// Time awake without work.
     pub empty_core_seconds: f64,
     /// Time asleep.
     pub asleep_core_seconds: f64,
-    /// Times that cores fell asleep.
+    /// Number of times that cores fell asleep.
     pub sleeps: u64,
     /// Changes of the operating point: `core_changes` and `frequency_changes`.
     pub transitions: u64,
@@ -248,23 +248,23 @@ pub struct Interval {
     pub frequency_changes: u64,
     /// Entries of indirection tables that were moved.
     pub entries_moved: u64,
-    /// Times that the policy was asked.
+    /// Number of calls of the policy.
     pub decisions: u64,
-    /// Steps of which the machine made something else.
+    /// Steps that the machine altered.
     pub steps_altered: u64,
-    /// Steps that failed, or were left because somebody else holds the knob.
+    /// Steps that failed, or were skipped because another program holds the knob.
     pub steps_failed: u64,
-    /// Latency, where it is measured and packets were forwarded.
+    /// Latency, if it is measured and packets were forwarded.
     #[serde(flatten)]
     pub latency: Option<LatencySummary>,
 }
 
 impl Interval {
     /// Returns the figures between two points of time of one run. A counter that went back, which
-    /// should not happen, counts nothing.
+    /// should not happen, counts as unchanged.
     pub fn between(start: &Totals, end: &Totals) -> Self {
         let seconds = end.at.since(start.at).as_seconds();
-        // Over no time at all there is no rate and no power.
+        // Without any time, rates and power are zero.
         let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
         let (own, before) = (&end.own, &start.own);
         let (machine, earlier) = (&end.machine, &start.machine);
@@ -347,35 +347,35 @@ mod tests {
         assert_eq!(parts + interval.power_rest_watts.unwrap(), interval.power_watts.unwrap());
     }
 
-    /// On a busy machine decisions come between the end of an interval and the moment that it is closed.
+    /// On a busy machine decisions come between the end of an interval and its closing.
     #[test]
-    fn active_cores_are_a_mean_over_the_time_that_was_booked() {
+    fn active_cores_are_a_mean_over_the_booked_time() {
         let (start, mut end) = (totals(1, 100.0, 10), totals(3, 300.0, 50));
         end.own.book(Span::from_millis(1_000), Capacity { cores: 3.0, hertz: 6e9 });
         let interval = Interval::between(&start, &end);
         assert_eq!((interval.cores_active_mean, interval.frequency_mean_hertz), (3.0, 2e9));
     }
 
-    /// A meter that is read four times a second was read last before the end of the interval.
+    /// A meter read four times a second was last read before the end of the interval.
     #[test]
-    fn mean_power_is_over_the_time_that_was_metered() {
+    fn mean_power_covers_the_metered_time() {
         let metered = |at, joules, seconds| {
             let mut totals = totals(at, joules, 1);
             totals.machine.energy.metered = Some(Span::from_seconds(seconds));
             totals
         };
-        // 128 W all the time, and 0.25 s of the second interval not yet read.
+        // 128 W all the time; the meter has not yet read 0.25 s of the second interval.
         let (before, after) = (metered(1, 128.0, 1.0), metered(2, 224.0, 1.75));
         let interval = Interval::between(&before, &after);
         assert_eq!((interval.power_watts, interval.energy_joules), (Some(128.0), Some(96.0)));
         let parts: f64 = interval.power_by_component_watts.values().sum();
         assert_eq!(parts + interval.power_rest_watts.unwrap(), 128.0);
-        // Nothing was read in between: nothing is known, which is not 0 W.
+        // No reading in between: the power is unknown, which is not 0 W.
         assert_eq!(Interval::between(&after, &metered(3, 224.0, 1.75)).power_watts, None);
     }
 
     #[test]
-    fn no_time_and_counters_that_go_back_do_no_harm() {
+    fn no_time_and_decreasing_counters_do_no_harm() {
         let interval = Interval::between(&totals(3, 300.0, 50), &totals(3, 300.0, 50));
         assert_eq!((interval.power_watts, interval.offered_rate_pps), (None, 0.0));
         let back = Interval::between(&totals(3, 300.0, 50), &totals(4, 300.0, 10));

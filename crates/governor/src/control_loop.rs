@@ -1,5 +1,5 @@
-//! Decide and act: the part of the control loop that is the same on every machine. Whoever has the
-//! time and the machine observes, and accounts.
+//! Decide and act: the part of the control loop that is the same on every machine. The caller,
+//! which has the clock and the machine, observes and accounts.
 
 use super::decisions::{Decision, Decisions};
 use super::lease::{Lease, Wanted};
@@ -12,14 +12,14 @@ use wattline_units::{Span, Time};
 /// Reason of a point that a client holds.
 const HELD: Reason = Reason { words: "a client holds it over the socket", rate: None, phase: None };
 
-/// A policy, and the way of a machine to the operating point that it wants.
+/// A policy, and the machine's transition to its operating point.
 pub struct ControlLoop {
     policy: Box<dyn Policy>,
     wanted: OperatingPoint,
-    /// From the present operating point to the one that the policy wants.
+    /// Transition from the present operating point to the policy's.
     transition: Transition,
-    /// When the policy wants to be asked.
-    wishes: AskAgain,
+    /// Next events at which the policy asks to be called.
+    ask_again: AskAgain,
     /// Point that a client holds in place of the policy's, and the policy's.
     lease: Option<(Lease, OperatingPoint)>,
     /// Decisions so far.
@@ -28,8 +28,8 @@ pub struct ControlLoop {
 }
 
 impl ControlLoop {
-    /// A loop for a machine that is at `point` and may be set at this pace. It keeps the last `keeps`
-    /// changes for people.
+    /// Creates a loop for a machine at `point` that may be set at this pace. It keeps the last
+    /// `keeps` changes for users.
     pub fn new(
         policy: Box<dyn Policy>,
         platform: &Platform,
@@ -41,15 +41,15 @@ impl ControlLoop {
             policy,
             wanted: point.clone(),
             transition: Transition::new(platform, point, pace),
-            wishes: AskAgain::NEVER,
+            ask_again: AskAgain::NEVER,
             lease: None,
             count: 0,
             changes: Decisions::keeping(keeps),
         }
     }
 
-    /// Asks the policy, unless a client holds the point. Returns true if it wants another operating
-    /// point, to which [`Self::act`] leads. After a lease, the policy begins anew.
+    /// Calls the policy, unless a client holds the point. Returns true if it requests another
+    /// operating point, to which [`Self::act`] leads. After a lease, the policy restarts.
     pub fn decide(&mut self, seen: &Observation<'_>) -> bool {
         let mut seen = *seen;
         let now = seen.now;
@@ -57,16 +57,16 @@ impl ControlLoop {
             self.wanted = before;
             seen.trigger = Trigger::Start;
         }
-        self.wishes = match &self.lease {
+        self.ask_again = match &self.lease {
             Some((lease, _)) => {
                 lease.apply(seen.platform, &mut self.wanted);
                 AskAgain::at(lease.until)
             }
             None => self.policy.decide(&seen, &mut self.wanted),
         };
-        if self.wishes.at <= now {
-            // The policy wants to be asked at once: at the next moment.
-            self.wishes.at = now + Span::from_picos(1);
+        if self.ask_again.at <= now {
+            // The policy asks to be called at once: at the next moment.
+            self.ask_again.at = now + Span::from_picos(1);
         }
         self.count += 1;
         let changes = self.wanted != *self.transition.target();
@@ -80,12 +80,12 @@ impl ControlLoop {
         changes
     }
 
-    /// Goes over to the operating point that the policy wants, as far as the machine can.
+    /// Goes to the operating point that the policy requested, as far as the machine can.
     pub fn act(&mut self, now: Time, machine: &mut impl Actuator) {
         self.transition.go(now, machine, &mut self.wanted);
     }
 
-    /// Takes the steps that were put off. To be called when they are due ([`Self::due`]).
+    /// Takes the deferred steps. To be called when they are due ([`Self::due`]).
     pub fn carry_on(&mut self, now: Time, machine: &mut impl Actuator) {
         self.transition.go_on(now, machine);
         self.wanted.copy_from(self.transition.target());
@@ -94,7 +94,7 @@ impl ControlLoop {
     /// Lets a client hold a point from the next decision on.
     ///
     /// # Errors
-    /// Fails when another one holds a point, or when the machine has no such point.
+    /// Fails when another client holds a point, or when the machine has no such point.
     pub fn hold(&mut self, now: Time, wanted: &Wanted, platform: &Platform) -> Result<(), String> {
         self.check_owner(now, &wanted.owner)?;
         let lease = Lease::new(wanted, platform, now)?;
@@ -129,42 +129,43 @@ impl ControlLoop {
         &*self.policy
     }
 
-    /// When the policy wants to be asked.
-    pub fn wishes(&self) -> &AskAgain {
-        &self.wishes
+    /// Returns the next events at which the policy asks to be called.
+    pub fn ask_again(&self) -> &AskAgain {
+        &self.ask_again
     }
 
-    /// When steps that were put off can be taken; [`Time::NEVER`] if there are none.
+    /// Returns the time at which deferred steps can be taken; [`Time::NEVER`] if there are none.
     pub fn due(&self) -> Time {
         self.transition.due()
     }
 
-    /// The present operating point.
+    /// Returns the present operating point.
     pub fn point(&self) -> &OperatingPoint {
         self.transition.point()
     }
 
-    /// The operating point that the policy wants, less what the machine refused.
+    /// Returns the operating point that the policy requested, less the values that the machine
+    /// refused.
     pub fn target(&self) -> &OperatingPoint {
         self.transition.target()
     }
 
-    /// Number of decisions so far.
+    /// Returns the number of decisions so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The last changes, with their reasons; the first `seen` ones of the run are left out.
+    /// Returns the last changes, with their reasons, without the first `seen` of the run.
     pub fn changes(&self, seen: u64, platform: &Platform) -> Vec<Decision> {
         self.changes.after(seen, platform)
     }
 
-    /// Results of the steps.
+    /// Returns the results of the steps.
     pub fn ledger(&self) -> &Ledger {
         self.transition.ledger()
     }
 
-    /// Changes of the machine's state so far.
+    /// Returns the changes of the machine's state so far.
     pub fn state_changes(&self) -> Changes {
         self.transition.changes()
     }

@@ -1,7 +1,7 @@
-//! The last changes of the operating point that a policy asked for, with their reasons.
+//! The last changes of the operating point that a policy requested, with their reasons.
 //!
-//! Noting one neither allocates nor formats: it may happen between two batches of packets. The
-//! text is made when somebody asks for it.
+//! Recording a change neither allocates nor formats: it may happen between two batches of packets.
+//! The text is made on request.
 
 use std::collections::VecDeque;
 use wattline_policy::{OperatingPoint, Platform, Reason, Trigger, Wait};
@@ -9,11 +9,11 @@ use wattline_units::{Span, Time};
 
 pub use wattline_status::{Decision, Waiting};
 
-/// A nap or a moderation that differs by less than this factor is the same: a policy may fit them
-/// to the traffic at every look.
+/// Factor below which two naps or moderations count as equal: a policy may fit them to the traffic
+/// at every decision.
 const MUCH: f64 = 2.0;
 
-/// Kept part of a change.
+/// Recorded part of a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Kept {
     at: Time,
@@ -26,7 +26,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(
+    fn new(
         at: Time,
         trigger: Trigger,
         platform: &Platform,
@@ -41,7 +41,7 @@ impl Kept {
             at,
             cores: point.active.len(),
             frequencies: platform.can.set_frequency.then_some((low, high)),
-            // Cores that wake may still poll: the first is as all will be.
+            // Waking cores may still poll: the first core has the final wait mode.
             wait: active().next().map_or(Wait::Interrupt, |core| core.wait),
             moderation: if platform.can.set_moderation {
                 point.moderation.first().copied().unwrap_or(Span::ZERO)
@@ -53,8 +53,8 @@ impl Kept {
         }
     }
 
-    /// Whether nobody would tell the two apart.
-    fn is_much_like(&self, other: &Self) -> bool {
+    /// Returns true if the two are equal for a user.
+    fn is_like(&self, other: &Self) -> bool {
         let same_wait = match (self.wait, other.wait) {
             (Wait::Sleep(one), Wait::Sleep(two)) => alike(one, two),
             (one, two) => one == two,
@@ -65,7 +65,7 @@ impl Kept {
             && alike(self.moderation, other.moderation)
     }
 
-    fn tell(&self, number: u64, platform: &Platform) -> Decision {
+    fn describe(&self, number: u64, platform: &Platform) -> Decision {
         let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);
         let moderation = (self.moderation > Span::ZERO).then(|| self.moderation.as_seconds());
         let (wait, nap_seconds) = match self.wait {
@@ -76,7 +76,7 @@ impl Kept {
         };
         let reason = match self.reason {
             Some(reason) => reason.to_string(),
-            None => format!("its rule, {}", asked_because(self.trigger)),
+            None => format!("its rule, {}", describe_trigger(self.trigger)),
         };
         Decision {
             number,
@@ -96,10 +96,10 @@ fn alike(one: Span, two: Span) -> bool {
 }
 
 /// Describes a trigger, for policies without reasons.
-fn asked_because(trigger: Trigger) -> String {
+fn describe_trigger(trigger: Trigger) -> String {
     match trigger {
         Trigger::Start => "asked at the start".to_owned(),
-        Trigger::Timer => "asked when its time had come".to_owned(),
+        Trigger::Timer => "asked at the requested time".to_owned(),
         Trigger::Batch { queue, taken, .. } => {
             format!("asked at a batch of {taken} from queue {queue}")
         }
@@ -124,13 +124,13 @@ pub struct Decisions {
 }
 
 impl Decisions {
-    /// Keeps so many of them, at least one.
+    /// Creates a list of the last `most` changes, at least one.
     pub fn keeping(most: usize) -> Self {
         let most = most.max(1);
         Self { kept: VecDeque::with_capacity(most), most, total: 0 }
     }
 
-    /// The policy wants the machine to run like this from now on.
+    /// Records the operating point that the policy requests from now on.
     pub fn note(
         &mut self,
         now: Time,
@@ -139,8 +139,8 @@ impl Decisions {
         wanted: &OperatingPoint,
         reason: Option<Reason>,
     ) {
-        let new = Kept::of(now, trigger, platform, wanted, reason);
-        if self.kept.back().is_some_and(|last| last.is_much_like(&new)) {
+        let new = Kept::new(now, trigger, platform, wanted, reason);
+        if self.kept.back().is_some_and(|last| last.is_like(&new)) {
             return;
         }
         if self.kept.len() == self.most {
@@ -150,17 +150,17 @@ impl Decisions {
         self.total += 1;
     }
 
-    /// Those that are kept and came after the first `seen`, the oldest first.
+    /// Returns the kept changes after the first `seen` of the run, the oldest first.
     pub fn after(&self, seen: u64, platform: &Platform) -> Vec<Decision> {
         let first = self.total - self.kept.len() as u64 + 1;
         let numbered = (first..).zip(&self.kept).filter(|(number, _)| *number > seen);
-        numbered.map(|(number, kept)| kept.tell(number, platform)).collect()
+        numbered.map(|(number, kept)| kept.describe(number, platform)).collect()
     }
 }
 
-/// Logs those with a number above `logged`, and gives the number of the last one. It is for threads
-/// beside the packets, about once a second: of what has come since, the kept ones are logged and
-/// the others counted.
+/// Logs changes with a number above `logged`, and returns the number of the last one. For threads
+/// that handle no packets, about once a second: kept changes since the last call are logged, the
+/// others counted.
 pub fn log(decisions: &[Decision], logged: u64) -> u64 {
     let mut last = logged;
     for decision in decisions.iter().filter(|decision| decision.number > logged) {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_changes_are_told_with_their_numbers_and_reasons() {
+    fn last_changes_are_returned_with_their_numbers_and_reasons() {
         let platform = platform();
         let mut decisions = Decisions::keeping(2);
         let mut point = OperatingPoint::full(&platform);
@@ -207,23 +207,23 @@ mod tests {
         let rate = Some(PacketsPerSecond(1e6));
         let reason = Reason { words: "it is cheaper", rate, phase: None };
         decisions.note(at(2), Trigger::Timer, &platform, &point, Some(reason));
-        let told: Vec<String> =
+        let texts: Vec<String> =
             decisions.after(0, &platform).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            texts,
             [
                 "1 core at 2.00 GHz, interrupts: its rule, asked at a batch of 32 from queue 1",
                 "1 core at 1.00 GHz, naps of 80.0 us: for 1.000 Mpps, it is cheaper",
             ]
         );
         let numbers = |seen| -> Vec<u64> {
-            decisions.after(seen, &platform).iter().map(|told| told.number).collect()
+            decisions.after(seen, &platform).iter().map(|decision| decision.number).collect()
         };
         assert_eq!((numbers(0), numbers(2), numbers(3)), (vec![2, 3], vec![3], vec![]));
     }
 
     #[test]
-    fn a_nap_that_is_fitted_a_little_is_no_change() {
+    fn slightly_fitted_nap_is_no_change() {
         let platform = platform();
         let mut decisions = Decisions::keeping(8);
         let mut point = OperatingPoint::full(&platform);
@@ -231,9 +231,9 @@ mod tests {
             point.set_wait(Wait::Sleep(Span::from_micros(micros)));
             decisions.note(at(look as u64), Trigger::Timer, &platform, &point, None);
         }
-        let micros = |told: &Decision| (told.nap_seconds.unwrap() * 1e6).round() as u64;
+        let micros = |decision: &Decision| (decision.nap_seconds.unwrap() * 1e6).round() as u64;
         let naps: Vec<u64> = decisions.after(0, &platform).iter().map(micros).collect();
-        // Against the last that was told, so that a slow drift shows as well.
+        // Compared with the last recorded change, so that a slow drift shows as well.
         assert_eq!(naps, [50, 101, 50]);
     }
 }

@@ -1,4 +1,4 @@
-//! Energy with its parts, and where the figure comes from.
+//! Energy with its parts, and the source of the figure.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -6,10 +6,10 @@ use wattline_units::{Accuracy, Joules, Provenance, Source, Span};
 
 /// Energy since a run began, or within an interval of it.
 ///
-/// What the parts do not account for is the rest: parts + rest = whole.
+/// The remainder not covered by parts is the rest: parts + rest = whole.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Energy {
-    /// The whole machine, as far as `source` sees it; `None` where nothing can tell.
+    /// The whole machine, as far as `source` sees it; `None` if unknown.
     #[serde(rename = "energy_joules")]
     pub whole: Option<Joules>,
     /// By component.
@@ -19,18 +19,17 @@ pub struct Energy {
     pub source: Source,
     /// Accuracy of the figures.
     pub accuracy: Accuracy,
-    /// Time that was metered, where meters are read now and then; elsewhere it is the energy of the
-    /// whole time.
+    /// Metered time, if meters are read periodically; otherwise the energy covers the whole time.
     #[serde(skip)]
     pub metered: Option<Span>,
-    /// Time since the first figure that no figure covers, because meters were rejected or did not
+    /// Time since the first figure without any figure, because meters were rejected or did not
     /// answer: energy drawn then is not in `whole`.
     #[serde(skip)]
     pub unmetered: Span,
 }
 
 impl Default for Energy {
-    /// Unavailable, which is not the same as none.
+    /// Returns unavailable energy, which is not the same as zero.
     fn default() -> Self {
         let Provenance { source, accuracy } = Provenance::UNAVAILABLE;
         Self {
@@ -45,7 +44,7 @@ impl Default for Energy {
 }
 
 impl Energy {
-    /// A known energy.
+    /// Creates a known energy.
     pub fn new(
         whole: Joules,
         parts: impl IntoIterator<Item = (&'static str, Joules)>,
@@ -62,8 +61,8 @@ impl Energy {
         self.whole.map(|whole| whole - parts)
     }
 
-    /// The sum of this and of what was drawn in a run after it, where figures come as in the later one.
-    /// What only one of them knows is its figure.
+    /// Returns the sum of this energy and that of a later run, with the later one's source. A part
+    /// known to only one of them is taken from it.
     pub fn and(&self, later: &Self) -> Self {
         let sum = |one: Option<Joules>, other: Option<Joules>| match (one, other) {
             (Some(one), Some(other)) => Some(one + other),
@@ -90,7 +89,7 @@ impl Energy {
     }
 
     /// Returns the energy drawn since an earlier moment of the same run. A part that was unknown
-    /// then is left to the rest, and the whole is unknown if it was unknown then.
+    /// then belongs to the rest, and the whole is unknown if it was unknown then.
     pub fn since(&self, earlier: &Self) -> Self {
         let whole = self.whole.zip(earlier.whole).map(|(now, then)| now - then);
         let part = |(name, now): (&&'static str, &Joules)| {

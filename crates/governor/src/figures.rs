@@ -20,7 +20,7 @@ pub struct Seen {
     pub point: OperatingPoint,
     /// Description that the policy gets.
     pub platform: Platform,
-    /// The last changes that the policy asked for, with their reasons, the oldest first.
+    /// The last changes that the policy requested, with their reasons, the oldest first.
     pub decisions: Vec<Decision>,
     /// Outcomes of the steps, by knob.
     pub knobs: Vec<Entry>,
@@ -38,12 +38,12 @@ impl Seen {
     }
 }
 
-/// Everything counted so far, and the latencies since the last answer where they are measured.
+/// Everything counted so far, and the latencies since the last answer, if measured.
 pub type Answer = (Totals, Option<wattline_policy::Latency>);
 
-/// Time over which means are taken.
+/// Averaging time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
+pub enum Window {
     /// The last five seconds.
     LastSeconds,
     /// The time since the first governor began.
@@ -71,25 +71,25 @@ impl Figures {
         self.recent.due()
     }
 
-    /// Takes the counts of a tick; the first tick of a governor is its start.
+    /// Records the counts of a tick; the first tick of a governor is its start.
     pub fn tick(&mut self, now: Instant, answer: Option<Answer>) {
         let totals = answer.map(|answer| self.add(answer, now));
         self.recent.tick(now, totals);
     }
 
-    /// Logs the changes that are new.
+    /// Logs the new changes.
     pub fn log(&mut self, decisions: &[Decision]) {
         self.logged = log(decisions, self.logged);
     }
 
-    /// Takes the figures of the platform alone.
+    /// Records the platform-specific figures.
     pub fn take_details(&mut self, details: Details) {
         self.power.details = self.sessions.sum_details(details);
     }
 
-    /// Takes the counts and the state of the machine, as far as its governor has answered; returns
-    /// true if both are there.
-    pub fn take(&mut self, answer: Option<Answer>, seen: Option<Seen>, over: Over) -> bool {
+    /// Records the counts and the state of the machine, as far as its governor has answered;
+    /// returns true if both are there.
+    pub fn take(&mut self, answer: Option<Answer>, seen: Option<Seen>, over: Window) -> bool {
         let Some(answer) = answer else { return false };
         let totals = self.add(answer, Instant::now());
         let Some(seen) = seen else { return false };
@@ -99,7 +99,7 @@ impl Figures {
         let to = &mut self.power;
         to.cores = platform.cores;
         to.cores_active = point.active.len();
-        // A core whose frequency nobody sets runs at one that nobody here knows.
+        // A core without frequency control runs at an unknown frequency.
         to.frequency_hertz = if platform.can.set_frequency {
             point.frequencies(&platform).map(hertz).collect()
         } else {
@@ -112,18 +112,18 @@ impl Figures {
         true
     }
 
-    /// Takes the last counts as those of the whole run, where no governor answers.
+    /// Uses the last counts as those of the whole run, if no governor answers.
     pub fn close(&mut self) {
         if let Some(totals) = self.sessions.last(Instant::now()) {
-            self.count(&totals, Over::WholeRun);
+            self.count(&totals, Window::WholeRun);
         }
     }
 
-    /// Ends the present governor: its counts stay, and its figures of the present are cleared.
+    /// Ends the present governor: its counts stay, and its present figures are cleared.
     pub fn end_of_governor(&mut self) {
         self.sessions.end(Instant::now());
         self.recent.restart();
-        // The next governor numbers its changes from the first on.
+        // The next governor numbers its changes from one.
         self.logged = 0;
         let to = &mut self.power;
         to.power_watts = None;
@@ -137,14 +137,14 @@ impl Figures {
         to.details = self.sessions.details_without_governor();
     }
 
-    /// Takes the time that nobody meters, while there is no governor.
+    /// Accounts unmetered time while there is no governor.
     pub fn wait(&mut self) {
         if let Some(totals) = self.sessions.last(Instant::now()) {
             self.power.energy_unmetered_seconds = totals.machine.energy.unmetered.as_seconds();
         }
     }
 
-    /// Returns the figures as they were taken last.
+    /// Returns the last figures.
     pub fn power(&self) -> &Power {
         &self.power
     }
@@ -154,11 +154,11 @@ impl Figures {
         self.sessions.sum(totals, now)
     }
 
-    fn count(&mut self, totals: &Totals, over: Over) {
+    fn count(&mut self, totals: &Totals, over: Window) {
         let Interval { power_watts, power_rest_watts, power_by_component_watts, latency, .. } =
             match over {
-                Over::LastSeconds => self.recent.interval(totals),
-                Over::WholeRun => self.recent.whole(totals),
+                Window::LastSeconds => self.recent.interval(totals),
+                Window::WholeRun => self.recent.whole(totals),
             };
         let Totals { at, own, machine } = totals;
         let energy = &machine.energy;

@@ -1,7 +1,7 @@
-//! Steps of the knobs of an operating point. What the loop has to know of a [`Knob`] stands here, once: its
-//! steps, how one is told from a point and set in it, and its [`Facts`]. From there follow the order of steps
-//! ([`crate::step`]), what is put off, kept and given in to ([`crate::transition`]), the ledger, and
-//! the conformance test.
+//! Steps of the knobs of an operating point. The loop's knowledge of each [`Knob`] is defined here
+//! once: its steps, how to derive one from a point and set it there, and its [`Facts`]. From these
+//! follow the order of steps ([`crate::step`]), the handling of deferred and refused steps
+//! ([`crate::transition`]), the ledger, and the conformance test.
 
 pub use wattline_status::Knob;
 
@@ -35,32 +35,32 @@ pub enum Step {
         /// The state.
         state: usize,
     },
-    /// A core waits in another way.
+    /// A core gets another wait mode.
     Wait {
         /// The core.
         core: usize,
         /// How.
         wait: Wait,
     },
-    /// A core that was parked becomes ready to serve its queues.
+    /// A parked core becomes ready to serve its queues.
     Wake {
         /// The core.
         core: usize,
     },
-    /// A core gets another share of the indirection tables, from the next [`Step::Redirect`] on
-    /// that succeeds.
+    /// A core gets another share of the indirection tables, from the next successful
+    /// [`Step::Redirect`] on.
     Weight {
         /// The core.
         core: usize,
         /// Its share relative to the others, at least 1.
         weight: u8,
     },
-    /// The indirection tables send packets to these cores and no others, by their weights.
+    /// The indirection tables send packets to exactly these cores, by their weights.
     Redirect {
         /// The cores, at least one.
         active: CoreSet,
     },
-    /// A core that gets no more packets serves what is left in its rings, and then sleeps.
+    /// A core that gets no more packets drains its rings, and then sleeps.
     Park {
         /// The core.
         core: usize,
@@ -72,32 +72,32 @@ pub enum Step {
         /// The distance.
         period: Span,
     },
-    /// The driver moderates a queue as it did before anyone set it.
+    /// The driver moderates a queue as it did before the first write.
     ModerationAsFound {
         /// The queue.
         queue: usize,
-        /// The distance that its interrupts had then.
+        /// Distance of its interrupts at that time.
         period: Span,
     },
-    /// As many packets are taken from a queue at once.
+    /// At most this many packets are taken from a queue at once.
     Batch {
         /// Packets.
         packets: u32,
     },
 }
 
-/// When a knob is turned on the way to another point.
+/// Position of a knob on the way to another point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// First where that adds capacity, last where it takes some away.
+    /// First if the change adds capacity, last if it removes some.
     Capacity,
-    /// After capacity was added, before cores wake.
+    /// After added capacity, before cores wake.
     Setting,
-    /// By rules of its own ([`crate::step`]).
+    /// By separate rules ([`crate::step`]).
     Apart,
 }
 
-/// Places of a knob. A place is the number of a core or a queue, or 0 where there is one for all.
+/// Places of a knob. A place is the number of a core or a queue, or 0 for the whole machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Places {
     Cores,
@@ -105,9 +105,9 @@ pub(super) enum Places {
     One,
 }
 
-/// Changes to look for.
+/// Selection of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum Selection {
     Adding,
     Taking,
     All,
@@ -118,19 +118,19 @@ pub(super) struct Facts {
     pub knob: Knob,
     pub order: Order,
     pub places: Places,
-    /// Whether a platform can take such a step.
+    /// Returns true if a platform can take such a step.
     pub can: fn(&Can, &Step) -> bool,
-    /// The step that sets a place as a point has it; `None` where the point does not say.
+    /// Returns the step that sets a place as in a point; `None` if the point has no value for it.
     pub step: fn(&OperatingPoint, usize) -> Option<Step>,
     /// Sets a value that no platform starts with, for tests of platforms; `None` for a knob with
-    /// tests of its own.
+    /// separate tests.
     pub other: Option<fn(&Platform, &mut OperatingPoint)>,
-    /// Adds the steps from one point to another, which differ in these places.
-    pub changes: fn(&Can, &Different, [&OperatingPoint; 2], Which, &mut Vec<Step>),
+    /// Adds the steps from one point to another for differences in these places.
+    pub changes: fn(&Can, &Different, [&OperatingPoint; 2], Selection, &mut Vec<Step>),
 }
 
-/// The facts of a knob. A macro, since `changes` has to have `can` and `step` compiled into its loop:
-/// called for each place by pointer they take several times as long.
+/// The facts of a knob. A macro, since `changes` needs `can` and `step` inlined into its loop:
+/// calls by pointer for each place take several times as long.
 macro_rules! knob {
     ($knob:ident, $order:ident of $places:ident, $can:expr, $step:expr, $other:expr) => {
         Facts {
@@ -140,9 +140,9 @@ macro_rules! knob {
             can: $can,
             step: $step,
             other: $other,
-            changes: |can, different, points, which, steps| {
+            changes: |can, different, points, selection, steps| {
                 different.each(Places::$places, |place| {
-                    if let Some(step) = change(points, place, which, $step)
+                    if let Some(step) = change(points, place, selection, $step)
                         && $can(can, &step)
                     {
                         steps.push(step);
@@ -153,7 +153,7 @@ macro_rules! knob {
     };
 }
 
-/// By number of the knob, in the order in which they are turned where capacity is added.
+/// By number of the knob, in the order of turning when capacity is added.
 pub(super) static KNOBS: [Facts; Knob::ALL.len()] = [
     // A point may leave it to its cores.
     knob!(
@@ -176,7 +176,7 @@ pub(super) static KNOBS: [Facts; Knob::ALL.len()] = [
             point.cores.iter_mut().for_each(|core| core.idle_limit = platform.deepest());
         })
     ),
-    // Conformance tries each way by itself.
+    // Conformance tries each wait mode separately.
     knob!(
         Wait, Setting of Cores,
         |can: &Can, step: &Step| matches!(*step, Step::Wait { wait, .. } if can.waits.allows(wait)),
@@ -215,40 +215,40 @@ pub(super) static KNOBS: [Facts; Knob::ALL.len()] = [
     ),
 ];
 
-/// The step that changes a place from one point to another, if such changes are looked for.
+/// Returns the step that changes a place from one point to another, if such changes are selected.
 #[inline(always)]
 fn change(
     [from, to]: [&OperatingPoint; 2],
     place: usize,
-    which: Which,
+    selection: Selection,
     step: impl Fn(&OperatingPoint, usize) -> Option<Step>,
 ) -> Option<Step> {
     let (old, new) = (step(from, place)?, step(to, place)?);
-    let wanted = match which {
+    let wanted = match selection {
         _ if old == new => false,
-        Which::Adding => new.exceeds(&old),
-        Which::Taking => !new.exceeds(&old),
-        Which::All => true,
+        Selection::Adding => new.exceeds(&old),
+        Selection::Taking => !new.exceeds(&old),
+        Selection::All => true,
     };
     wanted.then_some(new)
 }
 
-/// Between which places two points differ, if they do. Most places are alike, and so each is compared
-/// once for all knobs.
+/// Ranges of places in which two points differ. Most places are equal, so each is compared once for
+/// all knobs.
 pub(super) struct Different {
     cores: Range<usize>,
     queues: Range<usize>,
 }
 
 impl Different {
-    /// Between two points of one platform.
+    /// Compares two points of one platform.
     pub fn between(from: &OperatingPoint, to: &OperatingPoint) -> Self {
         let same = from.moderation == to.moderation && from.as_found == to.as_found;
         let queues = if same { 0 } else { to.moderation.len() };
         Self { cores: ends(&from.cores, &to.cores), queues: 0..queues }
     }
 
-    /// Visits those of one kind.
+    /// Visits the places of one kind.
     #[inline(always)]
     fn each(&self, places: Places, visit: impl FnMut(usize)) {
         let places = match places {
@@ -260,7 +260,7 @@ impl Different {
     }
 }
 
-/// From the first to the last place at which two lists differ.
+/// Returns the range from the first to the last place at which two lists differ.
 fn ends<T: PartialEq>(from: &[T], to: &[T]) -> Range<usize> {
     let differs = |place: &usize| from[*place] != to[*place];
     let mut places = 0..from.len().min(to.len());
@@ -297,7 +297,8 @@ impl Step {
         }
     }
 
-    /// Sets in a point what the step sets in a machine. Waking and parking are no part of one.
+    /// Sets in a point the value that the step sets in a machine. Waking and parking set no value
+    /// of a point.
     pub fn set(&self, point: &mut OperatingPoint) {
         match *self {
             Self::Frequency { core, index } => point.cores[core].frequency = index,
@@ -317,8 +318,8 @@ impl Step {
         }
     }
 
-    /// Whether it leaves more capacity than another step of its knob at its place. One of which
-    /// that cannot be said is treated as if it did.
+    /// Returns true if this step leaves more capacity than `old`, a step of the same knob at the
+    /// same place. Steps that cannot be compared count as adding capacity.
     #[inline(always)]
     pub(super) fn exceeds(&self, old: &Self) -> bool {
         match (self, old) {
@@ -333,12 +334,12 @@ impl Step {
         }
     }
 
-    /// The step of its knob at its place that would bring about what a point says.
+    /// Returns the step of the same knob at the same place that a point calls for.
     pub(super) fn at(&self, point: &OperatingPoint) -> Option<Self> {
         (KNOBS[self.knob() as usize].step)(point, self.place())
     }
 
-    /// Its place, without regard to what shares it.
+    /// Returns the place, regardless of places that share it.
     pub(super) fn place(&self) -> usize {
         match *self {
             Self::Frequency { core, .. }
@@ -360,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_differs_lies_between_the_ends() {
+    fn all_differences_lie_between_the_ends() {
         for (one, other, expected) in [
             (&[1, 2, 3, 4][..], &[1, 2, 3, 4][..], 0..0),
             (&[9, 2, 3, 4], &[1, 2, 3, 4], 0..1),
@@ -372,9 +373,9 @@ mod tests {
         }
     }
 
-    /// The time may be the same: what the driver does beside it is not.
+    /// The time may be the same: the driver's adaptive logic differs.
     #[test]
-    fn to_be_left_to_its_driver_is_a_step_of_its_own() {
+    fn leaving_a_queue_to_its_driver_is_a_separate_step() {
         let period = Span::from_micros(50);
         let platform = Platform {
             cores: 2,
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_stand_where_their_knob_is_looked_for() {
+    fn facts_are_found_by_their_knob() {
         for (number, (facts, knob)) in KNOBS.iter().zip(Knob::ALL).enumerate() {
             assert_eq!((facts.knob, facts.knob as usize), (knob, number));
             assert_eq!(Knob::find(knob.name()), Some(knob));

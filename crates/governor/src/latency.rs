@@ -1,36 +1,36 @@
-//! Latency that somebody measures: what a source says of it, and what a policy sees of that.
+//! Measured latency: the source's figures, and a policy's view of them.
 //!
-//! A machine asks its sources when it is looked at. All sources say the same: quantiles with the
-//! number of samples behind them, how old these are and where they come from.
+//! A machine queries its sources at each look. All sources give the same kinds of figures:
+//! quantiles with the number, age and origin of their samples.
 
 use wattline_policy::LatencyView;
 use wattline_units::{Span, Time};
 
 pub use wattline_status::{Origin, Refused};
 
-/// Something that knows the latency of a service.
+/// A source that knows the latency of a service.
 ///
-/// It has no clock and no thread, and never blocks: time is handed to it, and whoever waits for a
-/// socket or a scrape does so elsewhere.
+/// It has no clock and no thread, and never blocks: the caller passes the time, and waiting for a
+/// socket or a scrape happens elsewhere.
 pub trait LatencySource {
     /// Returns where its samples come from.
     fn origin(&self) -> Origin;
 
-    /// Takes in what has arrived since the last call, without waiting for more. Called before
+    /// Reads the data that arrived since the last call, without waiting for more. Called before
     /// every [`Self::summary`]; a source that others feed has nothing to do.
     fn poll(&mut self, _now: Time) {}
 
-    /// Returns the present summary; none without any sample that is young enough.
+    /// Returns the present summary; none without recent samples.
     fn summary(&self, now: Time) -> Option<LatencySummary>;
 
-    /// Whether it can tell how many requests took longer than a bound ([`Self::late`]).
+    /// Returns true if it can count the requests that took longer than a bound ([`Self::late`]).
     fn counts_late(&self) -> bool {
         false
     }
 
     /// Counts the samples of [`Self::summary`] that took longer than `bound`, unanswered requests
-    /// included. None without samples or if it cannot tell. If only bounds of buckets are known, a
-    /// sample that may have been late counts as late.
+    /// included. None without samples or if the source cannot count them. If only bounds of buckets
+    /// are known, a sample that may have been late counts as late.
     fn late(&self, _now: Time, _bound: Span) -> Option<u64> {
         None
     }
@@ -46,20 +46,19 @@ pub enum Quantile {
     Within {
         /// The best estimate.
         estimate: Span,
-        /// It is not longer than this: the upper end of the bucket that holds it.
+        /// Upper bound: the upper end of the bucket that holds it.
         upper: Span,
     },
-    /// Longer than this; how long is not known: it was not answered, or lies in the last bucket,
-    /// which has no end.
+    /// Longer than this by an unknown time: unanswered, or in the last bucket, which has no end.
     Beyond(Span),
 }
 
 impl Quantile {
-    /// Value shown to a policy for a quantile without an upper end: an hour, which no target
-    /// reaches and sums still bear.
+    /// Value shown to a policy for a quantile without an upper end: an hour, longer than any
+    /// target, but small enough for sums.
     pub const UNBOUNDED: Span = Span::from_millis(3_600_000);
 
-    /// The best estimate; [`Self::UNBOUNDED`] where there is none.
+    /// Returns the best estimate; [`Self::UNBOUNDED`] without one.
     pub fn estimate(self) -> Span {
         match self {
             Self::Within { estimate, .. } => estimate,
@@ -73,13 +72,13 @@ impl Quantile {
 pub struct LatencySummary {
     /// Origin of the samples.
     pub origin: Origin,
-    /// Requests behind it, those that failed included.
+    /// Number of requests, including failed ones.
     pub samples: u64,
-    /// The time since the newest of them.
+    /// Time since the newest of them.
     pub age: Span,
-    /// Others may be so much older.
+    /// Additional age of the oldest ones, at most.
     pub window: Span,
-    /// Mean of the answered ones, where the source knows it.
+    /// Mean of the answered ones, if the source knows it.
     pub mean: Option<Span>,
     /// Median.
     pub p50: Quantile,
@@ -90,8 +89,8 @@ pub struct LatencySummary {
 }
 
 impl LatencySummary {
-    /// As a policy sees it, with the number of late ones. The median stands for a mean that the
-    /// source does not know.
+    /// Returns the view of a policy, with the number of late samples. The median replaces an
+    /// unknown mean.
     pub fn view(&self, late: u64) -> LatencyView {
         LatencyView {
             samples: self.samples,
@@ -108,18 +107,18 @@ impl LatencySummary {
 
 /// Latency that a machine shows to its policy, from one source or several together.
 pub trait LatencyFeed: Send {
-    /// Takes in what has arrived, whether somebody looks at it or not: whoever reports must not wait.
+    /// Reads the arrived reports, observed or not: reporters must not wait.
     fn take_in(&mut self, now: Time);
 
     /// Returns the view for a policy, with the number of samples longer than its bound. `None` if
-    /// nobody measures; a view without samples if there was nothing to measure.
+    /// latency is not measured; a view without samples if there were no requests.
     fn view(&self, now: Time, late_after: Option<Span>) -> Option<LatencyView>;
 
-    /// Whether its views count what took longer than the bound.
+    /// Returns true if its views count samples longer than the bound.
     fn counts_late(&self) -> bool;
 }
 
-/// One source by itself: nothing without a sample that is young enough.
+/// A single source: none without recent samples.
 impl<S: LatencySource + Send> LatencyFeed for S {
     fn take_in(&mut self, now: Time) {
         self.poll(now);
@@ -135,7 +134,7 @@ impl<S: LatencySource + Send> LatencyFeed for S {
     }
 }
 
-/// Samples of a source that took longer than a policy's bound; 0 where it cannot tell.
+/// Returns the number of samples longer than a policy's bound; 0 if the source cannot count them.
 pub fn late_of(source: &(impl LatencySource + ?Sized), now: Time, late_after: Option<Span>) -> u64 {
     late_after.and_then(|bound| source.late(now, bound)).unwrap_or(0)
 }
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_sees_samples_age_and_late_ones_and_no_quantile_that_nobody_knows() {
+    fn policy_sees_samples_age_and_late_ones_but_no_unknown_quantile() {
         let mut known = Known(false);
         assert_eq!(known.view(Time::ZERO, None), None);
         known.take_in(Time::ZERO);

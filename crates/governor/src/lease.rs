@@ -7,12 +7,12 @@ use wattline_units::{Hertz, Span, Time};
 pub const LONGEST: Span = Span::from_millis(600_000);
 /// Longest name of an owner.
 const LONGEST_NAME: usize = 64;
-/// Part by which a frequency may differ from the machine's.
-pub const BESIDE: f64 = 1e-3;
-/// Reason against a lease while no governor decides.
+/// Relative difference to the machine's frequency that is accepted.
+pub const FREQUENCY_TOLERANCE: f64 = 1e-3;
+/// Reason against a lease while no governor is active.
 pub const NOTHING_GOVERNED: &str = "nothing is governed now: `stats` says why";
 
-/// Cores and frequency that a client asks for.
+/// Cores and frequency that a client requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// Name of the client, such as `characterise 4711`.
@@ -21,7 +21,7 @@ pub struct Wanted {
     pub cores: usize,
     /// Their frequency; zero for the fastest.
     pub frequency: Hertz,
-    /// Time until the lease ends, unless its owner asks again.
+    /// Time until the lease ends, unless renewed.
     pub lease: Span,
 }
 
@@ -42,7 +42,8 @@ impl Asked {
         Self::Hold(Wanted { owner, cores, frequency, lease })
     }
 
-    /// Returns the same for a machine in whose time everything lasts so many times shorter.
+    /// Returns the same request for a machine whose time runs slower by this factor: all durations
+    /// are that much shorter.
     pub fn slowed(&self, times: u32) -> Self {
         match self {
             Self::Hold(wanted) => {
@@ -54,7 +55,7 @@ impl Asked {
     }
 }
 
-/// An operating point that is held.
+/// A held operating point.
 #[derive(Debug, Clone)]
 pub(crate) struct Lease {
     pub owner: String,
@@ -94,7 +95,7 @@ impl Lease {
         let frequency =
             if fastest { platform.fastest() } else { platform.closest(wanted.frequency) };
         let nearest = platform.frequencies.get(frequency).copied().unwrap_or(Hertz(0.0));
-        if !fastest && (nearest.0 - wanted.frequency.0).abs() > BESIDE * nearest.0 {
+        if !fastest && (nearest.0 - wanted.frequency.0).abs() > FREQUENCY_TOLERANCE * nearest.0 {
             let all = platform.frequencies.iter().map(|it| format!("{:.3}", it.gigahertz()));
             let allowed = format!("one of {} GHz", all.collect::<Vec<_>>().join(", "));
             return refused(

@@ -18,10 +18,10 @@ const FIRST_REST: Span = Span::from_micros(100);
 const SHORT_RESTS: u32 = 2;
 /// Factor from each further rest to the next, up to [`LEFT_ALONE`].
 const REST_GROWS: u64 = 10;
-/// Number of steps after which a knob that never did as it was told counts as without effect.
+/// Number of steps without any effect after which a knob counts as ineffective.
 const TRIES: u64 = 3;
 
-/// Returns true if it was done as asked now and then, or was not tried often enough to tell.
+/// Returns true if some steps had an effect, or too few were tried.
 fn has_effect(entry: &Entry) -> bool {
     let problems = entry.altered + entry.foreign + entry.failed;
     problems < TRIES || problems < entry.steps
@@ -41,7 +41,7 @@ fn sum(before: &Entry, later: &Entry) -> Entry {
     sum
 }
 
-/// The sums of what two governors noted, one after the other.
+/// Returns the sums of two governors' entries, one after the other.
 pub fn sums_of(before: &[Entry], later: &[Entry]) -> Vec<Entry> {
     let of = |entries: &[Entry], knob| entries.iter().find(|entry| entry.knob == knob).cloned();
     let both = |knob: Knob| match (of(before, knob), of(later, knob)) {
@@ -55,15 +55,15 @@ pub fn sums_of(before: &[Entry], later: &[Entry]) -> Vec<Entry> {
 #[derive(Debug, Clone)]
 pub struct Ledger {
     entries: [Entry; Knob::ALL.len()],
-    /// Knobs and places whose last step was not done.
+    /// Knobs and places whose last step failed or was altered.
     resting: BTreeMap<(Knob, usize), Rest>,
 }
 
-/// The rest of a knob after a step that was not done.
+/// The rest of a knob after such a step.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     until: Time,
-    /// Its length.
+    /// Duration of the rest.
     lasts: Span,
     /// Failures in a row.
     failures: u32,
@@ -85,15 +85,15 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Notes the result of a step on a knob and its place ([`place_of`]). If the machine is not as
-    /// the step wanted it (not `done`), the knob rests: briefly after the first failure, and longer
-    /// after each further failure in a row.
+    /// Records the result of a step on a knob and its place ([`place_of`]). If the machine differs
+    /// from the step's request (not `done`), the knob rests: briefly after the first failure, and
+    /// longer after each further failure in a row.
     pub fn note(&mut self, now: Time, knob: Knob, place: usize, taken: Taken, done: bool) {
         let entry = &mut self.entries[knob as usize];
         entry.steps += 1;
         let foreign = matches!(taken, Taken::Foreign { .. });
         let problem = match taken {
-            // A slow step is noted again when its result is known.
+            // A slow step is recorded again once its result is known.
             Taken::Done | Taken::Slow { .. } => None,
             Taken::Altered { found } => {
                 entry.altered += 1;
@@ -129,27 +129,27 @@ impl Ledger {
         }
     }
 
-    /// Whether a knob is left alone at a place.
+    /// Returns true if a knob rests at a place.
     pub fn rests(&self, now: Time, knob: Knob, place: usize) -> bool {
         self.resting.get(&(knob, place)).is_some_and(|rest| now < rest.until)
     }
 
-    /// Until when a knob is left alone at a place; [`Time::ZERO`] if it is not.
+    /// Returns the end of a knob's rest at a place; [`Time::ZERO`] if it does not rest.
     pub fn rests_until(&self, knob: Knob, place: usize) -> Time {
         self.resting.get(&(knob, place)).map_or(Time::ZERO, |rest| rest.until)
     }
 
-    /// Knobs, with their places, that are left alone now.
+    /// Returns resting knobs, with their places.
     pub fn left_alone(&self, now: Time) -> impl Iterator<Item = (Knob, usize)> {
         self.resting.iter().filter(move |(_, rest)| now < rest.until).map(|(place, _)| *place)
     }
 
-    /// The entries of knobs with at least one step.
+    /// Returns the entries of knobs with at least one step.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.steps > 0)
     }
 
-    /// Numbers of steps that were taken, altered, and failed (including settings of other
+    /// Returns the numbers of steps taken, altered, and failed (including settings of other
     /// programs).
     pub fn sums(&self) -> (u64, u64, u64) {
         let sum = |of: fn(&Entry) -> u64| self.entries.iter().map(of).sum();
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_knob_that_never_obeys_is_marked_and_one_that_fails_rests() {
+    fn disobeying_knob_is_marked_and_failing_knob_rests() {
         let mut ledger = Ledger::default();
         let altered = || Taken::Altered { found: "2.4 GHz".into() };
         for time in 0..3 {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_governors_noted_adds_up_by_knob() {
+    fn entries_of_two_governors_add_up_by_knob() {
         let noted = |steps: &[(Knob, Taken)]| {
             let mut ledger = Ledger::default();
             for (knob, taken) in steps {
@@ -206,14 +206,14 @@ mod tests {
             [(Knob::Frequency, 1, 1, 0), (Knob::Wait, 1, 0, 0), (Knob::Batch, 3, 1, 2)]
         );
         let batch = sums.last().unwrap();
-        assert!(!batch.effective, "it never did as it was told, under neither");
+        assert!(!batch.effective, "ineffective under both");
         assert!(batch.last_problem.as_ref().unwrap().contains("2.4 GHz"), "{batch:?}");
         assert_eq!(sums_of(&first, &[]), first);
         assert_eq!(sums_of(&[], &second), second);
     }
 
     #[test]
-    fn a_knob_that_fails_once_rests_briefly_and_one_that_keeps_failing_rests_longer() {
+    fn knob_rests_briefly_after_one_failure_and_longer_after_more() {
         let mut ledger = Ledger::default();
         let place = (Knob::Frequency, 2);
         let failed = || Taken::Failed { why: "busy".into() };

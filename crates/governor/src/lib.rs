@@ -1,15 +1,13 @@
 //! The control loop that makes power follow traffic: observe, decide, act, account.
 //!
-//! A policy decides ([`wattline_policy`]), [`transition`] carries the machine from one operating
-//! point to the next by its [`knob`]s in a safe order ([`step`]) and at its pace ([`pace`]), and a
+//! A policy decides ([`wattline_policy`]). [`transition`] carries the machine from one operating
+//! point to the next by its [`knob`]s in a safe order ([`step`]) and at its pace ([`pace`]). A
 //! [`machine`] takes the steps: this one (`wattline-host`), or the emulated cores of a server model
-//! (`wattline-scale`). [`account`] keeps the totals, and [`figures`] what users see of
-//! them.
+//! (`wattline-scale`). [`account`] keeps the totals, and [`figures`] the figures for users.
 //!
-//! [`Governor`] has no thread and no clock of its own: its caller has the time and the traffic, and
-//! calls [`Governor::trigger`] when the policy wants to be asked ([`Governor::ask`]). [`runner`] is
-//! such a caller, with a thread of its own. Nothing here knows of routers, workers or a
-//! configuration.
+//! [`Governor`] has no thread and no clock: its caller has the time and the traffic, and calls
+//! [`Governor::trigger`] when the policy asks to be called ([`Governor::ask`]). [`runner`] is such
+//! a caller with its own thread. This crate does not depend on routers, workers or a configuration.
 #![forbid(unsafe_code)]
 // A daemon writes to its log: printing blocks on a stalled reader and panics without one.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -49,7 +47,7 @@ use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Po
 use wattline_status::{Contract, HeldPoint};
 use wattline_units::Time;
 
-/// Number of decisions that are kept for statistics.
+/// Number of decisions kept for statistics.
 const DECISIONS_KEPT: usize = 64;
 
 /// A policy in charge of a machine.
@@ -58,18 +56,18 @@ pub struct Governor<M> {
     control: ControlLoop,
     view: View,
     totals: LoopTotals,
-    /// Capacity of the point that the transition is at.
+    /// Capacity of the transition's present point.
     capacity: Capacity,
     /// The integrals over the operating point are accounted up to this time.
     now: Time,
 }
 
 impl<M: Machine> Governor<M> {
-    /// Puts a policy in charge; nothing is changed before [`Self::start`].
+    /// Puts a policy in charge; changes nothing before [`Self::start`].
     pub fn new(mut machine: M, policy: Box<dyn Policy>) -> Self {
         let point = machine.present();
         Self {
-            view: View::of(machine.platform()),
+            view: View::new(machine.platform()),
             capacity: Capacity::at(machine.platform(), &point),
             control: ControlLoop::new(
                 policy,
@@ -84,37 +82,37 @@ impl<M: Machine> Governor<M> {
         }
     }
 
-    /// Asks for the first operating point.
+    /// Asks the policy for the first operating point.
     pub fn start(&mut self, now: Time) {
         self.decide(now, Trigger::Start);
     }
 
-    /// Takes deferred steps that are due, and asks the policy if it still wants to be asked for
-    /// this trigger: the thread that saw the trigger may know an older answer. Returns true if steps
-    /// were taken or the policy was asked, so that [`Self::ask`] may have changed.
+    /// Takes deferred steps that are due, and calls the policy if it still asks for this trigger:
+    /// the calling thread may have used an older answer. Returns true if steps were taken or the
+    /// policy was called, so that [`Self::ask`] may have changed.
     pub fn trigger(&mut self, now: Time, trigger: Trigger) -> bool {
         let carried_on = self.carry_on(now);
-        let (platform, wishes) = (self.machine.platform(), self.control.wishes());
+        let (platform, ask_again) = (self.machine.platform(), self.control.ask_again());
         let wanted = match trigger {
             Trigger::Start => true,
-            Trigger::Timer => now >= wishes.at,
+            Trigger::Timer => now >= ask_again.at,
             Trigger::Fill { queue } => platform
                 .queues
                 .get(queue)
-                .is_some_and(|queue| wishes.on_fill.cores.contains(queue.core)),
+                .is_some_and(|queue| ask_again.on_fill.cores.contains(queue.core)),
             Trigger::Batch { queue, .. } => {
-                platform.queues.get(queue).is_some_and(|queue| wishes.on_batch.contains(queue.core))
+                platform.queues.get(queue).is_some_and(|queue| ask_again.on_batch.contains(queue.core))
             }
             Trigger::EmptyPolls { core } => {
-                wishes.after_empty_polls.is_some() && wishes.on_batch.contains(core)
+                ask_again.after_empty_polls.is_some() && ask_again.on_batch.contains(core)
             }
             Trigger::Streak { queue, above } => {
                 let queue = platform.queues.get(queue);
-                let streaks = &wishes.on_streak;
+                let streaks = &ask_again.on_streak;
                 streaks.asks(above) && queue.is_some_and(|it| streaks.cores.contains(it.core))
             }
             Trigger::Silence { core } => {
-                wishes.on_streak.at_silence && wishes.on_streak.cores.contains(core)
+                ask_again.on_streak.at_silence && ask_again.on_streak.cores.contains(core)
             }
         };
         if wanted {
@@ -147,10 +145,10 @@ impl<M: Machine> Governor<M> {
             self.control.act(now, &mut MachineActuator(&mut self.machine));
             self.capacity = Capacity::at(self.machine.platform(), self.control.point());
         }
-        self.machine.watch(self.control.wishes());
+        self.machine.watch(self.control.ask_again());
     }
 
-    /// Takes the deferred steps if they are due; returns whether they were.
+    /// Takes the deferred steps if they are due; returns true if it did.
     fn carry_on(&mut self, now: Time) -> bool {
         if now < self.control.due() {
             return false;
@@ -176,8 +174,8 @@ impl<M: Machine> Governor<M> {
         &self.view
     }
 
-    /// Lets a client hold an operating point in place of the policy, which begins anew when the
-    /// lease has ended. Returns the point that the machine took; nothing after a release.
+    /// Lets a client hold an operating point in place of the policy, which restarts when the lease
+    /// has ended. Returns the point that the machine took; none after a release.
     ///
     /// # Errors
     /// Fails when another client holds a point, or when the machine has no such point.
@@ -210,29 +208,29 @@ impl<M: Machine> Governor<M> {
         }))
     }
 
-    /// When the policy wants to be asked next, or steps that were put off are due.
+    /// Returns the next events at which the policy asks to be called, or deferred steps are due.
     pub fn ask(&self) -> AskAgain {
-        let wishes = *self.control.wishes();
-        AskAgain { at: wishes.at.min(self.control.due()), ..wishes }
+        let ask_again = *self.control.ask_again();
+        AskAgain { at: ask_again.at.min(self.control.due()), ..ask_again }
     }
 
-    /// The present operating point.
+    /// Returns the present operating point.
     pub fn point(&self) -> &OperatingPoint {
         self.control.point()
     }
 
-    /// The operating point that it will have as soon as its pace allows; equal to [`Self::point`]
-    /// unless steps are deferred.
+    /// Returns the operating point that the machine will have as soon as its pace allows; equal to
+    /// [`Self::point`] unless steps are deferred.
     pub fn target(&self) -> &OperatingPoint {
         self.control.target()
     }
 
-    /// The platform that the policy governs.
+    /// Returns the platform that the policy governs.
     pub fn platform(&self) -> &Platform {
         self.machine.platform()
     }
 
-    /// The machine.
+    /// Returns the machine.
     pub fn machine(&mut self) -> &mut M {
         &mut self.machine
     }
@@ -242,23 +240,23 @@ impl<M: Machine> Governor<M> {
         self.machine
     }
 
-    /// The policy's remark for the user about its decisions.
+    /// Returns the policy's remark for the user about its decisions.
     pub fn policy_remark(&self) -> Option<String> {
         self.control.policy().remark()
     }
 
-    /// The last decisions that changed the operating point, with their reasons; the first `seen`
-    /// ones of the run are left out.
+    /// Returns the last decisions that changed the operating point, with their reasons, without the
+    /// first `seen` of the run.
     pub fn decisions(&self, seen: u64) -> Vec<Decision> {
         self.control.changes(seen, self.machine.platform())
     }
 
-    /// Results of the steps.
+    /// Returns the results of the steps.
     pub fn ledger(&self) -> &Ledger {
         self.control.ledger()
     }
 
-    /// Totals of the loop itself up to `now`.
+    /// Returns the totals of the loop itself up to `now`.
     pub fn loop_totals(&mut self, now: Time) -> LoopTotals {
         self.book(now);
         let (steps, altered, failed) = self.ledger().sums();
@@ -268,7 +266,7 @@ impl<M: Machine> Governor<M> {
         LoopTotals { decisions, steps, altered, failed, core_changes, frequency_changes, ..totals }
     }
 
-    /// Totals of the loop and of the machine up to `now`.
+    /// Returns the totals of the loop and of the machine up to `now`.
     pub fn totals(&mut self, now: Time) -> Totals {
         let own = self.loop_totals(now);
         // Called once a second, for packets and energy only, so the kernel's counters are not read.
@@ -277,7 +275,7 @@ impl<M: Machine> Governor<M> {
         self.view.looks = Looks::WHOLE.and_counters();
         let entries_moved = self.machine.entries_moved();
         let energy = self.machine.energy(self.now);
-        let machine = MachineTotals::of(&self.view, energy, entries_moved);
+        let machine = MachineTotals::from_view(&self.view, energy, entries_moved);
         Totals { at: self.now, own, machine }
     }
 }

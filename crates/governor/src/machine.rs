@@ -31,7 +31,7 @@ pub struct View {
 
 impl View {
     /// Returns a view for a platform, before the first observation.
-    pub fn of(platform: &Platform) -> Self {
+    pub fn new(platform: &Platform) -> Self {
         Self {
             queues: vec![QueueView::default(); platform.queues.len()],
             cores: vec![CoreView::default(); platform.cores],
@@ -72,12 +72,12 @@ pub enum Taken {
     },
 }
 
-/// Event that a machine has noticed by itself.
+/// Event noticed by the machine itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// The policy may want to be asked for it.
+    /// An event for which the policy may ask.
     Event(Trigger),
-    /// None. Without a wake-up there can be one at this time.
+    /// None. Without a wake-up the next may come at this time.
     Nothing {
         /// [`Time::NEVER`] if only a wake-up announces the next one.
         until: Time,
@@ -116,12 +116,12 @@ pub trait Machine: Send {
         false
     }
 
-    /// Returns how many writes a step takes from the budget of [`Self::pace`].
+    /// Returns the number of writes that a step takes from the budget of [`Self::pace`].
     fn writes(&self, _step: &Step) -> u32 {
         1
     }
 
-    /// Returns how often its knobs may be set.
+    /// Returns the limits on how often its knobs may be set.
     fn pace(&self) -> Pace {
         Pace::FREE
     }
@@ -130,14 +130,13 @@ pub trait Machine: Send {
     /// decision.
     fn settle(&mut self) {}
 
-    /// Watches for the events that the policy wants to be asked for, on a machine that notices some by
-    /// itself.
+    /// Watches for the events for which the policy asks, on a machine that notices some itself.
     fn watch(&mut self, _ask: &AskAgain) {}
 
-    /// Has the events that the machine notices by itself wake this thread, which is parked.
+    /// Makes events that the machine notices itself wake this parked thread.
     fn wake_at_events(&mut self, _thread: Thread) {}
 
-    /// Returns the next of these events. The one that was returned before has been answered.
+    /// Returns the next of these events. The previous one has been answered.
     fn notice(&mut self, _now: Time) -> Notice {
         Notice::Nothing { until: Time::NEVER }
     }

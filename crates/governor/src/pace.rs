@@ -35,7 +35,7 @@ impl Pace {
     /// No limits.
     pub const FREE: Self = Self { budget: None, dwell: [Span::ZERO; Knob::ALL.len()] };
 
-    /// Time for which a knob keeps a new setting.
+    /// Returns the time for which a knob keeps a new setting.
     pub const fn dwell(&self, knob: Knob) -> Span {
         self.dwell[knob as usize]
     }

@@ -3,8 +3,8 @@
 use super::knob::{KNOBS, Knob, Step};
 use wattline_policy::{OperatingPoint, Platform};
 
-/// Returns the number of the core or queue that a step turns, and for a frequency the lowest core
-/// that shares it; 0 where there is one for all.
+/// Returns the number of the core or queue that a step turns, for a frequency the lowest core that
+/// shares it; 0 for a knob of the whole machine.
 pub fn place_of(step: &Step, platform: &Platform) -> usize {
     match *step {
         Step::Frequency { core, .. } => {
@@ -14,8 +14,8 @@ pub fn place_of(step: &Step, platform: &Platform) -> usize {
     }
 }
 
-/// Leaves what a knob sets at a place ([`place_of`]) as it is; says whether something else was
-/// wanted.
+/// Keeps the present setting of a knob at a place ([`place_of`]); returns true if another one was
+/// requested.
 pub(super) fn keep(
     (knob, place): (Knob, usize),
     platform: &Platform,

@@ -1,5 +1,5 @@
 //! Means of a governor's power and latency over the last five seconds, the same for all readers. A
-//! tick a second moves the stretch on; asking changes nothing.
+//! tick each second moves the window; readers change nothing.
 
 use super::account::{Interval, LatencySummary, Totals};
 use std::collections::VecDeque;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use wattline_policy::Latency;
 use wattline_status::LatencyHistogram;
 
-/// From one tick to the next.
+/// Time between two ticks.
 const TICK: Duration = Duration::from_secs(1);
-/// Ticks that the stretch goes back.
+/// Length of the window in ticks.
 const KEPT: usize = 5;
 /// Upper ends of the buckets of latency, in nanoseconds: from a poll to a timeout.
 const BUCKETS: [u64; 19] = [
@@ -39,12 +39,12 @@ const BUCKETS: [u64; 19] = [
 pub(super) struct Recent {
     first: Option<Totals>,
     ticks: VecDeque<Slot>,
-    /// All latencies since the start; `None` where nothing measures them.
+    /// All latencies since the start; `None` if they are not measured.
     all: Option<Latency>,
     next: Option<Instant>,
 }
 
-/// From one tick to the next, or to now.
+/// Time from one tick to the next, or to now.
 #[derive(Debug)]
 struct Slot {
     before: Totals,
@@ -52,12 +52,12 @@ struct Slot {
 }
 
 impl Recent {
-    /// When the next tick is due; `None` before the first.
+    /// Returns the time of the next tick; `None` before the first.
     pub fn due(&self) -> Option<Instant> {
         self.next
     }
 
-    /// Takes what was counted up to a tick; `None` when there was no answer.
+    /// Records the counts up to a tick; `None` without an answer.
     pub fn tick(&mut self, now: Instant, totals: Option<Totals>) {
         self.next = Some(now + TICK);
         let Some(before) = totals else { return };
@@ -68,12 +68,12 @@ impl Recent {
         }
     }
 
-    /// Begins the stretch anew: what was before a pause is no matter of the last seconds after it.
+    /// Restarts the window: counts before a pause do not belong to the last seconds after it.
     pub fn restart(&mut self) {
         self.ticks.clear();
     }
 
-    /// Takes latencies that nobody has had yet.
+    /// Adds latencies not yet added.
     pub fn add(&mut self, latency: Option<&Latency>) {
         let Some(latency) = latency else { return };
         let slot = self.ticks.back_mut().map(|slot| &mut slot.latency);
@@ -85,7 +85,7 @@ impl Recent {
         }
     }
 
-    /// The stretch up to now.
+    /// Returns the figures of the window up to now.
     pub fn interval(&self, totals: &Totals) -> Interval {
         let before = self.ticks.front().map_or(totals, |slot| &slot.before);
         let mut latencies = self.ticks.iter().filter_map(|slot| slot.latency.as_ref());
@@ -99,13 +99,13 @@ impl Recent {
         Interval { latency, ..Interval::between(before, totals) }
     }
 
-    /// The whole run.
+    /// Returns the figures of the whole run.
     pub fn whole(&self, totals: &Totals) -> Interval {
         let latency = self.all.as_ref().and_then(summary);
         Interval { latency, ..Interval::between(self.first.as_ref().unwrap_or(totals), totals) }
     }
 
-    /// All latencies since the start.
+    /// Returns all latencies since the start.
     pub fn histogram(&self) -> Option<LatencyHistogram> {
         let all = self.all.as_ref()?;
         let bucket = |nanos: u64| (nanos as f64 / 1e9, all.at_most(nanos));
@@ -118,7 +118,7 @@ impl Recent {
 }
 
 fn summary(latency: &Latency) -> Option<LatencySummary> {
-    LatencySummary::of(latency.mean(), |fraction| latency.quantile(fraction), latency.max())
+    LatencySummary::new(latency.mean(), |fraction| latency.quantile(fraction), latency.max())
 }
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
         latency
     }
 
-    /// 100 W for twenty seconds, then 200 W.
+    /// Returns the energy at 100 W for twenty seconds, then 200 W.
     fn joules(seconds: f64) -> f64 {
         seconds * 100.0 + (seconds - 20.0).max(0.0) * 100.0
     }
@@ -152,7 +152,7 @@ mod tests {
             let now = start + Duration::from_secs(second.into());
             recent.tick(now, Some(totals(second.into(), joules(second.into()))));
             assert_eq!(recent.due(), Some(now + TICK));
-            // One asks all the time, one now and then: no one changes what the other is told.
+            // One reader asks all the time, another rarely: neither affects the other's figures.
             for _ in 0..10 {
                 recent.interval(&totals(f64::from(second) + 0.5, joules(f64::from(second) + 0.5)));
             }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_the_stretch_begins_anew_and_the_whole_does_not() {
+    fn pause_restarts_the_window_but_not_the_whole_run() {
         let (mut recent, start) = (Recent::default(), Instant::now());
         recent.tick(start, Some(totals(0.0, 0.0)));
         recent.tick(start, Some(totals(1.0, 100.0)));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_kept_for_the_next_who_asks_and_counted_once() {
+    fn latencies_are_kept_for_the_next_reader_and_counted_once() {
         let (mut recent, start) = (Recent::default(), Instant::now());
         assert!(recent.histogram().is_none(), "not measured is not zero");
         recent.tick(start, Some(totals(0.0, 0.0)));

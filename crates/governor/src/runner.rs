@@ -1,9 +1,9 @@
-//! A governor with a thread of its own, for machines whose workers do not ask by themselves.
+//! A governor with its own thread, for machines whose workers do not call it.
 //!
-//! Timers are met to the precision of the system. Events that the machine notices by itself
-//! ([`Machine::notice`]) wake the thread. A policy that wants to be asked at batches is shown, a
-//! sampling period apart, the queues of those cores that hold packets: a sample of the fill levels
-//! at the batches. A batch that came before a timer was due is told before it: a timer that stands
+//! Timers have the precision of the system. Events that the machine notices itself
+//! ([`Machine::notice`]) wake the thread. A policy that asks for batches is called, once per
+//! sampling period, for the queues of those cores that hold packets: a sample of the fill levels at
+//! the batches. A batch before a timer's due time is reported before the timer: a timer that stands
 //! for silence moves on with each batch.
 
 use super::Governor;
@@ -19,10 +19,10 @@ use wattline_policy::{QueueView, Trigger};
 use wattline_status::HeldPoint;
 use wattline_units::{Span, Time};
 
-/// Pause of a caller between two tries to get the governor's answer.
+/// Pause of a caller between two attempts to get the governor's answer.
 const RETRY: Duration = Duration::from_millis(1);
-/// The thread wakes at least this often. In between it sleeps until its policy is due: a governor that
-/// saves power must not keep a CPU awake.
+/// Longest time between two wake-ups of the thread. In between it sleeps until its policy is due: a
+/// governor that saves power must not keep a CPU awake.
 const LONGEST_WAIT: Duration = Duration::from_millis(1_000);
 
 /// The governor's state, shared with its thread.
@@ -37,15 +37,15 @@ impl<M> Shared<M> {
     }
 }
 
-/// A governor at work; ends with the value.
+/// A running governor; ends with the value.
 pub struct Runner<M> {
     shared: Arc<Shared<M>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<M: Machine + 'static> Runner<M> {
-    /// Asks for the first operating point and begins. `sample` is how often queues are looked at
-    /// for a policy that wants to be asked at batches.
+    /// Asks the policy for the first operating point and starts the thread. `sample` is the time
+    /// between looks at queues for a policy that asks for batches.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -61,8 +61,8 @@ impl<M: Machine + 'static> Runner<M> {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Looks at the governor between two questions; `None` when it is busy with one for longer
-    /// than `patience`, as with a knob that hangs.
+    /// Looks at the governor between two decisions; `None` if it is busy for longer than
+    /// `patience`, as with a knob that hangs.
     pub fn look<R>(
         &self,
         patience: Duration,
@@ -97,7 +97,7 @@ impl<M: Machine + 'static> Runner<M> {
         held.ok_or_else(busy)?
     }
 
-    /// Everything that was counted up to now; `None` as for [`Self::look`].
+    /// Returns everything counted up to now; `None` as for [`Self::look`].
     pub fn totals(&self, patience: Duration) -> Option<Totals> {
         self.look(patience, |governor| {
             let now = governor.machine().now();
@@ -105,14 +105,14 @@ impl<M: Machine + 'static> Runner<M> {
         })
     }
 
-    /// Whether its thread has ended by itself: it has panicked, and nobody decides any more. What
-    /// was counted can still be looked at.
+    /// Returns true if its thread has ended by a panic, so that the policy no longer decides. The
+    /// counts remain readable.
     pub fn has_failed(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends it and gives the governor back, also after a panic: its machine has to be restored.
-    /// `None` while somebody else looks at it.
+    /// Ends the thread and returns the governor, also after a panic: its machine has to be
+    /// restored. `None` while another thread looks at it.
     pub fn end(self) -> Option<Governor<M>> {
         let shared = Arc::clone(&self.shared);
         // Joins the thread, which has the other share.
@@ -138,7 +138,7 @@ impl<M> Drop for Runner<M> {
 #[derive(Default)]
 struct Seen {
     queues: Vec<QueueView>,
-    /// By queue: packets that arrived since the look before.
+    /// By queue: packets that arrived since the previous look.
     came: Vec<u64>,
 }
 
@@ -149,14 +149,14 @@ fn run<M: Machine>(shared: &Shared<M>, sample: Duration) {
         let wait = {
             let mut governor = shared.governor();
             let now = governor.machine().now();
-            look_around(&mut governor, now, &mut seen, sample)
+            poll_machine(&mut governor, now, &mut seen, sample)
         };
         std::thread::park_timeout(wait);
     }
 }
 
-/// Asks the policy for what has come up, and says how long nothing can.
-fn look_around<M: Machine>(
+/// Calls the policy for everything that has come up; returns how long nothing more can.
+fn poll_machine<M: Machine>(
     governor: &mut Governor<M>,
     now: Time,
     seen: &mut Seen,
@@ -164,7 +164,7 @@ fn look_around<M: Machine>(
 ) -> Duration {
     let watched = governor.ask().sampled();
     if watched.is_empty() {
-        // What arrives unwatched must not count as batches of the first look that follows.
+        // Unobserved arrivals must not count as batches of the first look that follows.
         seen.queues.clear();
     } else {
         let present = &governor.look(now).queues;
@@ -178,23 +178,23 @@ fn look_around<M: Machine>(
         };
         seen.came.extend(both.map(came));
         seen.queues.copy_from_slice(present);
-        tell(governor, now, seen, true);
+        report_queues(governor, now, seen, true);
     }
-    // What a policy answers to a batch may leave its timer overdue, which the governor moves to just
-    // after the batch. Without that moment more, batches at every look would starve the timer.
+    // The policy's answer to a batch may leave its timer overdue; the governor moves it to just
+    // after the batch. Without this extra picosecond, batches at every look would starve the timer.
     governor.trigger(now + Span::from_picos(1), Trigger::Timer);
     if !watched.is_empty() {
-        tell(governor, now, seen, false);
+        report_queues(governor, now, seen, false);
     }
-    // Last, since what happens here may use up a wake-up that was meant for an event.
+    // Last, since this may consume a wake-up meant for an event.
     let noticed = follow_notices(governor);
     let longest = if governor.ask().sampled().is_empty() { LONGEST_WAIT } else { sample };
     let due = governor.ask().at.min(noticed);
     Duration::from(due.since(governor.machine().now())).min(longest)
 }
 
-/// Asks the policy for what the machine has noticed by itself, and returns when that has to be looked
-/// at again at the latest.
+/// Calls the policy for the events that the machine has noticed itself; returns the latest time of
+/// the next check.
 fn follow_notices<M: Machine>(governor: &mut Governor<M>) -> Time {
     for _ in 0..governor.platform().cores.saturating_mul(2) {
         let now = governor.machine().now();
@@ -203,27 +203,27 @@ fn follow_notices<M: Machine>(governor: &mut Governor<M>) -> Time {
             Notice::Nothing { until } => return until,
         };
     }
-    // Timers are not to starve.
+    // Timers must not starve.
     governor.machine().now()
 }
 
-/// Tells of the queues that hold packets: those that a batch was taken from since the last
-/// look, or the others. A look stands for the batches, of what it finds in the queue, in which the
-/// packets were taken that arrived since the look before.
-fn tell<M: Machine>(governor: &mut Governor<M>, now: Time, seen: &Seen, new: bool) {
+/// Reports the queues that hold packets: with `new`, those with arrivals since the last look,
+/// otherwise the others. A look stands for the batches in which the arrivals since the previous
+/// look were taken, each as large as the fill found allows.
+fn report_queues<M: Machine>(governor: &mut Governor<M>, now: Time, seen: &Seen, new: bool) {
     let batch = governor.point().batch;
     for (queue, (view, came)) in seen.queues.iter().zip(&seen.came).enumerate() {
         if view.fill > 0 && (*came > 0) == new {
             let taken = view.fill.min(batch).max(1);
             let batches = came.div_ceil(u64::from(taken)).clamp(1, u64::from(u32::MAX)) as u32;
-            // One question for one look, as everywhere; the level says more.
+            // One call per look, as everywhere; a level is more specific.
             let level = governor.ask().on_fill;
             let core = governor.platform().queues.get(queue).map(|queue| queue.core);
             let full = view.fill >= level.packets;
             if full && core.is_some_and(|core| level.cores.contains(core)) {
                 governor.trigger(now, Trigger::Fill { queue });
             } else {
-                // Refused unless its core is watched for it.
+                // Ignored unless its core is watched for batches.
                 governor.trigger(now, Trigger::Batch { queue, taken, batches });
             }
         }
@@ -244,7 +244,7 @@ mod tests {
     };
     use wattline_units::Hertz;
 
-    /// Two cores; the ring of the first is what a test makes of it.
+    /// Two cores; the test sets the ring of the first.
     struct Fed {
         platform: Platform,
         queue: QueueView,
@@ -290,7 +290,7 @@ mod tests {
         governor
     }
 
-    /// Wants to be asked at batches, at a level, and at a time; says what it was asked.
+    /// Asks for batches, a level, and a time; reports the triggers that it gets.
     fn both(sender: std::sync::mpsc::Sender<Trigger>, mut due: Time) -> Box<dyn Policy> {
         policy(Looks::WHOLE, move |seen, _| {
             let _ = sender.send(seen.trigger);
@@ -303,11 +303,11 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_panics_is_noticed_and_its_machine_comes_back() {
+    fn panicked_policy_is_detected_and_its_machine_comes_back() {
         let machine = fed("poll").into_machine();
         let mut asked = false;
         let panics = policy(Looks::WHOLE, move |seen, point| {
-            assert!(!std::mem::replace(&mut asked, true), "nobody expected this");
+            assert!(!std::mem::replace(&mut asked, true), "called after the panic");
             point.set_frequency(0);
             AskAgain::at(seen.now)
         });
@@ -331,14 +331,14 @@ mod tests {
             let mut governor = Governor::new(machine, policy);
             governor.start(Time::ZERO);
             let sample = Duration::from_millis(1);
-            let wait = look_around(&mut governor, Time::ZERO, &mut Seen::default(), sample);
+            let wait = poll_machine(&mut governor, Time::ZERO, &mut Seen::default(), sample);
             assert_eq!(wait, Duration::from_millis(waits));
         }
     }
 
     /// As in the simulator and on emulated cores.
     #[test]
-    fn a_look_that_finds_the_level_is_one_question() {
+    fn look_that_finds_the_level_is_one_call() {
         let (sender, asked) = std::sync::mpsc::channel();
         let machine = fed("poll").into_machine();
         let mut governor = Governor::new(machine, both(sender, Time::NEVER));
@@ -347,7 +347,7 @@ mod tests {
         for (millis, fill) in [(1, 49), (2, 50), (3, 60)] {
             let arrivals = governor.machine().queue.arrivals + 10;
             governor.machine().queue = QueueView { fill, arrivals, ..QueueView::default() };
-            look_around(&mut governor, Time::ZERO + Span::from_millis(millis), &mut seen, sample);
+            poll_machine(&mut governor, Time::ZERO + Span::from_millis(millis), &mut seen, sample);
         }
         let asked: Vec<Trigger> = asked.try_iter().collect();
         let batch = Trigger::Batch { queue: 0, taken: 49, batches: 1 };
@@ -366,14 +366,14 @@ mod tests {
         for millis in 1..=4 {
             let arrivals = governor.machine().queue.arrivals + 10;
             governor.machine().queue = QueueView { fill: 10, arrivals, ..QueueView::default() };
-            look_around(&mut governor, Time::ZERO + Span::from_millis(millis), &mut seen, sample);
+            poll_machine(&mut governor, Time::ZERO + Span::from_millis(millis), &mut seen, sample);
         }
         let asked: Vec<Trigger> = asked.try_iter().collect();
         let batch = Trigger::Batch { queue: 0, taken: 10, batches: 1 };
         assert_eq!(asked, [Trigger::Start, batch, batch, batch, Trigger::Timer, batch]);
     }
 
-    /// Notices what other threads leave, and wakes its governor.
+    /// Notices events that other threads leave, and wakes its governor.
     struct Noticing(Fed, Arc<Events>);
 
     #[derive(Default)]
@@ -404,7 +404,7 @@ mod tests {
 
     /// The thread would sleep for a second by itself.
     #[test]
-    fn event_wakes_the_thread_and_is_one_question() {
+    fn event_wakes_the_thread_and_is_one_call() {
         let events = Arc::new(Events::default());
         let machine = Noticing(fed("poll").into_machine(), Arc::clone(&events));
         let (policy, context) =
@@ -427,10 +427,10 @@ mod tests {
             });
             assert_eq!(point, Some(rung));
         }
-        // The policy does not ask at the silence of a core that it does not watch.
+        // The policy does not ask for the silence of a core that it does not watch.
         events.left.lock().unwrap().push(Trigger::Silence { core: 1 });
         wake();
-        until("somebody looks", || events.left.lock().unwrap().is_empty());
+        until("the notice is read", || events.left.lock().unwrap().is_empty());
         assert_eq!(count(&runner), 3);
     }
 }

@@ -1,5 +1,5 @@
-//! Sums over several governors of one machine: each begins at 0 while cores may count on, and the
-//! sums must never fall. Energy drawn between two of them is not metered.
+//! Sums over several governors of one machine: each starts at 0 while cores may count on, and the
+//! sums must never fall. Energy drawn between two governors is not metered.
 
 use super::account::Totals;
 use super::energy::Energy;
@@ -11,22 +11,22 @@ use wattline_units::Span;
 /// Sums over all governors.
 #[derive(Debug, Default)]
 pub(super) struct GovernorSessions {
-    /// Totals of those that have ended.
+    /// Totals of ended governors.
     before: Option<Totals>,
-    /// Totals that the present one found when it began.
+    /// Totals that the present governor found at its start.
     begun: Option<Totals>,
     /// The last sum.
     last: Option<Totals>,
-    /// When the last one ended; `None` while one governs.
+    /// Time at which the last governor ended; `None` while one is active.
     ended: Option<Instant>,
     /// The last figure of energy in the present session.
     known: Option<Known>,
     knobs: Counted<Vec<Entry>>,
-    /// `None` where the platform has no such counter.
+    /// `None` if the platform has no such counter.
     waited: Counted<Option<u64>>,
 }
 
-/// Sums over governors that have ended, without and with the present one.
+/// Sums over ended governors, without and with the present one.
 #[derive(Debug, Default)]
 struct Counted<T> {
     before: T,
@@ -39,13 +39,13 @@ struct Known {
     energy: Energy,
     /// Unmetered time before the present session's first figure.
     lead: Span,
-    /// Time since the last reading of its meters, when this was asked for.
+    /// Time since the last reading of its meters, at this figure.
     unread: Span,
     asked: Instant,
 }
 
 impl GovernorSessions {
-    /// Everything, from what the present governor has counted by `at`.
+    /// Returns all totals, from the counts of the present governor by `at`.
     pub fn sum(&mut self, now: Totals, at: Instant) -> Totals {
         if self.begun.is_none() {
             self.before = self.without_governor(at);
@@ -61,7 +61,7 @@ impl GovernorSessions {
         let follows = self.before.as_ref().is_some_and(|it| it.machine.energy.whole.is_some());
         let to = &mut sum.machine.energy;
         if energy.whole.is_some() {
-            // Meters are read now and then: some of what no reading covers is to be read yet.
+            // Meters are read periodically: a part of the uncovered time is still to be read.
             let unknown = energy.metered.map_or(Span::ZERO, |it| lasts - it - energy.unmetered);
             let lead = self.known.as_ref().map_or(unknown, |known| known.lead.min(unknown));
             if follows {
@@ -70,7 +70,7 @@ impl GovernorSessions {
             let (energy, unread) = (to.clone(), unknown - lead);
             self.known = Some(Known { energy, lead, unread, asked: at });
         } else if self.known.is_some() {
-            // Its meters have failed: that of the governors before is not the whole.
+            // Its meters have failed: the earlier governors' energy is not the whole.
             *to = Energy::default();
         } else if follows {
             to.unmetered += lasts;
@@ -79,13 +79,13 @@ impl GovernorSessions {
         sum
     }
 
-    /// By knob, what became of all steps.
+    /// Returns the outcomes of all steps, by knob.
     pub fn sum_knobs(&mut self, now: &[Entry]) -> Vec<Entry> {
         self.knobs.sum = sums_of(&self.knobs.before, now);
         self.knobs.sum.clone()
     }
 
-    /// Figures of a platform alone, its counter summed.
+    /// Returns the platform-specific figures, with a summed counter.
     pub fn sum_details(&mut self, mut now: Details) -> Details {
         if let Some(host) = &mut now.host {
             host.waited_at_moves_packets += self.waited.before.unwrap_or(0);
@@ -94,7 +94,7 @@ impl GovernorSessions {
         now
     }
 
-    /// The part of them that remains while nobody governs: the counter.
+    /// Returns the part that remains while no governor is active: the counter.
     pub fn details_without_governor(&self) -> Details {
         let host = |waited_at_moves_packets| HostStatus {
             waited_at_moves_packets,
@@ -103,7 +103,7 @@ impl GovernorSessions {
         Details { host: self.waited.before.map(host), ..Details::default() }
     }
 
-    /// The present governor has ended; its last sums are kept.
+    /// Ends the present governor; its last sums are kept.
     pub fn end(&mut self, at: Instant) {
         if self.begun.take().is_none() {
             return;
@@ -119,7 +119,7 @@ impl GovernorSessions {
         self.waited.before = self.waited.sum;
     }
 
-    /// The sums while nobody governs, by `at`: only the time grows that nobody meters.
+    /// Returns the sums while no governor is active, by `at`: only the unmetered time grows.
     pub fn without_governor(&self, at: Instant) -> Option<Totals> {
         let mut sum = self.before.clone()?;
         let energy = &mut sum.machine.energy;
@@ -129,7 +129,7 @@ impl GovernorSessions {
         Some(sum)
     }
 
-    /// The last sums, where the governor does not answer or there is none.
+    /// Returns the last sums, if the governor does not answer or there is none.
     pub fn last(&self, at: Instant) -> Option<Totals> {
         if self.ended.is_some() { self.without_governor(at) } else { self.last.clone() }
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_go_on_where_a_governor_begins_at_nothing_and_workers_do_not() {
+    fn sums_go_on_if_a_governor_starts_at_zero_and_workers_do_not() {
         let (mut sessions, at) = (GovernorSessions::default(), Instant::now());
         let sum = |sessions: &mut GovernorSessions, now| sessions.sum(now, at);
         let them = &mut sessions;
@@ -163,13 +163,14 @@ mod tests {
         assert_eq!(sum(them, totals(0, 200, Some(0.0))), totals(5, 300, Some(50.0)));
         assert_eq!(sum(them, totals(2, 210, Some(20.0))), totals(7, 310, Some(70.0)));
         them.end(at);
-        // One that ended before anybody asked it changes nothing.
+        // A governor that ended before any query changes nothing.
         them.end(at);
         assert_eq!(sum(them, totals(1, 210, None)).machine.energy.whole, Some(Joules(70.0)));
         assert_eq!(sum(them, totals(2, 211, Some(1.0))).machine.energy.whole, Some(Joules(71.0)));
     }
 
-    /// Drawn so much in so many seconds of metering, the first `lead` seconds of the session left out.
+    /// Returns totals with this energy and metered time, after the unmetered first `lead` seconds
+    /// of the session.
     fn metered(seconds: f64, metered: f64, unmetered: f64) -> Totals {
         let mut totals = totals(0, 0, Some(100.0 * metered));
         totals.at = Time::ZERO + Span::from_seconds(seconds);
@@ -193,26 +194,27 @@ mod tests {
         // Before the first figure nothing is missing. A meter did not answer for a second.
         has(&sessions.sum(metered(5.0, 3.0, 1.0), at(5.0)), 300.0, 1.0);
         has(&sessions.sum(metered(6.0, 4.75, 1.0), at(6.0)), 475.0, 1.0);
-        // What was drawn in the last quarter of a second, and in another that nobody asked about,
-        // is not in the sum.
+        // Energy drawn in the last quarter of a second, and in another one without a query, is not
+        // in the sum.
         let known = sessions.sum(metered(7.0, 5.5, 1.0), at(7.0));
         has(&known, 550.0, 1.0);
         sessions.end(at(7.25));
         has(&sessions.last(at(7.25)).unwrap(), 550.0, 1.5);
         has(&sessions.last(at(10.25)).unwrap(), 550.0, 4.5);
-        // The next begins ten seconds later, and its meters give the first figure after another.
+        // The next governor begins ten seconds later, and its meters give the first figure after
+        // another second.
         has(&sessions.sum(totals(0, 0, None), at(17.25)), 550.0, 11.5);
         has(&sessions.sum(totals(1, 0, None), at(18.25)), 550.0, 12.5);
         has(&sessions.sum(metered(2.25, 1.0, 0.0), at(19.5)), 650.0, 12.75);
         has(&sessions.sum(metered(3.0, 2.0, 0.0), at(20.25)), 750.0, 12.5);
-        // Meters that have failed are no reason to tell of less than before.
+        // Failed meters do not reduce the reported energy.
         assert_eq!(sessions.sum(totals(8, 0, None), at(25.25)).machine.energy.whole, None);
         sessions.end(at(25.25));
         has(&sessions.last(at(25.25)).unwrap(), 750.0, 17.5);
         has(&sessions.sum(metered(0.0, 0.0, 0.0), at(25.25)), 750.0, 17.5);
     }
 
-    /// Nothing is missing of what never was known.
+    /// A figure that was never known misses nothing.
     #[test]
     fn without_meters_no_time_is_unmetered() {
         let (mut sessions, start) = (GovernorSessions::default(), Instant::now());
@@ -251,7 +253,7 @@ mod tests {
         assert_eq!(sessions.sum_knobs(&[]), [entry(3)], "it has done nothing yet");
         assert_eq!(sessions.sum_knobs(&[entry(2)]), [entry(5)]);
         assert_eq!(sessions.sum_details(host(1)), host(8));
-        // A platform that has no such counter is told of none.
+        // A platform without this counter shows none.
         assert_eq!(sessions.sum_details(Details::default()), Details::default());
     }
 }

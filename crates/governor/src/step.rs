@@ -10,8 +10,8 @@ pub use super::knob::Step;
 use super::knob::{Different, Facts, KNOBS, Order, Which};
 use wattline_policy::{CoreSet, OperatingPoint, Platform};
 
-/// Writes the steps from one operating point to another to `steps`, in the order in which they are
-/// to be taken. Steps that the platform cannot take are left out.
+/// Writes the steps from one operating point to another to `steps`, in order. Steps that the
+/// platform cannot take are left out.
 pub fn between(
     platform: &Platform,
     from: &OperatingPoint,
@@ -23,8 +23,8 @@ pub fn between(
     between_from_state(platform, (from, state, &from.weights), to, steps);
 }
 
-/// The steps that bring a machine in an unknown state to a point, with all cores awake. Settings
-/// that the point does not name are left alone.
+/// Returns the steps that bring a machine in an unknown state to a point, with all cores awake.
+/// Settings that the point does not contain are left unchanged.
 pub fn establish(platform: &Platform, point: &OperatingPoint) -> Vec<Step> {
     let all = |facts: &'static Facts| {
         let places = 0..facts.places.count(platform);
@@ -39,7 +39,7 @@ pub fn establish(platform: &Platform, point: &OperatingPoint) -> Vec<Step> {
     steps
 }
 
-/// State of a machine that its operating point does not name.
+/// State of a machine that its operating point does not contain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MachineState {
     /// Cores that are awake: the active ones, those woken before the table reaches them, and those
@@ -47,12 +47,12 @@ pub(super) struct MachineState {
     pub awake: CoreSet,
     /// The uncore's limit. An operating point may leave it to follow the cores.
     pub uncore: Option<usize>,
-    /// Whether one indirection table could be written and another could not.
+    /// True if one indirection table could be written and another could not.
     pub tables_differ: bool,
 }
 
-/// [`between`] for a machine between two points; `written_weights` are the weights that were
-/// written and that the tables do not follow yet.
+/// [`between`] for a machine between two points; `written_weights` are weights already written that
+/// the tables do not follow yet.
 pub(super) fn between_from_state(
     platform: &Platform,
     (from, state, written_weights): (&OperatingPoint, MachineState, &[u8]),

@@ -1,4 +1,4 @@
-//! The loop on a machine that may refuse, alter or resist; and every way between two points.
+//! The loop on a machine that may refuse, alter or resist; and all transitions between two points.
 
 use super::lease::Asked;
 use super::machine::Taken;
@@ -34,7 +34,7 @@ pub(crate) fn platform() -> Platform {
     }
 }
 
-/// Keeps to the safe order or panics; says what it is told to say about each step.
+/// Checks the safe order of steps by assertions; answers each step with a scripted outcome.
 struct Picky {
     platform: Platform,
     /// Outcomes of the next steps; later steps succeed.
@@ -95,7 +95,7 @@ impl Machine for Picky {
     }
 }
 
-/// Wants these points in turn.
+/// Returns a policy that requests these points in turn.
 fn scripted(points: Vec<OperatingPoint>) -> Box<dyn Policy> {
     let mut points = points.into_iter();
     policy(Looks::WHOLE, move |seen, point| {
@@ -114,7 +114,7 @@ fn ask(governor: &mut Governor<Picky>, picos: u64) {
 }
 
 prop_compose! {
-    /// Any point at all, the impossible included.
+    /// Generates any point, including impossible ones.
     fn any_point()(
         active in prop::collection::vec(0usize..6, 0..5),
         cores in prop::collection::vec((0usize..5, 0usize..4, 0u8..3), CORES),
@@ -141,14 +141,14 @@ fn any_outcome() -> impl Strategy<Value = Taken> {
     prop_oneof![
         4 => Just(Taken::Done),
         1 => Just(Taken::Altered { found: "else".into() }),
-        1 => Just(Taken::Foreign { found: "theirs".into() }),
+        1 => Just(Taken::Foreign { found: "foreign".into() }),
         2 => Just(Taken::Failed { why: "no".into() }),
     ]
 }
 
 proptest! {
-    /// On a machine that does as it is told, the steps lead to the point, and on no way is a
-    /// packet sent to a core that sleeps (asserted by the machine).
+    /// On a machine that obeys, the steps lead to the point, and no packet is ever sent to a
+    /// sleeping core (asserted by the machine).
     #[test]
     fn steps_lead_there_safely(points in prop::collection::vec(any_point(), 1..6)) {
         let mut wanted = points.clone();
@@ -171,8 +171,8 @@ proptest! {
         }
     }
 
-    /// Whatever fails: what the governor believes is what the machine is, and the table always
-    /// has cores that are awake (asserted by the machine).
+    /// Under any failures, the governor's belief matches the machine, and the table always contains
+    /// awake cores (asserted by the machine).
     #[test]
     fn failures_leave_no_packet_without_a_core(
         points in prop::collection::vec(any_point(), 1..8),
@@ -181,7 +181,7 @@ proptest! {
         let turns = points.len() as u64;
         let mut governor = Governor::new(Picky::new(outcomes), scripted(points));
         for turn in 0..turns {
-            // Seconds apart, so that knobs that failed are tried again.
+            // Seconds apart, so that failed knobs are tried again.
             ask(&mut governor, turn * 2_000_000_000_000);
             let point = governor.point().clone();
             let machine = governor.machine();
@@ -221,7 +221,7 @@ proptest! {
 }
 
 #[test]
-fn a_knob_that_failed_rests_and_is_tried_again() {
+fn failed_knob_rests_and_is_tried_again() {
     let mut slow = OperatingPoint::full(&platform());
     slow.set_frequency(0);
     let wants_it_always = vec![slow; 10];
@@ -239,7 +239,7 @@ fn a_knob_that_failed_rests_and_is_tried_again() {
     assert_eq!(governor.loop_totals(at(110)).frequency_changes, 1);
 }
 
-/// One owner; a point that the machine has; the policy's own point when the lease has ended.
+/// One owner; an existing point; the policy's own point after the lease.
 #[test]
 fn client_holds_a_point_until_its_lease_ends() {
     let context = BuildContext { platform: &platform(), server: None, packet: None, seed: 0 };
@@ -292,7 +292,7 @@ fn client_holds_a_point_until_its_lease_ends() {
 }
 
 #[test]
-fn time_that_jumps_does_no_harm() {
+fn jumping_time_does_no_harm() {
     let spec = POLICIES.parse("queue-length").unwrap();
     let platform = platform();
     let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
@@ -382,7 +382,7 @@ impl Machine for Busy {
 }
 
 #[test]
-fn a_thread_of_its_own_keeps_time_and_samples_watched_queues() {
+fn runner_keeps_time_and_samples_watched_queues() {
     let (sender, asked) = std::sync::mpsc::channel();
     let machine = Busy(Picky::new([]), std::time::Instant::now());
     let restless = policy(Looks::WHOLE, move |seen, _| {
@@ -406,7 +406,7 @@ fn a_thread_of_its_own_keeps_time_and_samples_watched_queues() {
 }
 
 #[test]
-fn stale_triggers_are_not_put_to_the_policy() {
+fn stale_triggers_do_not_reach_the_policy() {
     let mut governor = Governor::new(Picky::new([]), scripted(Vec::new()));
     governor.start(Time::ZERO);
     assert!(!governor.trigger(Time::ZERO, Trigger::Batch { queue: 0, taken: 1, batches: 1 }));

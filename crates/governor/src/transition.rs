@@ -2,13 +2,14 @@
 //! emulation and the host all use it.
 //!
 //! The engine plans the steps ([`crate::step`]), charges each one to the write budget
+//! The engine plans the steps ([`crate::step`]), charges each one to the write budget
 //! ([`crate::pace`]), takes it, and reads back the result. It keeps two points. The *target* is the
-//! point that the policy wants, less what the machine refused; the policy is shown this one. The
-//! *point* is the present state of the machine. They differ by the steps that are deferred or still
-//! under way.
+//! point that the policy requests, less the values that the machine refused; it is shown to the
+//! policy. The *point* is the present state of the machine. They differ by the steps that are
+//! deferred or still under way.
 //!
-//! The engine has no clock: each call names the time, and [`Transition::due`] says when it has to
-//! be called again. After the first few decisions it allocates nothing as long as no step fails.
+//! The engine has no clock: each call passes the time, and [`Transition::due`] returns the time of
+//! the next call. After the first few decisions it allocates nothing as long as no step fails.
 
 use super::knob::{Knob, Step};
 use super::ledger::{LEFT_ALONE, Ledger};
@@ -43,7 +44,7 @@ pub trait Actuator {
         false
     }
 
-    /// Returns how many writes a step takes from the budget.
+    /// Returns the number of writes that a step takes from the budget.
     fn writes(&self, _step: &Step) -> u32 {
         1
     }
@@ -58,12 +59,12 @@ pub trait Actuator {
 pub struct Transition {
     /// The present state, as far as it is known.
     point: OperatingPoint,
-    /// Present state that an operating point does not name.
+    /// Present state that an operating point does not contain.
     machine_state: MachineState,
     /// Weights that have been written and take effect with the next redirect. `point` holds the
     /// weights in effect.
     written_weights: Vec<u8>,
-    /// The wanted point, less what the machine refused.
+    /// The requested point, less the values that the machine refused.
     target: OperatingPoint,
     /// The target as far as the dwell times allow it now.
     goal: OperatingPoint,
@@ -137,7 +138,7 @@ impl Transition {
         &self.point
     }
 
-    /// Returns the point wanted last, less what the machine refused.
+    /// Returns the last requested point, less the values that the machine refused.
     pub fn target(&self) -> &OperatingPoint {
         &self.target
     }
@@ -157,8 +158,8 @@ impl Transition {
         self.changes
     }
 
-    /// Takes the steps to the point that a policy wants, as far as the machine and its pace allow.
-    /// Afterwards `wanted` holds the target ([`Self::target`]).
+    /// Takes the steps to the point that a policy requests, as far as the machine and its pace
+    /// allow. Afterwards `wanted` holds the target ([`Self::target`]).
     pub fn go(&mut self, now: Time, actuator: &mut impl Actuator, wanted: &mut OperatingPoint) {
         wanted.bound(actuator.platform(), &self.target);
         self.target.copy_from(wanted);
@@ -281,7 +282,7 @@ impl Transition {
             if let Taken::Slow { until } = taken {
                 let until = until.max(now + Span::from_picos(1));
                 self.slow = Some((step, until));
-                // Later steps are planned anew when it ends: the policy may want another point by
+                // Later steps are planned again when it ends: the policy may want another point by
                 // then.
                 self.due = until;
                 return;
@@ -318,8 +319,8 @@ impl Transition {
         }
     }
 
-    /// Records the result of a step: in the ledger, in the point, and in the target where the
-    /// machine did not do as asked.
+    /// Records the result of a step: in the ledger, in the point, and in the target if the machine
+    /// did not do as asked.
     fn record(
         &mut self,
         (now, step, taken): (Time, Step, Taken),
@@ -342,7 +343,7 @@ impl Transition {
         // After a failed redirect the tables may differ from each other, even if together they lead
         // to the wanted cores.
         let done = held == Some(step) && !(is_redirect && failed);
-        // A knob that rounds may be set again at once; a knob that fails is left alone.
+        // A rounding knob may be set again at once; a failing knob rests.
         self.ledger.note(now, knob, place, taken, done || altered);
         if is_redirect && self.machine_state.tables_differ {
             self.due = self.due.min(self.ledger.rests_until(knob, place));

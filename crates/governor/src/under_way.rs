@@ -1,10 +1,10 @@
-//! A change that the hardware takes time for.
+//! A change that takes the hardware time.
 
 use wattline_units::{Span, Time};
 
-/// A setting that holds only some time after it was asked for: of a core's frequency, say. A
-/// change that is under way is completed. What is asked for meanwhile follows it, the last wish
-/// alone; so whoever asks more often than a change takes still gets there.
+/// A setting that takes effect some time after its request, such as a core's frequency. A change
+/// under way is completed, followed by the last value requested meanwhile. Requests more frequent
+/// than changes thus still succeed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnderWay {
     change: Option<(Time, usize)>,
@@ -12,7 +12,7 @@ pub struct UnderWay {
 }
 
 impl UnderWay {
-    /// Asks for a value at a time, which will then take `takes`; at least a picosecond.
+    /// Requests a value at a time, with a duration `takes` of at least a picosecond.
     pub fn ask(&mut self, now: Time, takes: Span, value: usize) {
         match self.change {
             Some(_) => self.next = Some(value),
@@ -20,13 +20,13 @@ impl UnderWay {
         }
     }
 
-    /// When the change that is under way takes effect.
+    /// Returns the time at which the change under way takes effect.
     pub fn due(&self) -> Option<Time> {
         self.change.map(|(due, _)| due)
     }
 
-    /// The value that holds from [`Self::due`] on, once that time has come. Where another was
-    /// asked for meanwhile, its change begins.
+    /// Returns the value in effect from [`Self::due`] on, once that time has come. If another was
+    /// requested meanwhile, its change begins.
     pub fn take(&mut self, now: Time, takes: Span) -> Option<usize> {
         let (due, value) = self.change.filter(|(due, _)| *due <= now)?;
         self.change = None;
@@ -46,13 +46,13 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_completed_and_the_last_wish_follows() {
+    fn change_is_completed_and_the_last_request_follows() {
         let takes = Span::from_micros(10);
         let mut frequency = UnderWay::default();
         frequency.ask(at(0), takes, 5);
-        // Three times within the change: it is not put off.
-        for (micros, wish) in [(3, 6), (6, 7), (9, 8)] {
-            frequency.ask(at(micros), takes, wish);
+        // Three times within the change: it is not deferred.
+        for (micros, value) in [(3, 6), (6, 7), (9, 8)] {
+            frequency.ask(at(micros), takes, value);
             assert_eq!(frequency.due(), Some(at(10)));
             assert_eq!(frequency.take(at(micros), takes), None);
         }
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(frequency.due(), Some(at(20)));
         assert_eq!(frequency.take(at(20), takes), Some(8));
         assert_eq!((frequency.due(), frequency.take(at(99), takes)), (None, None));
-        // Back to what is under way: nothing follows.
+        // Back to the value under way: no change follows.
         frequency.ask(at(100), takes, 1);
         frequency.ask(at(101), takes, 2);
         frequency.ask(at(102), takes, 1);

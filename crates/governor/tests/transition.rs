@@ -1,5 +1,5 @@
-//! The transition engine, alone and under a governor: pace, slow steps, knobs that round. Also that
-//! the conformance test finds a platform that does not do what it promises.
+//! The transition engine, alone and under a governor: pace, slow steps, knobs that round. Also the
+//! conformance test's detection of broken promises.
 
 use std::collections::BTreeMap;
 use wattline_governor::Governor;
@@ -40,7 +40,7 @@ fn at(micros: u64) -> Time {
     Time::ZERO + Span::from_micros(micros)
 }
 
-/// Notes what is taken, and when; some knobs are slow, and some frequencies are rounded up.
+/// Records the steps with their times; some knobs are slow, and some frequencies are rounded up.
 struct FakeActuator {
     platform: Platform,
     slow: BTreeMap<&'static str, Span>,
@@ -82,7 +82,7 @@ impl Actuator for FakeActuator {
     }
 }
 
-/// Two cards: the second one's table cannot be written for a while.
+/// Two cards: the table of the second cannot be written for a while.
 struct Cards {
     platform: Platform,
     refuses: bool,
@@ -126,10 +126,10 @@ impl Cards {
     }
 }
 
-/// No core that some card still sends to is parked, whatever the policy wants next; and the tables
-/// agree again once the second card answers, though the policy asks for nothing more.
+/// A core that some card still sends to is not parked, whatever the policy requests next. The
+/// tables agree again once the second card answers, without another request of the policy.
 #[test]
-fn one_table_of_two_that_fails_costs_no_packet_and_is_tried_again() {
+fn failing_table_of_two_costs_no_packet_and_is_tried_again() {
     let platform = platform();
     let full = OperatingPoint::full(&platform);
     for (from, to, then) in [(1, 3, 1), (3, 1, 3), (1, 3, 3), (3, 1, 1), (2, 4, 1)] {
@@ -148,7 +148,7 @@ fn one_table_of_two_that_fails_costs_no_packet_and_is_tried_again() {
         cards.refuses = false;
         let differed = cards.tables_differ();
         assert!(!differed || transition.due() < Time::NEVER, "it goes on by itself");
-        // As long as the longest rest.
+        // After the longest rest.
         transition.go_on(at(2_000_000), &mut cards);
         assert!(!cards.tables_differ(), "{from} {to} {then}");
         assert_eq!(transition.point().active, cards.reach());
@@ -159,10 +159,10 @@ fn one_table_of_two_that_fails_costs_no_packet_and_is_tried_again() {
     }
 }
 
-/// Point, target and counters have what holds, not what was asked for; and the same is not asked
-/// for again and again.
+/// Point, target and counters hold the actual values, not the requested ones, and the same request
+/// is not repeated.
 #[test]
-fn what_the_machine_made_of_a_step_is_what_holds() {
+fn point_follows_the_machines_answer_to_a_step() {
     let mut actuator = FakeActuator { rounds: true, ..FakeActuator::new() };
     let full = OperatingPoint::full(&actuator.platform);
     let mut transition = Transition::new(&actuator.platform, full.clone(), Pace::FREE);
@@ -171,7 +171,7 @@ fn what_the_machine_made_of_a_step_is_what_holds() {
         wanted.set_frequency(1);
         transition.go(at(micros), &mut actuator, &mut wanted);
         assert_eq!((transition.point(), transition.target()), (&full, &full));
-        assert_eq!(wanted, full, "what the policy sees");
+        assert_eq!(wanted, full, "the policy's view");
         assert_eq!(actuator.frequencies(), 4, "each core once");
     }
     assert_eq!(transition.ledger().sums(), (4, 4, 0));
@@ -179,7 +179,7 @@ fn what_the_machine_made_of_a_step_is_what_holds() {
 }
 
 #[test]
-fn a_slow_step_holds_up_what_follows_and_a_new_wish_is_planned_from_where_it_got_to() {
+fn slow_step_delays_later_ones_and_a_new_request_starts_from_its_result() {
     let mut actuator = FakeActuator::new();
     actuator.slow.insert("cores", Span::from_micros(10));
     let mut full = OperatingPoint::full(&actuator.platform);
@@ -193,7 +193,7 @@ fn a_slow_step_holds_up_what_follows_and_a_new_wish_is_planned_from_where_it_got
     assert_eq!(actuator.taken.last(), Some(&(at(0), Step::Wake { core: 1 })));
     assert_eq!((transition.due(), transition.point().active), (at(10), CoreSet::only(0)));
     assert_eq!(transition.target().active, CoreSet::first(3), "the policy sees where it goes");
-    // Too early: nothing. Meanwhile the policy wants core 1 alone.
+    // Too early: nothing. Meanwhile the policy requests core 1 only.
     transition.go_on(at(5), &mut actuator);
     wanted.active = CoreSet::only(1);
     transition.go(at(6), &mut actuator, &mut wanted);
@@ -208,7 +208,7 @@ fn a_slow_step_holds_up_what_follows_and_a_new_wish_is_planned_from_where_it_got
 }
 
 #[test]
-fn what_the_budget_does_not_pay_for_comes_later_and_more_capacity_first() {
+fn steps_beyond_the_budget_come_later_and_more_capacity_first() {
     let mut actuator = FakeActuator::new();
     let full = OperatingPoint::full(&actuator.platform);
     let budget = Budget { writes_per_second: 1_000.0, burst_writes: 6.0 };
@@ -220,11 +220,11 @@ fn what_the_budget_does_not_pay_for_comes_later_and_more_capacity_first() {
     assert_eq!(actuator.frequencies(), 3, "half of the budget is kept");
     assert_eq!(transition.point().cores[3].frequency, 2);
     assert_eq!(transition.due(), at(1_000));
-    // Up again at once, out of the half that was kept.
+    // Up again at once, from the reserved half.
     let mut fast = full.clone();
     transition.go(at(1), &mut actuator, &mut fast);
     assert_eq!((transition.point(), transition.due()), (&full, Time::NEVER));
-    // And down in the end, although nobody asks again.
+    // And down in the end, without another request.
     transition.go(at(2), &mut actuator, &mut slow);
     let mut now = at(2);
     while transition.due() != Time::NEVER {
@@ -238,7 +238,7 @@ fn what_the_budget_does_not_pay_for_comes_later_and_more_capacity_first() {
 }
 
 #[test]
-fn a_knob_that_dwells_is_turned_once_in_its_time_to_what_is_wanted_by_then() {
+fn dwelling_knob_is_turned_once_to_the_latest_request() {
     let mut actuator = FakeActuator::new();
     let full = OperatingPoint::full(&actuator.platform);
     let mut pace = Pace::FREE;
@@ -248,7 +248,7 @@ fn a_knob_that_dwells_is_turned_once_in_its_time_to_what_is_wanted_by_then() {
     for packets in 1..=50 {
         wanted.batch = packets;
         transition.go(at(packets.into()), &mut actuator, &mut wanted);
-        assert_eq!(wanted.batch, packets, "what it was told is what it sees");
+        assert_eq!(wanted.batch, packets, "the policy sees its request");
     }
     assert_eq!((transition.point().batch, transition.due()), (1, at(101)));
     transition.go_on(at(101), &mut actuator);
@@ -256,14 +256,14 @@ fn a_knob_that_dwells_is_turned_once_in_its_time_to_what_is_wanted_by_then() {
     assert_eq!(transition.due(), Time::NEVER);
 }
 
-/// A machine of numbers that may break its word.
-struct Word {
+/// A simulated machine that may break its promises.
+struct Promises {
     platform: Platform,
     breaks: &'static str,
     now: Time,
 }
 
-impl Machine for Word {
+impl Machine for Promises {
     fn platform(&self) -> &Platform {
         &self.platform
     }
@@ -299,7 +299,7 @@ fn findings(breaks: &'static str) -> Findings {
     let period = Span::from_millis(1);
     let circumstances = Circumstances { period, traffic: false, follows: Follows::NOTHING };
     let (policy, findings) = probe(&platform, circumstances);
-    let mut governor = Governor::new(Word { platform, breaks, now: Time::ZERO }, policy);
+    let mut governor = Governor::new(Promises { platform, breaks, now: Time::ZERO }, policy);
     governor.start(Time::ZERO);
     while !findings.are_complete() {
         let due = governor.ask().at;
@@ -312,27 +312,27 @@ fn findings(breaks: &'static str) -> Findings {
 }
 
 #[test]
-fn who_keeps_its_word_conforms_and_who_breaks_it_is_found() {
+fn kept_promises_conform_and_broken_ones_are_found() {
     assert_eq!(findings("").complaints(), Vec::<String>::new());
-    for (breaks, told) in [
+    for (breaks, complaint) in [
         ("latency", "latency: promised, and never shown"),
         ("entries", "entries: denied, and shown"),
         ("batch", "batch: promised, and the point is"),
     ] {
         let complaints = findings(breaks).complaints();
-        assert!(complaints.iter().any(|one| one.contains(told)), "{breaks}: {complaints:?}");
+        assert!(complaints.iter().any(|one| one.contains(complaint)), "{breaks}: {complaints:?}");
     }
-    // Questions that are asked all the same never reach a policy that did not ask. One that asked
-    // for a level learns that it is told of one that was not reached.
+    // Unrequested questions never reach a policy. A policy that asked for a
+    // level notices a call at a level that was not reached.
     let complaints = findings("questions").complaints();
-    let told = "Fill: was asked 1 times at a fill level that cannot have been";
-    assert_eq!(complaints, [told]);
+    let complaint = "Fill: was asked 1 times at a fill level that cannot have been";
+    assert_eq!(complaints, [complaint]);
 }
 
-/// Steps that were put off are asked for through the governor's own next time.
+/// Deferred steps are requested through the governor's own next time.
 #[test]
-fn a_governor_carries_on_between_two_decisions() {
-    let machine = Word { platform: platform(), breaks: "", now: Time::ZERO };
+fn governor_takes_deferred_steps_between_two_decisions() {
+    let machine = Promises { platform: platform(), breaks: "", now: Time::ZERO };
     let mut odd = false;
     let changes_everything = policy(Looks::WHOLE, move |seen, point| {
         odd = !odd;

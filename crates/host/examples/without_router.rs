@@ -3,9 +3,9 @@
 //!     cargo run -p wattline-host --example without_router -- POLICY CPUS SECONDS [ROOT]
 //!     cargo run -p wattline-host --example without_router -- ondemand 0,1 10
 //!
-//! `governor` and `host` need a layout and nothing else: which CPUs, interfaces and queues may be
+//! `governor` and `host` need nothing but a layout: the CPUs, interfaces and queues that may be
 //! changed. All settings are restored at the end. ROOT is the copy of a recorded machine
-//! (`wattline probe --record`) in place of this one; without it, this needs root.
+//! (`wattline probe --record`) instead of this one; without it, root privileges are needed.
 
 use std::error::Error;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn run([policy, cpus, seconds]: [&str; 3], root: &Path) -> Result<Vec<String>, B
     govern(policy, cpus, Duration::try_from_secs_f64(seconds.parse()?)?, root)
 }
 
-/// Lets a policy govern these CPUs for `time`; returns what each core runs at then.
+/// Lets a policy govern these CPUs for `time`; returns the final frequency of each core.
 ///
 /// # Errors
 /// When the policy or the machine does not allow it, or another governor runs.
@@ -62,7 +62,7 @@ pub fn govern(
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let sample = Span::from_millis(1);
     let tree = Tree::at(root);
-    // The kernel serves the packets: no port of ours, and no worker.
+    // The kernel serves the packets: no ports, and no workers.
     let layout = Layout { workers: cpus.len(), cpus, ports: Vec::new() };
     let (kernel, _) = KernelStack::new(&tree, &layout);
     let options = HostOptions {

@@ -1,5 +1,5 @@
-//! Interrupts of the cards' queues, each on the CPU of the worker that serves the queue: else
-//! another CPU wakes up for the packets of a core that a policy keeps busy or asleep.
+//! Affinity of the queues' interrupts: each on the CPU of the worker that serves the queue.
+//! Otherwise the packets of a core that a policy keeps busy or asleep would wake another CPU.
 
 use super::layout::Layout;
 use super::writes::Writes;
@@ -7,14 +7,14 @@ use wattline_governor::machine::Taken;
 use wattline_knobs::{Change, Knobs, affinity};
 use wattline_linux::sysfs::Tree;
 
-/// Places where interrupts belong; set once, when the governor begins.
+/// Target CPUs of interrupts; set once, when the governor begins.
 #[derive(Default)]
 pub(super) struct Affinity {
     changes: Vec<Change>,
 }
 
 impl Affinity {
-    /// Looks for the interrupts; `notes` gets what is missing.
+    /// Finds the interrupts; adds what is missing to `notes`.
     pub fn find(tree: &Tree, knobs: &impl Knobs, layout: &Layout, notes: &mut Vec<String>) -> Self {
         let mut changes = Vec::new();
         for (number, port) in layout.ports.iter().enumerate() {
@@ -54,8 +54,8 @@ impl Affinity {
         Self { changes }
     }
 
-    /// Gives each interrupt to its CPU, and tells what cannot be done. One that cannot be moved
-    /// (managed by the kernel, CPU off-line) keeps no other from it.
+    /// Moves each interrupt to its CPU and reports failures. An interrupt that cannot be moved
+    /// (managed by the kernel, CPU off-line) does not keep the others from moving.
     pub fn set<K: Knobs>(&self, writes: &mut Writes<K>) {
         for change in &self.changes {
             match writes.make(std::slice::from_ref(change)) {

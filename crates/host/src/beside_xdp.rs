@@ -1,17 +1,17 @@
-//! A router whose XDP programs forward beside its workers.
+//! A router whose XDP programs forward packets along with its workers.
 //!
-//! Such packets never reach a worker: the processor that takes a queue's interrupts forwards them
-//! in its soft interrupt. So what a policy is told of a core is the sum of both:
+//! Such packets never reach a worker: the CPU that takes a queue's interrupts forwards them in its
+//! soft interrupt. A policy therefore sees the sum of both for each core:
 //!
 //! | what | from |
 //! |---|---|
-//! | packets of a core, arrivals at its queues | the worker, and what the programs count on the core's CPU |
+//! | packets of a core, arrivals at its queues | the worker's count plus the programs' count on the core's CPU |
 //! | busy time of a core | the worker's own, and the CPU's soft interrupts; at least the time in which the CPU was not idle and its worker did not poll in vain |
-//! | fill of a queue | the worker's alone: nobody knows what waits in a driver |
-//! | streaks | the kernel's polls of the ports' queues, which take what programs forward and what workers get |
+//! | fill of a queue | the worker's ring alone: the backlog in a driver is unknown |
+//! | streaks | the kernel's polls of the ports' queues, for workers and programs |
 //!
-//! `/proc/stat` has the times, in ticks; idle time is told exactly, which is why it is the second
-//! measure: short soft interrupts on a CPU that is mostly asleep are missed by ticks.
+//! `/proc/stat` gives the times in ticks. Idle time is exact, so it serves as the second measure:
+//! ticks miss short soft interrupts on a CPU that is mostly asleep.
 
 use super::kernel_stack::cpus::Cpus;
 use super::kernel_stack::polls::Polls;
@@ -21,26 +21,26 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{QueueView, Wait};
 use wattline_units::{Span, Time};
 
-/// Adds to each entry, by number of the CPU, the frames that a port's program has forwarded there
-/// so far; lengthens the list as needed. False where the kernel does not say.
+/// Adds to each entry, indexed by CPU number, the frames that a port's program has forwarded there
+/// so far; lengthens the list as needed. Returns false if the kernel does not provide the counts.
 pub type Forwarded = Box<dyn FnMut(&mut Vec<u64>) -> bool + Send>;
 
-/// Workers, and the XDP programs beside them.
+/// Workers and the XDP programs that forward along with them.
 pub struct BesideXdp {
     workers: Box<dyn Workers>,
     layout: Layout,
     /// By port.
     programs: Vec<Option<Forwarded>>,
     times: Cpus,
-    /// The CPUs whose times are known, in the order of `times`.
+    /// CPUs with known times, in the order of `times`.
     cpus: Vec<u32>,
     cores: Vec<Core>,
-    /// By port and core: frames forwarded since the begin.
+    /// By port and core: frames forwarded since the start.
     forwarded: Vec<Vec<u64>>,
     /// By port: the last counts, by CPU.
     last: Vec<Option<Vec<u64>>>,
-    /// Whether frames were seen on a CPU that no worker is pinned to.
-    told: bool,
+    /// True once frames on a CPU without a pinned worker have been reported.
+    reported: bool,
     polls: Polls,
 }
 
@@ -48,16 +48,16 @@ pub struct BesideXdp {
 struct Core {
     /// Packets of its worker at the last look.
     packets: u64,
-    /// The work of its worker when times were read last.
+    /// Work of its worker at the last reading of times.
     worker: Work,
-    /// Time that its CPUs were not idle, and in soft interrupts, at that time.
+    /// Time in which its CPUs were not idle, and time in soft interrupts, at that reading.
     busy: Span,
     softirq: Span,
     work: Work,
 }
 
 impl BesideXdp {
-    /// The workers of a layout, and a program for each port that has one.
+    /// Creates the workers of a layout, with a program for each port that has one.
     pub fn new(
         tree: &Tree,
         layout: &Layout,
@@ -78,29 +78,30 @@ impl BesideXdp {
             cores: vec![Core::default(); layout.workers],
             forwarded: vec![vec![0; layout.workers]; ports],
             last: vec![None; ports],
-            told: false,
+            reported: false,
             programs,
             polls: Polls::new(tree, Layout { cpus, ..layout.clone() }),
             layout: layout.clone(),
         }
     }
 
-    /// Observes the polls of receive queues, too, where the kernel allows it and a policy asks for streaks.
+    /// Also observes the polls of receive queues, if the kernel allows it and a policy asks for
+    /// streaks.
     #[must_use]
     pub fn observing(mut self) -> Self {
         self.polls.allow();
         self
     }
 
-    /// The core that a CPU's frames count for; second, whether it is the core's own CPU.
+    /// Returns the core that a CPU's frames count for, and true if it is the core's own CPU.
     fn core_of(&self, cpu: usize) -> (usize, bool) {
         let own = self.layout.cpus.iter().position(|own| *own as usize == cpu);
         let free = self.layout.cpus.is_empty();
         (own.unwrap_or(cpu % self.layout.workers.max(1)), own.is_some() || free)
     }
 
-    /// The core whose queue of a port shows what was forwarded on this one: itself, or the first
-    /// that has a queue there.
+    /// Returns the core whose queue of a port shows the frames forwarded on this core: the core
+    /// itself, or the first with a queue there.
     fn shown_at(&self, port: usize, core: usize) -> usize {
         let has_queue = |core: usize| self.layout.queues(port, core).next().is_some();
         if has_queue(core) {
@@ -124,8 +125,8 @@ impl BesideXdp {
                     continue;
                 }
                 let (core, own) = self.core_of(cpu);
-                if !own && !self.told {
-                    self.told = true;
+                if !own && !self.reported {
+                    self.reported = true;
                     tracing::warn!(
                         "governor: XDP programs forward packets on CPU {cpu}, to which no worker is \
                          pinned ([router] cpus): the packets are counted for core {core}, their \
@@ -145,7 +146,7 @@ impl BesideXdp {
         }
     }
 
-    /// Times of a core's CPUs: of the one that its worker is pinned to, else of the busiest.
+    /// Returns the times of a core's CPUs: of its worker's CPU, or of the busiest if unpinned.
     fn times_of(&self, core: usize) -> (Span, Span) {
         if !self.layout.cpus.is_empty() {
             return (self.times.work(core).useful, self.times.softirq(core));
@@ -178,7 +179,7 @@ impl Workers for BesideXdp {
             let core = &mut self.cores[number];
             let useful = worker.useful - core.worker.useful;
             let empty = worker.empty - core.worker.empty;
-            // A worker that polls is not idle, and may poll on any CPU where it is not pinned.
+            // A polling worker is not idle. Without pinning it may poll on any CPU.
             let in_vain = if pinned { empty } else { all_empty };
             let seen = (busy - core.busy).min(passed);
             let least = seen - in_vain.min(seen);
@@ -198,7 +199,7 @@ impl Workers for BesideXdp {
         let mut seen = self.workers.queue(worker, port);
         let of_port = self.forwarded.get(port);
         seen.arrivals += of_port.and_then(|cores| cores.get(worker)).copied().unwrap_or(0);
-        // The programs count frames alone.
+        // The programs count frames only.
         seen.bytes = None;
         seen
     }
@@ -226,10 +227,10 @@ mod tests {
     use crate::layout::Port;
     use std::sync::{Arc, Mutex};
 
-    /// Workers that say what they are told to.
-    struct Told(Arc<Mutex<Vec<Work>>>);
+    /// Workers that report the given figures.
+    struct Scripted(Arc<Mutex<Vec<Work>>>);
 
-    impl Workers for Told {
+    impl Workers for Scripted {
         fn work(&mut self, worker: usize) -> Work {
             self.0.lock().unwrap()[worker]
         }
@@ -253,7 +254,8 @@ mod tests {
     }
 
     impl Bench {
-        /// Two workers, a port with a program and four queues, one without with one queue.
+        /// Creates two workers, a port with a program and four queues, and one without a program
+        /// with one queue.
         fn new(cpus: &[u32]) -> Self {
             let root = tempfile::tempdir().unwrap();
             let online = root.path().join("sys/devices/system/cpu");
@@ -272,14 +274,14 @@ mod tests {
                 sum.iter_mut().zip(&*counted.lock().unwrap()).for_each(|(sum, new)| *sum += new);
                 true
             });
-            let told = Box::new(Told(Arc::clone(&workers)));
-            let both = BesideXdp::new(&tree, &layout, told, vec![Some(program)]);
+            let scripted = Box::new(Scripted(Arc::clone(&workers)));
+            let both = BesideXdp::new(&tree, &layout, scripted, vec![Some(program)]);
             let mut bench = Self { root, workers, frames, both };
             bench.look(0, [[0, 0]; 4]);
             bench
         }
 
-        /// Idle and softirq ticks of each CPU.
+        /// Looks at the machine, with these idle and softirq ticks of each CPU.
         fn look(&mut self, millis: u64, cpus: [[u64; 2]; 4]) {
             let mut text = String::from("cpu 0 0 0 0 0 0 0 0\n");
             for (cpu, [idle, softirq]) in cpus.iter().enumerate() {
@@ -293,22 +295,22 @@ mod tests {
     #[test]
     fn forwarded_frames_are_work_of_their_cpu() {
         let mut bench = Bench::new(&[2, 0]);
-        assert_eq!(bench.both.work(1), Work::default(), "what was before is not counted");
+        assert_eq!(bench.both.work(1), Work::default(), "earlier work is not counted");
         *bench.frames.lock().unwrap() = vec![130, 7, 40, 0];
         bench.workers.lock().unwrap()[1].packets = 3;
-        // CPU 2 slept all the time but 200 ms, 60 of which ticks saw in soft interrupts.
+        // CPU 2 slept all but 200 ms; ticks saw 60 ms of these in soft interrupts.
         bench.look(1000, [[100, 0], [100, 0], [80, 6], [100, 0]]);
         let (first, second) = (bench.both.work(0), bench.both.work(1));
         assert_eq!((first.packets, second.packets), (40, 33));
         assert_eq!((first.useful, second.useful), (Span::from_millis(200), Span::ZERO));
         assert_eq!((bench.both.queue(0, 0).arrivals, bench.both.queue(1, 0).arrivals), (45, 35));
-        // Fill is the worker's.
-        assert_eq!(bench.both.queue(0, 0).bytes, None, "nobody counts those that programs forward");
+        // The fill is the worker's.
+        assert_eq!(bench.both.queue(0, 0).bytes, None, "programs do not count bytes");
         assert_eq!((bench.both.queue(1, 0).fill, bench.both.queue(0, 1).arrivals), (1, 5));
     }
 
     #[test]
-    fn a_worker_that_polls_in_vain_is_no_work_and_soft_interrupts_in_its_time_are() {
+    fn vain_polling_is_idle_and_its_soft_interrupts_are_work() {
         let mut bench = Bench::new(&[2, 0]);
         {
             let mut workers = bench.workers.lock().unwrap();
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn without_pinned_workers_cpus_count_by_number_and_the_busiest_says_how_busy() {
+    fn without_pinning_cpus_count_by_number_and_the_busiest_gives_the_load() {
         let mut bench = Bench::new(&[]);
         *bench.frames.lock().unwrap() = vec![101, 9, 4, 8];
         bench.look(1000, [[90, 0], [70, 0], [60, 0], [100, 0]]);
@@ -333,15 +335,15 @@ mod tests {
         assert_eq!(bench.both.work(1).useful, Span::from_millis(300));
     }
 
-    /// A veth has one queue, and forwards on whichever processor sent to it.
+    /// A veth has one queue, and forwards on the CPU that sent to it.
     #[test]
-    fn frames_on_a_core_without_a_queue_of_the_port_are_not_lost_from_sight() {
+    fn frames_on_a_core_without_a_queue_are_still_counted() {
         let mut bench = Bench::new(&[0, 1]);
         bench.both.layout.ports[0].queues = 1;
         *bench.frames.lock().unwrap() = vec![100, 27, 0, 2];
         bench.look(1000, [[100, 0]; 4]);
         assert_eq!(bench.both.queue(0, 0).arrivals, 27);
-        // CPU 3 is nobody's: its packets count, its time does not.
+        // No core has CPU 3: its packets count, its time does not.
         assert_eq!((bench.both.work(1).packets, bench.both.work(0).packets), (22, 0));
     }
 }

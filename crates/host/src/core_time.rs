@@ -1,30 +1,30 @@
-//! The time of a core, from what its worker counts.
+//! Time of a core by state, from its worker's counters.
 
 use super::workers::Work;
 use wattline_policy::{CoreView, Wait};
 use wattline_units::Span;
 
-/// A core, as far as it is known.
+/// Last known state of a core.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Core {
     /// Wait mode of its worker.
     pub wait: Wait,
-    /// View that a policy is shown.
+    /// View shown to a policy.
     pub seen: CoreView,
     last: Work,
 }
 
 impl Default for Core {
-    /// One of which nothing has been seen yet.
+    /// Returns a core without any observation yet.
     fn default() -> Self {
         Self { wait: Wait::Interrupt, seen: CoreView::default(), last: Work::default() }
     }
 }
 
 impl Core {
-    /// Adds what its worker did up to now, in the time that passed since the last call; says whether
-    /// it took packets. Its counters say how long it worked and polled; what is left of the time it
-    /// slept, if it slept at all and does not only poll.
+    /// Adds its worker's work of the `passed` time since the last call; returns true if the worker
+    /// took packets. The worker counts its working and polling time. The rest of the time is sleep,
+    /// unless the worker only polls or did not sleep.
     pub fn account(&mut self, work: Work, passed: Span) -> bool {
         let Self { wait, seen, last } = self;
         let useful = (work.useful - last.useful).min(passed);
@@ -46,7 +46,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Spans only grow and add up to the time that passed, whatever a worker's counters do.
+        /// Spans only grow, and add up to the passed time, for any worker counters.
         #[test]
         fn times_of_a_core_add_up(
             looks in prop::collection::vec((0u64..2000, 0u64..2000, 0u64..3, 1u64..1000), 1..50),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_polls_or_pauses_does_not_sleep_and_one_that_naps_does() {
+    fn polling_or_pausing_worker_does_not_sleep_and_napping_one_does() {
         for (wait, asleep) in [
             (Wait::Poll, 0),
             (Wait::Pause, 0),

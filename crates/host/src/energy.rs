@@ -1,6 +1,6 @@
-//! The energy that this machine has drawn since the run began, by its own meters.
+//! Energy that this machine has drawn since the run began, by its own meters.
 //!
-//! A thread of its own reads them: an ACPI or IPMI sensor can take milliseconds to answer.
+//! A separate thread reads the meters: an ACPI or IPMI sensor can take milliseconds to answer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,13 +11,14 @@ use wattline_meters::{Meter, Reading, Rejection, Scope, disjoint, survey};
 use wattline_policy::PowerView;
 use wattline_units::{Joules, Provenance, Span, Time, Watts};
 
-/// RAPL is certain for a minute, and a platform sensor has a new value about every second.
+/// RAPL does not wrap within a minute, and a platform sensor has a new value about every second.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// A sensor that takes longer hangs. The slowest, of IPMI, take some hundred milliseconds.
+/// Time after which a sensor counts as hanging. The slowest, of IPMI, take some hundred
+/// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Meters that are not found within are not promised.
+/// Time limit of the search: meters found later are not promised to policies.
 const SEARCH: Duration = Duration::from_secs(2);
 
 /// Mean power between two readings.
@@ -28,8 +29,8 @@ pub(super) struct MeanPower {
 }
 
 impl MeanPower {
-    /// The power since the last look, or of the last period of the meters where they were not read
-    /// meanwhile; none while they are unavailable.
+    /// Returns the power since the last look, or of the meters' last period if they were not read
+    /// since; none while they are unavailable.
     pub fn look(&mut self, energy: &Energy) -> Option<PowerView> {
         let (Some(whole), Some(metered)) = (energy.whole, energy.metered) else {
             *self = Self::default();
@@ -47,7 +48,7 @@ impl MeanPower {
     }
 }
 
-/// Reads the meters as long as it lives.
+/// Reads the meters until dropped.
 #[derive(Debug, Default)]
 pub(super) struct EnergyMeter {
     account: Arc<Mutex<Account>>,
@@ -57,31 +58,31 @@ pub(super) struct EnergyMeter {
 #[derive(Debug, Default)]
 struct Account {
     energy: Energy,
-    /// Sensor that was asked, and when.
+    /// Sensor being read, and since when.
     asked: Option<(String, Instant)>,
-    /// By meter, what was wrong with it when it was read last.
+    /// By meter: fault of the last reading, if any.
     sensors: BTreeMap<String, Option<String>>,
-    /// Their number, once known.
+    /// Number of meters, once known.
     found: Option<usize>,
 }
 
 impl Account {
-    /// The sensor that does not answer.
+    /// Returns the sensor that does not answer.
     fn hangs(&self) -> Option<&str> {
-        let (what, since) = self.asked.as_ref()?;
-        (since.elapsed() > PATIENCE).then_some(what)
+        let (sensor, since) = self.asked.as_ref()?;
+        (since.elapsed() > PATIENCE).then_some(sensor)
     }
 }
 
 impl EnergyMeter {
-    /// Begins to read; unavailable where there is no meter. Already looking for meters reads
-    /// their sensors, and one that blocks must not hold up the router's start.
+    /// Starts reading; energy is unavailable without a meter. The search for meters already reads
+    /// their sensors, and one that blocks must not delay the router's start.
     pub fn start(tree: &Tree) -> Self {
         let tree = tree.clone();
-        Self::of(move || survey(&tree).meters)
+        Self::start_with(move || survey(&tree).meters)
     }
 
-    fn of(find: impl FnOnce() -> Vec<Box<dyn Meter>> + Send + 'static) -> Self {
+    fn start_with(find: impl FnOnce() -> Vec<Box<dyn Meter>> + Send + 'static) -> Self {
         let account: Arc<Mutex<Account>> = Arc::default();
         let watched = Arc::downgrade(&account);
         let look = move || {
@@ -104,8 +105,8 @@ impl EnergyMeter {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a meter; waits a moment for those that are being looked for. One that
-    /// answers later still gives energy, and is not promised to a policy.
+    /// Returns true if there is a meter; waits a moment for the search. A meter that answers later
+    /// still provides energy, but is not promised to policies.
     pub fn is_there(&self) -> bool {
         let began = Instant::now();
         loop {
@@ -126,19 +127,19 @@ impl EnergyMeter {
     /// Lists the meters' faults now.
     pub fn troubles(&self) -> Vec<String> {
         let account = self.account();
-        let hangs = account.hangs().map(|what| {
+        let hangs = account.hangs().map(|sensor| {
             let seconds = PATIENCE.as_secs();
-            format!("{what}: no answer for {seconds} s; energy is unavailable until it comes")
+            format!("{sensor}: no answer for {seconds} s; energy is unavailable until it comes")
         });
         let wrong = account.sensors.iter();
         let wrong = wrong.filter_map(|(id, why)| Some(format!("meter {id}: {}", why.as_ref()?)));
         hangs.into_iter().chain(wrong).collect()
     }
 
-    /// Each meter, and whether it gave a figure when it was read last.
+    /// Returns each meter, with true if its last reading gave a figure.
     pub fn sensors(&self) -> BTreeMap<String, bool> {
         let account = self.account();
-        let hangs = |id: &str| account.hangs().is_some_and(|what| what == meter(id));
+        let hangs = |id: &str| account.hangs().is_some_and(|sensor| sensor == meter(id));
         let sensors = account.sensors.iter();
         sensors.map(|(id, why)| (id.clone(), why.is_none() && !hangs(id))).collect()
     }
@@ -148,15 +149,15 @@ fn meter(id: &str) -> String {
     format!("meter {id}")
 }
 
-/// Notes in the account, if somebody still wants it.
+/// Notes in the account, unless its owner has been dropped.
 fn note(watched: &Weak<Mutex<Account>>, note: impl FnOnce(&mut Account)) -> bool {
     let account = watched.upgrade();
     let noted = account.map(|it| note(&mut it.lock().unwrap_or_else(PoisonError::into_inner)));
     noted.is_some()
 }
 
-fn ask(watched: &Weak<Mutex<Account>>, what: &str) {
-    let asked = Some((what.to_owned(), Instant::now()));
+fn ask(watched: &Weak<Mutex<Account>>, sensor: &str) {
+    let asked = Some((sensor.to_owned(), Instant::now()));
     note(watched, |account| account.asked = asked);
 }
 
@@ -176,16 +177,16 @@ fn read(mut meters: Meters, watched: &Weak<Mutex<Account>>) {
     }
 }
 
-/// Meters of which no one sees what another one sees, and parts that are shown beside.
+/// Non-overlapping meters, and parts that are shown separately.
 struct Meters {
-    all: Vec<One>,
-    /// Time in which all of those that count for the whole gave figures.
+    all: Vec<Metered>,
+    /// Time in which all meters of the whole gave figures.
     metered: Span,
 }
 
-struct One {
+struct Metered {
     meter: Box<dyn Meter>,
-    /// Whether it counts for the whole.
+    /// True if it counts for the whole.
     whole: bool,
     label: &'static str,
     drawn: Joules,
@@ -193,27 +194,27 @@ struct One {
     pending: (Joules, Span),
     /// Time without figures, up to the last one.
     unmetered: Span,
-    /// When there was a figure last.
+    /// Time of its last figure.
     last: Option<Time>,
-    /// Whether a reading was rejected since then.
+    /// True if a reading was rejected since then.
     rejected: bool,
     /// Its rejection, if any.
     wrong: Option<Rejection>,
 }
 
-impl One {
+impl Metered {
     /// Takes a reading.
     fn add(&mut self, now: Time, reading: &Reading) {
         self.pending.0 += reading.energy.unwrap_or(reading.power * reading.elapsed);
         self.pending.1 += reading.elapsed;
-        // A counter that is read again may cover the time of readings that were rejected.
+        // A counter read again may cover the time of rejected readings.
         if let Some(last) = self.last.replace(now).filter(|_| self.rejected) {
             self.unmetered += now.since(last) - reading.elapsed;
         }
         self.rejected = false;
     }
 
-    /// Takes so much of the pending time into the account, at its mean power.
+    /// Moves this much of the pending time into the account, at its mean power.
     fn settle(&mut self, time: Span) {
         let (joules, elapsed) = std::mem::take(&mut self.pending);
         if elapsed > Span::ZERO {
@@ -221,13 +222,13 @@ impl One {
         }
     }
 
-    /// Sums time without figures, up to now.
+    /// Returns the time without figures, up to now.
     fn unmetered(&self, now: Time) -> Span {
         let open = self.last.filter(|_| self.rejected).map_or(Span::ZERO, |last| now.since(last));
         self.unmetered + open
     }
 
-    /// Whether there is a figure, and the time without one is short.
+    /// Returns true if there is a figure and the time without one is short.
     fn is_valid(&self, now: Time) -> bool {
         self.last.is_some_and(|last| !self.rejected || now.since(last) <= Span::from(PATIENCE))
     }
@@ -248,18 +249,18 @@ impl Meters {
         let one = |meter: Box<dyn Meter>| {
             let description = meter.description();
             let whole = ids.contains(&description.id);
-            // Parts are packages and memory: cores lie within the first, devices beside.
+            // Parts are packages and memory: cores lie within the first, devices next to them.
             let label = match description.scope {
                 Scope::Package => "package",
                 Scope::Memory => "memory",
                 Scope::Platform => "platform",
                 Scope::Cores | Scope::Uncore | Scope::Device => return None,
             };
-            // What is shown a second time belongs to the first; what is within the platform is
-            // a part of that.
+            // A duplicate belongs to the first meter of the same thing; a meter within the platform
+            // is a part of it.
             let own = description.part_of.as_ref().is_none_or(|whole| platforms.contains(whole));
             let part = label != "platform" && own;
-            (whole || part).then_some(One {
+            (whole || part).then_some(Metered {
                 meter,
                 whole,
                 label,
@@ -276,12 +277,13 @@ impl Meters {
 
     /// Lists their rejections.
     fn sensors(&self) -> BTreeMap<String, Option<String>> {
-        let why = |one: &One| one.wrong.as_ref().map(ToString::to_string);
+        let why = |one: &Metered| one.wrong.as_ref().map(ToString::to_string);
         self.all.iter().map(|one| (one.meter.description().id.clone(), why(one))).collect()
     }
 
-    /// Takes into the account what is known for all that count for the whole. One that was away has figures
-    /// of less time than the others, whose energy of the rest is none of the sum's.
+    /// Moves into the account what is known for all meters of the whole. A meter that was
+    /// unavailable has figures for less time than the others; their energy of the remaining time is
+    /// not part of the sum.
     fn settle(&mut self) {
         let whole = self.all.iter().filter(|one| one.whole);
         let common = whole.map(|one| one.pending.1).min().unwrap_or(Span::ZERO);
@@ -295,7 +297,7 @@ impl Meters {
         }
     }
 
-    /// Reads them all; `asks` is told of each before.
+    /// Reads them all; calls `asks` before each.
     fn read(&mut self, now: Time, asks: impl Fn(&str)) -> Energy {
         for one in &mut self.all {
             asks(&one.meter.description().id);
@@ -308,15 +310,16 @@ impl Meters {
                 Err(Rejection::First | Rejection::NothingNew) => {}
                 Err(rejection) => {
                     one.rejected = true;
-                    // Said once for each kind of failure: figures in it change all the time.
-                    if one.wrong.as_ref().is_none_or(|told| told.name() != rejection.name()) {
+                    // Reported once for each kind of failure: the figures in it change all the
+                    // time.
+                    if one.wrong.as_ref().is_none_or(|last| last.name() != rejection.name()) {
                         one.wrong = Some(rejection);
                     }
                 }
             }
         }
         self.settle();
-        let whole: Vec<&One> = self.all.iter().filter(|one| one.whole).collect();
+        let whole: Vec<&Metered> = self.all.iter().filter(|one| one.whole).collect();
         if whole.is_empty() || !whole.iter().all(|one| one.is_valid(now)) {
             return Energy::default();
         }
@@ -355,13 +358,13 @@ mod tests {
         let drawn = late.since(&early).whole.unwrap();
         let watts = drawn / Span::from_seconds(2.0);
         assert!(watts.get() > 1.0, "{watts}");
-        // What was drawn belongs to the time up to the last reading, not up to now.
+        // The energy belongs to the time up to the last reading, not up to now.
         assert_eq!(late.since(&early).metered, Some(Span::from_seconds(2.0)));
         assert_eq!(late.source, wattline_units::Source::Measured);
     }
 
     #[test]
-    fn mean_power_is_that_of_the_last_period_of_the_meters_with_its_source() {
+    fn mean_power_covers_the_last_period_and_names_its_source() {
         let mut meters = Meters::new(survey(&fixture("acpi-power-meter")).meters);
         let mut at = |seconds| meters.read(Time::ZERO + Span::from_seconds(seconds), |_| {});
         let (first, second, third) = (at(0.0), at(1.0), at(3.0));
@@ -376,17 +379,17 @@ mod tests {
         assert_eq!(power.look(&second), Some(seen), "not read meanwhile: the same period");
         assert_eq!(power.look(&third).unwrap().over, Span::from_seconds(2.0));
         assert_eq!(power.look(&Energy::default()), None, "unavailable is not 0 W");
-        assert_eq!(power.look(&third), None, "a gap begins anew");
+        assert_eq!(power.look(&third), None, "a new gap begins");
     }
 
     #[test]
-    fn meters_are_promised_where_they_are_found() {
+    fn meters_are_promised_if_found() {
         assert!(EnergyMeter::start(&fixture("acpi-power-meter")).is_there());
         let nothing = tempfile::tempdir().unwrap();
         assert!(!EnergyMeter::start(&Tree::at(nothing.path())).is_there());
     }
 
-    /// A sensor that answers as it is told, a second apart.
+    /// A sensor with scripted answers, a second apart.
     struct Scripted(wattline_meters::Description, std::vec::IntoIter<Result<f64, Rejection>>);
 
     impl Meter for Scripted {
@@ -402,12 +405,12 @@ mod tests {
     }
 
     #[test]
-    fn time_without_a_figure_is_told_and_a_single_bad_reading_takes_nothing_away() {
+    fn time_without_a_figure_is_reported_and_a_single_bad_reading_costs_nothing() {
         let found = survey(&fixture("acpi-power-meter")).meters;
         let platform = found.iter().map(|meter| meter.description().clone());
         let description = platform.into_iter().find(|it| it.scope == Scope::Platform).unwrap();
         let bad = || Err(Rejection::Sentinel { value: -1 });
-        // At 3 s the time since 2 s is lost; at 6 s the counter covers what was rejected at 5 s.
+        // At 3 s the time since 2 s is lost; at 6 s the counter covers the reading rejected at 5 s.
         let readings = [Err(Rejection::First), Ok(1.0), bad(), Ok(1.0), Ok(1.0), bad(), Ok(2.0)];
         let script = Scripted(description, Vec::from(readings).into_iter());
         let mut meters = Meters::new(vec![Box::new(script)]);
@@ -429,14 +432,14 @@ mod tests {
 
     /// Two supplies share the load; for ten of forty seconds one of them shows nothing.
     #[test]
-    fn supply_that_is_away_does_not_change_the_mean_power() {
+    fn unavailable_supply_does_not_change_the_mean_power() {
         let found = survey(&fixture("two-supplies")).meters;
         let all: Vec<_> = found.iter().map(|meter| meter.description().clone()).collect();
         let bad = || Err(Rejection::Sentinel { value: -1 });
         let script = |number: usize| {
             let reading = |second: usize| match second {
                 0 => Err(Rejection::First),
-                // Two seconds are a moment: a whole that is unavailable would hide the rest.
+                // Two seconds are a moment: an unavailable whole would hide the rest.
                 second if number == 1 && second % 4 >= 2 => bad(),
                 _ => Ok(1.0),
             };
@@ -454,7 +457,7 @@ mod tests {
         assert!(last.metered.unwrap() < Span::from_seconds(25.0), "{last:?}");
     }
 
-    /// A sensor that answers when it is let.
+    /// A sensor that blocks until the test lets it answer.
     struct Blocking(wattline_meters::Description, std::sync::mpsc::Receiver<()>);
 
     impl Meter for Blocking {
@@ -470,13 +473,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sensor_that_blocks_holds_up_nobody() {
+    fn blocking_sensor_delays_no_reader() {
         let (release, blocked) = std::sync::mpsc::channel();
         let found = survey(&fixture("acpi-power-meter")).meters;
         let platform = found.iter().map(|meter| meter.description().clone());
         let description = platform.into_iter().find(|it| it.scope == Scope::Platform).unwrap();
         let id = description.id.clone();
-        let meter = EnergyMeter::of(|| vec![Box::new(Blocking(description, blocked))]);
+        let meter = EnergyMeter::start_with(|| vec![Box::new(Blocking(description, blocked))]);
         assert_eq!(meter.energy(), Energy::default(), "unavailable, at once");
         release.send(()).unwrap();
         until("it answered", || meter.energy().whole == Some(Joules(5.0)));
@@ -484,14 +487,14 @@ mod tests {
         until("it is named", || !meter.troubles().is_empty());
         let troubles = meter.troubles();
         assert!(troubles[0].starts_with(&format!("meter {id}: no answer")), "{troubles:?}");
-        assert_eq!(meter.energy(), Energy::default(), "not what was drawn up to then");
+        assert_eq!(meter.energy(), Energy::default(), "energy drawn before is not counted");
         assert_eq!(meter.sensors(), BTreeMap::from([(id, false)]));
         release.send(()).unwrap();
         until("it answers again", || meter.energy().whole == Some(Joules(10.0)));
         assert!(meter.troubles().is_empty());
     }
 
-    /// A pipe without a writer in the place of a sensor's file: nothing waits for it.
+    /// A pipe without a writer in place of a sensor's file does not block any reader.
     #[test]
     fn a_pipe_in_the_place_of_a_sensor_is_named() {
         let root = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Frequencies: cores ask, and each cpufreq policy gets the fastest that one of its own wants.
-//! Cores ask for a preference instead if hardware or the kernel controls the frequency.
+//! Frequencies: cores request, and each cpufreq policy gets the fastest request of its cores. Cores
+//! request a preference instead if hardware or the kernel controls the frequency.
 
 use super::envelope::{self, Preference};
 use super::layout::Layout;
@@ -11,10 +11,10 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, FrequencyDomain};
 use wattline_units::{Hertz, Span};
 
-/// Distance of the steps where the driver has no list of its own; a turbo ratio of Intel's, and
-/// what intel_pstate rounds to.
+/// Distance of the steps if the driver has no list: a turbo ratio of Intel's, to which intel_pstate
+/// rounds.
 const STEP: f64 = 1e8;
-/// No more steps than this are offered: no policy tells finer ones apart.
+/// Largest number of offered steps: no policy distinguishes finer ones.
 const MOST_STEPS: usize = 32;
 
 /// The frequencies of the workers' CPUs.
@@ -23,36 +23,35 @@ pub(super) struct Frequencies {
     pub steps: Vec<Hertz>,
     pub domain: FrequencyDomain,
     pub can_set: bool,
-    /// Time that a change takes, by the driver; zero if it does not say.
+    /// Time that a change takes according to the driver; zero if unknown.
     pub transition: Span,
-    /// The cpufreq policies that can be set.
+    /// Settable cpufreq policies.
     domains: Vec<Domain>,
-    /// Step that each core wants, an index into the steps.
+    /// Step that each core requests, an index into the steps.
     wants: Vec<usize>,
-    /// Whether hardware or the kernel controls the frequency, so that steps are preferences.
+    /// True if hardware or the kernel controls the frequency, so that steps are preferences.
     pub preferences: bool,
 }
 
-/// A cpufreq policy with the cores that run there.
+/// A cpufreq policy with its cores.
 struct Domain {
-    /// Its range is the one in which it may be governed. What changes of it is read again before
-    /// each use, as a setting: other ways to its files could hang.
+    /// Its range is the one in which it may be governed. Its changing values are read again before
+    /// each use, as settings: other accesses to its files could hang.
     policy: cpufreq::Policy,
     cores: CoreSet,
-    /// Whether it may leave the limits that it had at the start.
+    /// True if it may leave the limits that it had at the start.
     beyond: bool,
-    /// Whether its lower limit may rise and its governor change, to fix a frequency exactly.
+    /// True if its lower limit may rise and its governor change, to fix a frequency exactly.
     may_raise: bool,
-    /// The limits as others left them last.
-    theirs: (Hertz, Hertz),
-    /// The limits as the last write of ours left them.
-    ours: Option<(Hertz, Hertz)>,
+    /// Limits last set by others.
+    foreign: (Hertz, Hertz),
+    /// Limits after this governor's last write.
+    written: Option<(Hertz, Hertz)>,
 }
 
 impl Frequencies {
-    /// Looks for what can be set; `notes` gets what is missing. `beyond` says whether the limits
-    /// that an administrator has set may be left, `preferences` whether hardware or the kernel
-    /// controls the frequency.
+    /// Finds the settable policies; adds what is missing to `notes`. `beyond`: the limits set by an
+    /// administrator may be left. `preferences`: hardware or the kernel controls the frequency.
     pub fn find(
         tree: &Tree,
         layout: &Layout,
@@ -97,10 +96,10 @@ impl Frequencies {
                 ));
             }
             if !locked.is_empty() {
-                let whose = if pinned { named(union(&locked)) } else { "all".to_owned() };
+                let cpus = if pinned { named(union(&locked)) } else { "all".to_owned() };
                 notes.push(format!(
                     "frequency: scaling_max_freq may not be written (root, /sys not read-only): \
-                     CPU {whose}"
+                     CPU {cpus}"
                 ));
             }
             if !pinned {
@@ -120,8 +119,8 @@ impl Frequencies {
             cores: *cores,
             beyond,
             may_raise,
-            theirs: (policy.minimum_hertz, policy.maximum_hertz),
-            ours: None,
+            foreign: (policy.minimum_hertz, policy.maximum_hertz),
+            written: None,
         };
         let domains: Vec<Domain> = served.iter().map(domain).collect();
         let steps = match &domains[..] {
@@ -157,7 +156,7 @@ impl Frequencies {
         if domain == FrequencyDomain::Core && groups.iter().any(|cores| cores.len() > 1) {
             notes.push(
                 "frequency: some CPUs share a cpufreq policy, but not by groups of equal neighbours \
-                 ([router] cpus); each gets the fastest that one of its policy asks for"
+                 ([router] cpus); each gets the fastest request of its policy"
                     .into(),
             );
         }
@@ -167,7 +166,7 @@ impl Frequencies {
         Self { steps, domain, can_set, transition, domains, wants, preferences }
     }
 
-    /// A core wants another frequency.
+    /// Sets the frequency that a core requests.
     pub fn set<K: Knobs>(
         &mut self,
         (core, index): (usize, usize),
@@ -181,8 +180,8 @@ impl Frequencies {
         self.settle(CoreSet::only(core), active, writes)
     }
 
-    /// Gives the policies of some cores the frequency that their active cores want now; where
-    /// none is active, the fastest that any wants.
+    /// Gives the policies of some cores the fastest frequency that their active cores request now;
+    /// without an active one, the fastest of all requests.
     pub fn settle<K: Knobs>(
         &mut self,
         cores: CoreSet,
@@ -201,7 +200,7 @@ impl Frequencies {
             let taken = if self.preferences {
                 Preference::ALL.get(wanted).map(|preference| domain.prefer(*preference, writes))
             } else {
-                self.steps.get(wanted).map(|wish| domain.fix(*wish, writes))
+                self.steps.get(wanted).map(|target| domain.fix(*target, writes))
             };
             if let Some(taken) = taken {
                 outcome = worse(outcome, taken);
@@ -210,13 +209,13 @@ impl Frequencies {
         outcome
     }
 
-    /// Takes note of what a core is at, without a write.
+    /// Records the step of a core without a write.
     pub fn adopt(&mut self, core: usize, index: usize) {
         self.wants.get_mut(core).into_iter().for_each(|want| *want = index);
     }
 
-    /// The frequency nearest to the one at which the policy of a core is held now; its preference
-    /// where frequencies are none, `asked` if several look the same.
+    /// Returns the frequency nearest to the one that the policy of a core is held at; its
+    /// preference if it has no frequencies; `asked` if several look the same.
     pub fn held(&mut self, core: usize, asked: usize, knobs: &impl Knobs) -> Option<usize> {
         let domain = self.domains.iter_mut().find(|domain| domain.cores.contains(core))?;
         if self.preferences {
@@ -232,7 +231,7 @@ impl Frequencies {
 }
 
 impl Domain {
-    /// Gives hardware or the kernel's governor a preference.
+    /// Gives a preference to hardware or the kernel's governor.
     fn prefer<K: Knobs>(&mut self, preference: Preference, writes: &mut Writes<K>) -> Taken {
         self.policy.refresh(&writes.knobs);
         writes.make(&envelope::changes(&self.policy, preference))
@@ -247,20 +246,20 @@ impl Domain {
     }
 
     /// Fixes the frequency, as near as its range allows.
-    fn fix<K: Knobs>(&mut self, wish: Hertz, writes: &mut Writes<K>) -> Taken {
+    fn fix<K: Knobs>(&mut self, target: Hertz, writes: &mut Writes<K>) -> Taken {
         let policy = &mut self.policy;
-        // Looked at again each time: the order of its limits depends on where they are.
+        // Read again each time: the order of the writes depends on the present limits.
         policy.refresh(&writes.knobs);
-        // Others move the limits while this governs, such as thermald and firmware.
+        // Others move the limits meanwhile, such as thermald and firmware.
         let present = (policy.minimum_hertz, policy.maximum_hertz);
-        if self.ours != Some(present) {
-            self.theirs = present;
+        if self.written != Some(present) {
+            self.foreign = present;
         }
-        let narrower = (!self.beyond).then(|| policy.within(self.theirs.0, self.theirs.1));
+        let narrower = (!self.beyond).then(|| policy.within(self.foreign.0, self.foreign.1));
         let wanted = narrower.as_ref().unwrap_or(policy);
         let (low, high) = range(wanted);
-        let wish = Hertz(wish.get().min(high).max(low));
-        let changes = if self.may_raise { wanted.run_at(wish) } else { wanted.cap_at(wish) };
+        let target = Hertz(target.get().min(high).max(low));
+        let changes = if self.may_raise { wanted.run_at(target) } else { wanted.cap_at(target) };
         let changes = match changes {
             Ok(changes) => changes,
             Err(error) => return Taken::Failed { why: error.to_string() },
@@ -269,26 +268,26 @@ impl Domain {
         // The governor `userspace` leaves the limits to others.
         if changes.iter().any(|change| change.setting == policy.upper_limit()) {
             policy.refresh(&writes.knobs);
-            self.ours = Some((policy.minimum_hertz, policy.maximum_hertz));
+            self.written = Some((policy.minimum_hertz, policy.maximum_hertz));
         }
         taken
     }
 }
 
-/// A frequency for each preference, evenly over the range of all policies: the hardware may choose
-/// any within the range under each of them.
+/// Returns a frequency for each preference, evenly over the range of all policies: the hardware may
+/// choose any within the range under each of them.
 fn places(domains: &[Domain]) -> Vec<Hertz> {
     let ranges = domains.iter().map(|one| range(&one.policy));
     let (low, high) = ranges.fold((f64::MAX, 0.0_f64), |(low, high), (own_low, own_high)| {
         (low.min(own_low), high.max(own_high))
     });
-    // Equal limits leave a choice of preference all the same.
+    // Equal limits still leave a choice of preference.
     let low = if low < high { low } else { high / 2.0 };
     let last = Preference::ALL.len() - 1;
     (0..=last).map(|place| Hertz(low + (high - low) * place as f64 / last as f64)).collect()
 }
 
-/// The frequencies that at least one policy can run at, ascending.
+/// Returns the frequencies that at least one policy can run at, ascending.
 fn all_steps(domains: &[Domain]) -> Vec<Hertz> {
     let mut all: Vec<Hertz> = domains.iter().flat_map(|one| steps(&one.policy)).collect();
     all.sort_by(|a, b| a.get().total_cmp(&b.get()));
@@ -300,7 +299,7 @@ fn all_steps(domains: &[Domain]) -> Vec<Hertz> {
     (0..most).filter_map(|place| all.get(place * (all.len() - 1) / (most - 1))).copied().collect()
 }
 
-/// The frequencies to choose from: the driver's list, else even steps over its range.
+/// Returns the selectable frequencies: the driver's list, or even steps over its range.
 fn steps(policy: &cpufreq::Policy) -> Vec<Hertz> {
     if !policy.steps_hertz.is_empty() {
         let mut steps = policy.steps_hertz.clone();
@@ -328,8 +327,8 @@ fn range(policy: &cpufreq::Policy) -> (f64, f64) {
     (policy.lowest_hertz.get(), policy.highest_hertz.get().max(policy.lowest_hertz.get()))
 }
 
-/// Returns which cores share a frequency, by the cores of each cpufreq policy; each its own if the
-/// groups are not neighbours of equal number.
+/// Returns the frequency domain for the cores of each cpufreq policy; one domain per core if the
+/// groups are not neighbours of equal size.
 fn domain_of(groups: &[CoreSet], cores: usize) -> FrequencyDomain {
     let size = groups.iter().map(|group| group.len()).max().unwrap_or(1);
     let cluster = u8::try_from(size).ok().and_then(NonZeroU8::new).map(FrequencyDomain::Cluster);
@@ -342,8 +341,8 @@ fn domain_of(groups: &[CoreSet], cores: usize) -> FrequencyDomain {
     }
 }
 
-/// Whether the hardware gives all workers' CPUs one frequency although the driver has a policy
-/// for each (`freqdomain_cpus` of acpi-cpufreq): it then takes the fastest request.
+/// Returns true if the hardware gives all workers' CPUs one frequency although the driver has a
+/// policy for each (`freqdomain_cpus` of acpi-cpufreq): it then takes the fastest request.
 fn share_hardware(tree: &Tree, layout: &Layout) -> bool {
     let Some(first) = layout.cpus.first() else { return false };
     let file = format!("/sys/devices/system/cpu/cpu{first}/cpufreq/freqdomain_cpus");
@@ -355,8 +354,8 @@ fn writable(tree: &Tree, policy: u32) -> bool {
     super::access::may_write(tree, &file)
 }
 
-/// The one frequency of a machine that cannot choose: what it says of itself, for policies
-/// that count cycles. Its name comes first: `cpu MHz` can be the speed of this moment.
+/// Returns the one frequency of a machine without a choice, as the machine reports it, for policies
+/// that count cycles. Its name is preferred: `cpu MHz` can be the momentary speed.
 fn nominal(tree: &Tree) -> Hertz {
     let text = tree.text("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
@@ -395,8 +394,8 @@ mod tests {
     }
 
     #[test]
-    fn the_speed_of_the_moment_counts_only_where_the_name_tells_none() {
-        let told = |cpuinfo: &str| {
+    fn momentary_speed_counts_only_if_the_name_gives_none() {
+        let nominal_of = |cpuinfo: &str| {
             let root = tempfile::tempdir().unwrap();
             std::fs::create_dir(root.path().join("proc")).unwrap();
             std::fs::write(root.path().join("proc/cpuinfo"), cpuinfo).unwrap();
@@ -409,9 +408,9 @@ mod tests {
             ("Odd @ 0.00GHz", 3412.771e6),
             ("Odd @ fastGHz", 3412.771e6),
         ] {
-            let found = told(&format!("model name\t: {name}\n{momentary}\n"));
+            let found = nominal_of(&format!("model name\t: {name}\n{momentary}\n"));
             assert!((found - hertz).abs() < 1.0, "{name}: {found}");
         }
-        assert!((told("").abs() - 1e9).abs() < 1.0);
+        assert!((nominal_of("").abs() - 1e9).abs() < 1.0);
     }
 }

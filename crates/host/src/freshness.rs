@@ -1,15 +1,15 @@
-//! Age up to which a fill is worth showing.
+//! Age up to which a queue's fill is shown.
 //!
 //! A worker notes the fill of its ring when it takes a batch, for policies that ask for batches.
-//! After a silence that fill says nothing any more (docs/explanation/closed-loop-host.md).
+//! After a silence that fill is outdated (docs/explanation/closed-loop-host.md).
 
 use wattline_policy::QueueView;
 use wattline_units::{Span, Time};
 
-/// A fill is forgotten when nothing came for so long.
+/// Time without a batch after which a fill is dropped.
 const STALE: Span = Span::from_millis(2);
 
-/// Last batch of a worker: the fill found then says nothing once there was no batch for a while.
+/// Last batch of a worker: its fill is outdated after a while without a batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Freshness {
     arrivals: u64,
@@ -17,7 +17,7 @@ pub(super) struct Freshness {
 }
 
 impl Freshness {
-    /// The queue as it is to be shown.
+    /// Returns the queue as it is shown to a policy.
     pub fn show(&mut self, now: Time, mut seen: QueueView) -> QueueView {
         if seen.arrivals != self.arrivals {
             *self = Self { arrivals: seen.arrivals, since: now };

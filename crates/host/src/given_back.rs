@@ -1,12 +1,12 @@
-//! Whether a governor that has ended has left anything changed, long after it could not restore it:
-//! a later one may have done so, or `wattline restore`.
+//! Check for leftovers of an ended governor, long after it failed to restore them: a later governor
+//! or `wattline restore` may have done so.
 
 use std::path::Path;
 use wattline_knobs::{STATE_DIRECTORY, restore_commands};
 use wattline_linux::sysfs::Tree;
 
-/// Whether the journal holds no setting any more that is to be restored. False where it cannot be
-/// read, and while another process governs the machine: what it holds then is of that one.
+/// Returns true if the journal holds no setting to restore. Returns false if the journal cannot be
+/// read or another process governs the machine: the entries are that process's then.
 pub fn is_given_back(tree: &Tree) -> bool {
     let state = tree.path(Path::new(STATE_DIRECTORY));
     restore_commands(tree, &state)
@@ -19,7 +19,7 @@ mod tests {
     use wattline_knobs::{Machine, Session};
 
     #[test]
-    fn a_machine_is_given_back_once_no_journal_has_anything_to_restore() {
+    fn machine_is_given_back_once_no_journal_has_settings_to_restore() {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::at(root.path());
         let knob = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq";
@@ -39,7 +39,7 @@ mod tests {
         drop(begin());
         assert_eq!(tree.text(knob).unwrap(), "3000000");
         assert!(is_given_back(&tree));
-        std::fs::write(state.join("knobs.journal"), "what is this?\n").unwrap();
-        assert!(!is_given_back(&tree), "who knows what it says");
+        std::fs::write(state.join("knobs.journal"), "garbage\n").unwrap();
+        assert!(!is_given_back(&tree), "its contents are unknown");
     }
 }

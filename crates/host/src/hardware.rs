@@ -1,5 +1,5 @@
 //! Description of a machine's hardware that is the same at every start: tables measured on one
-//! machine are not used on another.
+//! machine must not be used on another.
 
 use super::access::driver;
 use super::idle::IdleStates;
@@ -7,8 +7,8 @@ use super::layout::Layout;
 use super::moderation::Moderation;
 use wattline_linux::sysfs::Tree;
 
-/// Processor, idle states, and each card that is governed: driver, queues, how it is moderated. No
-/// names of interfaces: they can be changed.
+/// Returns processor, idle states, and for each governed card driver, queues and means of
+/// moderation. Names of interfaces are left out: they can change.
 pub(super) fn find(
     tree: &Tree,
     layout: &Layout,

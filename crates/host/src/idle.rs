@@ -1,4 +1,4 @@
-//! Idle states: how deep each worker's CPU may sleep.
+//! Idle states: depth limit of each worker's CPU.
 
 use super::layout::Layout;
 use super::writes::Writes;
@@ -12,24 +12,24 @@ use wattline_units::Span;
 
 /// The idle states of the workers' CPUs.
 pub(super) struct IdleStates {
-    /// The states of all CPUs, by exit latency; one that stands for all where there is no choice.
+    /// The states of all CPUs, by exit latency; a single placeholder if there is no choice.
     pub states: Vec<IdleState>,
     pub can_limit: bool,
-    /// By number of the core; none for one whose states cannot be limited.
+    /// By number of the core; none for a core whose states cannot be limited.
     cores: Vec<Option<Core>>,
 }
 
 struct Core {
     cpu: u32,
-    /// Those that may be forbidden and allowed.
+    /// States that may be forbidden and allowed.
     states: Vec<cpuidle::State>,
-    /// The wake-up latency that this CPU was given before.
+    /// Wake-up latency of this CPU before the first write.
     found: ResumeLatency,
-    how: How,
+    limit_by: LimitBy,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum LimitBy {
     /// `cpuidle/stateN/disable`.
     Disable,
     /// `power/pm_qos_resume_latency_us`.
@@ -37,9 +37,9 @@ enum How {
 }
 
 impl IdleStates {
-    /// Looks for what can be set; `notes` gets what is missing. States that the operator has
-    /// forbidden, one by one or by a wake-up latency, are left so and not offered, unless `beyond`
-    /// says that his limits may be left.
+    /// Finds the settable states; adds what is missing to `notes`. States that the operator has
+    /// forbidden, one by one or by a wake-up latency, stay forbidden and are not offered, unless
+    /// `beyond` allows leaving the operator's limits.
     pub fn find(
         tree: &Tree,
         layout: &Layout,
@@ -72,7 +72,7 @@ impl IdleStates {
         Self { states, can_limit, cores }
     }
 
-    /// Lets a core sleep down to a state; at the deepest, in every state that it has.
+    /// Limits a core to a state and shallower ones; the deepest allows every state of the core.
     pub fn limit<K: Knobs>(&self, core: usize, state: usize, writes: &mut Writes<K>) -> Taken {
         let Some((at, limit)) = self.cores.get(core).zip(self.states.get(state)) else {
             return Taken::Failed { why: format!("core {core} has no idle state {state}") };
@@ -83,8 +83,8 @@ impl IdleStates {
         }
     }
 
-    /// The state that a core's limit is at, as its settings show it, `asked` if they show that;
-    /// `None` where they show none of those that can be chosen.
+    /// Returns the present limit of a core, read from its settings; `asked` if they match it,
+    /// `None` if they match no limit that can be chosen.
     pub fn held(&self, core: usize, asked: usize, knobs: &impl Knobs) -> Option<usize> {
         let at = self.cores.get(core)?.as_ref()?;
         let deepest = self.states.len() - 1;
@@ -94,18 +94,18 @@ impl IdleStates {
             let limit = self.states.get(*state);
             limit.is_some_and(|limit| at.changes(limit, *state == deepest).iter().all(shows))
         };
-        // CPUs have different tables, so that several limits may be one to this CPU.
+        // CPUs have different tables, so several limits may be the same to this CPU.
         std::iter::once(asked).chain(0..=deepest).find(is_at)
     }
 }
 
-/// The states of all cores, each once, by exit latency.
+/// Returns the states of all cores, each once, by exit latency.
 fn offered(cores: &[Option<Core>]) -> Vec<IdleState> {
     let mut states: Vec<IdleState> = Vec::new();
     for state in cores.iter().flatten().flat_map(|core| &core.states) {
         let same =
             |one: &IdleState| one.name == state.name && one.exit_latency == state.exit_latency;
-        // POLL is no idle state: a CPU in it draws what a busy one does.
+        // POLL is no idle state: a CPU in it draws as much as a busy one.
         if !state.name.eq_ignore_ascii_case("POLL") && !states.iter().any(same) {
             states.push(IdleState {
                 name: state.name.clone(),
@@ -142,24 +142,24 @@ impl Core {
         let states: Vec<_> = states.into_iter().filter(allowed).collect();
         let may = |file: &str| super::access::may_write(tree, &format!("{directory}/{file}"));
         let file = |state: &cpuidle::State| format!("cpuidle/state{}/disable", state.number);
-        let how = match states.last()? {
-            last if rights.administer && may(&file(last)) => How::Disable,
-            _ if may("power/pm_qos_resume_latency_us") => How::ResumeLatency,
+        let limit_by = match states.last()? {
+            last if rights.administer && may(&file(last)) => LimitBy::Disable,
+            _ if may("power/pm_qos_resume_latency_us") => LimitBy::ResumeLatency,
             _ => return None,
         };
-        Some(Self { cpu, states, found, how })
+        Some(Self { cpu, states, found, limit_by })
     }
 
     fn changes(&self, limit: &IdleState, deepest: bool) -> Vec<Change> {
         let latency = limit.exit_latency;
-        match self.how {
-            How::Disable => {
+        match self.limit_by {
+            LimitBy::Disable => {
                 let own = self.states.iter().map(|state| state.exit_latency).max();
                 let longest = own.filter(|_| deepest).unwrap_or(latency);
                 cpuidle::limit(self.cpu, &self.states, longest)
             }
-            How::ResumeLatency if deepest => vec![limit_cpu(self.cpu, self.found)],
-            How::ResumeLatency => {
+            LimitBy::ResumeLatency if deepest => vec![limit_cpu(self.cpu, self.found)],
+            LimitBy::ResumeLatency => {
                 let within = match self.found {
                     ResumeLatency::AtMost(found) => found.min(latency),
                     ResumeLatency::Any | ResumeLatency::None => latency,

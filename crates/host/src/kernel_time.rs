@@ -1,42 +1,42 @@
-//! The time that the kernel spends on the workers' CPUs for their packets: soft interrupts, the threads
-//! `ksoftirqd` that take over when there is much of them, and the threads of NAPI instances that poll
-//! where an interface is set to `threaded` (Documentation/networking/napi.rst).
+//! Time that the kernel spends on packets on the workers' CPUs: soft interrupts, the `ksoftirqd`
+//! threads that take over under heavy load, and the polling threads of NAPI instances if an
+//! interface is set to `threaded` (Documentation/networking/napi.rst).
 
 use std::collections::BTreeMap;
 use wattline_linux::sysfs::Tree;
 
 pub use wattline_status::KernelShare;
 
-/// Looks after which threads are searched again: those of NAPI instances come and go.
+/// Looks between two searches for threads: those of NAPI instances come and go.
 const SEARCH: u32 = 16;
 
 /// Time of one CPU since boot, in ticks of `/proc/stat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct CpuTime {
     softirq: f64,
-    /// Altogether, idle time included.
+    /// All time, including idle time.
     total: f64,
 }
 
-/// Time that threads took on one CPU between two looks, in ticks.
+/// Time of threads on one CPU between two looks, in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct ThreadTime {
     ksoftirqd: f64,
     napi: f64,
 }
 
-/// Looks again and again.
+/// Kernel times between consecutive looks.
 #[derive(Debug, Default)]
 pub struct KernelTimes {
     looks: u32,
-    /// The threads, and their ticks since they began.
+    /// The threads, and their ticks since their start.
     threads: BTreeMap<u32, Option<f64>>,
     last: BTreeMap<u32, CpuTime>,
 }
 
 impl KernelTimes {
-    /// The shares of these CPUs since the last look; none at the first, and none of a CPU that
-    /// has gone.
+    /// Returns the shares of these CPUs since the last look; none at the first look, and none for a
+    /// CPU that has gone.
     pub fn look(&mut self, tree: &Tree, cpus: &[u32]) -> Vec<KernelShare> {
         if self.looks.is_multiple_of(SEARCH) {
             let all = threads(tree).into_iter();
@@ -71,7 +71,7 @@ impl KernelTimes {
             let Some((name, cpu, ticks)) = thread_ticks(tree, *thread) else { continue };
             let took = last.replace(ticks).map_or(0.0, |last| (ticks - last).max(0.0));
             let of_cpu = times.entry(cpu).or_default();
-            // The number may be another program's by now.
+            // The number may belong to another program by now.
             if name.starts_with(KSOFTIRQD) {
                 of_cpu.ksoftirqd += took;
             } else if name.starts_with(NAPI) {
@@ -82,7 +82,7 @@ impl KernelTimes {
     }
 }
 
-/// All CPUs' times (Documentation/filesystems/proc.rst, `/proc/stat`).
+/// Returns the times of all CPUs (Documentation/filesystems/proc.rst, `/proc/stat`).
 fn times(tree: &Tree) -> BTreeMap<u32, CpuTime> {
     let text = tree.text("/proc/stat").unwrap_or_default();
     let of_line = |line: &str| {
@@ -95,7 +95,8 @@ fn times(tree: &Tree) -> BTreeMap<u32, CpuTime> {
     text.lines().filter_map(of_line).collect()
 }
 
-/// Name, last CPU, and ticks in user and kernel mode of a process: fields 2, 39, 14 and 15 of its `stat`.
+/// Returns name, last CPU, and ticks in user and kernel mode of a process: fields 2, 39, 14 and 15
+/// of its `stat`.
 fn thread_ticks(tree: &Tree, process: u32) -> Option<(String, u32, f64)> {
     let text = tree.text(format!("/proc/{process}/stat")).ok()?;
     // The name in brackets may hold anything; field 3 follows the last one.
@@ -157,9 +158,9 @@ mod tests {
         let [share] = times.look(&tree, &[3])[..] else { panic!("no share") };
         assert_eq!((share.worker, share.cpu), (0, 3));
         assert_eq!((share.softirq_share, share.ksoftirqd_share), (0.25, 0.15));
-        // Ticks of ksoftirqd are soft interrupts' already.
+        // Ticks of ksoftirqd are already counted as soft interrupts.
         assert!((share.napi_share - 0.05).abs() < 1e-9 && (share.work() - 0.3).abs() < 1e-9);
-        // A CPU that has gone has none.
+        // A CPU that has gone has no share.
         std::fs::write(tree.path("/proc/stat"), "cpu0 1 1 1 1 1 1 1 1\n").unwrap();
         assert_eq!(times.look(&tree, &[3]), []);
     }

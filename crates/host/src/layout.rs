@@ -5,18 +5,18 @@ use wattline_policy::Queue;
 /// A port of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
-    /// Its Linux interface; none for capture files, which have one queue and no knobs, and none where
-    /// a port was removed, which has no queue either.
+    /// Its Linux interface. None for capture files, which have one queue and no knobs, and for
+    /// removed ports, which have no queue.
     pub interface: Option<String>,
     /// Its receive queues.
     pub queues: u32,
-    /// The core that each queue's interrupts go to, by number of the queue; empty for a router,
-    /// whose workers share the queues out as [`Layout`] says.
+    /// Core of each queue's interrupts, by number of the queue. Empty for a router: its workers
+    /// share the queues as described at [`Layout`].
     pub cores: Vec<usize>,
 }
 
 impl Port {
-    /// Whether it is the place of a port that was removed: nothing arrives there.
+    /// Returns true if this is the place of a removed port: no packets arrive there.
     pub fn is_vacant(&self) -> bool {
         self.interface.is_none() && self.queues == 0
     }
@@ -24,8 +24,8 @@ impl Port {
 
 /// The workers of a router and their queues, or the cores of a machine whose kernel serves them.
 ///
-/// Worker q serves the queues q, q + workers, q + 2 workers … of each port; a policy sees those
-/// of one port that one worker serves as one queue.
+/// Worker q serves the queues q, q + workers, q + 2 workers … of each port. A policy sees all
+/// queues of a port that one worker serves as one queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// Number of workers.
@@ -37,19 +37,19 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The worker that serves a queue of a port, or the core of its interrupts.
+    /// Returns the worker that serves a queue of a port, or the core of its interrupts.
     pub fn worker(&self, port: usize, queue: u32) -> usize {
         let fixed = self.ports.get(port).and_then(|port| port.cores.get(queue as usize));
         fixed.copied().unwrap_or(queue as usize % self.workers.max(1))
     }
 
-    /// The queues of a port that a worker serves.
+    /// Returns the queues of a port that a worker serves.
     pub fn queues(&self, port: usize, worker: usize) -> impl Iterator<Item = u32> {
         let count = self.ports.get(port).map_or(0, |port| port.queues);
         (0..count).filter(move |queue| self.worker(port, *queue) == worker)
     }
 
-    /// The queues as a policy sees them: by port, and there by worker.
+    /// Returns the queues as a policy sees them: by port, then by worker.
     pub fn platform_queues(&self) -> Vec<Queue> {
         let pairs = (0..self.ports.len())
             .flat_map(|port| (0..self.workers).map(move |core| Queue { port, core }));

@@ -1,14 +1,14 @@
 //! The platform `host`: this Linux machine's own knobs.
 //!
-//! The cores of a policy are the router's workers and the CPUs that they are pinned to; its
-//! queues are those of the cards, as far as one worker serves them. Every write goes through
-//! one journaled session ([`wattline_knobs`]), so exit, signal, crash and reboot all lead back.
-//! What somebody else changes, and what goes away, is reported, and the loop goes on
+//! The cores of a policy are the router's workers and the CPUs that they are pinned to. Its queues
+//! are the cards' queues, merged by the worker that serves them. Every write goes through one
+//! journaled session ([`wattline_knobs`]), so exit, signal, crash and reboot all lead back. Changes
+//! by others and vanished hardware are reported, and the loop goes on
 //! (docs/explanation/closed-loop-host.md).
 //!
-//! [`HostOptions`] say which CPUs, queues and interfaces may be touched; whoever governs a machine
-//! makes them from its own configuration. [`take_over`] and [`give_back`] are the begin and the end
-//! of a governed machine, [`plan`] tells what would be written.
+//! [`HostOptions`] list the CPUs, queues and interfaces that may be touched; a program that governs
+//! a machine makes them from its own configuration. [`take_over`] and [`give_back`] begin and end
+//! the governing of a machine; [`plan`] lists the writes without making them.
 #![forbid(unsafe_code)]
 // A daemon writes to its log: printing blocks on a stalled reader and panics without one.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -90,7 +90,7 @@ use wattline_policy::{
 use wattline_units::{Span, Time};
 use writes::{Ceiling, Writes};
 
-/// As many troubles are kept for statistics; all are logged.
+/// Number of troubles kept for statistics; all are logged.
 const MOST_TROUBLES: usize = 100;
 
 /// This machine.
@@ -104,16 +104,16 @@ pub struct Host<K> {
     workers: Box<dyn Workers>,
     notices: Notices,
     active: CoreSet,
-    /// Shares in the indirection tables, from their next rewriting on.
+    /// Weights of cores in the indirection tables, from the next rewriting on.
     weights: Vec<u8>,
     began: Instant,
     /// By number of the core.
     cores: Vec<Core>,
     /// By number of the queue.
     queues: Vec<Freshness>,
-    /// By number of the queue: what waited at the last look.
+    /// By number of the queue: backlog at the last look.
     waiting: Vec<u32>,
-    /// The sum of these over all changes of indirection tables, of queues that lost entries.
+    /// Sum of the backlogs of queues that lost entries, over all changes of indirection tables.
     waited_at_moves: u64,
     looked: Time,
     meter: EnergyMeter,
@@ -127,7 +127,7 @@ pub struct Host<K> {
 }
 
 impl<K: Knobs> Host<K> {
-    /// Looks at the machine; writes nothing yet.
+    /// Surveys the machine; writes nothing yet.
     ///
     /// # Errors
     /// When there is no worker, or more than a policy can handle.
@@ -191,20 +191,20 @@ impl<K: Knobs> Host<K> {
         })
     }
 
-    /// Has policies see this latency. Before a policy is made for the platform, which says from then
-    /// on that latency is seen.
+    /// Shows this latency to policies. To be called before a policy is made for the platform, which
+    /// promises latency from then on.
     pub fn attach_latency(&mut self, feed: Box<dyn LatencyFeed>) {
         let sees = &mut self.platform.can.sees;
         (sees.latency, sees.late) = (true, feed.counts_late());
         self.latency = Some(feed);
     }
 
-    /// Shares its status with other threads; brought up to date about once a second.
+    /// Returns the status that is shared with other threads; updated about once a second.
     pub fn status(&self) -> Arc<Mutex<Status>> {
         self.status.clone()
     }
 
-    /// The knobs, once it is not needed any more.
+    /// Returns the knobs and drops the rest.
     pub fn into_knobs(self) -> K {
         self.writes.knobs
     }
@@ -214,9 +214,9 @@ impl<K: Knobs> Host<K> {
         &self.writes.knobs
     }
 
-    /// Brings the machine to an operating point, whatever it is at: how it was set by others
-    /// has no place among a policy's numbers. What cannot be done is told, and `point` then says
-    /// what holds, as far as that can be read.
+    /// Brings the machine to an operating point from any state: settings by others may not be among
+    /// a policy's choices. Failures are reported, and `point` is updated to the actual state, as
+    /// far as it can be read.
     fn establish(&mut self, point: &mut OperatingPoint) {
         for step in step::establish(&self.platform, point) {
             let step = match self.settled(step) {
@@ -239,8 +239,8 @@ impl<K: Knobs> Host<K> {
         }
     }
 
-    /// Continues with the step to take in place of `step` at the start; breaks with what the machine is at
-    /// where nothing is to be written: hardware and kernel go on under the preference that they have.
+    /// Continues with the step to take in place of `step` at the start. Breaks with the machine's
+    /// state if nothing is to be written: hardware and kernel then keep their preference.
     fn settled(&mut self, step: Step) -> ControlFlow<Step, Step> {
         if !self.survey.frequencies.preferences {
             return ControlFlow::Continue(step);
@@ -267,7 +267,7 @@ impl<K: Knobs> Host<K> {
 
     fn wake(&mut self, core: usize) -> Taken {
         self.active.insert(core);
-        // First the speed that it asked for while it was parked.
+        // First the speed requested while it was parked.
         let taken = self.settle(core);
         self.workers.wake(core);
         taken
@@ -292,14 +292,15 @@ impl<K: Knobs> Host<K> {
     fn redirect(&mut self, active: CoreSet) -> Taken {
         let Self { layout, survey, writes, platform, weights, .. } = self;
         let taken = survey.tables.send_to((active, weights), layout, writes);
-        let gave = |port: usize, core: usize| survey.tables.gave.contains(&(port, core));
+        let lost = |port: usize, core: usize| survey.tables.lost_entries.contains(&(port, core));
         let queues = platform.queues.iter().zip(&self.waiting);
-        let waited = queues.filter(|(queue, _)| gave(queue.port, queue.core));
+        let waited = queues.filter(|(queue, _)| lost(queue.port, queue.core));
         self.waited_at_moves += waited.map(|(_, fill)| u64::from(*fill)).sum::<u64>();
         taken
     }
 
-    /// Sets again what another program, or a driver that began anew, has put back; says what.
+    /// Sets again the values that another program or a restarted driver has put back; returns them
+    /// in words.
     fn set_again(&mut self) -> Vec<String> {
         let say = |change: Change, taken: Taken| {
             let Change { setting, value, why } = change;
@@ -331,7 +332,7 @@ impl<K: Knobs> Host<K> {
             .collect()
     }
 
-    /// Names the knobs that turned out to be none, and offers them no longer.
+    /// Reports the knobs that turned out not to be settable, and stops offering them.
     fn leave_out(&mut self) {
         let moderation = &mut self.survey.moderation;
         if moderation.refused.is_empty() {
@@ -345,7 +346,8 @@ impl<K: Knobs> Host<K> {
         }
     }
 
-    /// Values that were kept because the wanted ones would let the machine draw more power.
+    /// Returns values that were kept because the requested ones would let the machine draw more
+    /// power.
     pub fn kept(&self) -> impl Iterator<Item = &Kept> {
         self.writes.kept.iter()
     }
@@ -375,7 +377,7 @@ impl<K: Knobs> Host<K> {
             tracing::warn!("governor: {trouble}");
             status.troubles.push(trouble);
         }
-        // What comes and goes all day long must not fill the memory: the latest count.
+        // Troubles that come and go all day must not fill the memory: keep the latest.
         let surplus = status.troubles.len().saturating_sub(MOST_TROUBLES);
         status.troubles.drain(..surplus);
         for ((knob, outcome), count) in &self.writes.counts {
@@ -394,7 +396,7 @@ impl<K: Knobs> Machine for Host<K> {
         Time::ZERO + Span::from(self.began.elapsed())
     }
 
-    /// Brings it to the operating point from which policies start.
+    /// Brings the machine to the operating point from which policies start.
     fn present(&mut self) -> OperatingPoint {
         self.survey.affinity.set(&mut self.writes);
         let mut point = OperatingPoint::full(&self.platform);
@@ -444,7 +446,7 @@ impl<K: Knobs> Machine for Host<K> {
             feed.take_in(now);
             if looks.latency { feed.view(now, looks.late_after) } else { None }
         });
-        // A meter that was found too late to be promised still gives energy.
+        // A meter found too late to be promised still gives energy.
         let seen = looks.power && self.platform.can.sees.power;
         view.power = if seen { self.power.look(&self.meter.energy()) } else { None };
         view.entries.clear();
@@ -495,9 +497,4 @@ impl<K: Knobs> Machine for Host<K> {
             _ => Taken::Failed { why: format!("no knob of this machine takes {step:?}") },
         }
     }
-}
-
-/// Copies a platform's first status.
-fn status_of<K: Knobs>(host: &Host<K>) -> Status {
-    host.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

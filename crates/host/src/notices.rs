@@ -5,19 +5,20 @@ use wattline_governor::machine::Notice;
 use wattline_policy::{Platform, Streaks, Trigger};
 use wattline_units::{Span, Time};
 
-/// Nothing wakes this thread at a silence, and a look at each length of one takes an eighth of a core
-/// where all cores work. So a silence of some milliseconds is noticed late after work: by as long as the
-/// work lasted, and by this time or one length of it at most.
+/// Maximum delay of noticing a silence after work. No event wakes this thread at a silence, and a
+/// look at each length of one would take an eighth of a core while all cores work. So a silence of
+/// some milliseconds is noticed late: by as long as the work lasted, and at most by this time or
+/// one length of the silence.
 const LATE: Span = Span::from_millis(32);
 
 /// Events that a policy asked for, of all workers.
 pub(super) struct Notices {
     streaks: Streaks,
-    /// Worker whose streak the policy is being asked for.
+    /// Worker whose streak the policy is answering.
     asked: Option<usize>,
-    /// By worker: when a silence was reported last.
+    /// By worker: time of the last reported silence.
     reported: Vec<Time>,
-    /// When silences are looked for next, and how long after the first possible one.
+    /// Time of the next look for silences, and its delay after the first possible one.
     look: Time,
     late: Span,
 }
@@ -28,7 +29,7 @@ impl Notices {
         Self { streaks: Streaks::NEVER, asked: None, reported, look: Time::ZERO, late: Span::ZERO }
     }
 
-    /// Has the workers count what the policy asks for from now on.
+    /// Makes the workers count the events that the policy asks for from now on.
     pub fn watch(&mut self, streaks: Streaks, workers: &mut dyn Workers) {
         if streaks == self.streaks {
             return;
@@ -41,7 +42,7 @@ impl Notices {
         }
     }
 
-    /// Returns the next event; the one before has been answered.
+    /// Returns the next event; the previous one has been answered.
     pub fn next(&mut self, now: Time, platform: &Platform, workers: &mut dyn Workers) -> Notice {
         if let Some(worker) = self.asked.take() {
             workers.answer(worker);
@@ -53,7 +54,7 @@ impl Notices {
             self.asked = Some(core);
             let mut queues = platform.queues.iter();
             let queue = queues.position(|it| it.port == streak.port && it.core == core);
-            // RPS leads packets of a port to cores that have none of its queues.
+            // RPS leads packets of a port to cores without queues of it.
             let any = || platform.queues.iter().position(|it| it.port == streak.port);
             if let Some(queue) = queue.or_else(any) {
                 return Notice::Event(Trigger::Streak { queue, above: streak.above });
@@ -88,7 +89,7 @@ mod tests {
     use crate::workers::{Streak, Work};
     use wattline_policy::{CoreSet, Queue, QueueView, StreakRule, Wait};
 
-    /// One worker that counts, with what it is told to.
+    /// One worker that counts, and records its commands.
     #[derive(Default)]
     struct Counting {
         watched: Vec<(usize, bool)>,
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn streaks_are_answered_when_the_next_event_is_looked_for() {
+    fn streaks_are_answered_by_the_request_for_the_next_event() {
         let queues = (0..4).map(|queue| Queue { port: queue / 2, core: queue % 2 }).collect();
         let platform = Platform { cores: 2, queues, ..Platform::BARE };
         let (mut notices, mut workers) = (Notices::new(2), Counting::default());
@@ -168,7 +169,8 @@ mod tests {
         assert_eq!(notices.next(at(645), &platform, &mut workers), silence);
     }
 
-    /// Looks while a core works and has a sample a millisecond before each, in milliseconds after the one before.
+    /// Looks while a core works and has a sample a millisecond before each look. Returns the times
+    /// between looks in milliseconds.
     fn looks(silence: u64) -> (Vec<f64>, Notices, Time) {
         let (mut notices, mut workers) = (Notices::new(2), Counting::default());
         let rule = StreakRule { silence: Span::from_millis(silence), ..StreakRule::NEVER };
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_at_work_are_looked_at_ever_less_and_a_silence_after_it_is_not_missed() {
+    fn busy_cores_are_polled_less_often_and_no_silence_is_missed() {
         assert_eq!(looks(50).0, [49.0, 99.0, 99.0, 99.0, 99.0, 99.0]);
         let (looks, mut notices, now) = looks(5);
         assert_eq!(looks, [4.0, 9.0, 14.0, 24.0, 36.0, 36.0]);

@@ -8,13 +8,13 @@ use wattline_knobs::{cpufreq, cpuidle, moderation, redirect, uncore};
 use wattline_linux::sysfs::Tree;
 use wattline_units::Span;
 
-/// Chosen so that a policy that changes its mind all the time costs a tenth of a core: some ten
-/// microseconds a write of sysfs. Governors of Linux that change each core's frequency a hundred
-/// times a second stay within it on 128 cores at a time.
+/// A policy that constantly changes its mind costs a tenth of a core: some ten microseconds per
+/// write of sysfs. Linux governors that change each core's frequency a hundred times a second stay
+/// within this budget on 128 cores.
 const BUDGET: Budget = Budget { writes_per_second: 10_000.0, burst_writes: 1_000.0 };
 
-/// The knob of the machine that stands behind one of an operating point; `None` where it is a
-/// worker that is told, in memory.
+/// Returns the registration of the machine knob behind a knob of an operating point; `None` for
+/// commands to workers, in memory.
 fn registration(knob: Knob) -> Option<&'static Registration> {
     Some(match knob {
         Knob::Frequency => &cpufreq::FREQUENCY,
@@ -26,7 +26,7 @@ fn registration(knob: Knob) -> Option<&'static Registration> {
     })
 }
 
-/// The budget, and how long each knob stays as it was set.
+/// Returns the budget, and the minimum time that each knob stays as set.
 pub(super) fn pace(tree: &Tree) -> Pace {
     let dwell = |knob| registration(knob).map_or(Span::ZERO, |knob| (knob.dwell.on)(tree));
     Pace { budget: Some(BUDGET), dwell: Knob::ALL.map(dwell) }
@@ -37,9 +37,9 @@ pub(super) fn writes(step: &Step, tables: u32) -> u32 {
     let cost = |knob| registration(knob).map_or(0, |knob| knob.write_cost);
     match step {
         Step::Redirect { .. } => cost(Knob::Cores) * tables,
-        // It comes with the next table.
+        // Written with the next table.
         Step::Weight { .. } => 0,
-        // The cores that share a frequency may have another one then.
+        // The cores that share a frequency may get another one.
         Step::Wake { .. } | Step::Park { .. } => cost(Knob::Frequency),
         _ => cost(step.knob()),
     }
@@ -51,7 +51,7 @@ mod tests {
     use wattline_policy::{CoreSet, Wait};
 
     #[test]
-    fn costs_and_rests_are_those_of_the_registrations() {
+    fn costs_and_rests_match_the_registrations() {
         let active = CoreSet::first(2);
         assert_eq!(writes(&Step::Redirect { active }, 3), 3 * redirect::KNOB.write_cost);
         assert_eq!(writes(&Step::Frequency { core: 0, index: 1 }, 3), 1);
@@ -70,7 +70,8 @@ mod tests {
         let found = pace(&tree);
         assert_eq!(found.dwell(Knob::Frequency), Span::from_micros(70));
         assert_eq!(found.dwell(Knob::Cores), Span::ZERO);
-        // A driver that does not know (CPUFREQ_ETERNAL) is no reason to wait for four seconds.
+        // A driver that does not know its latency (CPUFREQ_ETERNAL) is no reason to wait for four
+        // seconds.
         for policy in ["policy0", "policy1"] {
             let file = policies.join(policy).join("cpuinfo_transition_latency");
             std::fs::write(file, "4294967295").unwrap();

@@ -4,6 +4,7 @@ use super::writes::Kept;
 use super::{Host, HostOptions, NoWorkers, Workers};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::{Step, between};
 use wattline_knobs::power::Direction;
@@ -23,19 +24,19 @@ use wattline_units::Time;
 pub struct PowerPlan {
     /// The policy.
     pub policy: String,
-    /// Writes when the router starts, in their order.
+    /// Writes when the router starts, in order.
     pub at_start: Vec<Planned>,
     /// Writes that may follow, by setting.
     pub later: Vec<LaterWrite>,
-    /// As many of these are made a second at most, in the long run.
+    /// Most of these writes per second, in the long run.
     pub writes_per_second: Option<f64>,
-    /// Values that save more than the policy asks for and that stay.
+    /// Values that save more than the policy asks for, and therefore stay.
     pub kept: Vec<Kept>,
-    /// Knobs that cannot be set, and why.
+    /// Knobs that cannot be set, with the reasons.
     pub missing: Vec<String>,
     /// Steps that would fail.
     pub problems: Vec<String>,
-    /// Who else sets the same knobs.
+    /// Other programs that set the same knobs.
     pub rivals: Vec<Rival>,
 }
 
@@ -44,7 +45,7 @@ pub struct PowerPlan {
 pub struct LaterWrite {
     /// Setting that would be written.
     pub setting: Setting,
-    /// The values that it may get; of indirection tables as many as there are numbers of cores.
+    /// The values that it may get; for indirection tables, as many as there are numbers of cores.
     pub values: Vec<String>,
     /// Reason of the first write, with the rule that leads to it.
     pub why: String,
@@ -56,19 +57,19 @@ pub struct LaterWrite {
     pub dwell_seconds: f64,
 }
 
-/// There is no plan.
+/// Reason for the absence of a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The policy's text makes no sense, or it cannot work on this machine.
+    /// The policy's text is invalid, or it cannot work on this machine.
     #[error(transparent)]
     Policy(#[from] SpecError),
-    /// The machine is none that a policy can work on.
+    /// No policy can work on this machine.
     #[error(transparent)]
     Platform(#[from] PlatformError),
 }
 
-/// The plan of a policy, with the server model and the seed that it reckons with, on the machine
-/// that `options` say.
+/// Returns the plan of a policy, with the server model and seed that it uses, on the machine
+/// described by `options`.
 ///
 /// # Errors
 /// [`PlanError`].
@@ -79,7 +80,7 @@ pub fn plan(
     options: HostOptions,
 ) -> Result<PowerPlan, PlanError> {
     let make = |platform: &Platform| {
-        // Before the first packet, what one costs makes no difference to what is written.
+        // The cost of a packet does not affect the writes.
         let context = BuildContext { platform, server: Some(server), packet: None, seed };
         build(spec, &context)
     };
@@ -89,7 +90,7 @@ pub fn plan(
     plan_with(spec.to_string(), make, course, (options, Box::new(NoWorkers)))
 }
 
-/// Operating points that a policy may ask for, and its pace.
+/// Operating points that a policy may request, and its pace.
 pub struct Course {
     /// The points, each with the rule that leads to it.
     pub points: Vec<(String, OperatingPoint)>,
@@ -98,15 +99,15 @@ pub struct Course {
 }
 
 impl Course {
-    /// Course of a policy that may ask for any point, by one rule.
+    /// Returns the course of a policy that may request any point, by one rule.
     pub fn any(rule: &str, platform: &Platform, full: &OperatingPoint) -> Self {
         let points = extremes(full, platform).into_iter().map(|point| (rule.to_owned(), point));
         Self { points: points.collect(), changes_per_second: None }
     }
 }
 
-/// The plan of a policy that is called so and that `make` makes, on its course, as `workers` show
-/// the machine.
+/// Returns the plan of a policy with this name, made by `make`, on its course; `workers` show the
+/// machine.
 ///
 /// # Errors
 /// [`PlanError`].
@@ -126,7 +127,7 @@ pub fn plan_with(
     let mut problems = Vec::new();
     let full = host.present();
     let mut first = full.clone();
-    let view = View::of(&platform);
+    let view = View::new(&platform);
     let observation =
         Observation::new(Time::ZERO, &platform, Trigger::Start, &view.queues, &view.cores);
     let ask = policy.decide(&observation, &mut first);
@@ -136,7 +137,7 @@ pub fn plan_with(
     let mut from = first;
     let course = course(&platform, &full);
     let mut rules = Vec::new();
-    // Twice: what the first is at when it begins is a value, too.
+    // Twice: the first point's setting at its start is a value, too.
     for (rule, to) in course.points.iter().chain(&course.points) {
         go(&mut host, &from, to, &mut problems);
         rules.resize(host.knobs().writes().len() - at_start.len(), rule.as_str());
@@ -156,7 +157,7 @@ pub fn plan_with(
     let writes_per_second = most.is_finite().then_some(most);
     let kept = host.kept().cloned().collect();
     problems.dedup();
-    let missing = super::status_of(&host).missing;
+    let missing = host.status.lock().unwrap_or_else(PoisonError::into_inner).missing.clone();
     let rivals = rivals::find(&tree, &interfaces);
     let policy = name;
     Ok(PowerPlan { policy, at_start, later, writes_per_second, kept, missing, problems, rivals })
@@ -178,7 +179,7 @@ fn go(
     }
 }
 
-/// Operating points that between them use every value that a policy can choose: each number of
+/// Returns operating points that together use every value that a policy can choose: each number of
 /// cores, each frequency, each idle state, the longest moderation and none.
 fn extremes(full: &OperatingPoint, platform: &Platform) -> Vec<OperatingPoint> {
     let mut points = Vec::new();
@@ -205,7 +206,7 @@ fn group<'a>(tree: &Tree, writes: impl Iterator<Item = (&'a Planned, &'a str)>) 
         let (place, found) = *places.entry(&write.setting).or_insert_with(|| {
             let Planned { setting, why, .. } = write.clone();
             let why = format!("{why}: {rule}");
-            // Every setting that is planned belongs to a knob.
+            // Every planned setting belongs to a knob.
             let knob = wattline_knobs::owner(&setting).unwrap_or(&Registration::NOTHING);
             let (write_cost, dwell) = (knob.write_cost, (knob.dwell.on)(tree));
             let dwell_seconds = dwell.as_seconds();
@@ -216,7 +217,7 @@ fn group<'a>(tree: &Tree, writes: impl Iterator<Item = (&'a Planned, &'a str)>) 
         let LaterWrite { values, directions, .. } = &mut order[place];
         if !values.contains(&write.value) {
             let change = (found, write.value.as_str());
-            directions.push(Direction::of(&write.setting, change, read));
+            directions.push(Direction::between(&write.setting, change, read));
             values.push(write.value.clone());
         }
     }

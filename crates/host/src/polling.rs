@@ -1,5 +1,5 @@
-//! Interrupts of queues whose worker polls: the kernel leaves them off as long as the worker
-//! comes by (Documentation/networking/napi.rst, "IRQ mitigation").
+//! Interrupts of queues with a polling worker: the kernel leaves them off as long as the worker
+//! keeps polling (Documentation/networking/napi.rst, "IRQ mitigation").
 
 use super::layout::Layout;
 use super::writes::{Writes, worse};
@@ -8,9 +8,9 @@ use wattline_knobs::{Change, Knobs, Setting};
 use wattline_linux::napi::Napi;
 use wattline_policy::Wait;
 
-/// Settings of a queue while its worker polls: two polls may find nothing, and a timer looks after
-/// the queue when the worker has not come for 200 us. These are the kernel documentation's own
-/// values; the interrupt stays off for 20 ms at most.
+/// Settings of a queue while its worker polls: two polls may find nothing, and a timer polls the
+/// queue if the worker has not for 200 us. The values are from the kernel documentation; the
+/// interrupt stays off for 20 ms at most.
 const POLLING: [(Napi, &str); 3] = [
     (Napi::DeferHardIrqs, "2"),
     (Napi::GroFlushTimeout, "200000"),
@@ -19,13 +19,13 @@ const POLLING: [(Napi, &str); 3] = [
 
 /// The NAPI instances of the workers' queues.
 pub(super) struct Polling {
-    /// Settings, the worker whose queue they belong to, and their values while it waits for
-    /// interrupts and while it polls.
+    /// Worker of the queue, setting, and its values while the worker waits for interrupts and while
+    /// it polls.
     settings: Vec<(usize, Setting, String, &'static str)>,
 }
 
 impl Polling {
-    /// Looks for what can be set; nothing where the router does not ask for busy polling.
+    /// Finds the settable queues; none if the router does not ask for busy polling.
     pub fn find(
         knobs: &impl Knobs,
         layout: &Layout,
@@ -50,7 +50,7 @@ impl Polling {
         Self { settings }
     }
 
-    /// A worker waits in another way.
+    /// Applies a worker's new wait mode.
     pub fn set<K: Knobs>(&self, worker: usize, wait: Wait, writes: &mut Writes<K>) -> Taken {
         let interrupt = wait == Wait::Interrupt;
         let own = self.settings.iter().filter(|(of, ..)| *of == worker);
@@ -60,10 +60,10 @@ impl Polling {
             why: if interrupt {
                 format!("worker {worker} waits for interrupts")
             } else {
-                format!("worker {worker} polls, so interrupts stay off while it comes by")
+                format!("worker {worker} polls, so interrupts stay off while it keeps polling")
             },
         });
-        // Each for itself: one kernel has fewer of them than another.
+        // One by one: kernels differ in the ones that they have.
         changes.fold(Taken::Done, |worst, change| worse(worst, writes.make(&[change])))
     }
 }

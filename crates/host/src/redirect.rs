@@ -1,4 +1,5 @@
-//! Cores that the cards send packets to: by their indirection tables, else as [`super::steered`] says.
+//! Cores that the cards send packets to: by indirection table, otherwise as [`super::steered`]
+//! describes.
 
 use super::layout::{Layout, Port};
 use super::steered::{Means, Steered, Transmit, unused_masks};
@@ -10,55 +11,55 @@ use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES};
 
-/// Nobody knows which packets a card has steered by the old table, so none could be waited for.
-pub(super) const NO_ORDER: &str = "order of packets: a new indirection table or RPS mask holds at once, and no packet is held back: \
-     those that wait at a core that loses entries can be overtaken by later ones of their flow";
+/// It is unknown which packets a card has steered by the old table, so none can be waited for.
+pub(super) const NO_ORDER: &str = "order of packets: a new indirection table or RPS mask takes effect at once, and no packet is held back: \
+     packets queued at a core that loses entries can be overtaken by later ones of their flow";
 
-/// Longest write of a table that is taken: a card that is busy for longer may lose packets.
+/// Longest accepted write of a table: a card that is busy for longer may lose packets.
 const LONGEST_WRITE: Duration = Duration::from_millis(10);
 
 /// The tables of all cards.
 #[derive(Default)]
 pub(super) struct Tables {
     pub can_set: bool,
-    /// Entries moved so far, of all tables.
+    /// Entries moved so far, over all tables.
     pub moved: u64,
-    /// Ports and workers whose queues lost entries at the last change: what waits there may be
-    /// overtaken by what comes after.
-    pub gave: Vec<(usize, usize)>,
+    /// Ports and workers whose queues lost entries at the last change: their backlog may be
+    /// overtaken by later packets.
+    pub lost_entries: Vec<(usize, usize)>,
     tables: Vec<Table>,
     /// Interfaces whose packets go to cores by interrupts or RPS.
     steered: Vec<Steered>,
-    /// Transmit queues that follow.
+    /// Transmit queues that follow the cores.
     transmits: Vec<Transmit>,
 }
 
 struct Table {
     port: usize,
     interface: String,
-    /// A queue of the card per entry, as the card has it now.
+    /// Queue of the card per entry, as the card has it now.
     queues: Vec<u32>,
-    /// The table that it may have instead: written, with an error, and not read back.
-    perhaps: Option<Vec<u32>>,
-    /// Whether the last change could not be made.
+    /// Table that the card may have instead: written with an error, and not read back.
+    possible: Option<Vec<u32>>,
+    /// True if the last change failed.
     failed: bool,
-    /// Judgement on writes of the table, until it was made.
+    /// Judgement of the first write, until made.
     trial: Option<Trial>,
 }
 
-/// The first write of a table whose queues the kernel serves. A card that is reset by it, or takes too long,
+/// The first write of a table whose queues the kernel serves. A card that resets or takes too long
 /// keeps the table that it was found with.
 struct Trial {
     tree: Tree,
     found: Vec<u32>,
     /// Changes of the carrier before the first write, once that was made.
     carrier: Option<u64>,
-    /// The other means to lead packets to cores.
-    instead: Option<Steered>,
+    /// The other means of leading packets to cores.
+    fallback: Option<Steered>,
 }
 
 impl Tables {
-    /// Reads the tables; `notes` gets what is missing.
+    /// Reads the tables; adds what is missing to `notes`.
     pub fn find(
         knobs: &impl Knobs,
         layout: &Layout,
@@ -75,15 +76,7 @@ impl Tables {
             let answer = knobs.read(&redirect::setting(interface));
             match answer.as_deref().map(redirect::from_text) {
                 Ok(Some(queues)) if !queues.is_empty() => {
-                    let interface = interface.clone();
-                    tables.push(Table {
-                        port,
-                        interface,
-                        queues,
-                        perhaps: None,
-                        failed: false,
-                        trial: None,
-                    });
+                    tables.push(Table::new(port, interface, queues));
                 }
                 Ok(_) => {
                     missing = true;
@@ -105,9 +98,9 @@ impl Tables {
         Self { can_set, tables, ..Self::default() }
     }
 
-    /// Finds the tables of cards whose queues the kernel serves, the interrupts of those without, and RPS of
-    /// other interfaces; `notes` gets what is left alone.
-    pub fn of_kernel(
+    /// Finds the tables of cards whose queues the kernel serves, the interrupts of cards without
+    /// tables, and RPS of other interfaces; adds what is left alone to `notes`.
+    pub fn find_for_kernel(
         tree: &Tree,
         knobs: &impl Knobs,
         layout: &Layout,
@@ -123,7 +116,7 @@ impl Tables {
                 let means = Means::interrupts(tree, interface, port);
                 let steered = Steered::new(place, means.unwrap_or(Means::Masks(masks)));
                 match table(knobs, place, port) {
-                    Some(table) => all.tables.push(table?.tried(tree, steered.ok())),
+                    Some(table) => all.tables.push(table?.with_trial(tree, steered.ok())),
                     None => all.steered.push(steered?),
                 }
                 Transmit::find(tree, knobs, place, port)
@@ -140,7 +133,7 @@ impl Tables {
         if none && notes.len() == before {
             notes.push("cores: there is no interface whose packets could go elsewhere".into());
         }
-        // What is left alone goes on as it was found; the others follow.
+        // Skipped interfaces stay as found; the others follow.
         all.can_set = !none && layout.workers > 1 && rights.set_cards;
         if all.can_set && (!all.tables.is_empty() || !all.steered().is_empty()) {
             notes.push(NO_ORDER.into());
@@ -164,14 +157,13 @@ impl Tables {
         by_masks.map(|steered| steered.interface.clone()).collect()
     }
 
-    /// Returns the number of tables and of interfaces without, transmit queues included.
+    /// Returns the number of tables and of interfaces without one, transmit queues included.
     pub fn count(&self) -> u32 {
         (self.tables.len() + self.steered.len() + self.transmits.len()) as u32
     }
 
-    /// Sends packets to these cores and no others, with shares by their weights (even ones differ
-    /// by one at most, over all cards together nearly so), and with as few entries moved as can
-    /// be.
+    /// Sends packets to exactly these cores, with shares by weight (equal shares differ by at most
+    /// one entry, nearly so over all cards together), and moves as few entries as possible.
     pub fn send_to<K: Knobs>(
         &mut self,
         (active, weights): (CoreSet, &[u8]),
@@ -184,7 +176,7 @@ impl Tables {
         }
         let mut held = [0; MAX_CORES];
         let mut outcome = Taken::Done;
-        self.gave.clear();
+        self.lost_entries.clear();
         let mut refused = Vec::new();
         for (number, table) in self.tables.iter_mut().enumerate() {
             let queues = table.spread((active, weights), layout, &mut held);
@@ -209,29 +201,29 @@ impl Tables {
                 continue;
             }
             table.failed = matches!(taken, Taken::Foreign { .. } | Taken::Failed { .. });
-            table.perhaps = None;
+            table.possible = None;
             if taken == Taken::Done {
                 let pairs = queues.iter().zip(&table.queues);
                 let left = pairs.filter(|(new, old)| new != old);
-                self.gave
+                self.lost_entries
                     .extend(left.map(|(_, old)| (table.port, layout.worker(table.port, *old))));
                 table.queues = queues;
                 self.moved += moved as u64;
             } else if let Ok(text) = writes.knobs.read(&redirect::setting(&table.interface))
                 && let Some(found) = redirect::from_text(&text)
             {
-                // The next spread starts from what the card really has.
+                // The next spread starts from the card's actual table.
                 table.queues = found;
             } else {
-                table.perhaps = Some(queues);
+                table.possible = Some(queues);
             }
             outcome = worse(outcome, taken);
         }
         for (number, why) in refused.into_iter().rev() {
             outcome = worse(outcome, self.replace(number, &why, writes));
         }
-        self.gave.sort_unstable();
-        self.gave.dedup();
+        self.lost_entries.sort_unstable();
+        self.lost_entries.dedup();
         let mut foreign = None;
         self.steered.retain_mut(|steered| {
             let (taken, moved) = steered.send_to(active, layout, writes);
@@ -255,7 +247,7 @@ impl Tables {
             let follows = matches!(taken, Taken::Done | Taken::Altered { .. });
             if !follows {
                 let interface = &transmit.interface;
-                let why = format!("{interface}: its transmit queues follow no longer: {taken:?}");
+                let why = format!("{interface}: its transmit queues no longer follow: {taken:?}");
                 tracing::warn!("{why}");
                 writes.give_back(transmit.settings(), &why);
             }
@@ -266,30 +258,28 @@ impl Tables {
             _ => outcome,
         }
     }
-}
 
-impl Tables {
-    /// Gives a card back the table that it was found with, and takes the other means instead.
+    /// Restores the table that a card was found with, and uses the other means instead.
     fn replace<K: Knobs>(&mut self, number: usize, why: &str, writes: &mut Writes<K>) -> Taken {
         let Table { interface, trial, .. } = self.tables.remove(number);
-        let Some(Trial { found, instead, .. }) = trial else { return Taken::Done };
-        let next = if instead.is_some() {
+        let Some(Trial { found, fallback, .. }) = trial else { return Taken::Done };
+        let next = if fallback.is_some() {
             "its interrupts or RPS are set instead"
         } else {
             "it is left alone"
         };
         tracing::warn!("{interface}: {why}; its table is as it was found, and {next}");
-        self.steered.extend(instead);
+        self.steered.extend(fallback);
         writes.make(&[redirect::set(&interface, &found, why)])
     }
 
-    /// The cores that any card may send packets to; `None` without a card.
+    /// Returns the cores that any card may send packets to; `None` without a card.
     pub fn reach(&self, layout: &Layout) -> Option<CoreSet> {
         let entries = self.tables.iter().flat_map(|table| {
             table
                 .queues
                 .iter()
-                .chain(table.perhaps.iter().flatten())
+                .chain(table.possible.iter().flatten())
                 .map(|queue| layout.worker(table.port, *queue))
         });
         let steered = self.steered.iter().filter_map(|it| it.active);
@@ -297,7 +287,7 @@ impl Tables {
         (!cores.is_empty()).then_some(cores)
     }
 
-    /// Whether the last change was made of some tables and not of others.
+    /// Returns true if the last change succeeded for some tables and not for others.
     pub fn differ(&self) -> bool {
         let failed = self.tables.iter().map(|table| table.failed);
         let failed: Vec<bool> = failed.chain(self.steered.iter().map(|it| it.failed)).collect();
@@ -305,8 +295,8 @@ impl Tables {
     }
 }
 
-/// The table of a card with several queues; `None` if it has none, an error if it was set by an
-/// administrator.
+/// Returns the table of a card with several queues; `None` if it has none, an error if an
+/// administrator has set it.
 fn table(
     knobs: &impl Knobs,
     (number, interface): (usize, &str),
@@ -323,12 +313,11 @@ fn table(
              it is left alone (to have it governed: ethtool -X {interface} default)"
         )));
     }
-    let interface = interface.to_owned();
-    Some(Ok(Table { port: number, interface, queues, perhaps: None, failed: false, trial: None }))
+    Some(Ok(Table::new(number, interface, queues)))
 }
 
-/// Returns true if a table is as the kernel makes it (`ethtool_rxfh_indir_default`), or in blocks, as igb and
-/// igc do (`igb_setup_mrqc`).
+/// Returns true if a table is as the kernel makes it (`ethtool_rxfh_indir_default`), or in blocks,
+/// as igb and igc do (`igb_setup_mrqc`).
 fn is_default(table: &[u32], queues: u32) -> bool {
     let entries = table.len() as u64;
     let block = |entry: u64| entry * u64::from(queues) / entries;
@@ -338,7 +327,8 @@ fn is_default(table: &[u32], queues: u32) -> bool {
     all(&|entry| entry % u64::from(queues)) || all(&block)
 }
 
-/// The active cores that have a queue of a port; if none has, the first core with one.
+/// Returns the active cores that have a queue of a port; the first core with one if no active core
+/// has.
 fn served(active: CoreSet, layout: &Layout, port: usize) -> CoreSet {
     let all = (0..layout.workers).filter(|core| layout.queues(port, *core).next().is_some());
     let all: CoreSet = all.collect();
@@ -347,15 +337,20 @@ fn served(active: CoreSet, layout: &Layout, port: usize) -> CoreSet {
 }
 
 impl Table {
-    /// Has the first write judged, with the other means.
-    fn tried(mut self, tree: &Tree, instead: Option<Steered>) -> Self {
+    fn new(port: usize, interface: &str, queues: Vec<u32>) -> Self {
+        let interface = interface.to_owned();
+        Self { port, interface, queues, possible: None, failed: false, trial: None }
+    }
+
+    /// Enables judgement of the first write, with the other means as the fallback.
+    fn with_trial(mut self, tree: &Tree, fallback: Option<Steered>) -> Self {
         let (tree, found) = (tree.clone(), self.queues.clone());
-        self.trial = Some(Trial { tree, found, carrier: None, instead });
+        self.trial = Some(Trial { tree, found, carrier: None, fallback });
         self
     }
 
-    /// Returns the reason if the first write, before this one of so many entries, has reset the card: a link
-    /// takes seconds to come back.
+    /// Returns the reason if the first write, before this one of so many entries, has reset the
+    /// card: a link takes seconds to come back.
     fn flaps(&mut self, moved: usize) -> Option<String> {
         let trial = self.trial.as_mut()?;
         let path = format!("/sys/class/net/{}/carrier_changes", self.interface);
@@ -379,7 +374,7 @@ impl Table {
             .then(|| format!("the first write of its indirection table took {millis} ms"))
     }
 
-    /// The table for these cores. An entry that stays with its core keeps its queue, too.
+    /// Returns the table for these cores. An entry that stays with its core keeps its queue, too.
     fn spread(
         &self,
         (active, weights): (CoreSet, &[u8]),
@@ -407,7 +402,7 @@ impl Table {
             if kept(queue, *new) {
                 continue;
             }
-            // The queue of that core which has the fewest entries.
+            // The queue of that core with the fewest entries.
             let of_core = own.get_mut(usize::from(*new));
             if let Some(least) = of_core.and_then(|queues| queues.iter_mut().min()) {
                 *queue = least.1;
@@ -443,26 +438,19 @@ mod tests {
     }
 
     fn table(queues: Vec<u32>) -> Table {
-        Table {
-            port: 0,
-            interface: "eth0".into(),
-            queues,
-            perhaps: None,
-            failed: false,
-            trial: None,
-        }
+        Table::new(0, "eth0", queues)
     }
 
     #[test]
     fn a_default_table_is_narrowed_and_widened_with_few_moves() {
         let layout = layout(4, 8);
         let mut table = table((0..128).map(|entry| entry % 8).collect());
-        // The fourth core's 32 entries go to the others; theirs stay where they are.
+        // The fourth core's 32 entries go to the others, which keep their own.
         let three = table.spread((CoreSet::first(3), &[]), &layout, &mut [0; MAX_CORES]);
         let moved = three.iter().zip(&table.queues).filter(|(a, b)| a != b).count();
         assert_eq!(moved, 32);
         assert!(three.iter().all(|queue| queue % 4 != 3));
-        // Each core's two queues share what came.
+        // Each core's two queues share the new entries.
         let held = |queue| three.iter().filter(|entry| **entry == queue).count();
         assert!((20..=23).contains(&held(0)) && (20..=23).contains(&held(4)));
         table.queues = three;
@@ -471,7 +459,7 @@ mod tests {
         assert_eq!(moved, 32);
     }
 
-    /// Tables of cards by their settings; those named refuse to be written, or do not answer either.
+    /// Tables of cards by setting; the named ones reject writes, or do not answer either.
     #[derive(Default)]
     struct Cards {
         tables: BTreeMap<Setting, String>,
@@ -531,20 +519,20 @@ mod tests {
             (taken == Taken::Done, tables.reach(&layout), tables.differ())
         };
         assert_eq!(send_to(one, None, &mut tables), (true, Some(one), false));
-        // Widened at the first card alone, then narrowed again.
+        // Widened at the first card only, then narrowed again.
         let second = Some(("eth1", false));
         assert_eq!(send_to(both, second, &mut tables), (false, Some(both), true));
         assert_eq!(send_to(one, second, &mut tables), (false, Some(one), true));
         assert_eq!(send_to(both, None, &mut tables), (true, Some(both), false));
-        // The second may have taken what it refused: it does not answer.
+        // The second card may have taken the rejected table: it does not answer.
         assert_eq!(send_to(one, None, &mut tables), (true, Some(one), false));
         let silent = Some(("eth1", true));
         assert_eq!(send_to(both, silent, &mut tables), (false, Some(both), true));
         assert_eq!(send_to(one, silent, &mut tables), (false, Some(one), true));
     }
 
-    /// A card whose queues the kernel serves: its default table is narrowed and widened; one that an
-    /// administrator has set is left alone and named.
+    /// A card whose queues the kernel serves: its default table is narrowed and widened; a table
+    /// that an administrator has set is skipped and named.
     #[test]
     fn tables_of_the_kernels_queues_follow_cores_unless_an_administrator_has_set_them() {
         let port = Port { interface: Some("eth0".into()), queues: 4, cores: Vec::new() };
@@ -559,7 +547,7 @@ mod tests {
             cards.tables.insert(redirect::setting("eth0"), text.into());
             cards.tables.insert(rps.parse().unwrap(), mask.borrow().clone());
             let (tree, mut notes) = (Tree::at(machine.path()), Vec::new());
-            let tables = Tables::of_kernel(&tree, &cards, &layout, Rights::ALL, &mut notes);
+            let tables = Tables::find_for_kernel(&tree, &cards, &layout, Rights::ALL, &mut notes);
             (cards, tables, notes)
         };
         let (cards, mut tables, notes) = found("0,1,2,3,0,1,2,3");
@@ -588,7 +576,8 @@ mod tests {
         }
     }
 
-    /// A card with two receive queues and four transmit queues, whose interrupts go to CPUs 0 and 1 of four.
+    /// A card with two receive queues and four transmit queues, whose interrupts go to CPUs 0 and 1
+    /// of four.
     struct Card {
         machine: tempfile::TempDir,
         layout: Layout,
@@ -633,7 +622,7 @@ mod tests {
                 Some(table) => _ = cards.tables.insert(redirect::setting("eth0"), table.into()),
                 None => cards.refuses = Some(("eth0", true)),
             }
-            let tables = Tables::of_kernel(&tree, &cards, &self.layout, Rights::ALL, &mut notes);
+            let tables = Tables::find_for_kernel(&tree, &cards, &self.layout, Rights::ALL, &mut notes);
             (tables, Writes::new(cards, Ceiling::None), notes)
         }
         fn send_to(&self, cores: usize, tables: &mut Tables, writes: &mut Writes<Cards>) {
@@ -649,11 +638,11 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_follow_cores_where_there_is_no_table_and_transmit_queues_follow_them() {
+    fn interrupts_follow_cores_without_a_table_and_transmit_queues_follow_too() {
         let card = Card::new();
         let (mut tables, mut writes, notes) = card.find(None);
         assert!(tables.can_set && !tables.has_cards() && !tables.have_weights(), "{notes:?}");
-        // RPS is left off, and no packet can be overtaken.
+        // RPS stays off, and no packet can be overtaken.
         assert!(tables.steered().is_empty() && notes.is_empty(), "{notes:?}");
         for (cores, cpus, masks) in
             [(2, ["0", "1"], ["d", "e", "0", "0"]), (1, ["0", "0"], ["f", "0", "0", "0"])]
@@ -670,12 +659,12 @@ mod tests {
     }
 
     #[test]
-    fn rules_managed_interrupts_and_masks_that_others_have_set_are_left_alone_and_named() {
+    fn rules_managed_interrupts_and_foreign_masks_are_left_alone_and_named() {
         let card = Card::new();
         card.write("sys/class/net/eth0/queues/tx-1/xps_cpus", "2");
         let (tables, _, notes) = card.find(None);
         assert!(tables.can_set && notes[0].contains("tx-1/xps_cpus is \"2\""), "{notes:?}");
-        // RPS in place of interrupts.
+        // RPS instead of interrupts.
         let file = card.machine.path().join("proc/irq/25/smp_affinity_list");
         let read_only = std::os::unix::fs::PermissionsExt::from_mode(0o444);
         std::fs::set_permissions(file, read_only).unwrap();
@@ -686,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn card_that_the_first_write_resets_or_holds_up_is_governed_by_its_interrupts() {
+    fn card_reset_or_stalled_by_the_first_write_is_governed_by_interrupts() {
         let card = Card::new();
         for slow in [true, false] {
             let (mut tables, mut writes, _) = card.find(Some("0,1,0,1"));
@@ -708,7 +697,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_entry_leads_to_a_core_that_is_not_active(
+        fn no_entry_leads_to_an_inactive_core(
             size in 1usize..300,
             workers in 1usize..9,
             more in 0u32..9,

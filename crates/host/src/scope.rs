@@ -1,16 +1,16 @@
-//! Who serves a machine's queues, and which of its knobs are governed.
+//! Server of a machine's queues, and the scope of governed knobs.
 
-/// Parts of this machine that a governor may set, beside CPUs, queues and interfaces.
+/// Parts of this machine that a governor may set, besides CPUs, queues and interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
-    /// Workers of ours serve the queues: interrupts follow them, indirection tables choose among
-    /// them, they poll or wait as a policy says, and it can be asked at their batches. Without them
-    /// the kernel serves the queues, and polls and waits as it does.
+    /// Workers of this process serve the queues: interrupts follow the workers, indirection tables
+    /// choose among them, they poll or wait as a policy requests, and the policy can be asked at
+    /// their batches. Otherwise the kernel serves the queues, with its own polling and waiting.
     pub workers: bool,
-    /// Whether they see every packet, so that a policy can be asked at their batches and have them
-    /// poll: not where XDP programs forward beside them ([`super::BesideXdp`]).
+    /// True if workers see every packet, so a policy can be asked at their batches and have them
+    /// poll. False if XDP programs forward as well ([`super::BesideXdp`]).
     pub every_packet: bool,
-    /// Cores that get packets.
+    /// Cores that receive packets.
     pub cores: bool,
     /// Frequencies, with the energy performance preference that goes with each.
     pub frequency: bool,
@@ -30,12 +30,12 @@ impl Scope {
         idle: true,
         moderation: true,
     };
-    /// Scope of a router whose XDP programs forward beside its workers.
+    /// Scope of a router whose XDP programs forward along with its workers.
     pub const XDP_ROUTER: Self = Self { every_packet: false, ..Self::ROUTER };
-    /// Scope where the kernel serves the packets: all that makes sense without workers.
+    /// Scope for packets served by the kernel: everything that makes sense without workers.
     pub const KERNEL: Self = Self { workers: false, every_packet: false, ..Self::ROUTER };
 
-    /// Drops notes on parts that are not governed, and adds that they are left alone.
+    /// Drops notes on parts that are not governed, and adds that they are ignored.
     pub(super) fn notes(self, mut notes: Vec<String>) -> Vec<String> {
         for (knob, listed, governed) in [
             ("cores", "cores", self.cores),

@@ -1,8 +1,8 @@
 //! Kernel counters of the workers' CPUs: time in idle states, time in soft interrupts, and the
 //! present frequency.
 //!
-//! A thread of its own reads them, and only on request: a driver that hangs must not hold the
-//! governor up, and a machine that nobody looks at must not be woken.
+//! A separate thread reads them, on request only: a driver that hangs must not delay the governor,
+//! and an unobserved machine must not be woken.
 
 use super::layout::Layout;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -11,14 +11,14 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreView, IdleState, MAX_IDLE_STATES};
 use wattline_units::{Hertz, Span, Time};
 
-/// Read again after so long; the kernel's own tick is 1 to 10 ms.
+/// Period of reading; the kernel's own tick is 1 to 10 ms.
 const PERIOD: Span = Span::from_millis(10);
-/// Figures that are older say nothing any more.
+/// Age after which figures are outdated.
 const STALE: Span = Span::from_millis(3_000);
 /// A tick of `/proc/stat` (`USER_HZ`, 100 on all architectures that Wattline runs on).
 const TICK: Span = Span::from_millis(10);
 
-/// Counters of one CPU; since boot.
+/// Counters of one CPU since boot.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     residency: Option<[Span; MAX_IDLE_STATES]>,
@@ -26,7 +26,7 @@ struct Counts {
     frequency: Option<Hertz>,
 }
 
-/// Files that they are read from.
+/// Files of the counters.
 #[derive(Debug, Clone)]
 struct Files {
     tree: Tree,
@@ -40,7 +40,7 @@ struct Cpu {
     states: Vec<(usize, String)>,
 }
 
-/// Shows it.
+/// Latest counters of the workers' CPUs.
 pub(super) struct Senses {
     first: Vec<Counts>,
     latest: Arc<Mutex<(Vec<Counts>, Time)>>,
@@ -49,7 +49,7 @@ pub(super) struct Senses {
 }
 
 impl Senses {
-    /// Makes the senses of the workers' CPUs, with the idle states that a policy is shown.
+    /// Creates the senses of the workers' CPUs, with the idle states that a policy is shown.
     pub fn find(tree: &Tree, layout: &Layout, offered: &[IdleState]) -> Self {
         let cpu = |&number: &u32| Cpu { number, states: states(tree, number, offered) };
         let cpus = layout.cpus.iter().map(cpu).collect();
@@ -78,27 +78,27 @@ impl Senses {
         !self.first.is_empty() && self.first.iter().all(has)
     }
 
-    /// Whether the time in each idle state is known.
+    /// Returns true if the time in each idle state is known.
     pub fn residency(&self) -> bool {
         self.all(|counts| counts.residency.is_some())
     }
 
-    /// Whether the time in soft interrupts is known.
+    /// Returns true if the time in soft interrupts is known.
     pub fn softirq(&self) -> bool {
         self.all(|counts| counts.softirq.is_some())
     }
 
-    /// Whether the frequency that holds is known.
+    /// Returns true if the actual frequency is known.
     pub fn frequency(&self) -> bool {
         self.all(|counts| counts.frequency.is_some())
     }
 
-    /// Puts the latest figures into the views of the cores, and has them read again when they are
+    /// Puts the latest figures into the views of the cores, and requests a new reading if they are
     /// older than [`PERIOD`].
     pub fn show(&mut self, now: Time, views: &mut [CoreView]) {
         let Some(ask) = &self.ask else { return };
         if now.since(self.asked) >= PERIOD || self.asked == Time::ZERO {
-            // A full channel: the reader is still at it, or hangs.
+            // A full channel: the reader is still busy, or hangs.
             match ask.try_send(now) {
                 Ok(()) => self.asked = now,
                 Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
@@ -121,7 +121,7 @@ impl Senses {
     }
 }
 
-/// The files with the time in those states of a CPU that a policy is told of.
+/// Returns the files with a CPU's time in the idle states that a policy is shown.
 fn states(tree: &Tree, cpu: u32, offered: &[IdleState]) -> Vec<(usize, String)> {
     let directory = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
     let found = tree.numbered(&directory, "state").into_iter();
@@ -129,7 +129,7 @@ fn states(tree: &Tree, cpu: u32, offered: &[IdleState]) -> Vec<(usize, String)> 
         let name = tree.text(format!("{directory}/{state}/name")).ok()?;
         let micros = tree.number(format!("{directory}/{state}/latency")).ok();
         let latency = micros.map(Span::from_micros);
-        // CPUs may have states of one name and different latencies.
+        // CPUs may have states with the same name and different latencies.
         let exact = |one: &IdleState| one.name == name && Some(one.exit_latency) == latency;
         let named = || offered.iter().position(|offered| offered.name == name);
         let index = offered.iter().position(exact).or_else(named)?;
@@ -160,7 +160,7 @@ impl Files {
     }
 }
 
-/// The seventh figure of a CPU's line (Documentation/filesystems/proc.rst).
+/// Returns the seventh figure of a CPU's line (Documentation/filesystems/proc.rst).
 fn softirq(stat: &str, cpu: u32) -> Option<Span> {
     let name = format!("cpu{cpu}");
     let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
@@ -168,7 +168,7 @@ fn softirq(stat: &str, cpu: u32) -> Option<Span> {
     Some(TICK * ticks)
 }
 
-/// Reads until nobody asks any more.
+/// Reads on each request until the requester is gone.
 fn read_when_asked(files: &Files, asked: &Receiver<Time>, latest: &Mutex<(Vec<Counts>, Time)>) {
     while let Ok(now) = asked.recv() {
         let counts = files.read();
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_softirq_column_is_found_and_lines_that_lack_it_are_not_guessed() {
+    fn softirq_column_is_found_and_never_guessed() {
         let stat =
             "cpu  1 2 3 4 5 6 7 8\ncpu1 1 2 3 4 5 6 70 8 9 10\ncpu11 0 0 0 0 0 0 9\ncpu2 1 2\n";
         assert_eq!(softirq(stat, 1), Some(Span::from_millis(700)));

@@ -1,5 +1,5 @@
-//! Interfaces whose card has no indirection table that can be set: their packets are led to cores by the
-//! interrupts of their queues, else by RPS.
+//! Interfaces whose card has no settable indirection table: the interrupts of their queues lead
+//! packets to cores, or RPS does.
 
 use super::layout::{Layout, Port};
 use super::writes::{Writes, worse};
@@ -14,8 +14,8 @@ use wattline_policy::CoreSet;
 ///
 /// # Errors
 /// When an administrator has set one or leads flows to queues by rules, or flows follow their
-/// applications: then packets go to other CPUs than hashing leads them to, and neither masks nor tables nor
-/// interrupts are changed.
+/// applications: packets then go to other CPUs than hashing leads them to, and neither masks nor
+/// tables nor interrupts are changed.
 pub(super) fn unused_masks(
     tree: &Tree,
     knobs: &impl Knobs,
@@ -50,7 +50,7 @@ pub(super) fn unused_masks(
     Ok(masks)
 }
 
-/// Means by which packets are led to cores.
+/// Means of leading packets to cores.
 pub(super) enum Means {
     /// RPS: the receive queues, and their masks as they were found.
     Masks(Vec<(Setting, String)>),
@@ -62,7 +62,7 @@ impl Means {
     /// Finds the interrupts of a card with several queues.
     ///
     /// # Errors
-    /// When they are not known, or the kernel manages one.
+    /// When they are unknown, or the kernel manages one.
     pub fn interrupts(tree: &Tree, interface: &str, port: &Port) -> Result<Self, String> {
         let queues = (0..port.queues).map(|queue| affinity::interrupts(tree, interface, queue));
         let queues: Vec<Vec<u32>> = queues.collect();
@@ -81,14 +81,14 @@ pub(super) struct Steered {
     pub interface: String,
     port: usize,
     pub means: Means,
-    /// Cores that its packets go to; `None` as long as it is as it was found.
+    /// Cores that its packets go to; `None` while unchanged.
     pub active: Option<CoreSet>,
-    /// Whether the last change could not be made.
+    /// True if the last change failed.
     pub failed: bool,
 }
 
 impl Steered {
-    /// Takes an interface, by the number of its port.
+    /// Creates it from an interface and the number of its port.
     ///
     /// # Errors
     /// When RPS is not available.
@@ -99,7 +99,7 @@ impl Steered {
         Ok(Self { interface: interface.to_owned(), port, means, active: None, failed: false })
     }
 
-    /// The settings that lead its packets.
+    /// Returns the settings that lead its packets.
     pub fn settings(&self) -> Vec<Setting> {
         match &self.means {
             Means::Masks(masks) => masks.iter().map(|(setting, _)| setting.clone()).collect(),
@@ -109,8 +109,8 @@ impl Steered {
         }
     }
 
-    /// Sends its packets to these cores; returns the number of queues whose flows may be overtaken. A queue
-    /// whose interrupt moves is still polled by one CPU at a time.
+    /// Sends its packets to these cores; returns the number of queues whose flows may be overtaken.
+    /// A queue whose interrupt moves is still polled by one CPU at a time.
     pub fn send_to<K: Knobs>(
         &mut self,
         active: CoreSet,
@@ -175,12 +175,13 @@ impl Steered {
     }
 }
 
-/// CPUs of these cores.
+/// Returns the CPUs of these cores.
 fn cpus(cores: CoreSet, layout: &Layout) -> Vec<u32> {
     cores.iter().filter_map(|core| layout.cpus.get(core)).copied().collect()
 }
 
-/// The CPU of a queue's interrupts while these cores are active: that of its own core if it is one of them.
+/// Returns the CPU of a queue's interrupts while these cores are active: the CPU of the queue's own
+/// core if it is active.
 fn home(active: CoreSet, layout: &Layout, (port, queue): (usize, u32)) -> Option<u32> {
     let own = layout.worker(port, queue);
     if active.contains(own) {
@@ -190,19 +191,19 @@ fn home(active: CoreSet, layout: &Layout, (port, queue): (usize, u32)) -> Option
     cpus.get(queue as usize % cpus.len().max(1)).copied()
 }
 
-/// Transmit queues of a card, whose completions come to the CPU of their interrupt (XPS).
+/// Transmit queues of a card, whose completions arrive at the CPU of their interrupt (XPS).
 pub(super) struct Transmit {
     pub interface: String,
     port: usize,
-    /// By queue, as they were found.
+    /// By queue, as found.
     masks: Vec<(Setting, String)>,
     /// CPUs that send.
     online: Vec<u32>,
 }
 
 impl Transmit {
-    /// Finds the transmit queues of a card whose receive queues have interrupts; `None` if there is nothing
-    /// to choose.
+    /// Finds the transmit queues of a card whose receive queues have interrupts; `None` without a
+    /// choice.
     ///
     /// # Errors
     /// When its driver or an administrator has set masks.
@@ -229,13 +230,13 @@ impl Transmit {
         Ok(all.then_some(Self { interface, port: number, masks, online }))
     }
 
-    /// The masks.
+    /// Returns the settings of the masks.
     pub fn settings(&self) -> Vec<Setting> {
         self.masks.iter().map(|(setting, _)| setting.clone()).collect()
     }
 
-    /// Has CPUs send by the queues whose completions come to active cores: each of these by its own queue,
-    /// all others by any of them.
+    /// Lets CPUs send by the queues whose completions arrive at active cores: active ones by their
+    /// own queue, all others by any of them.
     pub fn follow<K: Knobs>(
         &self,
         active: CoreSet,
@@ -254,7 +255,7 @@ impl Transmit {
         let mut outcome = Taken::Done;
         for ((setting, found), cpu) in self.masks.iter().zip(&own) {
             let other = |one: &u32| Some(*one) == *cpu || !own.contains(&Some(*one));
-            // Without a CPU by any queue, the kernel chooses among all.
+            // If no CPU uses a queue, the kernel chooses among all.
             let cpus: Vec<u32> = match cpu {
                 Some(_) => self.online.iter().copied().filter(other).collect(),
                 None => Vec::new(),

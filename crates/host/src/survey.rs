@@ -1,4 +1,4 @@
-//! Survey of what this machine offers to a policy, with reasons for gaps.
+//! Survey of the knobs and counters that this machine offers to a policy, with reasons for gaps.
 
 use super::affinity::Affinity;
 use super::frequency::Frequencies;
@@ -45,13 +45,13 @@ impl Survey {
         let idle = IdleStates::find(tree, layout, (rights, options.override_limits), &mut notes);
         let mut tables = Tables::default();
         let mut affinity = Affinity::default();
-        let some_will_do = !scope.workers;
-        let moderation = Moderation::find(tree, knobs, layout, rights, some_will_do, &mut notes);
+        let partial = !scope.workers;
+        let moderation = Moderation::find(tree, knobs, layout, rights, partial, &mut notes);
         if scope.workers {
             tables = Tables::find(knobs, layout, rights, &mut notes);
             affinity = Affinity::find(tree, knobs, layout, &mut notes);
         } else if scope.cores {
-            tables = Tables::of_kernel(tree, knobs, layout, rights, &mut notes);
+            tables = Tables::find_for_kernel(tree, knobs, layout, rights, &mut notes);
             if tables.has_cards() {
                 affinity = Affinity::find(tree, knobs, layout, &mut notes);
             }
@@ -61,8 +61,8 @@ impl Survey {
         Self { hardware, frequencies, idle, tables, moderation, affinity, uncores, notes }
     }
 
-    /// The machine as a policy is told about it.
-    /// `sample` is how often queues are looked at for a policy that wants to be asked at batches.
+    /// Returns the machine as shown to a policy. `sample` is the time between looks at queues for a
+    /// policy that wants to be asked at batches.
     pub fn platform(
         &self,
         layout: &Layout,
@@ -83,7 +83,7 @@ impl Survey {
             moderation_found: self.moderation.found,
             frequency_transition: self.frequencies.transition,
             uncore: self.uncores.limits(),
-            // Workers that see every packet say theirs.
+            // Workers that see every packet report theirs.
             batch_max: None,
             can: Can {
                 set_cores: self.tables.can_set && scope.cores,
@@ -94,7 +94,7 @@ impl Survey {
                 set_batch: scope.every_packet,
                 set_uncore: !self.uncores.limits().is_empty() && scope.frequency,
                 driver_rules: false,
-                // How workers that see every packet wait is theirs to say.
+                // Workers that see every packet report their wait modes.
                 waits: Waits { poll: false, pause: false, sleep: false, interrupt: true },
                 sees: Sees::NOTHING,
                 asks: Asks { batch: asked, fill: asked, ..Asks::NOTHING },
@@ -102,8 +102,8 @@ impl Survey {
         }
     }
 
-    /// Takes a step that turns a knob of the machine, whose cores are active; `None` for one that
-    /// concerns workers and what is sent to them.
+    /// Takes a step that turns a knob of the machine, with these active cores; `None` for a step
+    /// that concerns workers and their packets.
     pub fn take<K: Knobs>(
         &mut self,
         step: &Step,
@@ -132,7 +132,7 @@ impl Survey {
         })
     }
 
-    /// Returns the present setting in place of a step, if it can be read.
+    /// Returns the present setting in place of a step, if readable.
     pub fn held(&mut self, step: &Step, layout: &Layout, knobs: &impl Knobs) -> Option<Step> {
         Some(match *step {
             Step::Frequency { core, index } => {

@@ -22,7 +22,7 @@ pub enum TakeOverError {
     /// governs the machine.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// No policy can govern a platform like this.
+    /// No policy can govern this platform.
     #[error(transparent)]
     Platform(#[from] PlatformError),
     /// The policy cannot work on this platform.
@@ -46,14 +46,14 @@ const UNGUARDED: &str = "the watchdog process was ended by another program: if t
                          killed, its settings stay until `wattline restore` or the next start; \
                          restart to be guarded again";
 
-/// The status and the watchdog of a governed machine.
+/// Status and watchdog of a governed machine.
 pub struct Supervision {
     status: Arc<Mutex<Status>>,
     watchdog: Mutex<Watchdog>,
 }
 
 impl Supervision {
-    /// The machine's present status.
+    /// Returns the machine's present status.
     pub fn status(&self) -> Status {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if self.watchdog.lock().unwrap_or_else(PoisonError::into_inner).has_ended() {
@@ -82,9 +82,9 @@ pub fn take_over(
     Ok((machine, supervision))
 }
 
-/// [`take_over`] by an access that knows what hangs already, for a policy that is made before the
-/// watchdog starts: a policy that does not fit leaves no trace. How long a setting that hangs is
-/// waited for is the caller's to say ([`Bounded::hurry`]).
+/// [`take_over`] by an access that knows which settings hang already, for a policy that is made
+/// before the watchdog starts: an unsuitable policy leaves no trace. The caller bounds the wait for
+/// settings that hang ([`Bounded::hurry`]).
 ///
 /// # Errors
 /// As [`take_over`], and [`TakeOverError::Policy`].
@@ -113,33 +113,33 @@ pub fn take_over_by<P>(
         || Watchdog::start(Path::new(OWN_PROGRAM), &root, on_exit).map_err(TakeOverError::Watchdog);
     let begun =
         policy(&mut host).map_err(TakeOverError::Policy).and_then(|it| Ok((it, watchdog()?)));
-    // They explain why a policy does not fit; a watchdog that does not start is tried again and again.
+    // They explain why a policy does not fit; a watchdog that does not start is retried.
     if !matches!(begun, Err(TakeOverError::Watchdog(_))) {
         host.survey.notes.iter().for_each(|note| tracing::info!("not governed: {note}"));
     }
     let (policy, watchdog) = begun?;
-    // Before now nothing was written that another value could be left of.
+    // No write before now could have left a value behind.
     host.writes.knobs.set_on_exit(on_exit);
     tracing::info!("this machine is governed; watchdog process {}", watchdog.process());
     let status = host.status();
     Ok((host, policy, Supervision { status, watchdog: Mutex::new(watchdog) }))
 }
 
-/// Program of this process. [`std::env::current_exe`] gives a name, which no longer exists once a
-/// newer file has replaced the program.
+/// Program of this process. The name from [`std::env::current_exe`] no longer exists once a newer
+/// file has replaced the program.
 pub const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Reason why a machine is given back.
+/// Reason for giving a machine back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// This process ends: the machine is left as `on_exit` says, and there is time.
+    /// This process ends: the machine is left according to `on_exit`, and there is time.
     Final,
-    /// This process goes on, and will take the machine over again: it is left as it was found,
-    /// in a hurry.
+    /// This process goes on and will take the machine over again: the machine is restored in a
+    /// hurry.
     Pause,
 }
 
-/// Ends the governor and leaves the machine as the kind of end says.
+/// Ends the governor and leaves the machine according to the kind of end.
 ///
 /// # Errors
 /// [`TakeOverError::Unrestored`] when some settings could not be restored. The journal stays, and
@@ -201,7 +201,7 @@ mod tests {
     /// A pipe without a reader acts as the file of a driver that hangs. The other file gets the
     /// same time limit, because a write may be slow on a busy machine.
     #[test]
-    fn a_setting_that_cannot_be_restored_is_named_and_stays_in_the_journal() {
+    fn unrestorable_setting_is_named_and_stays_in_the_journal() {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::at(root.path());
         let file = |name: &str| format!("/sys/devices/system/cpu/cpu0/{name}");

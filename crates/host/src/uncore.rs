@@ -1,10 +1,10 @@
-//! The uncore (caches, mesh, memory controllers): its upper limit is part of the operating point,
-//! where the configuration asks for that. Policies that know of no uncore leave it to go with the
+//! The uncore (caches, mesh, memory controllers): its upper limit is part of the operating point if
+//! the configuration asks for it. Under policies that do not control the uncore, it follows the
 //! fastest active core.
 //!
-//! Its own control loop looks at the whole package's load, and under little of it mostly stays
-//! where it was. Its upper limit moves between the two limits that it had at the start, which an
-//! operator may have set; between the firmware's where the options override them.
+//! The uncore's own control loop follows the whole package's load, and mostly keeps its frequency
+//! under light load. Its upper limit moves between the two limits that it had at the start, which
+//! an operator may have set; with overridden limits, between the firmware's.
 
 use super::writes::{Writes, worse};
 use wattline_governor::machine::Taken;
@@ -18,19 +18,19 @@ const STEP: f64 = 1e8;
 /// The uncores of this machine that are governed.
 #[derive(Default)]
 pub(super) struct Uncores {
-    all: Vec<One>,
+    all: Vec<Governed>,
 }
 
-struct One {
+struct Governed {
     uncore: uncore::Uncore,
-    /// The lowest upper limit that it is given.
+    /// Lowest upper limit to set.
     lowest: Hertz,
-    /// The highest.
+    /// Highest upper limit to set.
     highest: Hertz,
 }
 
 impl Uncores {
-    /// Looks for them, if they are to be governed; `notes` gets what is missing.
+    /// Finds the uncores, if they are to be governed; adds what is missing to `notes`.
     pub fn find(tree: &Tree, wanted: bool, beyond: bool, notes: &mut Vec<String>) -> Self {
         if !wanted {
             return Self::default();
@@ -48,12 +48,12 @@ impl Uncores {
                 (uncore.minimum_hertz, uncore.maximum_hertz)
             };
             let highest = limits.1;
-            One { lowest: Hertz(limits.0.get().min(highest.get())), highest, uncore }
+            Governed { lowest: Hertz(limits.0.get().min(highest.get())), highest, uncore }
         };
         Self { all: found.into_iter().map(one).collect() }
     }
 
-    /// The upper limits that can be chosen, ascending; none where nothing is governed.
+    /// Returns the selectable upper limits, ascending; none if nothing is governed.
     pub fn limits(&self) -> Vec<Hertz> {
         let low = self.all.iter().map(|one| one.lowest.get()).fold(f64::MAX, f64::min);
         let high = self.all.iter().map(|one| one.highest.get()).fold(low, f64::max);
@@ -71,11 +71,11 @@ impl Uncores {
 
     /// Gives all of them an upper limit, each as near as its own range allows.
     pub fn set<K: Knobs>(&mut self, limit: Hertz, writes: &mut Writes<K>) -> Taken {
-        let set = |outcome, one: &mut One| worse(outcome, one.set(limit, writes));
+        let set = |outcome, one: &mut Governed| worse(outcome, one.set(limit, writes));
         self.all.iter_mut().fold(Taken::Done, set)
     }
 
-    /// The limit nearest to the highest that any of them is at.
+    /// Returns the limit nearest to the highest current one.
     pub fn held(&self, knobs: &impl Knobs) -> Option<usize> {
         let held = self.all.iter().map(|one| one.held(knobs)).collect::<Option<Vec<Hertz>>>()?;
         let held = held.into_iter().map(Hertz::get).reduce(f64::max)?;
@@ -86,16 +86,16 @@ impl Uncores {
     }
 }
 
-impl One {
-    /// Its upper limit, as it shows it.
+impl Governed {
+    /// Returns its current upper limit.
     fn held(&self, knobs: &impl Knobs) -> Option<Hertz> {
         let kilohertz: f64 = knobs.read(&self.uncore.upper()).ok()?.parse().ok()?;
         Some(Hertz(kilohertz * 1e3))
     }
 
     fn set<K: Knobs>(&mut self, limit: Hertz, writes: &mut Writes<K>) -> Taken {
-        let wish = Hertz(limit.get().min(self.highest.get()).max(self.lowest.get()));
-        let lower = Hertz(self.uncore.minimum_hertz.get().min(wish.get()));
-        writes.make(&self.uncore.limit(lower, wish))
+        let upper = Hertz(limit.get().min(self.highest.get()).max(self.lowest.get()));
+        let lower = Hertz(self.uncore.minimum_hertz.get().min(upper.get()));
+        writes.make(&self.uncore.limit(lower, upper))
     }
 }

@@ -1,4 +1,4 @@
-//! Checks made every few seconds: changes by others, CPUs and queues that go.
+//! Checks every few seconds: changes by others, CPUs and queues that go.
 
 use super::kernel_time::{KernelShare, KernelTimes};
 use super::layout::Layout;
@@ -9,21 +9,21 @@ use wattline_linux::sysfs::Tree;
 use wattline_units::{Span, Time};
 
 const PERIOD: Span = Span::from_millis(1000);
-/// Longer period where the kernel serves the queues: no worker stops when something is wrong there,
-/// and a look costs as much as several decisions.
+/// Longer period if the kernel serves the queues: faults stop no worker there, and a check costs as
+/// much as several decisions.
 const PERIOD_OF_KERNEL: Span = Span::from_millis(4000);
 
-/// Looks for trouble.
+/// Periodic checks for trouble.
 pub(super) struct Watch {
     due: Time,
     kernel: KernelTimes,
     /// The channels that each card had at the start.
     channels: Vec<(Setting, String)>,
-    /// Present problems, so that each is reported once until it is over.
-    told: BTreeSet<String>,
-    /// Settings whose drivers hung at the last look.
+    /// Reported problems that persist, so that each is reported once until it is over.
+    reported: BTreeSet<String>,
+    /// Settings whose drivers hung at the last check.
     stuck: Vec<Setting>,
-    /// Whether workers of ours serve the queues.
+    /// True if workers of this process serve the queues.
     workers: bool,
 }
 
@@ -40,13 +40,13 @@ impl Watch {
             due: Time::ZERO + PERIOD,
             kernel,
             channels,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             stuck: Vec::new(),
             workers,
         }
     }
 
-    /// Whether it is time to look.
+    /// Returns true if the next check is due.
     pub fn is_due(&mut self, now: Time) -> bool {
         let due = now >= self.due;
         if due {
@@ -55,13 +55,13 @@ impl Watch {
         due
     }
 
-    /// The kernel's share of the CPUs since the last look.
+    /// Returns the kernel's share of the CPUs since the last check.
     pub fn kernel(&mut self, tree: &Tree, cpus: &[u32]) -> Vec<KernelShare> {
         self.kernel.look(tree, cpus)
     }
 
-    /// Returns the problems that are new since the last look, and the settings that answer again;
-    /// `others` are problems found elsewhere.
+    /// Returns new problems since the last check, and the settings that answer again; `others` are
+    /// problems found elsewhere.
     pub fn troubles(
         &mut self,
         tree: &Tree,
@@ -81,14 +81,14 @@ impl Watch {
         if let Ok(online) = tree.cpus("/sys/devices/system/cpu/online") {
             let gone = layout.cpus.iter().enumerate().filter(|(_, cpu)| !online.contains(cpu));
             for (worker, cpu) in gone {
-                let whose = if self.workers {
+                let subject = if self.workers {
                     format!(
                         "CPU {cpu} of worker {worker} is off-line: the worker shares another one, and its"
                     )
                 } else {
                     format!("CPU {cpu} is off-line: its")
                 };
-                now.insert(format!("{whose} frequency and idle states cannot be set"));
+                now.insert(format!("{subject} frequency and idle states cannot be set"));
             }
         }
         for (setting, before) in &self.channels {
@@ -107,8 +107,8 @@ impl Watch {
                 }
             }
         }
-        let mut news: Vec<String> = now.difference(&self.told).cloned().collect();
-        self.told = now;
+        let mut news: Vec<String> = now.difference(&self.reported).cloned().collect();
+        self.reported = now;
         let hangs = |setting: &Setting| stuck.iter().any(|(other, _)| other == setting);
         let back = self.stuck.iter().filter(|setting| !hangs(setting));
         news.extend(back.map(|setting| format!("{setting}: its driver answers again")));

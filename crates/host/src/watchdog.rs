@@ -1,9 +1,9 @@
 //! A process that restores the machine when the router is killed.
 //!
-//! It is this program once more, with a pipe from the router as its standard input. Closing the
-//! pipe is the last thing that a process does, however it dies; a byte before says that the
-//! machine is in order. What kills both leaves the journal: the next start, `wattline restore`,
-//! or the unit's ExecStopPost then restore.
+//! It is another process of this program, with a pipe from the router as its standard input. Every
+//! process closes the pipe last, however it dies; a byte before that reports that the machine is in
+//! order. If both are killed, the journal remains: the next start, `wattline restore`, or the
+//! unit's ExecStopPost then restores.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use wattline_linux::sysfs::Tree;
 
 /// The name of the hidden command.
 pub const COMMAND: &str = "guard";
-/// The dead router's lock goes with its last thread, a little after its pipe.
+/// The dead router's lock is released with its last thread, a little after its pipe.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -50,7 +50,7 @@ impl Watchdog {
         Ok(Self { child })
     }
 
-    /// Its process.
+    /// Returns its process ID.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
@@ -60,33 +60,33 @@ impl Watchdog {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Notes something for it, such as a process that it has to end.
+    /// Sends it a note, such as a process that it has to end.
     pub fn note(&mut self, line: &str) {
         if let Some(pipe) = &mut self.child.stdin {
-            // One that is dead needs no notes.
+            // A dead watchdog needs no notes.
             let _ = pipe.write_all(format!("{line}\n").as_bytes());
         }
     }
 
-    /// Leaves what this process could not restore to it. Its pipe stays open until this process
-    /// is gone: a thread that a driver holds keeps a process, and its lock, for as long.
+    /// Leaves the unrestored settings to it. Its pipe stays open until this process is gone: a
+    /// thread held by a driver keeps a process, and its lock, alive.
     pub fn leave_the_rest(self) {
         std::mem::forget(self.child);
     }
 
-    /// Says that the machine is in order, and waits until the watchdog has gone.
+    /// Reports that the machine is in order, and waits for the watchdog to exit.
     pub fn dismiss(mut self) {
         if let Some(mut pipe) = self.child.stdin.take() {
-            // One that is dead already needs no telling.
+            // A dead watchdog needs no message.
             let _ = pipe.write_all(b".");
         }
         let _ = self.child.wait();
     }
 }
 
-/// Waits for the end of the pipe, and returns the last note; `None` if all is in order.
+/// Waits for the end of the pipe; returns the last note, `None` if all is in order.
 pub fn outlive(mut pipe: impl Read) -> Option<String> {
-    // Out of the router's session: what a terminal sends its group is not for this process.
+    // Leaves the router's session: signals of a terminal to its group are not for this process.
     let _ = rustix::process::setsid();
     let (mut line, mut last, mut byte) = (Vec::new(), Vec::new(), [0]);
     loop {
@@ -100,8 +100,8 @@ pub fn outlive(mut pipe: impl Read) -> Option<String> {
     }
 }
 
-/// Runs the watchdog: waits for the end of the pipe, and then leaves the machine as asked, unless
-/// it is told that all is in order.
+/// Runs the watchdog: waits for the end of the pipe, and then leaves the machine as asked, unless a
+/// message says that all is in order.
 ///
 /// # Errors
 /// [`SessionError`]; single settings that fail are in the report.
@@ -116,7 +116,7 @@ pub fn guard(
     }
     let end = Instant::now() + PATIENCE;
     loop {
-        // A driver that hangs holds up neither the rest nor this process.
+        // A driver that hangs delays neither the rest nor this process.
         match leave(Bounded::new(Machine::new(tree)), tree, state, on_exit) {
             Err(SessionError::Busy { .. }) if Instant::now() < end => std::thread::sleep(LOOK),
             other => return other,

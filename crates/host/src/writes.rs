@@ -1,5 +1,5 @@
-//! Making changes, and saying what became of them. Unless it may raise, no change lets the machine
-//! draw more power than the settings that were found.
+//! Changes, and their outcomes. Unless allowed to raise, no change lets the machine draw more power
+//! than under the settings that were found.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -11,36 +11,37 @@ use wattline_knobs::{AccessError, Change, Knobs, Outcome, SetError, Setting};
 /// Counts of writes: by kind of knob and by outcome.
 pub type Counts = BTreeMap<(&'static str, &'static str), u64>;
 
-/// The knobs, with an account of what was written.
+/// The knobs, with a record of the writes.
 pub(super) struct Writes<K> {
     pub knobs: K,
     pub counts: Counts,
-    /// Setting among the last changes that can be read but not set.
+    /// Setting among the last changes that is readable but not settable.
     pub unsupported: Option<Setting>,
     ceiling: Ceiling,
-    /// Values before our first write.
+    /// Values before the first write here.
     found: BTreeMap<Setting, String>,
-    /// Values that stay because they save more than the wanted ones, each once by file and value.
+    /// Values that stay because they save more than the requested ones, each once by file and
+    /// value.
     pub kept: Vec<Kept>,
 }
 
-/// Settings that may not let the machine draw more than they were found to.
+/// Settings that may not let the machine draw more power than as found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ceiling {
-    /// None: the user allows it to raise.
+    /// None: the user allows raising.
     None,
     /// All of them.
     Found,
 }
 
-/// A value that saves more than what a policy asked for.
+/// A value that saves more than the one that a policy requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Kept {
-    /// The settings that have it.
+    /// The settings with this value.
     pub settings: Vec<Setting>,
     /// The value, which stays.
     pub found: String,
-    /// The value that was asked for first.
+    /// The first value requested.
     pub wanted: String,
 }
 
@@ -50,11 +51,12 @@ impl<K: Knobs> Writes<K> {
         Self { knobs, counts, unsupported: None, ceiling, found, kept }
     }
 
-    /// Returns the change, or the one back to what was found if this would let the machine draw more.
-    /// A value that cannot be read is left to fail.
+    /// Returns the change, or a change back to the value found if this one would let the machine
+    /// draw more power. A value that cannot be read is left to fail.
     fn bounded(&mut self, change: &Change) -> Change {
         let Change { setting, value, why } = change;
-        // Nothing of ours holds before the first write, so others may have moved it until then.
+        // Nothing written here holds before the first write, so others may have moved it until
+        // then.
         let known = self.found.get(setting).cloned();
         let Some(found) = known.clone().or_else(|| self.knobs.read(setting).ok()) else {
             return change.clone();
@@ -70,14 +72,14 @@ impl<K: Knobs> Writes<K> {
             }
             return change.clone();
         }
-        if Direction::of(setting, (&found, value), read) == Direction::More {
+        if Direction::between(setting, (&found, value), read) == Direction::More {
             self.keep(setting, found, value);
         }
         let why = format!("{why}; back to what was found");
         Change { setting: setting.clone(), value: bounded, why }
     }
 
-    /// Notes that a value stays although another was wanted.
+    /// Records that a value stays although another was requested.
     fn keep(&mut self, setting: &Setting, found: String, wanted: &str) {
         let file = |one: &Setting| one.to_string().rsplit('/').next().map(str::to_owned);
         let alike = |kept: &&mut Kept| {
@@ -94,8 +96,8 @@ impl<K: Knobs> Writes<K> {
         }
     }
 
-    /// Makes the changes in their order. One that fails, or that somebody else has set, ends
-    /// it: what comes after builds on it.
+    /// Makes the changes in order. A change that fails, or a setting that another program has set,
+    /// ends the sequence: later changes build on it.
     pub fn make(&mut self, changes: &[Change]) -> Taken {
         let mut altered = None;
         self.unsupported = None;
@@ -125,7 +127,7 @@ impl<K: Knobs> Writes<K> {
         altered.unwrap_or(Taken::Done)
     }
 
-    /// Gives settings back the values that they were found with, but those that others have set.
+    /// Restores the values that settings were found with, except settings that others have set.
     pub fn give_back(&mut self, settings: impl IntoIterator<Item = Setting>, why: &str) {
         for setting in settings {
             if let Some(value) = self.found.get(&setting).cloned() {
@@ -151,10 +153,10 @@ impl fmt::Display for Kept {
     }
 }
 
-/// The label of an outcome in counters.
+/// Returns the label of an outcome in counters.
 fn name(taken: &Taken) -> &'static str {
     match taken {
-        // A write returns when it is done.
+        // A write returns when it is complete.
         Taken::Done | Taken::Slow { .. } => "done",
         Taken::Altered { .. } => "altered",
         Taken::Foreign { .. } => "foreign",

@@ -1,7 +1,7 @@
-//! A governor beside XDP programs that forward, on veth pairs in network namespaces: real frames
-//! through real programs; the knobs are those of a recorded machine, and so are the processors'
-//! times, since those of the machine that runs the test are everybody's. Needs root; says so and
-//! passes where it is missing.
+//! A governor along with XDP programs that forward, on veth pairs in network namespaces: real
+//! frames through real programs. The knobs and processor times are those of a recorded machine,
+//! since other processes affect those of the test machine. Needs root; reports its absence and
+//! passes.
 
 mod common;
 #[path = "../../xdp/tests/common/mod.rs"]
@@ -29,7 +29,7 @@ struct Router {
 }
 
 impl Router {
-    /// In the namespace of this thread.
+    /// Creates the router in the namespace of this thread.
     fn new() -> Self {
         let forward = XdpForward::new(&Copies::new().unwrap().into()).unwrap();
         let mut programs = Vec::new();
@@ -68,11 +68,11 @@ fn prepare(topology: &Topology) {
         router.ip(command).unwrap();
     }
     router.sysctl("net.ipv4.ip_forward", "1").unwrap();
-    // A veth takes frames of XDP programs while its far end runs NAPI.
+    // A veth accepts frames of XDP programs while its far end runs NAPI.
     topology.sink.run("ethtool", &["-K", "b0", "gro", "on"]).unwrap();
 }
 
-/// Writes what the two processors did so far: all the time busy, or idle.
+/// Writes the two processors' times so far: all busy, or all idle.
 struct Times {
     fixture_stat: std::path::PathBuf,
     began: Instant,
@@ -105,7 +105,7 @@ impl Times {
 }
 
 #[test]
-fn a_governor_sees_what_programs_forward_and_its_decisions_lose_nothing() {
+fn governor_sees_frames_that_programs_forward_and_loses_none() {
     let Some(topology) = Topology::build(1) else { return };
     prepare(&topology);
     let router_name = topology.router.name().to_owned();
@@ -155,7 +155,7 @@ fn a_governor_sees_what_programs_forward_and_its_decisions_lose_nothing() {
         count
     });
 
-    // Busy and idle by turns, with packets all the time: each change is a decision under traffic.
+    // Busy and idle in turn, with packets all the time: each change is a decision under traffic.
     let (mut sent, mut changes) = (0u64, Vec::new());
     let before = offered();
     for busy in [true, false, true, false] {

@@ -64,7 +64,7 @@ fn complaints(mut host: Host<Session<Settings>>, tree: &Tree, latency: bool) -> 
         host.attach_latency(Box::new(Known));
     }
     let platform = host.platform().clone();
-    // Nothing arrives, and a recorded tree does not change its own figures.
+    // Nothing arrives, and the figures of a recorded tree do not change by themselves.
     let circumstances =
         Circumstances { period: Span::from_millis(20), traffic: false, follows: Follows::NOTHING };
     let (policy, findings) = probe(&platform, circumstances);
@@ -82,7 +82,7 @@ fn complaints(mut host: Host<Session<Settings>>, tree: &Tree, latency: bool) -> 
             let lowest = limit("max").is_some() && limit("max") == limit("initial_min");
             findings.bear_witness(turn.promise, lowest);
         }
-        // The thread that reads the kernel's counters is asked at one look and seen at a later.
+        // The thread that reads the kernel's counters is asked at one look and read at a later one.
         std::thread::sleep(Duration::from_millis(2));
     }
     (findings.complaints(), platform.can)
@@ -93,7 +93,7 @@ fn machine(fixture: &Fixture, options: HostOptions) -> Host<Session<Settings>> {
 }
 
 #[test]
-fn recorded_machines_keep_their_word() {
+fn recorded_machines_keep_their_promises() {
     for name in ["acpi-cpufreq", "intel-pstate-hwp", "amd-pstate-epp", "cppc"] {
         let fixture = Fixture::with_card(name);
         let before = fixture.snapshot();
@@ -109,7 +109,7 @@ fn recorded_machines_keep_their_word() {
     }
 }
 
-/// Files of the kernel that recordings lack: then more is promised, and shown.
+/// Kernel files that recordings lack: with them, more is promised and shown.
 #[test]
 fn counts_of_the_kernel_are_promised_and_shown() {
     let fixture = Fixture::with_card("acpi-cpufreq");
@@ -127,14 +127,14 @@ fn counts_of_the_kernel_are_promised_and_shown() {
     assert!(can.sees.softirq && can.sees.residency && can.sees.frequency);
     assert!(!can.sees.power && !can.sees.latency, "no meter is read, no source is attached");
 
-    // Of the time since the start, in the states that are offered, as the kernel counts it.
+    // Time since the start, in the offered states, as the kernel counts it.
     let mut host = machine(&fixture, fixture.options(&[0, 1]));
     let platform = host.platform().clone();
     let states = fixture.tree.numbered(format!("{}/cpu1/cpuidle", common::CPUS), "state");
     let deepest = &states.last().unwrap().1;
     fixture.write(&format!("{}/cpu1/cpuidle/{deepest}/time", common::CPUS), "1250000");
     fixture.write("/proc/stat", "cpu0 1 0 0 9 0 0 50 0\ncpu1 1 0 0 9 0 0 75 0");
-    let mut view = wattline_governor::machine::View::of(&platform);
+    let mut view = wattline_governor::machine::View::new(&platform);
     for turn in 1..=100 {
         host.observe(Time::ZERO + Span::from_millis(20 * turn), &mut view);
         std::thread::sleep(Duration::from_millis(2));
@@ -153,7 +153,7 @@ fn counts_of_the_kernel_are_promised_and_shown() {
 fn a_policy_sees_the_latency_of_an_attached_source_and_no_other() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let mut host = machine(&fixture, fixture.options(&[0, 1]));
-    let mut view = wattline_governor::machine::View::of(host.platform());
+    let mut view = wattline_governor::machine::View::new(host.platform());
     view.looks = wattline_policy::Looks::WHOLE.and_latency();
     host.observe(Time::ZERO + Span::from_millis(1), &mut view);
     assert_eq!(view.latency, None);
@@ -162,7 +162,7 @@ fn a_policy_sees_the_latency_of_an_attached_source_and_no_other() {
     assert_eq!(view.latency.unwrap().p99, Span::from_micros(100));
     view.looks = wattline_policy::Looks::WHOLE;
     host.observe(Time::ZERO + Span::from_millis(3), &mut view);
-    assert_eq!(view.latency, None, "nobody looks");
+    assert_eq!(view.latency, None, "no policy observes it");
 }
 
 /// Returns the findings of a probe on a live machine, asked by the thread that governs a router,
@@ -178,7 +178,7 @@ fn findings_of_a_living_machine(obeys: bool, period: Span) -> Findings {
     let runner = Runner::start(Governor::new(host, policy), Duration::from_millis(1)).unwrap();
     let began = Instant::now();
     while !findings.are_complete() && began.elapsed() < Duration::from_secs(120) {
-        // A policy is not asked at each batch here; the workers know what they were told.
+        // A policy is not asked at each batch here; the workers know their commands.
         if let Some(turn) = findings.turn().filter(|turn| turn.promise == "batch" && turn.turned) {
             findings.bear_witness(turn.promise, batch.load(Ordering::Relaxed) == 1);
         }
@@ -188,8 +188,8 @@ fn findings_of_a_living_machine(obeys: bool, period: Span) -> Findings {
     findings
 }
 
-/// Judges a platform by the page's column, in longer periods while it breaks its word.
-fn keeps_its_word(column: &str, periods: &[u64], findings: impl Fn(Span) -> Findings) {
+/// Judges a platform by the page's column, in longer periods while it breaks its promises.
+fn keeps_its_promises(column: &str, periods: &[u64], findings: impl Fn(Span) -> Findings) {
     let mut found = Vec::new();
     for millis in periods {
         let findings = findings(Span::from_millis(*millis));
@@ -205,11 +205,11 @@ fn keeps_its_word(column: &str, periods: &[u64], findings: impl Fn(Span) -> Find
     panic!("{found:?}");
 }
 
-/// A thread reads the kernel's counters. On a machine that is busy with other things it is late, which
-/// is no broken word, and less so in a longer period.
+/// A thread reads the kernel's counters. On a busy machine it is late, which breaks no promise, and
+/// less so in a longer period.
 #[test]
 fn writes_of_the_platform_take_effect_on_a_live_machine() {
-    keeps_its_word("host", &[60, 250, 1_000], |period| findings_of_a_living_machine(true, period));
+    keeps_its_promises("host", &[60, 250, 1_000], |period| findings_of_a_living_machine(true, period));
 }
 
 /// A veth pair under the name of the recorded card, which is polled on both CPUs until dropped.
@@ -219,7 +219,7 @@ struct Polled {
 }
 
 impl Polled {
-    /// `None` without privileges or two CPUs, with a word about it.
+    /// Returns `None` without privileges or two CPUs, with a message about it.
     fn start() -> Option<Self> {
         if std::thread::available_parallelism().unwrap().get() < 2 {
             wattline_needs::machine("two CPUs");
@@ -260,8 +260,9 @@ impl Drop for Polled {
     }
 }
 
-/// Returns the findings of a probe where the kernel or XDP programs take the packets. The card and the
-/// CPUs are files that live; polls, soft interrupts and the ends of streaks are the kernel's own.
+/// Returns the findings of a probe where the kernel or XDP programs take the packets. Card and CPUs
+/// are simulated by changing files; polls, soft interrupts and the ends of streaks are the kernel's
+/// own.
 fn findings_without_workers(polled: &Polled, scope: Scope, period: Span) -> Findings {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let living = Arc::new(Mutex::new(Living::new(&fixture.tree, true)));
@@ -279,8 +280,8 @@ fn findings_without_workers(polled: &Polled, scope: Scope, period: Span) -> Find
         Box::new(KernelStack::new(&tree, &layout).0.observing())
     };
     let host = Host::new(options, fixture.session(), workers).unwrap();
-    // Beside XDP programs the busy time is the larger of two that are counted in ticks: too coarse to
-    // compare, and packets of a core are judged by it alone.
+    // With XDP programs the busy time is the larger of two tick counts, and packets of a core are
+    // judged by it alone: too coarse to compare.
     let follows = Follows { latency: false, power: false, work: !scope.workers, ..Follows::ALL };
     let circumstances = Circumstances { period, traffic: true, follows };
     let (policy, findings) = probe(&host.platform().clone(), circumstances);
@@ -302,25 +303,25 @@ fn findings_without_workers(polled: &Polled, scope: Scope, period: Span) -> Find
         }
         drop(runner);
     };
-    // The governor looks for the queues of its own namespace.
+    // The governor searches for the queues of its own namespace.
     polled.namespace.enter(govern).unwrap();
     findings
 }
 
 #[test]
-fn kernel_and_xdp_programs_keep_the_word_of_their_platform() {
+fn kernel_and_xdp_platforms_keep_their_promises() {
     let Some(polled) = Polled::start() else { return };
     for (column, scope) in [("kernel", Scope::KERNEL), ("XDP programs", Scope::XDP_ROUTER)] {
-        keeps_its_word(column, &[250, 1_000], |period| {
+        keeps_its_promises(column, &[250, 1_000], |period| {
             findings_without_workers(&polled, scope, period)
         });
     }
 }
 
 #[test]
-fn a_card_that_does_not_obey_its_table_is_noticed() {
+fn disobeying_card_is_detected() {
     let found = findings_of_a_living_machine(false, Span::from_millis(60)).complaints();
-    for told in ["weights: ", "cores: "] {
-        assert!(found.iter().any(|one| one.starts_with(told)), "{told}: {found:?}");
+    for complaint in ["weights: ", "cores: "] {
+        assert!(found.iter().any(|one| one.starts_with(complaint)), "{complaint}: {found:?}");
     }
 }

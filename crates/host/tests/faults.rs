@@ -34,7 +34,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// The value that a driver with this fault makes of one.
+    /// Returns the value that a driver with this fault makes of a written one.
     fn made_of(self, setting: &Setting, value: &str) -> Result<String, AccessError> {
         let setting_of = || setting.clone();
         match self {
@@ -52,10 +52,10 @@ impl Fault {
     }
 }
 
-/// Streaks that a core is asked for, and its estimator with the arrivals that it has seen.
+/// Requested streaks of a core, and its estimator with the arrivals counted so far.
 type Counts = (Option<Streaks>, QueueEstimator, u64);
 
-/// Two cores' work, of which each does so much in a millisecond at each of three frequencies.
+/// Work of two cores, with a fixed amount per millisecond at each of three frequencies.
 #[derive(Clone)]
 struct Load {
     waiting: Arc<Mutex<[u64; 2]>>,
@@ -119,8 +119,8 @@ impl Workers for Load {
 }
 
 impl Load {
-    /// A millisecond in which so many packets arrive for the cores that the table leads to;
-    /// what a core finds waiting in its first batch is what it has not done before.
+    /// Lets this many packets arrive within a millisecond, at the cores of the table. The fill of a
+    /// core's first batch is its unfinished work.
     fn pass(&self, packets: u64, point: &OperatingPoint) {
         let (mut waiting, mut arrived) =
             (self.waiting.lock().unwrap(), self.arrived.lock().unwrap());
@@ -144,7 +144,7 @@ fn policy(text: &str, host: &impl Machine) -> Box<dyn Policy> {
     build(&spec, &BuildContext { platform, server: None, packet: None, seed: 0 }).unwrap()
 }
 
-/// Asks as the governor's thread does: batches first, then what the time has come for.
+/// Asks as the governor's thread does: batches first, then everything that is due.
 fn ask<K: Knobs>(governor: &mut Governor<Host<K>>, now: Time) {
     let queues: Vec<QueueView> = governor.look(now).queues.clone();
     for (queue, view) in queues.iter().enumerate().filter(|(_, view)| view.fill > 0) {
@@ -173,10 +173,10 @@ fn any_fault() -> impl Strategy<Value = Fault> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-    /// Whichever writes fail and however, the loop goes on, says how many, and the machine is as
-    /// before in the end.
+    /// Whichever writes fail and however, the loop goes on and counts them, and the machine ends up
+    /// as before.
     #[test]
-    fn knobs_that_fail_stop_nothing_and_leave_nothing(
+    fn failing_knobs_stop_nothing_and_leave_nothing(
         faults in prop::collection::vec(any_fault(), 1..80),
         loads in prop::collection::vec(0u64..600, 1..40),
     ) {
@@ -184,7 +184,7 @@ proptest! {
         let before = fixture.snapshot();
         let (faults, met) = (Arc::new(Mutex::new(faults)), Arc::new(AtomicUsize::new(0)));
         let (left, count) = (faults.clone(), met.clone());
-        // One after the other, as long as there are some.
+        // One after the other, while any are left.
         let session = fixture.ruled(move |setting, value| {
             let fault = left.lock().unwrap().pop().unwrap_or(Fault::None);
             let is_met = !matches!(fault, Fault::None | Fault::Blocks);
@@ -199,7 +199,7 @@ proptest! {
         governor.start(Time::ZERO);
         let mut now = Time::ZERO;
         for packets in loads {
-            // A second is how long a knob that failed is left alone.
+            // A failed knob rests for a second.
             for _ in 0..4 {
                 now += Span::from_millis(400);
                 load.pass(packets, governor.point());
@@ -207,7 +207,7 @@ proptest! {
             }
             let serving = governor.point().active;
             prop_assert!(!serving.is_empty());
-            // Packets go to cores that serve, whatever failed: what the table leads to is awake.
+            // Packets go to awake cores, whatever failed.
             let table = fixture.value("/ethtool/eth9/redirect-table");
             if let Some(queues) = wattline_knobs::redirect::from_text(&table)
                 && queues.iter().all(|queue| *queue < 4)
@@ -217,19 +217,19 @@ proptest! {
                 prop_assert!(astray.is_empty(), "{led:?} of {serving:?}");
             }
         }
-        // What was written after the last look is told with the next.
+        // Writes after the last look are reported with the next.
         governor.look(now + Span::from_seconds(10.0));
         let writes = status.lock().unwrap().writes.clone();
-        let told: u64 = writes.values().flat_map(|by| by.iter())
+        let counted: u64 = writes.values().flat_map(|by| by.iter())
             .filter(|(outcome, _)| **outcome != "done").map(|(_, count)| count).sum();
-        prop_assert!(told >= met.load(Ordering::Relaxed) as u64, "{writes:?}");
+        prop_assert!(counted >= met.load(Ordering::Relaxed) as u64, "{writes:?}");
         faults.lock().unwrap().clear();
         drop(governor);
         prop_assert_eq!(fixture.snapshot(), before);
     }
 }
 
-/// The frequencies and the queues in use, as the machine has them.
+/// Returns the machine's frequencies and number of queues in use.
 fn rung(fixture: &Fixture) -> (Vec<String>, usize) {
     let speed = |policy| fixture.value(&format!("{CPUS}/cpufreq/policy{policy}/scaling_setspeed"));
     let mut cores: Vec<u32> = fixture.table().iter().map(|queue| queue % 2).collect();
@@ -238,8 +238,8 @@ fn rung(fixture: &Fixture) -> (Vec<String>, usize) {
     ((0..2).map(speed).collect(), cores.len())
 }
 
-/// From nothing to everything and back, in one step and in bursts of every length: the machine
-/// follows what lasts, and always comes to rest.
+/// From no load to full load and back, in one step and in bursts of every length: the machine
+/// follows lasting changes, and always comes to rest.
 #[test]
 fn a_load_step_and_bursts_of_every_length_are_followed_down_to_rest() {
     let fixture = Fixture::with_card("acpi-cpufreq");
@@ -280,7 +280,7 @@ fn a_load_step_and_bursts_of_every_length_are_followed_down_to_rest() {
     assert_eq!(fixture.snapshot(), before);
 }
 
-/// Asks for what no machine can do.
+/// Requests settings that no machine has.
 struct Greedy;
 
 impl Policy for Greedy {
@@ -298,7 +298,7 @@ impl Policy for Greedy {
 }
 
 #[test]
-fn a_policy_that_asks_for_the_impossible_gets_what_there_is() {
+fn greedy_policy_gets_the_available_settings() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let before = fixture.snapshot();
     let mut governor = Governor::new(fixture.host(&[0, 1]), Box::new(Greedy));
@@ -316,9 +316,9 @@ fn a_policy_that_asks_for_the_impossible_gets_what_there_is() {
     assert_eq!(fixture.snapshot(), before);
 }
 
-/// It is no knob, and nobody has put anything back: what was never written.
+/// It is no knob. It was never written, so no program has put it back.
 #[test]
-fn a_moderation_that_cannot_be_set_is_named_once_and_left_out() {
+fn unsettable_moderation_is_named_once_and_dropped() {
     for defers in [false, true] {
         let fixture = Fixture::with_card("acpi-cpufreq");
         fixture.write("/ethtool/eth9/rx-usecs", "3");
@@ -328,7 +328,7 @@ fn a_moderation_that_cannot_be_set_is_named_once_and_left_out() {
             fixture.write(&file(queue, "gro-flush-timeout"), "0");
         }
         let before = fixture.snapshot();
-        // It shows a moderation and lets nobody set it, as virtio_net does on some hosts.
+        // It shows a moderation and rejects writes, as virtio_net does on some hosts.
         let session = fixture.ruled(|setting, value| match setting {
             Setting::Coalesce { .. } => Err(AccessError::Unsupported(setting.clone())),
             _ => Ok(value.to_owned()),
@@ -345,14 +345,14 @@ fn a_moderation_that_cannot_be_set_is_named_once_and_left_out() {
             }
             host.observe(Time::ZERO + Span::from_seconds(1.5 * f64::from(second)), &mut view);
         }
-        // By NAPI's own deferral where there is one.
+        // By NAPI's own deferral if available.
         assert_eq!(host.platform().can.set_moderation, defers);
         if defers {
             assert_eq!(fixture.value(&file(3, "gro-flush-timeout")), "100000");
         }
-        let told = status.lock().unwrap().clone();
-        assert_eq!(told.troubles, Vec::<String>::new());
-        let named: Vec<_> = told.missing.iter().filter(|one| one.contains("moderation")).collect();
+        let status = status.lock().unwrap().clone();
+        assert_eq!(status.troubles, Vec::<String>::new());
+        let named: Vec<_> = status.missing.iter().filter(|one| one.contains("moderation")).collect();
         assert_eq!(named.len(), 1, "{named:?}");
         assert!(named[0].contains("Operation not supported"), "{named:?}");
         assert_eq!(named[0].contains("deferred by NAPI"), defers, "{named:?}");
@@ -361,7 +361,7 @@ fn a_moderation_that_cannot_be_set_is_named_once_and_left_out() {
     }
 }
 
-/// A driver that refuses a value each time: nobody has put anything back.
+/// A driver that rejects a value each time: no program has put anything back.
 #[test]
 fn refused_setting_is_not_put_back() {
     let fixture = Fixture::with_card("acpi-cpufreq");
@@ -377,13 +377,13 @@ fn refused_setting_is_not_put_back() {
         assert!(session.set(&setting, "77").is_err());
         assert_eq!(session.put_back(), Vec::new());
     }
-    // Once it has been written, it can be.
+    // Once it has been written, it can be put back.
     assert!(session.set(&setting, "77").is_ok());
     fixture.write("/ethtool/eth9/rx-usecs", &old);
     assert_eq!(session.put_back().len(), 1);
 }
 
-/// Wants the slowest, every ten milliseconds.
+/// Requests the slowest frequency, every ten milliseconds.
 struct Slow;
 
 impl Policy for Slow {
@@ -394,35 +394,35 @@ impl Policy for Slow {
 }
 
 #[test]
-fn a_frequency_that_does_not_hold_is_neither_told_nor_counted() {
+fn altered_frequency_is_neither_reported_nor_counted() {
     for (refused, first, then) in [("1600000", 2, 1), ("3300000", 1, 0)] {
         let fixture = Fixture::with_card("acpi-cpufreq");
         let before = fixture.snapshot();
-        // The driver, or the firmware behind it, runs at 2.4 GHz when it is asked for another speed.
+        // The driver, or the firmware behind it, runs at 2.4 GHz when asked for another speed.
         let session = fixture.ruled(move |setting, value| {
             let bent = setting.to_string().ends_with("scaling_setspeed") && value == refused;
             Ok(if bent { "2400000" } else { value }.to_owned())
         });
         let host = Host::new(fixture.options(&[0, 1]), session, Box::new(NoWorkers)).unwrap();
         let mut governor = Governor::new(host, Box::new(Slow));
-        let told = |governor: &Governor<_>| {
+        let frequency = |governor: &Governor<_>| {
             let cores = &governor.point().cores;
             assert!(cores.iter().all(|core| core.frequency == cores[0].frequency));
             cores[0].frequency
         };
-        assert_eq!(told(&governor), first, "before {refused}");
+        assert_eq!(frequency(&governor), first, "before {refused}");
         governor.start(Time::ZERO);
-        assert_eq!(told(&governor), then, "after {refused}");
+        assert_eq!(frequency(&governor), then, "after {refused}");
         let second = Time::ZERO + Span::from_seconds(1.0);
         let totals = governor.loop_totals(second);
         let hertz = governor.platform().frequencies[then].get();
         assert_eq!(totals.active_core_cycles, totals.active_core_seconds * hertz);
-        // It is left alone for a second, then tried again.
+        // The knob rests for a second, then is tried again.
         let altered = if refused == "1600000" { 2 } else { 0 };
         assert_eq!((totals.frequency_changes, totals.altered), (1, altered));
         governor.trigger(second + Span::from_millis(10), Trigger::Timer);
         assert_eq!(governor.loop_totals(second).altered, altered * 2);
-        assert_eq!(told(&governor), then);
+        assert_eq!(frequency(&governor), then);
         drop(governor);
         assert_eq!(fixture.snapshot(), before);
     }
@@ -439,9 +439,9 @@ impl Policy for Light {
 }
 
 #[test]
-fn an_idle_limit_that_does_not_hold_is_not_told() {
+fn altered_idle_limit_is_not_reported() {
     let fixture = Fixture::with_card("acpi-cpufreq");
-    // A kernel that forbids no idle state.
+    // A kernel that ignores forbidden idle states.
     let session = fixture.ruled(|setting, value| {
         let forbids = setting.to_string().ends_with("/disable");
         Ok(if forbids { "0" } else { value }.to_owned())
@@ -455,7 +455,7 @@ fn an_idle_limit_that_does_not_hold_is_not_told() {
     assert!(governor.loop_totals(Time::ZERO).altered > 0);
 }
 
-/// A right that is missing takes away what needs it and nothing else.
+/// A missing right takes away only the knobs that need it.
 #[test]
 fn without_a_right_the_rest_is_governed() {
     for (rights, cards, states) in [

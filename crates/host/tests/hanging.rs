@@ -1,5 +1,5 @@
-//! A knob whose driver hangs: the governor goes on with the others, and takes it up again when it
-//! answers. A pipe that nobody reads stands for its file.
+//! A knob whose driver hangs: the governor goes on with the others, and uses the knob again once it
+//! answers. A pipe without a reader stands for its file.
 
 mod common;
 
@@ -16,10 +16,10 @@ use wattline_needs::until;
 use wattline_policy::{AskAgain, Observation, OperatingPoint, Policy};
 use wattline_units::Span;
 
-/// However slow the machine of the test.
+/// Generous, for slow test machines.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Wants the lowest and the highest frequency in turn.
+/// Requests the lowest and the highest frequency in turn.
 struct Restless(bool);
 
 impl Policy for Restless {
@@ -31,7 +31,7 @@ impl Policy for Restless {
 }
 
 #[test]
-fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
+fn hanging_knob_is_left_out_until_it_answers_and_the_rest_is_governed() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let speed = |policy: u32| format!("{CPUS}/cpufreq/policy{policy}/scaling_setspeed");
     let (well, before) = (speed(0), fixture.value(&speed(0)));
@@ -52,10 +52,10 @@ fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
     };
 
     until("it is named", || !status.lock().unwrap().stuck.is_empty());
-    let told = status.lock().unwrap().clone();
-    assert!(told.stuck.len() == 1 && told.stuck[0].setting == speed(1), "{told:?}");
-    assert!(told.stuck[0].stuck_seconds > 0.0);
-    assert!(told.troubles.iter().any(|one| one.contains(&speed(1))), "{told:?}");
+    let status_now = status.lock().unwrap().clone();
+    assert!(status_now.stuck.len() == 1 && status_now.stuck[0].setting == speed(1), "{status_now:?}");
+    assert!(status_now.stuck[0].stuck_seconds > 0.0);
+    assert!(status_now.troubles.iter().any(|one| one.contains(&speed(1))), "{status_now:?}");
     let decisions = || runner.totals(PATIENCE).unwrap().own.decisions;
     let first = decisions();
     for wanted in ["1600000", "3300000"] {
@@ -64,16 +64,16 @@ fn a_knob_that_hangs_is_left_out_until_it_answers_and_the_rest_is_governed() {
     until("decisions go on", || decisions() > first + 100);
     assert_eq!(core(1), fastest, "as it was");
 
-    // The driver takes what was written.
+    // The driver accepts the pending write.
     let at_once = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let reader = File::options().read(true).custom_flags(at_once).open(&pipe).unwrap();
     until("the write came back", || fs::metadata(&pipe).is_ok_and(|it| it.is_file()));
     drop(reader);
     until("it is governed again", || core(1) == 0);
-    until("that is told", || {
-        let told = status.lock().unwrap();
+    until("it is reported", || {
+        let status_now = status.lock().unwrap();
         let again = |one: &String| one.contains(&speed(1)) && one.contains("answers again");
-        told.stuck.is_empty() && told.troubles.iter().any(again)
+        status_now.stuck.is_empty() && status_now.troubles.iter().any(again)
     });
     let knobs = runner.end().unwrap().into_machine().into_knobs();
     let report = knobs.leave().unwrap();

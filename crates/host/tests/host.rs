@@ -15,7 +15,7 @@ use wattline_knobs::{Machine as Settings, Session};
 use wattline_policy::{CoreSet, FrequencyDomain, Looks, OperatingPoint, QueueView, Wait};
 use wattline_units::{Hertz, Span, Time};
 
-/// Begin of the note that packets can be overtaken.
+/// Start of the note that packets can be overtaken.
 const ORDER: &str = "order of packets:";
 
 #[test]
@@ -56,16 +56,16 @@ fn acpi_cpufreq_gives_every_knob_and_gets_everything_back() {
     assert_eq!(fixture.snapshot(), before);
 }
 
-/// The files of idle states and frequencies are many: they are read for whoever looks at them alone.
+/// Idle states and frequencies have many files: they are read only when a policy observes them.
 #[test]
-fn the_kernels_counters_are_read_for_who_looks_at_them() {
+fn kernel_counters_are_read_only_on_request() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     for cpu in 0..2 {
         fixture.write(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq"), "1600000");
     }
     let mut host = fixture.host(&[0, 1]);
     assert!(host.platform().can.sees.frequency);
-    let mut view = View { looks: Looks::WHOLE, ..View::of(host.platform()) };
+    let mut view = View { looks: Looks::WHOLE, ..View::new(host.platform()) };
     let mut sees = |looks: Looks| {
         view.looks = looks;
         let now = host.now();
@@ -76,7 +76,7 @@ fn the_kernels_counters_are_read_for_who_looks_at_them() {
         assert!(!sees(Looks::WHOLE));
         std::thread::sleep(Duration::from_millis(12));
     }
-    wattline_needs::until("somebody reads them", || sees(Looks::WHOLE.and_counters()));
+    wattline_needs::until("they are read", || sees(Looks::WHOLE.and_counters()));
     assert!(!sees(Looks::WHOLE));
 }
 
@@ -92,7 +92,7 @@ fn a_driver_without_a_list_offers_even_steps_and_is_set_by_its_limits() {
         let platform = host.platform().clone();
         platform.check().unwrap();
         if !platform.can.set_frequency {
-            // The recording has one CPU's policy only.
+            // The recording has only one CPU's policy.
             host = fixture.host_of_one();
         }
         let platform = host.platform().clone();
@@ -107,7 +107,7 @@ fn a_driver_without_a_list_offers_even_steps_and_is_set_by_its_limits() {
         assert_eq!(platform.frequencies[count - 1], look().highest_hertz);
         assert_eq!(host.take(&Step::Frequency { core: 0, index: 1 }), Taken::Done);
         if name == "cppc" {
-            // Shared with core 1, which still wants the fastest.
+            // Shared with core 1, which still requests the fastest.
             assert_eq!(platform.domain, FrequencyDomain::Chip);
             assert_eq!(look().maximum_hertz, look().highest_hertz);
             assert_eq!(host.take(&Step::Park { core: 1 }), Taken::Done);
@@ -129,16 +129,16 @@ fn missing_knobs_cannot_be_set_and_are_reported() {
     assert!(!(can.set_cores || can.set_frequency || can.limit_idle || can.set_moderation));
     assert_eq!(host.platform().frequencies, [Hertz(2445.4e6)]);
     let status = host.status().lock().unwrap().clone();
-    for what in
+    for note_start in
         ["frequency: no cpufreq policy", "idle states: CPU 1", "eth9 has no indirection table"]
     {
-        assert!(status.missing.iter().any(|note| note.contains(what)), "{what}: {status:?}");
+        assert!(status.missing.iter().any(|note| note.contains(note_start)), "{note_start}: {status:?}");
     }
     assert!(!status.missing.iter().any(|note| note.starts_with(ORDER)), "no entry moves");
 }
 
 #[test]
-fn states_that_the_operator_forbade_are_not_offered_and_not_touched() {
+fn forbidden_states_are_not_offered_and_not_touched() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let file = |cpu: u32| format!("{CPUS}/cpu{cpu}/cpuidle/state2/disable");
     fixture.write(&file(0), "1");
@@ -166,7 +166,7 @@ fn workers_without_cpus_share_one_frequency() {
 }
 
 #[test]
-fn changes_by_others_and_what_goes_are_told_once_and_the_loop_goes_on() {
+fn foreign_changes_and_vanished_parts_are_reported_once_and_the_loop_goes_on() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let mut host = fixture.host(&[0, 1]);
     let mut view = View::default();
@@ -184,10 +184,10 @@ fn changes_by_others_and_what_goes_are_told_once_and_the_loop_goes_on() {
     fixture.write("/sys/devices/system/cpu/online", "0");
     fs::remove_dir_all(fixture.tree.path(format!("{CPUS}/cpufreq/policy1"))).unwrap();
     let troubles = look(&mut host);
-    for what in ["redirect-table: another program", "4 at the start, 2 now", "CPU 1 of worker 1"] {
-        assert!(troubles.iter().any(|one| one.contains(what)), "{what}: {troubles:?}");
+    for part in ["redirect-table: another program", "4 at the start, 2 now", "CPU 1 of worker 1"] {
+        assert!(troubles.iter().any(|one| one.contains(part)), "{part}: {troubles:?}");
     }
-    assert_eq!(look(&mut host).len(), troubles.len(), "told once");
+    assert_eq!(look(&mut host).len(), troubles.len(), "reported once");
     let foreign = host.take(&Step::Redirect { active: CoreSet::first(2) });
     assert!(matches!(foreign, Taken::Foreign { .. }), "{foreign:?}");
     let gone = host.take(&Step::Frequency { core: 1, index: 0 });
@@ -212,8 +212,8 @@ fn settings_put_back_by_others_are_set_again_and_reported() {
     let (governor, speed) = (policy("scaling_governor"), policy("scaling_setspeed"));
     let before = [&governor, &speed].map(|file| fixture.value(file));
     assert_eq!(host.take(&Step::Frequency { core: 0, index: 0 }), Taken::Done);
-    let ours = [&governor, &speed].map(|file| fixture.value(file));
-    assert_eq!(ours, ["userspace", "1600000"]);
+    let set = [&governor, &speed].map(|file| fixture.value(file));
+    assert_eq!(set, ["userspace", "1600000"]);
     let mut view = View::default();
     let mut seconds = 0.0;
     let mut look = |host: &mut Host<Session<Settings>>| {
@@ -222,21 +222,22 @@ fn settings_put_back_by_others_are_set_again_and_reported() {
         host.status().lock().unwrap().troubles.clone()
     };
     assert_eq!(look(&mut host), Vec::<String>::new());
-    // The kernel moves the speed with the governor, to a value that is neither the old one nor ours.
+    // The kernel moves the speed with the governor, to a value that is neither the old one nor the
+    // written one.
     fixture.write(&governor, &before[0]);
     fixture.write(&speed, "2000000");
-    let told = look(&mut host);
-    assert_eq!([&governor, &speed].map(|file| fixture.value(file)), ours);
-    assert!(told[0].contains("scaling_governor: it was put back to"), "{told:?}");
-    assert!(told[0].ends_with("set to \"userspace\" again"), "{told:?}");
-    assert!(!told.iter().any(|one| one.contains("the governor leaves it")), "{told:?}");
-    assert_eq!(look(&mut host), told, "well again");
+    let reported = look(&mut host);
+    assert_eq!([&governor, &speed].map(|file| fixture.value(file)), set);
+    assert!(reported[0].contains("scaling_governor: it was put back to"), "{reported:?}");
+    assert!(reported[0].ends_with("set to \"userspace\" again"), "{reported:?}");
+    assert!(!reported.iter().any(|one| one.contains("the governor leaves it")), "{reported:?}");
+    assert_eq!(look(&mut host), reported, "well again");
     assert!(host.into_knobs().finish().is_clean());
     assert_eq!([&governor, &speed].map(|file| fixture.value(file)), before);
 }
 
 #[test]
-fn interrupts_stay_off_while_a_worker_polls_if_the_router_asks_for_that() {
+fn interrupts_stay_off_while_a_worker_polls_on_request() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let file = |queue: u32| format!("/napi/eth9/queue-{queue}/defer-hard-irqs");
     (0..4).for_each(|queue| fixture.write(&file(queue), "0"));
@@ -250,9 +251,9 @@ fn interrupts_stay_off_while_a_worker_polls_if_the_router_asks_for_that() {
     assert_eq!(values(), ["0", "0", "0", "0"]);
 }
 
-/// A capture cannot be moderated and sends to one core; where nothing arrives, nothing has to be.
+/// A capture cannot be moderated and sends to one core; the vacant place needs no knob.
 #[test]
-fn the_place_of_a_port_that_was_removed_takes_no_knob_away() {
+fn removed_port_takes_no_knob_away() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     for (queues, can) in [(0, true), (1, false)] {
         let mut options = fixture.options(&[0, 1]);
@@ -276,7 +277,7 @@ fn a_second_governor_is_refused_while_the_first_one_runs() {
     fixture.session();
 }
 
-/// Workers that count what they are told.
+/// Workers that record their commands.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 
@@ -302,9 +303,10 @@ impl Workers for Recorder {
     }
 }
 
-/// Packets that wait where entries are taken away may be overtaken: the platform says so, and counts them.
+/// Packets queued where entries are taken away may be overtaken: the platform says so, and counts
+/// them.
 #[test]
-fn packets_that_wait_where_table_entries_move_are_counted() {
+fn queued_packets_of_moved_table_entries_are_counted() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let workers = Box::new(Recorder::default());
     let mut host = Host::new(fixture.options(&[0, 1]), fixture.session(), workers).unwrap();
@@ -320,7 +322,7 @@ fn packets_that_wait_where_table_entries_move_are_counted() {
     assert_eq!(look(&mut host, 0.001), 0);
     assert_eq!(host.take(&Step::Redirect { active: CoreSet::only(0) }), Taken::Done);
     assert_eq!(look(&mut host, 1.5), 1);
-    // Worker 0 gives entries back; nothing waits there.
+    // Worker 0 gives entries back; its queue is empty.
     assert_eq!(host.take(&Step::Redirect { active: CoreSet::first(2) }), Taken::Done);
     assert_eq!(look(&mut host, 3.0), 1);
 }
@@ -344,13 +346,13 @@ fn workers_are_watched_and_commanded() {
     }
     let sleep = Step::Wait { core: 0, wait: Wait::Sleep(Span::from_micros(5)) };
     assert_eq!(host.take(&sleep), Taken::Failed { why: "cannot".into() });
-    let told = recorder.0.lock().unwrap().clone();
-    assert_eq!(told[..4], ["park 1", "wake 1", "batch 8", "wait 0 Poll"]);
+    let commands = recorder.0.lock().unwrap().clone();
+    assert_eq!(commands[..4], ["park 1", "wake 1", "batch 8", "wait 0 Poll"]);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-    /// Whatever a policy asks for, the machine is as before in the end.
+    /// After any requests of a policy, the machine ends up as before.
     #[test]
     fn any_way_leads_back(
         moves in prop::collection::vec((1usize..3, 0usize..3, 0usize..2, 0u64..2000), 1..12),
@@ -404,7 +406,7 @@ fn without_moderation_in_the_driver_napi_defers() {
         (queues("defer-hard-irqs")[3].as_str(), host.held(&step(period))),
         ("0", Some(step(Span::ZERO)))
     );
-    // As it was found, which is not what a distance of none writes.
+    // As found, which differs from writing a distance of zero.
     let as_found = Step::ModerationAsFound { queue: 1, period: Span::ZERO };
     assert_eq!(host.held(&as_found), Some(step(Span::ZERO)));
     assert_eq!(host.take(&as_found), Taken::Done);
@@ -414,9 +416,9 @@ fn without_moderation_in_the_driver_napi_defers() {
     assert_eq!(fixture.snapshot(), before);
 }
 
-/// Nobody decides anything new: the governor looks by itself.
+/// Without any decision: the governor checks on its own.
 #[test]
-fn adaptive_moderation_that_somebody_switches_on_is_off_again_without_a_decision() {
+fn foreign_adaptive_moderation_is_switched_off_without_a_decision() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let file = "/ethtool/eth9/adaptive-rx";
     fixture.write(file, "0");
@@ -436,17 +438,17 @@ fn adaptive_moderation_that_somebody_switches_on_is_off_again_without_a_decision
     assert_eq!(fixture.value(file), "0");
     for _ in 0..2 {
         fixture.write(file, "1");
-        let told = look(&mut host);
+        let reported = look(&mut host);
         assert_eq!(fixture.value(file), "0");
-        assert!(!told.is_empty(), "it is told");
+        assert!(!reported.is_empty(), "it is reported");
     }
     drop(host);
-    assert_eq!(fixture.value(file), "1", "as somebody wanted it");
+    assert_eq!(fixture.value(file), "1", "the foreign value is back");
 }
 
-/// The default of the driver is more than a time: its own logic belongs to it.
+/// The driver's default is more than a time: its adaptive logic belongs to it.
 #[test]
-fn the_moderation_that_the_driver_had_is_given_back_to_it() {
+fn moderation_of_the_driver_is_given_back() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let files = ["/ethtool/eth9/rx-usecs", "/ethtool/eth9/adaptive-rx"];
     fixture.write(files[0], "37");
@@ -469,18 +471,18 @@ fn the_moderation_that_the_driver_had_is_given_back_to_it() {
     };
     set(&mut host, Span::from_micros(100));
     assert_eq!(values(), ["100", "0"]);
-    // The same time, and nobody else who moves it.
+    // The same time, and no adaptive logic that moves it.
     set(&mut host, found);
     assert_eq!(values(), ["37", "0"]);
     assert_eq!(held(&mut host), Some(Step::Moderation { queue: 0, period: found }));
-    // The card has one time for both queues: as long as one wants it fixed, it is.
+    // The card has one time for both queues: it stays fixed while one queue requests that.
     leave(&mut host, 0);
     assert_eq!(values(), ["37", "0"]);
     leave(&mut host, 1);
     assert_eq!(values(), ["37", "1"]);
     let as_found = Step::ModerationAsFound { queue: 0, period: found };
     assert_eq!(held(&mut host), Some(as_found));
-    // What the driver does there is its own business.
+    // The driver moderates as it likes.
     let mut view = View::default();
     host.observe(Time::ZERO + Span::from_seconds(1.5), &mut view);
     assert_eq!(values(), ["37", "1"]);
@@ -489,9 +491,9 @@ fn the_moderation_that_the_driver_had_is_given_back_to_it() {
     assert_eq!(values(), ["37", "1"]);
 }
 
-/// A card with a time for each queue: one queue's time says nothing of its neighbour's.
+/// A card with a time for each queue: queues are independent of each other.
 #[test]
-fn a_queue_left_to_its_driver_keeps_its_own_moderation_beside_one_that_is_set() {
+fn queue_left_to_its_driver_keeps_its_moderation_next_to_a_set_one() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let file = |queue: u32, name: &str| format!("/ethtool/eth9/queue-{queue}/{name}");
     for queue in 0..4 {
@@ -517,7 +519,7 @@ fn a_queue_left_to_its_driver_keeps_its_own_moderation_beside_one_that_is_set() 
     host.observe(Time::ZERO + Span::from_seconds(1.5), &mut view);
     assert_eq!(values(), set);
     assert_eq!(host.status().lock().unwrap().troubles, Vec::<String>::new());
-    // In the other order, and where somebody really switches it on.
+    // In the other order, and with adaptive moderation actually switched on.
     for step in [fixed, left] {
         assert_eq!(host.take(&step), Taken::Done);
     }
@@ -525,16 +527,16 @@ fn a_queue_left_to_its_driver_keeps_its_own_moderation_beside_one_that_is_set() 
     fixture.write(&file(3, "adaptive-rx"), "1");
     host.observe(Time::ZERO + Span::from_seconds(3.0), &mut view);
     assert_eq!(values(), set);
-    let told = host.status().lock().unwrap().troubles.join("\n");
-    assert!(told.contains("queue-3/adaptive-rx") && told.contains("by another program"), "{told}");
+    let reported = host.status().lock().unwrap().troubles.join("\n");
+    assert!(reported.contains("queue-3/adaptive-rx") && reported.contains("by another program"), "{reported}");
     drop(host);
     assert_eq!(fixture.snapshot(), before);
 }
 
-/// It would move what is set: the next decision switches it off again, and whoever wanted it has it
-/// back in the end.
+/// Adaptive moderation would move the set time: the next decision switches it off again, and it is
+/// restored in the end.
 #[test]
-fn adaptive_moderation_that_somebody_switches_on_is_off_again_with_the_next_decision() {
+fn foreign_adaptive_moderation_is_switched_off_with_the_next_decision() {
     for found in ["1", "0"] {
         let fixture = Fixture::with_card("acpi-cpufreq");
         fixture.write("/ethtool/eth9/adaptive-rx", found);

@@ -8,9 +8,9 @@ use wattline_governor::machine::{Machine, Taken};
 use wattline_governor::step::Step;
 use wattline_host::{Host, NoWorkers};
 
-/// Limits, and the preference that goes with them, of drivers without a speed to set.
+/// Limits, and the matching preference, of drivers without a settable speed.
 #[test]
-fn a_processor_that_chooses_by_itself_gets_limits_and_a_preference() {
+fn autonomous_processor_gets_limits_and_a_preference() {
     for name in ["intel-pstate-hwp", "amd-pstate-epp"] {
         let fixture = Fixture::with_card(name);
         let before = fixture.snapshot();
@@ -56,15 +56,15 @@ fn interrupts_follow_their_workers_and_go_back() {
     assert_eq!(values(), ["1", "0", "1", "0"]);
     fixture.write(&affinity(42), "0");
     drop(host);
-    assert_eq!(values(), ["0-1", "0-1", "0", "0-1"], "what irqbalance did meanwhile stays");
-    // Those that are not known are told of.
+    assert_eq!(values(), ["0-1", "0-1", "0", "0-1"], "the change by irqbalance stays");
+    // Unknown interrupts are reported.
     let other = Fixture::with_card("acpi-cpufreq");
     let missing = other.host(&[0, 1]).status().lock().unwrap().missing.clone();
-    let told = "interrupts: those of 4 of 4 queues of eth9 are not known";
-    assert!(missing.iter().any(|note| note.contains(told)), "{missing:?}");
+    let note_start = "interrupts: those of 4 of 4 queues of eth9 are not known";
+    assert!(missing.iter().any(|note| note.contains(note_start)), "{missing:?}");
 }
 
-/// The uncore follows the fastest core, if that is wanted, and is restored.
+/// The uncore follows the fastest core if requested, and is restored.
 #[test]
 fn the_uncores_upper_limit_goes_with_the_fastest_core() {
     let file = |name: &str| format!("{CPUS}/intel_uncore_frequency/package_00_die_00/{name}");

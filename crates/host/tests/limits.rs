@@ -26,7 +26,7 @@ fn begin(fixture: &Fixture, options: HostOptions) -> Host<Session<Settings>> {
     Host::new(options, fixture.session(), Box::new(NoWorkers)).unwrap()
 }
 
-/// Takes every frequency and idle state that is offered, and calls `check` after each.
+/// Takes every offered frequency and idle state, and calls `check` after each.
 fn take_everything(host: &mut Host<Session<Settings>>, check: impl Fn()) {
     let platform = host.platform().clone();
     let mut from = host.present();
@@ -90,7 +90,7 @@ fn limits_are_left_only_if_the_options_override_them() {
 }
 
 #[test]
-fn a_limit_that_another_program_lowers_is_followed() {
+fn limit_lowered_by_another_program_is_followed() {
     for (name, top) in [("acpi-cpufreq", 1), ("intel-pstate-hwp", 5)] {
         let fixture = Fixture::with_card(name);
         let mut host = fixture.host(&[0, 1]);
@@ -107,9 +107,9 @@ fn a_limit_that_another_program_lowers_is_followed() {
     }
 }
 
-/// A CPU goes off-line in the middle of a step: what it is held at is unknown then, not the highest.
+/// A CPU goes off-line in the middle of a step: its frequency is unknown then, not the highest.
 #[test]
-fn frequency_of_a_cpu_that_is_off_line_is_unknown() {
+fn frequency_of_an_off_line_cpu_is_unknown() {
     for name in ["acpi-cpufreq", "intel-pstate-hwp", "cppc"] {
         let fixture = Fixture::with_card(name);
         let mut host = fixture.host(&[0, 1]);
@@ -149,7 +149,7 @@ fn wake_up_latency_of_the_administrator_bounds_idle_states() {
 #[test]
 fn each_cpu_sleeps_in_the_states_of_its_own_table() {
     let fixture = Fixture::with_card("acpi-cpufreq");
-    // CPU 1 is of another kind, whose deepest state wakes up later and has another name.
+    // CPU 1 is of another kind: its deepest state wakes up more slowly and has another name.
     fixture.write(&state(1, 2, "name"), "C10");
     fixture.write(&state(1, 2, "latency"), "310");
     let mut host = fixture.host(&[0, 1]);
@@ -181,8 +181,8 @@ fn a_cpu_without_idle_states_takes_them_from_no_other() {
     }
     assert_eq!(fixture.value(&state(1, 2, "disable")), "1");
     let status = host.status().lock().unwrap().clone();
-    let told = |note: &String| note.contains("CPU 0 has none that can be limited");
-    assert!(status.missing.iter().any(told), "{status:?}");
+    let names_it = |note: &String| note.contains("CPU 0 has none that can be limited");
+    assert!(status.missing.iter().any(names_it), "{status:?}");
 }
 
 #[test]
@@ -197,8 +197,8 @@ fn a_cpu_without_frequency_takes_it_from_no_other() {
     }
     assert_eq!(kilohertz(&fixture, 1, "scaling_max_freq"), 800_000);
     let status = host.status().lock().unwrap().clone();
-    let told = |note: &String| note.contains("CPU 0 has no cpufreq policy");
-    assert!(status.missing.iter().any(told), "{status:?}");
+    let names_it = |note: &String| note.contains("CPU 0 has no cpufreq policy");
+    assert!(status.missing.iter().any(names_it), "{status:?}");
 }
 
 #[test]

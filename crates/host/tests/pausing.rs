@@ -1,5 +1,5 @@
-//! A governor that ends while its process goes on, as when ports change: it gives everything back as
-//! it was, and a knob that hangs holds nobody up for long.
+//! A governor that ends while its process goes on, as when ports change: it restores everything,
+//! and a knob that hangs delays it only briefly.
 
 mod common;
 
@@ -16,10 +16,10 @@ use wattline_knobs::{Access, Bounded, Machine as Settings, OnExit, SessionError}
 use wattline_policies::POLICIES;
 use wattline_policy::{BuildContext, build};
 
-/// Far less than systemd's watchdog leaves the router (10 s), and more than a busy machine needs.
+/// Far less than the 10 s of systemd's watchdog for the router, and more than a busy machine needs.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A machine whose two cores run at their lowest frequency.
+/// Takes over a machine and slows its two cores to their lowest frequency.
 fn slowed(fixture: &Fixture, on_exit: OnExit) -> (ThisMachine, Supervision) {
     let options = fixture.options(&[0, 1]);
     let (mut machine, supervision) = take_over(options, on_exit, Box::new(NoWorkers)).unwrap();
@@ -42,7 +42,7 @@ fn speeds(fixture: &Fixture) -> [[String; 2]; 2] {
 }
 
 #[test]
-fn a_pause_restores_whatever_the_end_of_the_process_would_do() {
+fn pause_restores_regardless_of_on_exit() {
     for (_, on_exit) in OnExit::ALL {
         let fixture = Fixture::with_card("acpi-cpufreq");
         let journal = fixture.tree.path("/var/lib/wattline/knobs.journal");
@@ -68,7 +68,7 @@ fn a_pause_restores_whatever_the_end_of_the_process_would_do() {
 }
 
 #[test]
-fn a_policy_that_does_not_fit_leaves_no_trace() {
+fn unfit_policy_leaves_no_trace() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let before = speeds(&fixture);
     let access = Bounded::new(Settings::new(&fixture.tree));
@@ -85,9 +85,9 @@ fn a_policy_that_does_not_fit_leaves_no_trace() {
     assert!(!fixture.tree.path("/var/lib/wattline/knobs.journal").exists());
 }
 
-/// A pipe that nobody reads stands for the file of a driver that hangs.
+/// A pipe without a reader stands for the file of a driver that hangs.
 #[test]
-fn a_knob_that_hangs_holds_up_neither_the_end_nor_the_next_begin_for_long() {
+fn hanging_knob_delays_end_and_restart_only_briefly() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let pipe = fixture.tree.path(format!("{CPUS}/cpufreq/policy1/scaling_setspeed"));
     fs::remove_file(&pipe).unwrap();
@@ -124,13 +124,13 @@ fn a_knob_that_hangs_holds_up_neither_the_end_nor_the_next_begin_for_long() {
     });
     drop(reader);
     let (machine, (), supervision) = begin().unwrap();
-    assert_eq!(speeds(&fixture), before, "the next one restored what was left");
+    assert_eq!(speeds(&fixture), before, "the next session restored the rest");
     hand_back(Some(machine), supervision, Ending::Pause).unwrap();
 }
 
-/// This program has no command `guard`, so that its watchdog ends as one that was killed.
+/// This program has no command `guard`, so its watchdog ends as if it had been killed.
 #[test]
-fn a_watchdog_that_has_ended_is_a_trouble() {
+fn ended_watchdog_is_reported_as_trouble() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let (machine, supervision) = slowed(&fixture, OnExit::Restore);
     let troubles = || supervision.status().troubles;

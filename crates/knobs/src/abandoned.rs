@@ -1,4 +1,4 @@
-//! A machine whose governor was killed.
+//! Recovery of a machine whose governor was killed.
 
 use crate::access::Access;
 use crate::on_exit::{OnExit, fastest, policies};
@@ -7,7 +7,7 @@ use crate::session::{Session, SessionError, changed, restore_now};
 use std::path::Path;
 use wattline_linux::sysfs::Tree;
 
-/// Leaves a machine whose governor was killed, by what its journal holds.
+/// Brings a machine to the state of `on_exit` after its governor was killed, by its journal.
 ///
 /// # Errors
 /// [`SessionError`]; single settings that fail are in the report.
@@ -23,7 +23,7 @@ pub fn leave<A: Access>(
         OnExit::Performance => {
             let touched = policies(&changed(tree, state)?);
             let (mut session, report) = Session::begin(access, tree, state)?;
-            // One that fails is at its old value, which is no worse than a plain restore.
+            // A policy that fails stays at its old value, which is no worse than a plain restore.
             session.apply(&fastest(tree, &touched));
             session.keep();
             Ok(report)

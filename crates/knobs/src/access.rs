@@ -10,13 +10,13 @@ use wattline_linux::{ethtool, napi};
 /// A setting could not be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
-    /// It does not exist, or its CPU or interface has gone.
+    /// The setting does not exist, or its CPU or interface has gone.
     #[error("{0}: not there")]
     Missing(Setting),
-    /// It may not be read or written.
+    /// The setting may not be read or written.
     #[error("{0}: no permission; run as root, and not in a container with a read-only /sys")]
     NoPermission(Setting),
-    /// It can be read, and its driver sets it for nobody: it is no knob.
+    /// The setting is readable, but its driver never accepts a value: it is no knob.
     #[error("{0}: its driver shows it and does not let it be set (Operation not supported)")]
     Unsupported(Setting),
     /// The kernel or the driver refused the value.
@@ -27,7 +27,7 @@ pub enum AccessError {
         /// The kernel's error.
         reason: String,
     },
-    /// The kernel or the driver did not answer in time; whatever it does later, it does.
+    /// The kernel or the driver did not answer in time; a write may still take effect later.
     #[error(
         "{setting}: has not answered for {} s: its driver hangs; it is left alone until it answers",
         waited.as_secs_f64()
@@ -35,25 +35,25 @@ pub enum AccessError {
     Stuck {
         /// The setting.
         setting: Setting,
-        /// Time that it was waited for.
+        /// Time waited for an answer.
         waited: Duration,
     },
 }
 
 /// Reads and writes settings.
 pub trait Access {
-    /// The present value.
+    /// Returns the present value.
     ///
     /// # Errors
     /// [`AccessError`].
     fn read(&self, setting: &Setting) -> Result<String, AccessError>;
-    /// Asks for another value. What the driver made of it is known only by reading.
+    /// Writes another value. Only a read shows the value that the driver accepted.
     ///
     /// # Errors
     /// [`AccessError`].
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError>;
-    /// Writes a value and reads the setting back, also after a failure: some drivers report one and change
-    /// something.
+    /// Writes a value and reads the setting back, also after a failure: some drivers report one and
+    /// still change something.
     fn set(
         &mut self,
         setting: &Setting,
@@ -61,29 +61,29 @@ pub trait Access {
     ) -> (Result<(), AccessError>, Result<String, AccessError>) {
         (self.write(setting, value), self.read(setting))
     }
-    /// Removes what a killed process left of a write.
+    /// Removes the remains of a killed process's write.
     fn tidy(&self, _: &Setting) {}
-    /// Settings that have not answered yet, with the time since they were asked.
+    /// Returns settings that have not answered yet, with the time since the request.
     fn stuck(&self) -> Vec<(Setting, Duration)> {
         Vec::new()
     }
 }
 
-/// The settings of a machine: this one, or a tree that stands for one. There, the parameters
-/// of a network card are files below the root, named as its [`Setting`] with a slash for the
-/// colon: `ethtool/eth0/rx-usecs`.
+/// The settings of a machine: this one, or a recorded tree. In a tree, the parameters of a network
+/// card are files below the root, named as its [`Setting`] with a slash for the colon:
+/// `ethtool/eth0/rx-usecs`.
 #[derive(Debug, Clone)]
 pub struct Machine {
     tree: Tree,
 }
 
 impl Machine {
-    /// The machine whose files are in `tree`.
+    /// Opens the machine with the files in `tree`.
     pub fn new(tree: &Tree) -> Self {
         Self { tree: tree.clone() }
     }
 
-    /// Its files.
+    /// Returns its files.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
@@ -92,7 +92,7 @@ impl Machine {
 impl Access for Machine {
     fn read(&self, setting: &Setting) -> Result<String, AccessError> {
         if self.tree.is_live()
-            && let Some(answer) = ask_kernel(setting)
+            && let Some(answer) = read_kernel(setting)
         {
             return answer.map_err(|error| AccessError::from_io(setting, &error));
         }
@@ -106,7 +106,7 @@ impl Access for Machine {
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
         let failed = |error: io::Error| AccessError::from_io(setting, &error);
         if self.tree.is_live()
-            && let Some(answer) = tell_kernel(setting, value)
+            && let Some(answer) = write_kernel(setting, value)
         {
             return answer.map_err(failed);
         }
@@ -129,8 +129,8 @@ fn device_path(path: &str) -> io::Result<String> {
     real.map(str::to_owned).ok_or_else(|| io::Error::other("leads out of /sys/devices"))
 }
 
-/// The value of a setting that is no file.
-fn ask_kernel(setting: &Setting) -> Option<io::Result<String>> {
+/// Returns the value of a setting that is not a file.
+fn read_kernel(setting: &Setting) -> Option<io::Result<String>> {
     Some(match setting {
         Setting::File(_) | Setting::Affinity { .. } | Setting::Steering { .. } => return None,
         Setting::Coalesce { interface, parameter } => {
@@ -152,8 +152,8 @@ fn ask_kernel(setting: &Setting) -> Option<io::Result<String>> {
     })
 }
 
-/// Gives a setting that is no file another value.
-fn tell_kernel(setting: &Setting, value: &str) -> Option<io::Result<()>> {
+/// Writes a setting that is not a file.
+fn write_kernel(setting: &Setting, value: &str) -> Option<io::Result<()>> {
     fn number<T: std::str::FromStr>(value: &str) -> io::Result<T> {
         value.parse().map_err(|_| io::Error::other(format!("{value:?} is not a number")))
     }
@@ -186,7 +186,7 @@ impl AccessError {
             Some(2 | 19 | 6) => Self::Missing(setting),
             // EPERM, EACCES, EROFS
             Some(1 | 13 | 30) => Self::NoPermission(setting),
-            // EOPNOTSUPP, and ENOTSUPP, which some drivers let out of the kernel.
+            // EOPNOTSUPP, and ENOTSUPP, which some drivers leak from the kernel.
             Some(95 | 524) => Self::Unsupported(setting),
             _ => Self::Refused { setting, reason: error.to_string() },
         }

@@ -1,4 +1,4 @@
-//! Interrupt affinity: which CPUs take the interrupts of a card's queues
+//! Interrupt affinity: the CPUs that take the interrupts of a card's queues
 //! (Documentation/core-api/irq/irq-affinity.rst).
 
 use crate::change::Change;
@@ -12,22 +12,21 @@ use wattline_linux::sysfs::Tree;
 
 /// Direction of an interrupt's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// In, or both.
+enum Direction {
+    /// Receive, or both directions.
     Receive,
     Transmit,
 }
 
-/// The interrupts of a queue of an interface: that of the receive queue, and that of the
-/// transmit queue of the same number where it has one of its own. The kernel's own answer where
-/// the driver links receive queues to interrupts, else those among the device's interrupts whose
-/// names say so; not where more than one could be meant.
+/// Returns the interrupts of a queue of an interface: the receive queue's, and the transmit queue's
+/// of the same number if it has its own. The kernel's own answer if the driver links receive queues
+/// to interrupts, otherwise the device's interrupts with matching names; none if several match.
 pub fn interrupts(tree: &Tree, interface: &str, queue: u32) -> Vec<u32> {
     let named = named(tree, interface);
-    let by_name = |way: Way| {
+    let by_name = |direction: Direction| {
         let mut serving: Vec<&(u32, String)> = named
             .iter()
-            .filter(|(_, name)| queue_of(name, interface) == Some((way, queue)))
+            .filter(|(_, name)| queue_of(name, interface) == Some((direction, queue)))
             .collect();
         if serving.len() > 1 {
             // One device with several interfaces.
@@ -39,15 +38,15 @@ pub fn interrupts(tree: &Tree, interface: &str, queue: u32) -> Vec<u32> {
         }
     };
     let linked = if tree.is_live() { napi::interrupt(interface, queue).ok() } else { None };
-    let receive = linked.or_else(|| by_name(Way::Receive));
-    let transmit = by_name(Way::Transmit).filter(|_| receive.is_some());
+    let receive = linked.or_else(|| by_name(Direction::Receive));
+    let transmit = by_name(Direction::Transmit).filter(|_| receive.is_some());
     receive.into_iter().chain(transmit).collect()
 }
 
-/// The interrupts of an interface's device, each with its file below `msi_irqs`.
+/// Returns the interrupts of an interface's device, each with its file below `msi_irqs`.
 pub fn device_interrupts(tree: &Tree, interface: &str) -> Vec<(u32, PathBuf)> {
     let device = format!("/sys/class/net/{interface}/device");
-    // A virtio device's interrupts are its bus's.
+    // A virtio device's interrupts belong to its bus.
     let directories = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")];
     let mut files = directories.iter().map(|directory| {
         let numbers = tree.numbered(directory, "").into_iter();
@@ -56,36 +55,36 @@ pub fn device_interrupts(tree: &Tree, interface: &str) -> Vec<(u32, PathBuf)> {
     files.find(|files| !files.is_empty()).unwrap_or_default()
 }
 
-/// The interrupts of an interface's device, with the names of their actions.
+/// Returns the interrupts of an interface's device, with the names of their actions.
 fn named(tree: &Tree, interface: &str) -> Vec<(u32, String)> {
     let actions = device_interrupts(tree, interface).into_iter().flat_map(|(number, _)| {
-        // Directories beside the interrupt's attributes.
+        // Directories next to the interrupt's attributes.
         let names = tree.entries(format!("/proc/irq/{number}"));
         names.into_iter().map(move |name| (number, name))
     });
     actions.collect()
 }
 
-/// The queue that an interrupt's name says that it serves. Names are the drivers' own:
+/// Returns the queue that an interrupt serves according to its name. Names are the drivers' own:
 /// `eth0-TxRx-3` (igb, ixgbe), `i40e-eth0-TxRx-3`, `eth0-Tx-Rx-3` (ena), `eth0-rx-3`,
 /// `virtio0-input.3`, `mlx5_comp3@pci:0000:5e:00.0`.
-fn queue_of(name: &str, interface: &str) -> Option<(Way, u32)> {
-    // What the interface is called says nothing, whatever it contains.
+fn queue_of(name: &str, interface: &str) -> Option<(Direction, u32)> {
+    // The interface's name carries no information, whatever it contains.
     let name = name.split('@').next()?.replace(interface, "");
     let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let number = name.get(kind.len()..)?.parse().ok()?;
     let kind = kind.to_ascii_lowercase();
     let is = |words: &[&str]| words.iter().any(|word| kind.contains(word));
     if is(&["rx", "input", "comp"]) {
-        Some((Way::Receive, number))
+        Some((Direction::Receive, number))
     } else if is(&["tx", "output"]) {
-        Some((Way::Transmit, number))
+        Some((Direction::Transmit, number))
     } else {
         None
     }
 }
 
-/// Returns true if the kernel manages an interrupt's affinity, which nobody else can set then.
+/// Returns true if the kernel manages an interrupt's affinity: no program can set it then.
 pub fn is_managed(tree: &Tree, interrupt: u32) -> bool {
     const WRITABLE: u32 = 0o200;
     let file = std::fs::metadata(tree.path(setting(interrupt).path()));
@@ -97,7 +96,7 @@ pub fn setting(interrupt: u32) -> Setting {
     Setting::Affinity { interrupt }
 }
 
-/// The write that gives an interrupt to one CPU.
+/// Returns the write that gives an interrupt to one CPU.
 pub fn give(interrupt: u32, cpu: u32, why: impl Into<String>) -> Change {
     Change { setting: setting(interrupt), value: cpu.to_string(), why: why.into() }
 }
@@ -120,9 +119,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_of_drivers_tell_their_queues() {
+    fn names_of_drivers_identify_their_queues() {
         let (receive, transmit) =
-            (|queue| Some((Way::Receive, queue)), |queue| Some((Way::Transmit, queue)));
+            (|queue| Some((Direction::Receive, queue)), |queue| Some((Direction::Transmit, queue)));
         for (name, queue) in [
             ("eth0-TxRx-3", receive(3)),
             ("i40e-eth0-TxRx-12", receive(12)),
@@ -155,7 +154,7 @@ mod tests {
             std::fs::create_dir_all(tree.path(format!("/proc/irq/{number}/{name}"))).unwrap();
         };
         assert!(interrupts(&tree, "eth0", 0).is_empty());
-        // As igb does it with few queues: each way an interrupt of its own.
+        // As with igb and few queues: a separate interrupt for each direction.
         for (number, name) in
             [(24, "eth0"), (25, "eth0-rx-0"), (26, "eth0-rx-1"), (27, "eth0-tx-0")]
         {
@@ -163,7 +162,7 @@ mod tests {
         }
         let found: Vec<_> = (0..3).map(|queue| interrupts(&tree, "eth0", queue)).collect();
         assert_eq!(found, [vec![25, 27], vec![26], vec![]]);
-        // Two that could be meant, of which one names the interface, then both.
+        // The name of another device does not match; two matches are ambiguous.
         add(28, "other-TxRx-0");
         assert_eq!(interrupts(&tree, "eth0", 0), [25, 27]);
         add(29, "eth0-TxRx-0");

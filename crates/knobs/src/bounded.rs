@@ -1,9 +1,9 @@
-//! Access that comes back in time, whatever a driver does.
+//! Access with a time limit, whatever a driver does.
 //!
-//! The file of a hung driver keeps its caller inside the kernel, where nothing can call it back.
-//! So each call is made by a thread for that purpose, and whoever asked goes on after a while. The
-//! setting is then *stuck*: it is refused at once until that call has come back, so that no second
-//! one waits behind it, and none overtakes it.
+//! The file of a hung driver keeps its caller inside the kernel, where it cannot be interrupted. So
+//! each call is made by a separate thread, and the requester goes on after a while. The setting is
+//! then *stuck*: requests fail at once until that call has returned, so that no second call waits
+//! behind it or overtakes it.
 
 use crate::access::{Access, AccessError};
 use crate::setting::Setting;
@@ -14,20 +14,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A call may take so long while there is nothing better to do: a card that is reset, as when its
-/// XDP program goes, holds up all who ask for its settings.
+/// Time limit of a call outside of loops: a card in a reset, as when its XDP program goes, delays
+/// all accesses to its settings.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A call may take so long in a loop. Firmware answers within tens of milliseconds.
+/// Time limit of a call in a loop. Firmware answers within tens of milliseconds.
 const IN_A_LOOP: Duration = Duration::from_secs(1);
-/// With each setting that is stuck the patience halves, down to this: where a driver hangs, its
-/// other files mostly hang too, and all together must not cost much more than the first.
+/// The time limit halves with each stuck setting, down to this: if a driver hangs, its other files
+/// mostly hang too, and all together must not cost much more than the first.
 const LEAST_PATIENCE: Duration = Duration::from_millis(20);
-/// Each holds a thread. A machine where more are stuck is asked nothing more.
+/// Largest number of stuck settings: each holds a thread. Beyond it, all requests fail.
 const MOST_STUCK: usize = 256;
 const STACK_BYTES: usize = 256 << 10;
 
-/// Another access, of which no call takes long. A copy shares haste and stuck settings with it: a
-/// second session does not wait again for what hung in the first.
+/// Another access, with a time limit for each call. Copies share the time limit and the stuck
+/// settings: a second session does not wait again for settings that hung in the first.
 #[derive(Debug, Clone)]
 pub struct Bounded<A> {
     access: A,
@@ -48,7 +48,7 @@ struct Calls {
 struct Stuck {
     caller: Caller,
     since: Instant,
-    /// Time that its caller waited for it.
+    /// Time that its caller waited.
     waited: Duration,
 }
 
@@ -63,7 +63,7 @@ struct Caller {
 enum Call {
     Read(Setting),
     Write(Setting, String),
-    /// One call, since the change from thread to thread costs more than a read.
+    /// One call, since switching threads costs more than a read.
     Set(Setting, String),
 }
 
@@ -71,12 +71,12 @@ enum Call {
 type Answer = (Result<(), AccessError>, Result<String, AccessError>);
 
 impl<A: Access + Clone + Send + 'static> Bounded<A> {
-    /// Nobody waits longer than 20 s for `access`, and than 1 s in a hurry.
+    /// Limits waits for `access` to 20 s, and to 1 s in a hurry.
     pub fn new(access: A) -> Self {
         Self { in_a_loop: IN_A_LOOP, ..Self::within(access, PATIENCE) }
     }
 
-    /// Nobody waits longer than `patience` for it.
+    /// Limits waits for `access` to `patience`.
     pub fn within(access: A, patience: Duration) -> Self {
         let (hurries, calls) = (Arc::default(), Arc::default());
         Self { access, patience, in_a_loop: patience, hurries, calls }
@@ -87,7 +87,7 @@ impl<A: Access + Clone + Send + 'static> Bounded<A> {
         let patience = self.patience();
         let mut calls = self.calls();
         if let Some(stuck) = calls.stuck.get(setting) {
-            // Given up in a hurry, perhaps: who has time waits for the rest of it.
+            // Possibly given up in a hurry: a patient caller waits for the remaining time.
             let hurries = self.hurries.load(Ordering::Relaxed);
             let waited = if hurries { stuck.waited } else { patience };
             let rest = if hurries { Duration::ZERO } else { patience };
@@ -129,7 +129,7 @@ impl<A: Access + Clone + Send + 'static> Bounded<A> {
 }
 
 impl<A> Bounded<A> {
-    /// Says whether a loop asks, which must not stand still for long, or somebody who has time.
+    /// Selects the short time limit, for loops that must not stall, or the long one.
     pub fn hurry(&self, hurries: bool) {
         self.hurries.store(hurries, Ordering::Relaxed);
     }
@@ -141,7 +141,7 @@ impl<A> Bounded<A> {
     /// Returns the calls, after removing those that have come back.
     fn calls(&self) -> MutexGuard<'_, Calls> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        // What came of it is not known to whoever asked; the next read shows it.
+        // The requester does not know the outcome; the next read shows it.
         calls.stuck.retain(|_, stuck| stuck.caller.answers.try_recv() == Err(TryRecvError::Empty));
         calls
     }
@@ -174,7 +174,7 @@ impl<A: Access + Clone + Send + 'static> Access for Bounded<A> {
 impl Caller {
     fn start(mut access: impl Access + Send + 'static) -> io::Result<Self> {
         let (calls, asked) = channel::<Call>();
-        let (told, answers) = channel();
+        let (reply, answers) = channel();
         let work = move || {
             while let Ok(call) = asked.recv() {
                 let answer = match call {
@@ -184,7 +184,7 @@ impl Caller {
                     }
                     Call::Set(setting, value) => access.set(&setting, &value),
                 };
-                if told.send(answer).is_err() {
+                if reply.send(answer).is_err() {
                     return;
                 }
             }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// Holds who reads or writes `stuck` until a permit comes.
+    /// Blocks readers and writers of `stuck` until a permit comes.
     #[derive(Clone)]
     struct Hanging {
         permits: Arc<Mutex<Receiver<()>>>,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_hangs_is_named_and_the_others_go_on() {
+    fn hanging_call_is_named_and_the_others_go_on() {
         let (permit, permits) = channel();
         let access = Hanging { permits: Arc::new(Mutex::new(permits)), values: Arc::default() };
         let (stuck, other) = (Setting::cpu("cpu0/stuck"), Setting::cpu("cpu0/other"));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_waits_for_nothing_that_hangs_already() {
+    fn copy_does_not_wait_for_hanging_settings() {
         let (_permit, permits) = channel();
         let access = Hanging { permits: Arc::new(Mutex::new(permits)), values: Arc::default() };
         let stuck = Setting::cpu("cpu0/stuck");

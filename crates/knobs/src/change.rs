@@ -69,7 +69,7 @@ pub enum SetError {
 /// Takes changes: a [`Session`](crate::Session) makes them, a [`Plan`](crate::Plan) only lists
 /// them.
 pub trait Knobs: Send {
-    /// The present value of a setting.
+    /// Returns the present value of a setting.
     ///
     /// # Errors
     /// [`AccessError`].
@@ -81,17 +81,17 @@ pub trait Knobs: Send {
     /// [`SetError`].
     fn take(&mut self, change: &Change) -> Result<Outcome, SetError>;
 
-    /// Settings that we changed and another program has changed since, with their present values.
+    /// Returns changed settings that another program has changed since, with their present values.
     fn foreign(&self) -> Vec<(Setting, String)>;
 
-    /// Changes that set again those of our settings that have returned to their old value
+    /// Returns changes that set again changed settings that have returned to their old value
     /// ([`Session::put_back`](crate::Session::put_back)).
     fn put_back(&self) -> Vec<Change>;
 
-    /// Settings whose read or write has not returned yet, with the time since it began.
+    /// Returns settings with a pending read or write, with the time since it began.
     fn stuck(&self) -> Vec<(Setting, Duration)>;
 
-    /// Returns the time that the last write took, without what comes before and after it.
+    /// Returns the duration of the last write alone.
     fn write_time(&self) -> Duration {
         Duration::ZERO
     }

@@ -1,9 +1,9 @@
-//! Who else may set a knob: programs of distributions, and the driver's own logic. A knob's
-//! registration says who contends for it; [`crate::rivals`] looks for those on a machine.
+//! Other programs that may set a knob: programs of distributions, and the driver's own logic. A
+//! knob's registration lists its contenders; [`crate::rivals`] searches a machine for them.
 
 use crate::setting::Setting;
 
-/// Somebody who sets knobs by himself.
+/// A program or driver that sets knobs itself.
 #[derive(Debug)]
 pub struct Contender {
     /// The name.
@@ -17,30 +17,30 @@ pub struct Contender {
 /// Sign that a contender is present.
 #[derive(Debug)]
 pub enum Sign {
-    /// A process whose name `/proc/PID/comm` shows (at most 15 bytes), or, of one in an interpreter,
+    /// A process with this name in `/proc/PID/comm` (at most 15 bytes); for an interpreted program,
     /// the last part of a word of its command line.
     Process(&'static str),
-    /// Files that it leaves, of which one is enough.
+    /// Files that it leaves; one is enough.
     Files(&'static [&'static str]),
     /// A setting of an interface that is not 0.
     Interface(fn(&str) -> Setting),
     /// A scheduler that the kernel says is loaded, or a process that loads one.
     Scheduler,
-    /// CPUs that a top-level control group is confined to.
+    /// CPUs to which a top-level control group is confined.
     Cpuset,
 }
 
 /// Settings of a knob that a contender changes.
 #[derive(Debug, Clone, Copy)]
 pub struct Conflict {
-    /// Who.
+    /// The contender.
     pub with: &'static Contender,
     /// The settings, in words.
     pub sets: &'static str,
 }
 
 impl Contender {
-    /// A conflict with it.
+    /// Returns a conflict with this contender.
     pub const fn sets(&'static self, sets: &'static str) -> Conflict {
         Conflict { with: self, sets }
     }

@@ -13,7 +13,7 @@ use wattline_units::{Hertz, Span};
 const CPUS: &str = "/sys/devices/system/cpu";
 const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
 
-/// Who sets the frequency, which decides what can be asked of it.
+/// The driver of the frequency, which determines the available settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
@@ -29,7 +29,7 @@ pub enum Driver {
     AmdPstateEpp,
     /// ACPI collaborative processor performance control, mostly on Arm servers.
     Cppc,
-    /// Any other; treated by what its files offer.
+    /// Any other; treated according to its files.
     Other(String),
 }
 
@@ -46,52 +46,52 @@ impl Driver {
         }
     }
 
-    /// Whether the processor chooses the frequency itself, within limits.
+    /// Returns true if the processor chooses the frequency itself, within limits.
     pub fn is_autonomous(&self) -> bool {
         matches!(self, Self::IntelPstateActive | Self::AmdPstateEpp)
     }
 }
 
-/// CPUs that share a frequency, and what can be asked of them.
+/// CPUs that share a frequency, with the available values.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Policy {
     /// Its number in sysfs.
     pub number: u32,
     /// The driver.
     pub driver: Driver,
-    /// The CPUs that share it, off-line ones too.
+    /// The CPUs that share it, including off-line ones.
     pub cpus: Vec<u32>,
     /// The lowest frequency of the hardware.
     pub lowest_hertz: Hertz,
     /// The highest, turbo included.
     pub highest_hertz: Hertz,
-    /// The possible frequencies, ascending, where there is a list.
+    /// The possible frequencies, ascending, if there is a list.
     pub steps_hertz: Vec<Hertz>,
-    /// The governors that can be chosen.
+    /// The available governors.
     pub governors: Vec<String>,
-    /// The energy performance preferences that can be chosen; none where there is no such knob.
+    /// The available energy performance preferences; none without this knob.
     pub preferences: Vec<String>,
-    /// The lower limit when it was looked at.
+    /// The lower limit at the last reading.
     pub minimum_hertz: Hertz,
-    /// The upper limit when it was looked at.
+    /// The upper limit at the last reading.
     pub maximum_hertz: Hertz,
-    /// The governor when it was looked at.
+    /// The governor at the last reading.
     pub governor: String,
-    /// The settings that go with it: bias of its CPUs and turbo.
+    /// Related settings: bias of its CPUs and turbo.
     #[serde(skip)]
-    beside: Beside,
+    related: Related,
 }
 
-/// Settings of the processor that limit or bias what a policy does.
+/// Settings of the processor that limit or bias a policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Beside {
+struct Related {
     /// CPUs with an energy performance bias.
     biased: Vec<u32>,
-    /// The switch of turbo, with its values for on and off, where it was on.
+    /// The switch of turbo, with its values for on and off, if it was on.
     turbo: Option<(Setting, &'static str, &'static str)>,
 }
 
-impl Beside {
+impl Related {
     fn find(tree: &Tree, number: u32, cpus: &[u32]) -> Self {
         let has_bias = |cpu: &u32| tree.is_file(format!("{CPUS}/{}", bias_file(*cpu)));
         let own = format!("cpufreq/policy{number}/boost");
@@ -102,7 +102,7 @@ impl Beside {
         ];
         let there = |(file, ..): &&(&str, _, _)| tree.is_file(format!("{CPUS}/{file}"));
         let turbo = switches.iter().find(there);
-        // A switch that is off is the administrator's.
+        // An administrator has set a switch that is off.
         let is_on = |(file, on, _): &&(&str, &str, _)| {
             tree.text(format!("{CPUS}/{file}")).is_ok_and(|value| value == *on)
         };
@@ -142,13 +142,13 @@ pub enum FrequencyError {
         what: &'static str,
         /// The requested name.
         asked: String,
-        /// The names that the policy has.
+        /// The available names.
         available: Vec<String>,
     },
 }
 
-/// All policies of a machine; those whose files are broken, or whose CPUs have just gone, with
-/// the reason.
+/// Returns all policies of a machine, and the reasons for omitting policies with broken files or
+/// vanished CPUs.
 pub fn find(tree: &Tree) -> (Vec<Policy>, Vec<ReadError>) {
     let mut policies = Vec::new();
     let mut broken = Vec::new();
@@ -162,10 +162,10 @@ pub fn find(tree: &Tree) -> (Vec<Policy>, Vec<ReadError>) {
 }
 
 impl Policy {
-    /// Looks at one policy.
+    /// Reads one policy.
     ///
     /// # Errors
-    /// [`ReadError`] for a file without which it cannot be used.
+    /// [`ReadError`] for a missing essential file.
     pub fn look(tree: &Tree, number: u32) -> Result<Self, ReadError> {
         let file = |name: &str| format!("{POLICIES}/policy{number}/{name}");
         let kilohertz = |name: &str| {
@@ -185,7 +185,7 @@ impl Policy {
         Ok(Self {
             number,
             driver,
-            beside: Beside::find(tree, number, &cpus),
+            related: Related::find(tree, number, &cpus),
             cpus,
             lowest_hertz: kilohertz("cpuinfo_min_freq")?,
             highest_hertz: kilohertz("cpuinfo_max_freq")?,
@@ -210,7 +210,7 @@ impl Policy {
         narrower
     }
 
-    /// Brings up to date what writes depend on, as `knobs` have it: planned writes count.
+    /// Rereads the values that writes depend on, through `knobs`: planned writes count.
     pub fn refresh(&mut self, knobs: &impl Knobs) -> bool {
         let read = |name: &str| knobs.read(&self.setting(name)).ok();
         let hertz = |name: &str| Some(Hertz(read(name)?.parse::<u64>().ok()? as f64 * 1e3));
@@ -223,8 +223,8 @@ impl Policy {
         readable
     }
 
-    /// The speed at which it is held: that of the governor `userspace`, within the limits; elsewhere
-    /// the upper limit. `None` where that cannot be read, as while its CPUs are off-line.
+    /// Returns the held speed: the speed of the governor `userspace`, within the limits; otherwise
+    /// the upper limit. `None` if it cannot be read, as while its CPUs are off-line.
     pub fn held(&mut self, knobs: &impl Knobs) -> Option<Hertz> {
         if !self.refresh(knobs) {
             return None;
@@ -237,31 +237,32 @@ impl Policy {
         Some(Hertz(speed.max(self.minimum_hertz.get()).min(self.maximum_hertz.get())))
     }
 
-    /// The writes that make it run at a speed: those of [`Policy::fix`], and where the processor
-    /// chooses by itself the preference that goes with it. Between equal limits it has no choice
-    /// of frequency left, but the preference also rules what it does with its power budget, such
-    /// as the uncore's share (Intel SDM volume 3, 15.4.4; amd-pstate.rst).
+    /// Returns the writes that make it run at a speed: those of [`Policy::fix`], and the matching
+    /// preference if the processor chooses by itself. Between equal limits it has no choice of
+    /// frequency left, but the preference also affects its power budget, such as the uncore's share
+    /// (Intel SDM volume 3, 15.4.4; amd-pstate.rst).
     ///
     /// # Errors
     /// [`FrequencyError::OutOfRange`].
-    pub fn run_at(&self, wish: Hertz) -> Result<Vec<Change>, FrequencyError> {
-        let mut changes = self.fix(wish)?;
+    pub fn run_at(&self, requested: Hertz) -> Result<Vec<Change>, FrequencyError> {
+        let mut changes = self.fix(requested)?;
         if self.driver.is_autonomous()
-            && let Some(preference) = self.preference_at(wish)
+            && let Some(preference) = self.preference_at(requested)
         {
             changes.extend(self.prefer(preference)?);
         }
         Ok(changes)
     }
 
-    /// The writes that let it run no faster than `wish`, with the preference of [`Self::run_at`]. Its
-    /// governor goes on to choose below that, so that it never draws more than before.
+    /// Returns the writes that let it run no faster than `requested`, with the preference of
+    /// [`Self::run_at`]. Its governor keeps choosing below that, so it never draws more than
+    /// before.
     ///
     /// # Errors
     /// [`FrequencyError::OutOfRange`].
-    pub fn cap_at(&self, wish: Hertz) -> Result<Vec<Change>, FrequencyError> {
-        let step = self.steps_hertz.iter().find(|step| step.get() >= wish.get());
-        let target = step.copied().unwrap_or(wish);
+    pub fn cap_at(&self, requested: Hertz) -> Result<Vec<Change>, FrequencyError> {
+        let step = self.steps_hertz.iter().find(|step| step.get() >= requested.get());
+        let target = step.copied().unwrap_or(requested);
         let minimum = Hertz(self.minimum_hertz.get().min(target.get()));
         let mut changes = self.limit(minimum, target)?;
         if self.driver.is_autonomous()
@@ -272,8 +273,8 @@ impl Policy {
         Ok(changes)
     }
 
-    /// The preference for a frequency: `performance` for the highest, `power` for the lowest,
-    /// the balanced ones for the halves between.
+    /// Returns the preference for a frequency: `performance` for the highest, `power` for the
+    /// lowest, the balanced ones for the halves between.
     fn preference_at(&self, frequency: Hertz) -> Option<&'static str> {
         let (low, high) = (self.lowest_hertz.get(), self.highest_hertz.get());
         let place = (frequency.get() - low) / (high - low);
@@ -287,29 +288,29 @@ impl Policy {
         self.preferences.iter().any(|one| one == preference).then_some(preference)
     }
 
-    /// The writes that fix the frequency: by the governor `userspace` where the driver has it,
-    /// else by equal limits. Limits move in the order that never crosses them, whatever they
-    /// are now. With a list of steps the lowest that is not below the wish is taken.
+    /// Returns the writes that fix the frequency: by the governor `userspace` if the driver has it,
+    /// otherwise by equal limits. Limits move in the order that never crosses them, from any
+    /// present values. With a list of steps, the lowest step not below `requested` is chosen.
     ///
     /// # Errors
     /// [`FrequencyError::OutOfRange`].
-    pub fn fix(&self, wish: Hertz) -> Result<Vec<Change>, FrequencyError> {
+    pub fn fix(&self, requested: Hertz) -> Result<Vec<Change>, FrequencyError> {
         let range = self.lowest_hertz.get()..=self.highest_hertz.get();
-        if !range.contains(&wish.get()) {
+        if !range.contains(&requested.get()) {
             return Err(FrequencyError::OutOfRange {
                 policy: self.number,
-                asked: wish,
+                asked: requested,
                 lowest: self.lowest_hertz,
                 highest: self.highest_hertz,
             });
         }
-        let step = self.steps_hertz.iter().find(|step| step.get() >= wish.get());
-        let target = step.copied().unwrap_or(wish);
+        let step = self.steps_hertz.iter().find(|step| step.get() >= requested.get());
+        let target = step.copied().unwrap_or(requested);
         let value = kilohertz(target);
         let why = format!("run at {:.3} GHz", target.gigahertz());
         if self.governors.iter().any(|governor| governor == "userspace") {
             let mut changes = vec![self.change("scaling_governor", "userspace", &why)];
-            // The speed is cut to the limits, so these must let it through.
+            // The speed is clipped to the limits, so these must include it.
             if target.get() < self.minimum_hertz.get() {
                 changes.push(self.change("scaling_min_freq", &value, &why));
             }
@@ -322,10 +323,10 @@ impl Policy {
         Ok(self.limits(&value, &value, target, &why))
     }
 
-    /// The writes that let the frequency move between two bounds.
+    /// Returns the writes that let the frequency move between two bounds.
     ///
     /// # Errors
-    /// [`FrequencyError::OutOfRange`], also where the lower bound is above the upper.
+    /// [`FrequencyError::OutOfRange`], also if the lower bound is above the upper.
     pub fn limit(&self, minimum: Hertz, maximum: Hertz) -> Result<Vec<Change>, FrequencyError> {
         for (asked, highest) in [(minimum, maximum), (maximum, self.highest_hertz)] {
             if !(self.lowest_hertz.get()..=highest.get()).contains(&asked.get()) {
@@ -338,8 +339,9 @@ impl Policy {
         Ok(self.limits(&kilohertz(minimum), &kilohertz(maximum), maximum, &why))
     }
 
-    /// Downwards the lower limit moves first, upwards the upper one. The present limits are
-    /// those that were read when the policy was looked at: [`Policy::look`] again after changes.
+    /// Returns the writes of both limits: the lower limit moves first downwards, the upper one
+    /// upwards. The present limits are those of the last reading: [`Policy::look`] again after
+    /// changes.
     fn limits(&self, minimum: &str, maximum: &str, upper: Hertz, why: &str) -> Vec<Change> {
         let lower_first = upper.get() < self.minimum_hertz.get();
         let mut changes = vec![
@@ -352,7 +354,7 @@ impl Policy {
         changes
     }
 
-    /// The write that chooses a governor.
+    /// Returns the write that chooses a governor.
     ///
     /// # Errors
     /// [`FrequencyError::NotAvailable`].
@@ -367,8 +369,8 @@ impl Policy {
         Ok(vec![self.change("scaling_governor", governor, why)])
     }
 
-    /// The writes that choose an energy performance preference. Under the governor
-    /// `performance` of the autonomous drivers it is locked, so that goes first.
+    /// Returns the writes that choose an energy performance preference. The governor `performance`
+    /// of the autonomous drivers locks it, so that governor is replaced first.
     ///
     /// # Errors
     /// [`FrequencyError::NotAvailable`].
@@ -384,10 +386,11 @@ impl Policy {
         Ok(changes)
     }
 
-    /// The writes that give its CPUs an energy performance bias, 0 for the most performance to 15 for the
-    /// least power. None on a processor without it, and none beside a preference, which takes its place.
+    /// Returns the writes that give its CPUs an energy performance bias, 0 for the most performance
+    /// to 15 for the least power. None on a processor without it, and none if there is a
+    /// preference, which replaces it.
     pub fn bias(&self, bias: u8) -> Vec<Change> {
-        let biased = self.beside.biased.iter().filter(|_| self.preferences.is_empty());
+        let biased = self.related.biased.iter().filter(|_| self.preferences.is_empty());
         let change = |cpu: &u32| Change {
             setting: Setting::cpu(format_args!("{}", bias_file(*cpu))),
             value: bias.to_string(),
@@ -396,10 +399,10 @@ impl Policy {
         biased.map(change).collect()
     }
 
-    /// The write that lets the processor use its turbo frequencies or not. None where there is no such
-    /// switch, or turbo was off when it was looked at.
+    /// Returns the write that allows or forbids the processor its turbo frequencies. None without
+    /// such a switch, or if turbo was off at the last reading.
     pub fn turbo(&self, on: bool) -> Option<Change> {
-        let (setting, value_on, value_off) = self.beside.turbo.as_ref()?;
+        let (setting, value_on, value_off) = self.related.turbo.as_ref()?;
         let (value, why) =
             if on { (value_on, "turbo as it was") } else { (value_off, "no turbo while calm") };
         Some(Change { setting: setting.clone(), value: (*value).to_owned(), why: why.to_owned() })
@@ -422,7 +425,7 @@ impl Policy {
         })
     }
 
-    /// The setting of its upper limit, in kHz.
+    /// Returns the setting of its upper limit, in kHz.
     pub fn upper_limit(&self) -> Setting {
         self.setting("scaling_max_freq")
     }
@@ -447,7 +450,7 @@ pub const FREQUENCY: Registration = Registration {
     files: "`cpufreq/policyN/scaling_{governor,setspeed,min_freq,max_freq}`",
     values: "a governor's name; kHz",
     dwell: Dwell {
-        words: "the driver's `cpuinfo_transition_latency`, where it says one",
+        words: "the driver's `cpuinfo_transition_latency`, if it states one",
         on: transition,
     },
     conflicts: &[
@@ -475,8 +478,8 @@ pub const FREQUENCY: Registration = Registration {
     ..Registration::NOTHING
 };
 
-/// The longest that a policy takes from one frequency to another, as its driver says. No driver
-/// needs a tenth of a second: such a figure is `CPUFREQ_ETERNAL`, which means that it does not know.
+/// Returns the longest time of a frequency change, according to the drivers. No driver needs a
+/// tenth of a second: such a figure is `CPUFREQ_ETERNAL`, which means unknown.
 fn transition(tree: &Tree) -> Span {
     let file = |number| format!("{POLICIES}/policy{number}/cpuinfo_transition_latency");
     let policies = tree.numbered(POLICIES, "policy").into_iter();

@@ -1,4 +1,4 @@
-//! Idle states: which of them a CPU may enter (Documentation/admin-guide/pm/cpuidle.rst).
+//! Idle states that a CPU may enter (Documentation/admin-guide/pm/cpuidle.rst).
 
 use crate::change::Change;
 use crate::registration::{Found, Probe, Recorded, Registration};
@@ -18,14 +18,14 @@ pub struct State {
     /// Longest time from a waking event until the CPU executes.
     #[serde(skip)]
     pub exit_latency: Span,
-    /// Whether it is forbidden now.
+    /// True if it is forbidden now.
     pub disabled: bool,
 }
 
-/// The idle states of a CPU, the shallowest first; none where there is no cpuidle driver.
+/// Returns the idle states of a CPU, the shallowest first; none without a cpuidle driver.
 ///
 /// # Errors
-/// [`ReadError`] for a file that is missing or broken.
+/// [`ReadError`] for a missing or broken file.
 pub fn states(tree: &Tree, cpu: u32) -> Result<Vec<State>, ReadError> {
     let directory = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
     tree.numbered(&directory, "state")
@@ -42,9 +42,9 @@ pub fn states(tree: &Tree, cpu: u32) -> Result<Vec<State>, ReadError> {
         .collect()
 }
 
-/// The writes that let a CPU enter the states that are left within `longest` and no others.
-/// The shallowest always stays allowed. Permissions come before prohibitions, so that there is
-/// a state to enter at any moment.
+/// Returns the writes that allow a CPU exactly the states with an exit latency within `longest`.
+/// The shallowest state always stays allowed. Permissions come before prohibitions, so that some
+/// state is allowed at any moment.
 pub fn limit(cpu: u32, states: &[State], longest: Span) -> Vec<Change> {
     let allowed = |index: usize, state: &State| index == 0 || state.exit_latency <= longest;
     let mut changes: Vec<(bool, Change)> = states
@@ -54,9 +54,9 @@ pub fn limit(cpu: u32, states: &[State], longest: Span) -> Vec<Change> {
             let forbid = !allowed(index, state);
             let setting =
                 Setting::cpu(format_args!("cpu{cpu}/cpuidle/state{}/disable", state.number));
-            let what = if forbid { "forbid" } else { "allow" };
+            let verb = if forbid { "forbid" } else { "allow" };
             let micros = state.exit_latency.as_seconds() * 1e6;
-            let why = format!("{what} {} (exit latency {micros} us)", state.name);
+            let why = format!("{verb} {} (exit latency {micros} us)", state.name);
             (forbid, Change { setting, value: u8::from(forbid).to_string(), why })
         })
         .collect();
@@ -64,7 +64,7 @@ pub fn limit(cpu: u32, states: &[State], longest: Span) -> Vec<Change> {
     changes.into_iter().map(|(_, change)| change).collect()
 }
 
-/// Idle states that may be entered.
+/// Allowed idle states.
 pub const KNOB: Registration = Registration {
     name: "idle states",
     label: "idle",

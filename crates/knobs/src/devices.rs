@@ -1,11 +1,11 @@
-//! Interfaces by their numbers, which they keep under another name.
+//! Interfaces by their numbers, which survive a renaming.
 
 use crate::journal::Entry;
 use crate::mask::NET;
 use crate::setting::Setting;
 use wattline_linux::sysfs::Tree;
 
-/// The number of the interface that a setting is of.
+/// Returns the number of a setting's interface.
 pub fn number(tree: &Tree, setting: &Setting) -> Option<u32> {
     named(tree, setting.interface()?)
 }

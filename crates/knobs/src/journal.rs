@@ -7,13 +7,13 @@
 //! {"boot":"3e5a…","setting":"/sys/…/scaling_max_freq","found":"1600000"}
 //! ```
 //!
-//! An *intent* (`old`, `new`) is written to the file before a setting gets a value that it did not
-//! have from us before. The first intent of a setting, with its old value, is flushed to the disk.
-//! *Found* is the value that was read back. So wherever the file ends, it has the original value of
-//! every changed setting, and every value that we set. (Later values need no flush: they matter
-//! only while this kernel runs, which has them in its cache.) An incomplete last line describes a
-//! write that never began. A long file is rewritten with our latest values. [`Journal`] says what happens
-//! when the disk does not accept a line.
+//! An *intent* (`old`, `new`) is written to the file before a setting gets a value that Wattline
+//! had not given it before. The first intent of a setting, with its old value, is flushed to the
+//! disk. *Found* is the value that was read back. So wherever the file ends, it contains the
+//! original value of every changed setting, and every value that was set. (Later values need no
+//! flush: they matter only while this kernel runs, which has them in its cache.) An incomplete last
+//! line describes a write that never began. A long file is rewritten with the latest values.
+//! [`Journal`] describes the handling of a disk that does not accept a line.
 
 pub(crate) mod disk;
 mod writer;
@@ -30,7 +30,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use wattline_files::Directory;
 
-/// The journal's name in the state directory, and the name of one that is kept for its damaged lines.
+/// The journal's name in the state directory, and the name of a journal kept for its damaged lines.
 const NAME: &str = "knobs.journal";
 const DAMAGED: &str = "knobs.journal.damaged";
 
@@ -38,8 +38,8 @@ const DAMAGED: &str = "knobs.journal.damaged";
 const LONGEST_JOURNAL: u64 = 64 << 20;
 /// Most damaged lines that are listed; the rest are counted.
 const BAD_LINES_NAMED: usize = 100;
-/// First bytes of each entry. Quotes within a value are escaped, so in the middle of a line this
-/// begins an entry that follows an incomplete one.
+/// First bytes of each entry. Quotes within a value are escaped, so in the middle of a line these
+/// bytes begin an entry after an incomplete one.
 const BEGINNING: &[u8] = br#"{"boot":""#;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,10 +50,10 @@ enum Line {
         setting: Setting,
         old: String,
         new: String,
-        /// The network namespace, by the inode of its file, of an interface's setting.
+        /// The network namespace of an interface's setting, by the inode of its file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         namespace: Option<u64>,
-        /// The number of its interface, which keeps it under another name.
+        /// The number of its interface, which survives a renaming.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         device: Option<u32>,
     },
@@ -64,29 +64,29 @@ enum Line {
     },
 }
 
-/// One setting that was changed.
+/// A changed setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The setting that was changed.
+    /// The changed setting.
     pub setting: Setting,
     /// Its value before the first change.
     pub old: String,
-    /// The values that we set, or that it showed afterwards; the latest comes last.
-    pub ours: Vec<String>,
-    /// The last value may not have been read back: the writer was stopped in between.
+    /// The values that Wattline set, or that the setting showed afterwards; the latest comes last.
+    pub own_values: Vec<String>,
+    /// True if the last value may not have been read back: the writer was stopped in between.
     pub unfinished: bool,
-    /// The network namespace that the setting is of: names of interfaces are unique in one alone.
+    /// The network namespace of the setting: names of interfaces are unique only within one.
     pub namespace: Option<u64>,
-    /// The number of its interface when it was first changed.
+    /// Number of its interface at the first change.
     pub device: Option<u32>,
 }
 
-/// A journal as it was found.
+/// A journal as found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Changes under the present boot, in the order in which they were first made.
+    /// Changes under the present boot, in the order of their first writes.
     pub entries: Vec<Entry>,
-    /// Number of changes of another boot: they ended with that kernel.
+    /// Number of changes under another boot: they ended with that kernel.
     pub outlived: usize,
     /// Malformed and incomplete lines, with their number and the reason.
     pub bad_lines: Vec<String>,
@@ -95,7 +95,7 @@ pub struct Contents {
 /// The journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// It cannot be read, made, written or flushed.
+    /// The journal cannot be read, created, written or flushed.
     #[error("{}: {error}", path.display())]
     File {
         /// The file.
@@ -103,7 +103,7 @@ pub enum JournalError {
         /// The kernel's error.
         error: io::Error,
     },
-    /// Another user could have written it, and so could make root set any value.
+    /// Another user could have written the journal, and so could make root set any value.
     #[error("{}: {what}; it is not used. Read it, then remove it", path.display())]
     Untrusted {
         /// The file.
@@ -157,7 +157,7 @@ pub fn read(directory: &Directory, boot: &str) -> Result<Contents, JournalError>
     Ok(parse(&bytes, boot))
 }
 
-/// The meaning of the bytes of a journal under the boot `boot`.
+/// Parses the bytes of a journal under the boot `boot`.
 pub fn parse(bytes: &[u8], boot: &str) -> Contents {
     let mut contents = Contents::default();
     let mut index: BTreeMap<Setting, usize> = BTreeMap::new();
@@ -199,8 +199,8 @@ pub fn parse(bytes: &[u8], boot: &str) -> Contents {
     contents
 }
 
-/// The entry at the end of a line whose beginning is damaged: a full disk cut an entry, and the
-/// next one was written behind it.
+/// Returns the entry at the end of a line with a damaged beginning: a full disk cut an entry, and
+/// the next one was written behind it.
 fn last_entry(line: &[u8]) -> Option<Line> {
     let at = line.windows(BEGINNING.len()).rposition(|window| window == BEGINNING)?;
     serde_json::from_slice(&line[at..]).ok()
@@ -221,10 +221,10 @@ fn take(
                 entry.note(new);
                 entry.unfinished = true;
             } else {
-                // Under the name of one interface there can be another.
+                // The same interface name can belong to another interface.
                 index.insert(setting.clone(), entries.len());
-                let ours = vec![new];
-                entries.push(Entry { setting, old, ours, unfinished: true, namespace, device });
+                let own_values = vec![new];
+                entries.push(Entry { setting, old, own_values, unfinished: true, namespace, device });
             }
         }
         Line::Found { setting, found, .. } => {
@@ -237,14 +237,14 @@ fn take(
 }
 
 impl Entry {
-    /// Takes a value as ours, the latest.
+    /// Adds a value as the latest of Wattline's own.
     fn note(&mut self, value: String) {
-        self.ours.retain(|known| *known != value);
-        self.ours.push(value);
+        self.own_values.retain(|known| *known != value);
+        self.own_values.push(value);
     }
 }
 
-/// Removes a journal whose changes are undone.
+/// Removes a journal whose changes have been undone.
 ///
 /// # Errors
 /// [`JournalError::File`].
@@ -253,7 +253,7 @@ pub fn remove(directory: &Directory) -> Result<(), JournalError> {
     removed.map_err(|error| JournalError::File { path: path(directory), error })
 }
 
-/// Keeps a journal with damaged lines under another name, out of the way of the next; needs no room.
+/// Keeps a journal with damaged lines under another name, to make way for the next; needs no space.
 ///
 /// # Errors
 /// [`JournalError::File`].
@@ -285,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn the_original_value_and_all_of_ours_are_kept() {
+    fn original_value_and_all_own_values_are_kept() {
         let (_directory, opened) = written();
         let contents = read(&opened, "boot-a").unwrap();
         assert_eq!(contents.bad_lines, Vec::<String>::new());
         let [entry] = &contents.entries[..] else { panic!("{contents:?}") };
         assert_eq!(entry.old, "3300000");
-        assert_eq!(entry.ours, ["1650000", "1600000", "2400000"]);
+        assert_eq!(entry.own_values, ["1650000", "1600000", "2400000"]);
         assert!(!entry.unfinished);
         assert_eq!(std::fs::read_to_string(path(&opened)).unwrap().lines().count(), 4);
     }
@@ -315,11 +315,11 @@ mod tests {
         assert_eq!(contents.bad_lines, Vec::<String>::new());
         let [entry] = &contents.entries[..] else { panic!("{}", contents.entries.len()) };
         assert_eq!((&entry.old, entry.unfinished), (&old, false));
-        assert_eq!(entry.ours.last(), Some(&present));
+        assert_eq!(entry.own_values.last(), Some(&present));
     }
 
     #[test]
-    fn changes_of_another_boot_are_not_ours_to_undo() {
+    fn changes_of_another_boot_are_not_undone() {
         let (_directory, opened) = written();
         let contents = read(&opened, "boot-b").unwrap();
         assert_eq!((contents.entries.len(), contents.outlived), (0, 4));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_behind_one_that_was_cut_is_used() {
+    fn entry_behind_a_cut_one_is_used() {
         let (_directory, opened) = written();
         let text = std::fs::read(path(&opened)).unwrap();
         let whole = parse(&text, "boot-a");
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_others_may_write_is_refused() {
+    fn journal_writable_by_others_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let (directory, opened) = written();
         let path = path(&opened);
@@ -400,7 +400,7 @@ mod tests {
                 }
             };
             assert_eq!(contents.bad_lines, expected, "cut at {cut}");
-            // A line without its end alone is used as well.
+            // A line that lacks only its end is used as well.
             let end = if text[cut..].first() == Some(&b'\n') { cut + 1 } else { end };
             assert_eq!(contents.entries, parse(&text[..end], "boot-a").entries, "cut at {cut}");
         }

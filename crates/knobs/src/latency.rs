@@ -17,9 +17,9 @@ pub const DEVICE: &str = "/dev/cpu_dma_latency";
 /// Longest time that a CPU may take to wake up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResumeLatency {
-    /// Any idle state will do.
+    /// No limit on idle states.
     Any,
-    /// At most so long; the kernel counts whole microseconds.
+    /// At most this long; the kernel counts whole microseconds.
     AtMost(Span),
     /// No time at all: the CPU polls instead of sleeping.
     None,
@@ -36,7 +36,7 @@ impl ResumeLatency {
     }
 }
 
-/// The limit of one CPU as it is; `None` where it has no such setting.
+/// Returns the present limit of one CPU; `None` if it has no such setting.
 pub fn cpu_limit(tree: &Tree, cpu: u32) -> Option<ResumeLatency> {
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
     match tree.text(file).ok()?.as_str() {
@@ -46,7 +46,7 @@ pub fn cpu_limit(tree: &Tree, cpu: u32) -> Option<ResumeLatency> {
     }
 }
 
-/// The write that limits one CPU. Whoever else writes the same file overrides it: there is one
+/// Returns the write that limits one CPU. Other writers of the same file override it: there is one
 /// slot per CPU.
 pub fn limit_cpu(cpu: u32, latency: ResumeLatency) -> Change {
     // Easy to invert: 0 means no limit, `n/a` means none is allowed.
@@ -63,16 +63,16 @@ pub fn limit_cpu(cpu: u32, latency: ResumeLatency) -> Change {
     Change { setting, value, why }
 }
 
-/// A machine-wide limit that is held. The kernel drops it when this is dropped, or when the
-/// process dies however: it needs no journal.
+/// A machine-wide limit while it is held. The kernel drops it when this is dropped, or when the
+/// process dies in any way: it needs no journal.
 #[derive(Debug)]
 pub struct DmaLatency {
-    // Open is what counts.
+    // Keeps the file open, and with it the limit.
     _file: File,
 }
 
 impl DmaLatency {
-    /// No CPU takes longer than `longest` to wake up, in whole microseconds.
+    /// Limits the wake-up latency of all CPUs to `longest`, in whole microseconds.
     ///
     /// # Errors
     /// [`ReadError`]; a recording has no such device.
@@ -88,7 +88,7 @@ impl DmaLatency {
         Ok(Self { _file: file })
     }
 
-    /// The limit that all holders together ask for.
+    /// Returns the limit that all holders together request.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -110,7 +110,7 @@ pub const OF_CPU: Registration = Registration {
     files: "`cpuN/power/pm_qos_resume_latency_us`",
     values: "us",
     conflicts: &[conflict::TUNED.sets("idle latency")],
-    notes: "`0` is no limit, `n/a` none allowed; one slot per CPU, shared with whoever writes it",
+    notes: "`0` is no limit, `n/a` none allowed; one slot per CPU, shared by all writers",
     owns: |setting| setting.is_cpu_file("/power/pm_qos_resume_latency_us"),
     probe: show_of_cpu,
     recorded: Recorded { of_each_cpu: &["power/pm_qos_resume_latency_us"], ..Recorded::NOTHING },

@@ -1,12 +1,12 @@
-//! Knobs of a machine: frequency, idle states, wake-up latency, uncore, and, of network cards, the
+//! Knobs of a machine: frequency, idle states, wake-up latency and uncore. For network cards:
 //! interrupt moderation, the indirection table, the number of queues, their polling and the CPUs
 //! that take their interrupts.
 //!
-//! A knob returns the writes that bring about a request ([`Change`]) and writes nothing. The one
-//! [`Session`] of a machine writes them: the old value is stored on disk before, the new one is
-//! read back after. At the end, or after a crash, everything is restored.
+//! A knob returns the writes for a request ([`Change`]) and writes nothing itself. The one
+//! [`Session`] of a machine makes the writes: it stores the old value on disk before, and reads the
+//! new one back after. At the end, or after a crash, everything is restored.
 //!
-//! [`KNOBS`] lists the knobs. What others need to know of one is in its [`Registration`].
+//! [`KNOBS`] lists the knobs. The [`Registration`] of each knob holds the facts for other crates.
 #![forbid(unsafe_code)]
 // A daemon writes to its log: printing blocks on a stalled reader and panics without one.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -56,7 +56,7 @@ use registration::{Found, Probe, Registration};
 use wattline_linux::missing::is_guest;
 use wattline_linux::sysfs::Tree;
 
-/// All knobs, in the order in which they are shown.
+/// All knobs, in the order of display.
 pub static KNOBS: &[&Registration] = &[
     &cpufreq::FREQUENCY,
     &cpufreq::PREFERENCE,
@@ -80,13 +80,13 @@ pub fn probe(tree: &Tree, interfaces: &[String]) -> Found {
     Found::probe(KNOBS, &Probe { tree, machine, interfaces, guest: is_guest(tree) })
 }
 
-/// The knob that a setting belongs to; `None` for a file of a CPU that no knob of this version
-/// sets, as a journal may name it.
+/// Returns the knob that a setting belongs to; `None` for a file of a CPU that no knob of this
+/// version sets, as a journal may contain.
 pub fn owner(setting: &Setting) -> Option<&'static Registration> {
     KNOBS.iter().find(|knob| (knob.owns)(setting)).copied()
 }
 
-/// The label of a setting in counters of writes.
+/// Returns the label of a setting in counters of writes.
 pub fn label(setting: &Setting) -> &'static str {
     owner(setting).map_or("cpu", |knob| knob.label)
 }

@@ -1,4 +1,4 @@
-//! Files with the masks of CPUs that a queue has (Documentation/networking/scaling.rst).
+//! Files with the CPU masks of a queue (Documentation/networking/scaling.rst).
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ pub enum Mask {
 }
 
 impl Mask {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::Receive, Self::Transmit];
 
-    /// Prefix of the queue's directory, and the file.
+    /// Returns the prefix of the queue's directory, and the file.
     pub(crate) fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Receive => ("rx-", "rps_cpus"),
@@ -37,7 +37,7 @@ pub(crate) fn path(
     write!(f, "{NET}{interface}/queues/{prefix}{queue}/{file}")
 }
 
-/// The interface, queue and mask of a file; `None` for any other.
+/// Returns the interface, queue and mask of a file; `None` for any other.
 pub(crate) fn parse(text: &str) -> Option<(String, u32, Mask)> {
     let words: Vec<&str> = text.strip_prefix(NET)?.split('/').collect();
     let [interface, "queues", queue, file] = words[..] else { return None };

@@ -1,4 +1,4 @@
-//! Interrupt moderation of a network card, as `ethtool -C` and `ethtool -Q` set it.
+//! Interrupt moderation of a network card, as set by `ethtool -C` and `ethtool -Q`.
 
 use crate::access::{Access, AccessError};
 use crate::change::Change;
@@ -8,11 +8,11 @@ use crate::setting::Setting;
 use wattline_linux::ethtool::Coalesce;
 use wattline_units::Span;
 
-/// The writes that fix the moderation of received packets, of one queue or of the whole card:
-/// adaptive moderation off where it is on, since it would move what is set, then the time.
+/// Returns the writes that fix the moderation of received packets, of one queue or of the whole
+/// card: first adaptive moderation off if it is on, since it would move the time, then the time.
 ///
 /// # Errors
-/// [`AccessError`] where the driver has no moderation.
+/// [`AccessError`] if the driver has no moderation.
 pub fn receive(
     read: impl Fn(&Setting) -> Result<String, AccessError>,
     interface: &str,
@@ -20,7 +20,7 @@ pub fn receive(
     wait: Span,
 ) -> Result<Vec<Change>, AccessError> {
     let micros = wait.as_picos() / 1_000_000;
-    let what = match queue {
+    let subject = match queue {
         Some(queue) => format!("queue {queue} of {interface}"),
         None => interface.to_string(),
     };
@@ -33,22 +33,22 @@ pub fn receive(
         changes.push(Change {
             setting: of(Coalesce::AdaptiveRx),
             value: "0".to_string(),
-            why: format!("adaptive moderation of {what} would override the time"),
+            why: format!("adaptive moderation of {subject} would override the time"),
         });
     }
     let time = of(Coalesce::RxUsecs);
     read(&time)?;
-    let why = format!("receive interrupts of {what} wait {micros} us");
+    let why = format!("receive interrupts of {subject} wait {micros} us");
     changes.push(Change { setting: time, value: micros.to_string(), why });
     Ok(changes)
 }
 
-/// One parameter of one interface.
+/// Returns the setting of one parameter of one interface.
 pub fn setting(interface: &str, parameter: Coalesce) -> Setting {
     Setting::Coalesce { interface: interface.to_string(), parameter }
 }
 
-/// One parameter of one receive queue.
+/// Returns the setting of one parameter of one receive queue.
 pub fn queue_setting(interface: &str, queue: u32, parameter: Coalesce) -> Setting {
     Setting::QueueCoalesce { interface: interface.to_string(), queue, parameter }
 }
@@ -89,8 +89,8 @@ fn show(probe: &Probe<'_>, found: &mut Found) {
                 found.has(format!("interrupt moderation {interface}"), state);
             }
             (Err(why), _) | (_, Err(why)) => {
-                let what = format!("interrupt moderation of {interface}");
-                found.lacks(&what, &why.to_string(), "use a card whose driver has `ethtool -C`");
+                let subject = format!("interrupt moderation of {interface}");
+                found.lacks(&subject, &why.to_string(), "use a card whose driver has `ethtool -C`");
             }
         }
     }

@@ -15,17 +15,17 @@ pub enum OnExit {
     Restore,
     /// As it is; `wattline restore` undoes it later.
     Keep,
-    /// As it was found, but the CPUs whose frequency was set at their fastest, for whoever takes
-    /// the load over; `wattline restore` undoes that later.
+    /// As it was found, but with the CPUs whose frequency was set at their fastest, for the program
+    /// that takes over the load; `wattline restore` undoes that later.
     Performance,
 }
 
 impl OnExit {
-    /// The name of each.
+    /// Name and value of each.
     pub const ALL: [(&'static str, Self); 3] =
         [("restore", Self::Restore), ("keep", Self::Keep), ("performance", Self::Performance)];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, one)| *one == self).map_or("restore", |(name, _)| name)
     }
@@ -39,7 +39,7 @@ impl std::str::FromStr for OnExit {
     }
 }
 
-/// The cpufreq policies that settings belong to.
+/// Returns the cpufreq policies that settings belong to.
 pub(crate) fn policies(settings: &[Setting]) -> Vec<u32> {
     let number = |setting: &Setting| match setting {
         Setting::File(path) => {
@@ -53,7 +53,7 @@ pub(crate) fn policies(settings: &[Setting]) -> Vec<u32> {
     numbers
 }
 
-/// The changes that bring cpufreq policies to their fastest within their limits.
+/// Returns the changes that bring cpufreq policies to their fastest within their limits.
 pub(crate) fn fastest(tree: &Tree, policies: &[u32]) -> Vec<Change> {
     let present = policies.iter().filter_map(|number| cpufreq::Policy::look(tree, *number).ok());
     let changes = present.filter_map(|policy| {

@@ -1,5 +1,5 @@
-//! Changes that are looked at before they are made: a plan takes them, answers as the machine
-//! would that does what it is asked, and writes nothing.
+//! Changes examined before they are made: a plan takes them, answers like a machine that obeys, and
+//! writes nothing.
 
 use crate::access::{Access, AccessError};
 use crate::change::{Change, Knobs, Outcome, SetError};
@@ -20,7 +20,7 @@ pub struct Planned {
     pub value: String,
     /// The purpose.
     pub why: String,
-    /// Whether the machine may draw more or less power under it.
+    /// Effect of the write on the power that the machine may draw.
     pub direction: Direction,
 }
 
@@ -33,12 +33,12 @@ pub struct Plan<A> {
 }
 
 impl<A: Access> Plan<A> {
-    /// A plan for the machine behind `access`, which is only read.
+    /// Creates a plan for the machine behind `access`, which is only read.
     pub fn new(access: A) -> Self {
         Self { access, values: BTreeMap::new(), writes: Vec::new() }
     }
 
-    /// The writes so far, in their order.
+    /// Returns the writes so far, in order.
     pub fn writes(&self) -> &[Planned] {
         &self.writes
     }
@@ -56,7 +56,7 @@ impl<A: Access + Send> Knobs for Plan<A> {
         }
         let Change { setting, value, why } = change.clone();
         let values = (present.as_str(), value.as_str());
-        let direction = Direction::of(&setting, values, |one| self.read(one).ok());
+        let direction = Direction::between(&setting, values, |one| self.read(one).ok());
         self.values.insert(setting.clone(), value.clone());
         self.writes.push(Planned { setting, present, value, why, direction });
         Ok(Outcome::Written)

@@ -16,7 +16,7 @@ pub const KNOB: Registration = Registration {
     files: "netdev netlink, per NAPI instance: `defer-hard-irqs`, `gro-flush-timeout`, \
             `irq-suspend-timeout`",
     values: "a number; ns",
-    notes: "found by queue at each access, since instances are numbered anew when an interface \
+    notes: "found by queue at each access, since instances are renumbered when an interface \
             goes up; Linux 6.13",
     owns: |setting| matches!(setting, Setting::Napi { .. }),
     ..Registration::NOTHING

@@ -13,16 +13,16 @@ use wattline_linux::napi::Napi;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// It may draw less, and nowhere more.
+    /// May draw less, and never more.
     Less,
-    /// The setting does not decide about power, or both values are alike.
+    /// The setting does not affect power, or both values are equivalent.
     Neither,
-    /// It may draw more.
+    /// May draw more.
     More,
 }
 
 impl Direction {
-    /// The words for a person.
+    /// Returns a description for users.
     pub fn words(self) -> &'static str {
         match self {
             Self::Less => "less power",
@@ -31,8 +31,9 @@ impl Direction {
         }
     }
 
-    /// The effect of giving a setting another value; `read` reads what it depends on.
-    pub fn of(
+    /// Returns the effect of giving a setting another value; `read` reads the settings that it
+    /// depends on.
+    pub fn between(
         setting: &Setting,
         (from, to): (&str, &str),
         read: impl Fn(&Setting) -> Option<String>,
@@ -55,11 +56,11 @@ pub fn not_above(
     read: impl Fn(&Setting) -> Option<String>,
 ) -> String {
     let saves =
-        !is_ordered(setting) || Direction::of(setting, (found, wanted), read) == Direction::Less;
+        !is_ordered(setting) || Direction::between(setting, (found, wanted), read) == Direction::Less;
     if saves { wanted } else { found }.to_owned()
 }
 
-/// Files whose values are numbers, and whether a higher one may draw more.
+/// Files with numeric values; true if a higher value may draw more.
 const NUMBERS: [(&str, bool); 11] = [
     ("/scaling_min_freq", true),
     ("/scaling_max_freq", true),
@@ -77,7 +78,7 @@ const GOVERNOR: &str = "scaling_governor";
 const PREFERENCE: &str = "/energy_performance_preference";
 const WAKE_UP: &str = "/pm_qos_resume_latency_us";
 
-/// Returns true if values of a setting decide about power.
+/// Returns true if values of a setting affect power.
 pub fn is_ordered(setting: &Setting) -> bool {
     match setting {
         Setting::File(path) => {
@@ -92,7 +93,7 @@ pub fn is_ordered(setting: &Setting) -> bool {
     }
 }
 
-/// Least and most draw under a value; `None` for a value that cannot be judged.
+/// Returns least and most draw under a value; `None` for a value that cannot be judged.
 fn draw(
     setting: &Setting,
     value: &str,
@@ -108,7 +109,7 @@ fn draw(
         return point(-preference(value)?);
     }
     if path.ends_with(WAKE_UP) {
-        // 0 is no limit, "n/a" that of a CPU that must not sleep.
+        // 0 means no limit, "n/a" that the CPU must not sleep.
         return point(match value {
             "0" => f64::MIN,
             "n/a" => 0.0,
@@ -122,7 +123,7 @@ fn draw(
     point(if *rises { number()? } else { -number()? })
 }
 
-/// The kernel's figure of an energy performance preference, by name or as a number.
+/// Returns the kernel's figure of an energy performance preference, by name or as a number.
 fn preference(value: &str) -> Option<f64> {
     Some(match value {
         "performance" => 0.0,
@@ -133,8 +134,8 @@ fn preference(value: &str) -> Option<f64> {
     })
 }
 
-/// Draw under a governor, from 0 at the lowest frequency to 1 at the highest. That of a fixed speed
-/// is the speed's; unknown speeds count as the highest.
+/// Returns the draw under a governor, from 0 at the lowest frequency to 1 at the highest. A fixed
+/// speed determines its draw; unknown speeds count as the highest.
 fn governor(
     policy: &str,
     value: &str,
@@ -144,7 +145,7 @@ fn governor(
     let hertz = |name: &str| file(name)?.parse::<f64>().ok();
     Some(match value {
         "performance" => (1.0, 1.0),
-        // The driver's own control of the frequency bears this name.
+        // The driver's own control of the frequency has this name.
         "powersave" if is_autonomous(&file("scaling_driver")?) => (0.0, 1.0),
         "powersave" => (0.0, 0.0),
         "userspace" => {
@@ -184,12 +185,12 @@ mod tests {
             };
             Some(value.to_owned())
         };
-        Direction::of(&setting.parse().unwrap(), (from, to), read)
+        Direction::between(&setting.parse().unwrap(), (from, to), read)
     }
 
     /// The lines of each list are ascending: every later value raises over every earlier one.
     #[test]
-    fn values_ascend_in_the_power_that_they_allow() {
+    fn values_ascend_by_the_power_they_allow() {
         const CPU: &str = "/sys/devices/system/cpu";
         for (file, driver, ascending) in [
             (

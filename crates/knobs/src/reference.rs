@@ -2,7 +2,7 @@
 
 use crate::registration::Registration;
 
-/// A row for each knob.
+/// Returns the table with a row for each knob.
 pub fn table(knobs: &[&Registration]) -> String {
     let mut table = "| knob | files | values | cost | dwell | also set by | notes |\n\
                      |---|---|---|---|---|---|---|\n"
@@ -25,7 +25,7 @@ mod tests {
 
     /// `UPDATE_GOLDEN=1 cargo test -p wattline-knobs` rewrites the table.
     #[test]
-    fn the_table_in_docs_is_the_registrations() {
+    fn table_of_knobs_matches_the_registrations() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/knobs.md");
         let page = std::fs::read_to_string(&path).unwrap();
         let begin = page.find("| knob |").expect("the page has a table of knobs");

@@ -10,7 +10,7 @@ use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::Tree;
 use wattline_units::Span;
 
-/// A knob, as others know it.
+/// Facts about a knob for other crates.
 #[derive(Debug, Clone, Copy)]
 pub struct Registration {
     /// Its name in the reference.
@@ -26,20 +26,20 @@ pub struct Registration {
     pub write_cost: u32,
     /// Shortest time between two changes.
     pub dwell: Dwell,
-    /// Who else sets it.
+    /// Other programs that set it.
     pub conflicts: &'static [Conflict],
-    /// Its range, in which order it writes: whatever else a user has to know.
+    /// Its range, the order of its writes, and other facts for users.
     pub notes: &'static str,
-    /// Whether a setting is its own.
+    /// Returns true if a setting belongs to this knob.
     pub owns: fn(&Setting) -> bool,
-    /// Says what a machine has of it and what is missing.
+    /// Adds the knob's parts that a machine has or lacks.
     pub probe: fn(&Probe<'_>, &mut Found),
     /// Its part of a machine's recording.
     pub recorded: Recorded,
 }
 
 impl Registration {
-    /// A knob without a name that owns, shows and records nothing: what a registration leaves out.
+    /// A knob without a name that owns, shows and records nothing: the defaults of a registration.
     pub const NOTHING: Self = Self {
         name: "",
         label: "",
@@ -55,7 +55,7 @@ impl Registration {
     };
 }
 
-/// Shortest time for which a knob keeps its setting, whatever is requested meanwhile.
+/// Shortest time for which a knob keeps its setting, despite other requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Dwell {
     /// For the reference.
@@ -65,7 +65,7 @@ pub struct Dwell {
 }
 
 impl Dwell {
-    /// It may be set again at once.
+    /// May be set again at once.
     pub const NONE: Self = Self { words: "none", on: |_| Span::ZERO };
 }
 
@@ -94,7 +94,7 @@ pub struct Probe<'a> {
     pub machine: Machine,
     /// Its network interfaces.
     pub interfaces: &'a [String],
-    /// Whether it is a virtual machine.
+    /// True for a virtual machine.
     pub guest: bool,
 }
 
@@ -109,16 +109,16 @@ pub struct State {
     pub write_cost: u32,
     /// Time in seconds that it keeps its setting on this machine.
     pub dwell_seconds: f64,
-    /// Who else may set it, whether it is there or not.
+    /// Other programs that may set it, present or not.
     pub contenders: Vec<&'static str>,
 }
 
 /// Knobs of a machine, and those that it lacks.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Knobs that are there.
+    /// Existing knobs.
     pub knobs: Vec<State>,
-    /// Knobs that are not, and why.
+    /// Missing knobs, with the reasons.
     pub missing: Vec<Missing>,
 }
 
@@ -139,7 +139,7 @@ impl Found {
         found
     }
 
-    /// A knob is there.
+    /// Adds an existing knob.
     pub fn has(&mut self, name: impl Into<String>, state: impl Into<String>) {
         self.knobs.push(State {
             name: name.into(),
@@ -150,7 +150,7 @@ impl Found {
         });
     }
 
-    /// A knob is missing; with the reason, and with what would enable it.
+    /// Adds a missing knob with the reason, and the remedy.
     pub fn lacks(&mut self, what: &str, why: &str, remedy: &str) {
         self.missing.push(Missing::because(what, why, remedy));
     }
@@ -162,7 +162,7 @@ mod tests {
     use wattline_linux::sysfs::Tree;
 
     #[test]
-    fn a_probe_tells_every_knob_of_a_recorded_machine() {
+    fn probe_lists_every_knob_of_a_recorded_machine() {
         let of = |machine: &str, interfaces: &[&str]| {
             let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
             let interfaces: Vec<String> = interfaces.iter().map(|name| name.to_string()).collect();

@@ -1,4 +1,4 @@
-//! Undoing what a journal holds.
+//! Undoes the changes in a journal.
 
 use crate::access::{Access, AccessError};
 use crate::journal::Entry;
@@ -6,40 +6,40 @@ use crate::setting::Setting;
 use serde::Serialize;
 use std::fmt;
 
-/// Limits of a frequency depend on each other: the lower one cannot be raised above an upper
-/// one that is still to be restored. No chain of settings is longer than this.
+/// Limits of a frequency depend on each other: the lower one cannot be raised above an upper one
+/// that is still to be restored. No chain of settings is longer than this.
 const MOST_PASSES: usize = 4;
 
 /// Result of restoring one setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "result")]
 pub enum Restored {
-    /// It has its old value again.
+    /// The setting has its old value again.
     Restored,
-    /// It had its old value already.
+    /// The setting had its old value already.
     Untouched,
-    /// Somebody else has changed it since: left as it is.
+    /// Another program has changed the setting since: left unchanged.
     Foreign {
         /// Its present value.
         found: String,
     },
-    /// Its CPU or interface has gone, and the change with it.
+    /// The CPU or interface has gone, and the change with it.
     Gone,
-    /// Its interface is in another network namespace, where one of its name may be here, too.
+    /// The interface is in another network namespace; another one with its name may be here.
     Elsewhere {
         /// The inode of that namespace's file.
         namespace: u64,
     },
-    /// The old value was written and something else came of it.
+    /// The old value was written, but the setting shows another one.
     Altered {
         /// Its present value.
         found: String,
     },
-    /// It could not be read or written.
+    /// The setting could not be read or written.
     Failed {
         /// The reason.
         reason: String,
-        /// Whether a permission is missing.
+        /// True if a permission is missing.
         permission: bool,
     },
 }
@@ -63,15 +63,14 @@ pub struct Report {
     pub lines: Vec<Line>,
     /// Changes that ended with an earlier boot.
     pub outlived: usize,
-    /// Lines of the journal that made no sense.
+    /// Invalid lines of the journal.
     pub bad_lines: Vec<String>,
-    /// Error of removing the journal after its settings were restored, or of updating it if they
-    /// were not.
+    /// Error of removing the journal after its settings were restored, or of updating it otherwise.
     pub journal_problem: Option<String>,
 }
 
 impl Report {
-    /// Settings that should have their old value and have not.
+    /// Returns settings that were not restored to their old value.
     pub fn failures(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| {
             matches!(
@@ -81,7 +80,8 @@ impl Report {
         })
     }
 
-    /// Whether all is as it was: no failure, no foreign change, no bad line, no journal left.
+    /// Returns true if everything was restored: no failure, no foreign change, no bad line, no
+    /// journal left.
     pub fn is_clean(&self) -> bool {
         self.bad_lines.is_empty()
             && self.journal_problem.is_none()
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-/// Gives every setting its old value, the last changed first.
+/// Restores the old value of every setting, the last changed first.
 pub fn restore(access: &mut impl Access, entries: &[Entry]) -> Vec<Line> {
     entries.iter().for_each(|entry| access.tidy(&entry.setting));
     let mut lines: Vec<(&Entry, Restored)> =
@@ -102,7 +102,7 @@ pub fn restore(access: &mut impl Access, entries: &[Entry]) -> Vec<Line> {
             if !matches!(result, Restored::Failed { .. } | Restored::Altered { .. }) {
                 continue;
             }
-            // What the first try left behind is ours too.
+            // Leftovers of the first try count as own values, too.
             let again = restore_one(access, entry, true);
             better |= again != *result;
             *result = again;
@@ -111,10 +111,9 @@ pub fn restore(access: &mut impl Access, entries: &[Entry]) -> Vec<Line> {
             break;
         }
     }
-    // Restoring one setting can move another one that is restored already: the governor
-    // `performance` takes the preference along, as it did before Wattline. One more try, for
-    // those that were moved by accident; where it is refused, what rules the setting is itself
-    // as it was.
+    // Restoring one setting can move another that is restored already: the governor `performance`
+    // takes the preference along, as it did before Wattline. One more try for settings moved by
+    // accident. If it is refused, the setting that locks this one has its own old value.
     for (entry, result) in &mut lines {
         if *result == Restored::Restored
             && access.read(&entry.setting).is_ok_and(|found| found != entry.old)
@@ -132,7 +131,7 @@ pub fn restore(access: &mut impl Access, entries: &[Entry]) -> Vec<Line> {
         .collect()
 }
 
-fn restore_one(access: &mut impl Access, entry: &Entry, ours_anyway: bool) -> Restored {
+fn restore_one(access: &mut impl Access, entry: &Entry, own_anyway: bool) -> Restored {
     let found = match access.read(&entry.setting) {
         Ok(found) => found,
         Err(error) => return Restored::from_error(&error),
@@ -140,9 +139,8 @@ fn restore_one(access: &mut impl Access, entry: &Entry, ours_anyway: bool) -> Re
     if found == entry.old {
         return Restored::Untouched;
     }
-    // A write that was interrupted before it was read back: the driver may have made another
-    // value of ours.
-    if !(ours_anyway || entry.unfinished || entry.ours.contains(&found)) {
+    // A write was interrupted before it was read back: the driver may have altered the value.
+    if !(own_anyway || entry.unfinished || entry.own_values.contains(&found)) {
         return Restored::Foreign { found };
     }
     if let Err(error) = access.write(&entry.setting, &entry.old) {
@@ -155,8 +153,8 @@ fn restore_one(access: &mut impl Access, entry: &Entry, ours_anyway: bool) -> Re
     }
 }
 
-/// Shell commands that restore everything, in the right order, for a person to paste in a network
-/// namespace; those of others are comments.
+/// Returns shell commands that restore everything, in the right order, for a user to paste in a
+/// network namespace; commands for other namespaces are comments.
 pub fn commands(entries: &[Entry], namespace: Option<u64>) -> Vec<String> {
     let command = |entry: &Entry| {
         let command = entry.setting.command(&entry.old);

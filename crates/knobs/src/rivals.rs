@@ -1,5 +1,5 @@
-//! Who sets the same knobs on this machine, and what to do about it: of all contenders that the
-//! knobs' registrations name, those that are there.
+//! Programs that set the same knobs on this machine, with remedies: those contenders of the knobs'
+//! registrations that are present.
 
 use crate::KNOBS;
 use crate::access::{Access, Machine};
@@ -7,7 +7,7 @@ use crate::conflict::{Contender, Sign};
 use serde::Serialize;
 use wattline_linux::sysfs::Tree;
 
-/// A program, or a driver's own logic, that would fight with us.
+/// A program, or a driver's own logic, that conflicts with Wattline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rival {
     /// Its name.
@@ -16,20 +16,21 @@ pub struct Rival {
     pub sets: String,
     /// The labels of the knobs that it sets, as in counters of writes.
     pub labels: Vec<&'static str>,
-    /// The sign of it that was found.
+    /// The sign of its presence.
     pub seen: String,
     /// The command or change that stops it.
     pub remedy: String,
 }
 
-/// A contender with all that it sets.
+/// A contender with all settings that it changes.
 struct Claim {
     contender: &'static Contender,
     sets: Vec<&'static str>,
     labels: Vec<&'static str>,
 }
 
-/// All rivals that are there, in the order of the knobs; drivers' own logic on the interfaces named.
+/// Returns all rivals present, in the order of the knobs; drivers' own logic on the named
+/// interfaces.
 pub fn find(tree: &Tree, interfaces: &[String]) -> Vec<Rival> {
     let claims = claims();
     let processes = processes(tree, &claims);
@@ -48,7 +49,7 @@ pub fn find(tree: &Tree, interfaces: &[String]) -> Vec<Rival> {
         };
         match sign {
             Sign::Process(_) => {
-                let process = processes.iter().find(|(whose, _)| whose == name);
+                let process = processes.iter().find(|(owner, _)| owner == name);
                 if let Some((_, pid)) = process {
                     rival(name.to_string(), format!("process {pid}"), remedy.to_string());
                 }
@@ -88,7 +89,7 @@ pub fn find(tree: &Tree, interfaces: &[String]) -> Vec<Rival> {
 /// Control groups of the whole machine.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Name and sign of the scheduler that is loaded in place of the kernel's own.
+/// Returns name and sign of the scheduler loaded in place of the kernel's own.
 fn scheduler(tree: &Tree) -> Option<(String, String)> {
     const STATE: &str = "/sys/kernel/sched_ext/state";
     if tree.text(STATE).is_ok_and(|state| state == "enabled") {
@@ -101,7 +102,7 @@ fn scheduler(tree: &Tree) -> Option<(String, String)> {
     })
 }
 
-/// Each contender once.
+/// Returns each contender once.
 fn claims() -> Vec<Claim> {
     let mut claims: Vec<Claim> = Vec::new();
     for knob in KNOBS {
@@ -124,7 +125,7 @@ fn claims() -> Vec<Claim> {
     claims
 }
 
-/// Names of contenders that run, with their processes.
+/// Returns the names of running contenders, with their processes.
 fn processes(tree: &Tree, claims: &[Claim]) -> Vec<(&'static str, u32)> {
     let programs = claims.iter().filter_map(|claim| match claim.contender.sign {
         Sign::Process(process) => Some((claim.contender.name, process)),
@@ -132,12 +133,12 @@ fn processes(tree: &Tree, claims: &[Claim]) -> Vec<(&'static str, u32)> {
     });
     let programs: Vec<(&str, &str)> = programs.collect();
     let running = tree.numbered("/proc", "").into_iter();
-    running.filter_map(|(pid, _)| Some((whose(tree, pid, &programs)?, pid))).collect()
+    running.filter_map(|(pid, _)| Some((owner_of(tree, pid, &programs)?, pid))).collect()
 }
 
-/// Whose process this is, of programs by name and process.
-fn whose<'a>(tree: &Tree, pid: u32, programs: &[(&'a str, &str)]) -> Option<&'a str> {
-    // A process that ends meanwhile is no rival any more.
+/// Returns the name of the program that a process belongs to, given names and process names.
+fn owner_of<'a>(tree: &Tree, pid: u32, programs: &[(&'a str, &str)]) -> Option<&'a str> {
+    // A process that ends meanwhile is no longer a rival.
     let comm = tree.text(format!("/proc/{pid}/comm")).ok()?;
     let by_name = programs.iter().find(|(_, process)| {
         // The kernel keeps 15 bytes of a name.
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rival_is_told_once_with_everything_that_it_sets() {
+    fn rival_is_listed_once_with_everything_that_it_sets() {
         let (_root, tree) = machine(&[
             ("proc/41/comm", "tuned\n"),
             ("proc/42/comm", "tuned\n"),

@@ -1,5 +1,5 @@
-//! The one writer of a machine's settings: journal first, then write, then read back; in the
-//! end everything as it was.
+//! The one writer of a machine's settings: journal first, then write, then read back. At the end,
+//! everything is restored.
 
 use crate::access::{Access, AccessError};
 use crate::change::{Change, Knobs, Outcome, SetError};
@@ -30,7 +30,7 @@ pub enum SessionError {
     Busy {
         /// The lock.
         path: PathBuf,
-        /// Who holds it, as far as it said so.
+        /// The holder, if it has written its process ID.
         holder: String,
     },
     /// The state directory cannot be used.
@@ -44,11 +44,11 @@ pub enum SessionError {
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The kernel does not say which boot this is.
+    /// The kernel does not report the present boot.
     #[error(transparent)]
     Boot(#[from] ReadError),
-    /// Changes of an earlier run are undone, and their journal is still there; the next restore
-    /// would undo them once more.
+    /// Changes of an earlier run have been undone, but their journal is still there; the next
+    /// restore would undo them once more.
     #[error("the changes of an earlier run are undone, but its journal cannot be removed: {0}")]
     Left(String),
     /// Changes of an earlier run cannot be undone; starting would lose their old values.
@@ -64,14 +64,15 @@ fn lines(report: &Report) -> String {
     report.failures().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Writes settings until it is dropped, which restores them, or what else it was told.
+/// Writes settings until dropped. Dropping it restores them, unless [`Self::set_on_exit`] says
+/// otherwise.
 pub struct Session<A: Access> {
     access: A,
     on_exit: OnExit,
     journal: Journal,
     state: State,
     over: bool,
-    /// Time that the last write took, reading back included.
+    /// Time of the last write, reading back included.
     write_time: Duration,
 }
 
@@ -86,8 +87,8 @@ struct State {
 }
 
 impl Drop for State {
-    /// By name, as closing alone would not do: a child that another thread has just forked shares
-    /// the file until it runs its program.
+    /// Unlocks explicitly, as closing alone is not enough: a child that another thread has just
+    /// forked shares the file until it runs its program.
     fn drop(&mut self) {
         let _ = flock(&self.lock, FlockOperation::Unlock);
     }
@@ -113,8 +114,8 @@ impl State {
         Ok(Self { directory, tree: tree.clone(), boot, namespace: namespace::present(tree), lock })
     }
 
-    /// Returns what becomes of a setting in another network namespace: nothing here. With the namespace, its
-    /// virtual interfaces have gone.
+    /// Returns the outcome for a setting in another network namespace: nothing is done here.
+    /// Virtual interfaces have gone with the namespace.
     fn elsewhere(&self, entry: Entry) -> Option<restore::Line> {
         let namespace = entry.namespace?;
         let is_there = self.namespace.is_none() || namespace::exists(namespace);
@@ -137,7 +138,7 @@ impl State {
         lines
     }
 
-    /// Undoes what the journal holds, and puts it away if all of it is undone.
+    /// Undoes the changes in the journal, and removes it if all are undone.
     fn restore(&self, access: &mut impl Access) -> Result<Report, SessionError> {
         let contents = journal::read(&self.directory, &self.boot)?;
         let (here, others): (Vec<_>, Vec<_>) = (contents.entries.into_iter())
@@ -162,8 +163,8 @@ impl State {
     }
 }
 
-/// The file of the lock; one that is there can be had on a read-only or full disk too, and where
-/// there is none the directory does: all who come later find the same.
+/// Opens the lock file. An existing one can be opened on a read-only or full disk, too; without one
+/// the directory is used: all later processes find the same.
 fn open_lock(directory: &Directory) -> io::Result<File> {
     let name = Path::new(LOCK);
     let made = match directory.create_new(name, 0o644) {
@@ -180,7 +181,7 @@ fn open_lock(directory: &Directory) -> io::Result<File> {
     })
 }
 
-/// Contents of the journal below a state directory; nothing where there is no such directory.
+/// Reads the journal below a state directory; empty without such a directory.
 fn recorded(tree: &Tree, state: &Path) -> Result<journal::Contents, SessionError> {
     let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
     match tree.directory(state) {
@@ -190,7 +191,7 @@ fn recorded(tree: &Tree, state: &Path) -> Result<journal::Contents, SessionError
     }
 }
 
-/// Undoes what an earlier run left behind.
+/// Undoes the changes that an earlier run left behind.
 ///
 /// # Errors
 /// [`SessionError`]; single settings that fail are in the report.
@@ -205,9 +206,9 @@ pub fn restore_now(
 /// Commands that have the effect of a restore.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Commands {
-    /// Shell commands, in their order.
+    /// Shell commands, in order.
     pub commands: Vec<String>,
-    /// Lines of the journal that made no sense: what they held is not among the commands.
+    /// Invalid lines of the journal: their contents are missing in the commands.
     pub bad_lines: Vec<String>,
 }
 
@@ -227,15 +228,15 @@ pub fn restore_commands(tree: &Tree, state: &Path) -> Result<Commands, SessionEr
     Ok(Commands { commands, bad_lines: contents.bad_lines })
 }
 
-/// The settings that a journal says were changed.
+/// Returns the changed settings in a journal.
 pub(crate) fn changed(tree: &Tree, state: &Path) -> Result<Vec<Setting>, SessionError> {
     let contents = recorded(tree, state)?;
     Ok(contents.entries.into_iter().map(|entry| entry.setting).collect())
 }
 
 impl<A: Access> Session<A> {
-    /// Takes the lock, undoes what an earlier run left behind, and begins a new journal. The
-    /// report says what was undone.
+    /// Takes the lock, undoes the changes that an earlier run left behind, and begins a new
+    /// journal. The report lists the undone changes.
     ///
     /// # Errors
     /// [`SessionError`].
@@ -262,7 +263,7 @@ impl<A: Access> Session<A> {
         &self.access
     }
 
-    /// Says how the machine is left when this is dropped; restored if this is never called.
+    /// Sets the state in which dropping this leaves the machine; restored by default.
     pub fn set_on_exit(&mut self, on_exit: OnExit) {
         self.on_exit = on_exit;
     }
@@ -277,16 +278,16 @@ impl<A: Access> Session<A> {
         }
         let present = self.access.read(setting)?;
         if present.contains(char::is_control) {
-            // Several lines: an attribute that is no single value, which nothing could restore.
+            // Several lines: the attribute is no single value, so it could not be restored.
             return Err(SetError::BadValue(setting.clone()));
         }
         if self.journal.entry(setting).is_some_and(|entry| entry.unfinished) {
-            // Written, but not read back in time: what it shows is what came of that.
+            // Written, but not read back in time: the present value is the outcome.
             self.journal.found(setting, &present)?;
         }
         if let Some(entry) = self.journal.entry(setting)
             && present != entry.old
-            && !entry.ours.contains(&present)
+            && !entry.own_values.contains(&present)
             && self.journal.is_in_place(entry)
         {
             return Ok(Outcome::Foreign { found: present });
@@ -311,7 +312,7 @@ impl<A: Access> Session<A> {
         Ok(if found == value { Outcome::Written } else { Outcome::Altered { found } })
     }
 
-    /// Notes what came of a write: what `setting` was found at, and what its followers show.
+    /// Records the outcome of a write: the value that `setting` shows, and those of its followers.
     fn note(
         &mut self,
         followers: &[Setting],
@@ -327,25 +328,24 @@ impl<A: Access> Session<A> {
         found.map_or(Ok(()), |found| self.journal.found(setting, found)).and(noted)
     }
 
-    /// Settings that were changed and still are as we left them, and that a write to `setting`
-    /// moves: a governor takes speed and preference of its policy along. What they show then
-    /// is our doing too, not somebody else's. Where the governor itself was put back, that has
-    /// moved them already.
+    /// Returns changed settings that still have their last value and that a write to `setting`
+    /// moves: a governor takes speed and preference of its policy along. Their new values count as
+    /// own ones, too. A governor that was put back has moved them already.
     fn followers(&self, setting: &Setting) -> Vec<Setting> {
         let mut moved = self.moved_by(setting).peekable();
         if moved.peek().is_none() {
             return Vec::new();
         }
         let put_back = self.journal.entry(setting).is_some_and(|entry| self.is_put_back(entry));
-        let still_ours = |entry: &&Entry| {
+        let still_own = |entry: &&Entry| {
             let present = self.access.read(&entry.setting);
-            present.is_ok_and(|now| now == entry.old || entry.ours.contains(&now))
+            present.is_ok_and(|now| now == entry.old || entry.own_values.contains(&now))
         };
-        let moved = moved.filter(|entry| put_back || still_ours(entry));
+        let moved = moved.filter(|entry| put_back || still_own(entry));
         moved.map(|entry| entry.setting.clone()).collect()
     }
 
-    /// Settings that were changed and that belong to the frequency policy whose governor this is.
+    /// Returns the changed settings of the frequency policy whose governor this is.
     fn moved_by(&self, setting: &Setting) -> impl Iterator<Item = &Entry> {
         let policy = match setting {
             Setting::File(path) => path.strip_suffix("scaling_governor"),
@@ -360,13 +360,13 @@ impl<A: Access> Session<A> {
     }
 
     fn is_put_back(&self, entry: &Entry) -> bool {
-        let changed = !entry.unfinished && entry.ours.last() != Some(&entry.old);
+        let changed = !entry.unfinished && entry.own_values.last() != Some(&entry.old);
         changed && self.access.read(&entry.setting).is_ok_and(|found| found == entry.old)
     }
 
-    /// The changes that set again what was put back: settings of ours that show the value from
-    /// before the first change, since another program wrote it or the driver began anew. With a
-    /// governor go the settings that it moves.
+    /// Returns the changes that set again the changed settings that show their original value,
+    /// because another program wrote it or the driver restarted. A governor is followed by the
+    /// settings that it moves.
     pub fn put_back(&self) -> Vec<Change> {
         let mut again: Vec<&Entry> = Vec::new();
         for entry in self.journal.in_place().filter(|entry| self.is_put_back(entry)) {
@@ -378,27 +378,27 @@ impl<A: Access> Session<A> {
         }
         let change = |entry: &Entry| {
             let why = format!("it was put back to {:?}", entry.old);
-            let value = entry.ours.last()?.clone();
+            let value = entry.own_values.last()?.clone();
             Some(Change { setting: entry.setting.clone(), value, why })
         };
         again.into_iter().filter_map(change).collect()
     }
 
-    /// Settings of ours that show neither their old value nor one of ours. What cannot be read
-    /// now is not among them: its CPU or interface has gone.
+    /// Returns changed settings that show neither their old value nor an own one. Unreadable
+    /// settings are left out: their CPU or interface has gone.
     pub fn foreign(&self) -> Vec<(Setting, String)> {
         self.journal
             .in_place()
             .filter_map(|entry| {
                 let found = self.access.read(&entry.setting).ok()?;
-                let ours = entry.unfinished || entry.ours.contains(&found);
-                let foreign = found != entry.old && !ours;
+                let own = entry.unfinished || entry.own_values.contains(&found);
+                let foreign = found != entry.old && !own;
                 foreign.then(|| (entry.setting.clone(), found))
             })
             .collect()
     }
 
-    /// Sets many, in their order; one that fails does not stop the others.
+    /// Makes changes in order; one that fails does not stop the others.
     pub fn apply(&mut self, changes: &[Change]) -> Vec<Result<Outcome, SetError>> {
         changes.iter().map(|change| self.set(&change.setting, &change.value)).collect()
     }
@@ -409,8 +409,8 @@ impl<A: Access> Session<A> {
         self.restore()
     }
 
-    /// Ends the session and leaves the machine as [`Self::set_on_exit`] said; the journal of what
-    /// could not be restored stays.
+    /// Ends the session and leaves the machine according to [`Self::set_on_exit`]; the journal of
+    /// unrestored settings stays.
     ///
     /// # Errors
     /// [`SessionError`]; single settings that fail are in the report.
@@ -423,7 +423,7 @@ impl<A: Access> Session<A> {
     /// `wattline restore` and the next session can still undo it.
     pub fn keep(mut self) {
         self.over = true;
-        // Nobody is there to be told; what is in the file is undone in any case.
+        // No caller is left for an error; the contents of the file are undone in any case.
         let _ = self.journal.settle();
     }
 }
@@ -437,7 +437,8 @@ impl<A: Access> Session<A> {
         }
     }
 
-    /// Undoes what memory holds, whatever became of the file, and removes that if all is undone.
+    /// Undoes the changes in memory, whatever the state of the file, and removes the file if all
+    /// are undone.
     fn restore(&mut self) -> Report {
         let lines = self.state.undo(&mut self.access, self.journal.entries());
         let mut report = Report { lines, ..Report::default() };
@@ -450,14 +451,14 @@ impl<A: Access> Session<A> {
         report
     }
 
-    /// Restores, then brings the CPUs whose frequency was set to their fastest; that is in the
-    /// journal again, which stays.
+    /// Restores, then brings the CPUs with changed frequencies to their fastest; this is in a new
+    /// journal, which stays.
     fn leave_fast(&mut self) -> Result<Report, SessionError> {
         let settings: Vec<Setting> =
             self.journal.entries().iter().map(|entry| entry.setting.clone()).collect();
         let report = self.restore();
         if report.failures().next().is_some() || report.journal_problem.is_some() {
-            // The journal of what could not be restored must not be overwritten.
+            // The journal of unrestored settings must not be overwritten.
             return Ok(report);
         }
         let State { directory, boot, namespace, tree, .. } = &self.state;
@@ -497,7 +498,7 @@ impl<A: Access + Send> Knobs for Session<A> {
 impl<A: Access> Drop for Session<A> {
     fn drop(&mut self) {
         if !self.over {
-            // Nobody is there to be told; the journal of what could not be restored stays.
+            // No caller is left for an error; the journal of unrestored settings stays.
             let _ = self.leave_as_asked();
         }
     }

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use wattline_linux::ethtool::Coalesce;
 use wattline_linux::napi::Napi;
 
-/// Everything that this crate sets in sysfs lies below it, or is a [`Mask`]; a
-/// journal that names another file has been tampered with.
+/// Everything that this crate sets in sysfs lies below it, or is a [`Mask`]; a journal that names
+/// another file has been tampered with.
 const CPUS: &str = "/sys/devices/system/cpu/";
 
 /// One value of the machine.
@@ -57,18 +57,18 @@ pub enum Setting {
         /// The setting.
         setting: Napi,
     },
-    /// The CPUs of a queue in software: RPS or XPS.
+    /// The CPU mask of a queue: RPS or XPS.
     Steering {
         /// The interface.
         interface: String,
         /// The queue.
         queue: u32,
-        /// Whose CPUs.
+        /// The kind of mask.
         mask: Mask,
     },
 }
 
-/// Around an interrupt's number.
+/// Text before and after an interrupt's number.
 const AFFINITY: (&str, &str) = ("/proc/irq/", "/smp_affinity_list");
 const TABLE: &str = "redirect-table";
 const CHANNELS: &str = "combined-channels";
@@ -82,18 +82,18 @@ const CHANNELS: &str = "combined-channels";
 pub struct NoSetting(String);
 
 impl Setting {
-    /// An attribute of a CPU or of what CPUs share, by its path below
-    /// `/sys/devices/system/cpu/`. The parts come from the kernel's own listing.
+    /// Creates an attribute of one or several CPUs from its path below `/sys/devices/system/cpu/`.
+    /// The parts come from the kernel's own listing.
     pub(crate) fn cpu(path: impl fmt::Display) -> Self {
         Self::File(format!("{CPUS}{path}"))
     }
 
-    /// Whether it is an attribute of CPUs with this in its path.
+    /// Returns true for an attribute of CPUs with `part` in its path.
     pub(crate) fn is_cpu_file(&self, part: &str) -> bool {
         matches!(self, Self::File(path) if path.contains(part))
     }
 
-    /// The file that stands for it in a tree that is not the running machine.
+    /// Returns its file in a tree that is not the running machine.
     pub(crate) fn path(&self) -> String {
         match self {
             Self::File(path) => path.clone(),
@@ -102,7 +102,7 @@ impl Setting {
         }
     }
 
-    /// The interface that it belongs to.
+    /// Returns its interface.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::File(_) | Self::Affinity { .. } => None,
@@ -115,7 +115,7 @@ impl Setting {
         }
     }
 
-    /// Names its interface anew.
+    /// Renames its interface.
     pub(crate) fn rename(&mut self, name: String) {
         match self {
             Self::File(_) | Self::Affinity { .. } => {}
@@ -128,7 +128,7 @@ impl Setting {
         }
     }
 
-    /// The shell command that gives it this value, or a comment where there is none.
+    /// Returns the shell command that gives it this value, or a comment if there is none.
     pub fn command(&self, value: &str) -> String {
         let switch = |parameter: &Coalesce| match (parameter, value) {
             (Coalesce::AdaptiveRx | Coalesce::AdaptiveTx, "0") => "off".to_string(),
@@ -169,13 +169,14 @@ impl Setting {
     }
 }
 
-/// A one behind as many zeros, in hexadecimal; a queue's number can exceed any integer's bits.
+/// Returns a one followed by zeros, in hexadecimal: the queue's number can exceed any integer's
+/// bits.
 fn mask_of(queue: u32) -> String {
     let queue = queue as usize;
     format!("{}{}", 1 << (queue % 4), "0".repeat(queue / 4))
 }
 
-/// The queues over which a table is spread as `ethtool -X equal` does it: entry i to i mod n.
+/// Returns the number of queues of a table spread as by `ethtool -X equal`: entry i to i mod n.
 fn equal_spread(table: &str) -> Option<u32> {
     let queues: Vec<u32> = table.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
     let count = queues.iter().max()?.checked_add(1)?;
@@ -183,7 +184,7 @@ fn equal_spread(table: &str) -> Option<u32> {
     queues.iter().enumerate().all(even).then_some(count)
 }
 
-/// As one word for a shell.
+/// Quotes a text as one word for a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -223,7 +224,8 @@ impl FromStr for Setting {
     }
 }
 
-/// The setting of an address; of several ways to write one, the caller takes only ours.
+/// Returns the setting of an address; of several spellings, the caller accepts only the canonical
+/// one.
 fn parse(text: &str) -> Option<Setting> {
     let harmless = |part: &str| {
         !part.is_empty() && part != "." && part != ".." && !part.contains(char::is_control)

@@ -1,4 +1,4 @@
-//! CPUs that take the packets of a receive queue (RPS), and those that send by a transmit queue
+//! CPUs that take the packets of a receive queue (RPS), and CPUs that send by a transmit queue
 //! (XPS; Documentation/networking/scaling.rst).
 
 use crate::change::Change;
@@ -8,14 +8,14 @@ use crate::registration::{Recorded, Registration};
 use crate::setting::Setting;
 use wattline_linux::sysfs::Tree;
 
-/// The masks of a kind that an interface has.
+/// Returns the settings of an interface's masks of a kind.
 pub fn settings(mask: Mask, tree: &Tree, interface: &str) -> Vec<Setting> {
     let queues = tree.numbered(format!("{NET}{interface}/queues"), mask.names().0);
     let setting = |(queue, _)| Setting::Steering { interface: interface.to_owned(), queue, mask };
     queues.into_iter().map(setting).collect()
 }
 
-/// The CPUs of a mask; `None` for a text that is none.
+/// Returns the CPUs of a mask; `None` for another text.
 pub fn cpus(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for (place, digit) in text.chars().rev().filter(|c| *c != ',').enumerate() {
@@ -25,7 +25,8 @@ pub fn cpus(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// A mask of these CPUs as the kernel prints it, as wide as `like`; `None` if it has no such CPU.
+/// Returns a mask of these CPUs as the kernel prints it, as wide as `like`; `None` if it has no
+/// such CPU.
 pub fn mask(like: &str, cpus: &[u32]) -> Option<String> {
     let width = like.chars().filter(|c| *c != ',').count();
     let mut digits = vec![0_u32; width];
@@ -36,8 +37,8 @@ pub fn mask(like: &str, cpus: &[u32]) -> Option<String> {
     Some(like.chars().filter_map(|c| if c == ',' { Some(c) } else { digits.next() }).collect())
 }
 
-/// The write that gives a queue to these CPUs, where `present` is its mask now; `None` if the mask
-/// has no such CPU.
+/// Returns the write that gives a queue to these CPUs; `present` is its present mask. `None` if the
+/// mask has no such CPU.
 pub fn give(setting: Setting, present: &str, cpus: &[u32], why: &str) -> Option<Change> {
     Some(Change { setting, value: mask(present, cpus)?, why: why.to_owned() })
 }

@@ -1,11 +1,11 @@
 //! The text of an indirection table: the numbers of the receive queues, with commas between them.
 
-/// A table as the value of its setting.
+/// Formats a table as the value of its setting.
 pub fn to_text(queues: &[u32]) -> String {
     queues.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The table that a value stands for; `None` when it is none.
+/// Parses a table from the value of its setting; `None` if it is invalid.
 pub fn from_text(text: &str) -> Option<Vec<u32>> {
     text.split(',').map(|queue| queue.parse().ok()).collect()
 }

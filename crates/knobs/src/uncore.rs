@@ -1,4 +1,4 @@
-//! Frequency of what is outside the cores: caches, mesh, memory controllers of Intel servers
+//! Frequency of the uncore: caches, mesh, memory controllers of Intel servers
 //! (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 
 use crate::change::Change;
@@ -20,16 +20,16 @@ pub struct Uncore {
     pub name: String,
     /// The lowest frequency that the firmware allows.
     pub lowest_hertz: Hertz,
-    /// The highest.
+    /// The highest frequency that the firmware allows.
     pub highest_hertz: Hertz,
-    /// The lower limit when it was looked at.
+    /// The lower limit at the last reading.
     pub minimum_hertz: Hertz,
-    /// The upper limit when it was looked at.
+    /// The upper limit at the last reading.
     pub maximum_hertz: Hertz,
 }
 
-/// All uncores; those whose files are broken with the reason. Where the newer `uncoreNN` exist,
-/// the older names are the same ones once more and left out.
+/// Returns all uncores, and the reasons for omitting uncores with broken files. If the newer
+/// `uncoreNN` exist, the older names are duplicates and left out.
 pub fn find(tree: &Tree) -> (Vec<Uncore>, Vec<ReadError>) {
     let mut names = tree.entries(DIRECTORY);
     if names.iter().any(|name| name.starts_with("uncore")) {
@@ -59,11 +59,11 @@ fn look(tree: &Tree, name: &str) -> Result<Uncore, ReadError> {
 }
 
 impl Uncore {
-    /// The writes that keep it between two frequencies, cut to what the firmware allows; in the
+    /// Returns the writes that keep it between two frequencies, within the firmware's range, in the
     /// order that never crosses the limits.
     pub fn limit(&self, minimum: Hertz, maximum: Hertz) -> Vec<Change> {
-        let cut = |wish: Hertz| {
-            Hertz(wish.get().min(self.highest_hertz.get()).max(self.lowest_hertz.get()))
+        let cut = |frequency: Hertz| {
+            Hertz(frequency.get().min(self.highest_hertz.get()).max(self.lowest_hertz.get()))
         };
         let maximum = cut(maximum);
         let minimum = Hertz(cut(minimum).get().min(maximum.get()));
@@ -83,7 +83,7 @@ impl Uncore {
         changes
     }
 
-    /// The setting of its upper limit, in kHz.
+    /// Returns the setting of its upper limit, in kHz.
     pub fn upper(&self) -> Setting {
         self.setting(UPPER)
     }
@@ -99,7 +99,7 @@ pub const KNOB: Registration = Registration {
     label: "uncore",
     files: "`intel_uncore_frequency/*/{min,max}_freq_khz`",
     values: "kHz",
-    notes: "cut to what the firmware allows; governed with `[power] uncore = true`",
+    notes: "cut to the firmware's range; governed with `[power] uncore = true`",
     owns: |setting| setting.is_cpu_file("/intel_uncore_frequency/"),
     probe: show,
     recorded: Recorded { directories: &["intel_uncore_frequency"], ..Recorded::NOTHING },

@@ -1,4 +1,4 @@
-//! A file whose writer never comes back, as that of a hung driver: a pipe that nobody reads.
+//! A file whose writer never returns, as with a hung driver: a pipe without a reader.
 
 mod common;
 
@@ -13,7 +13,7 @@ use wattline_knobs::{
     Access, AccessError, Bounded, Machine, Session, SetError, Setting, restore_now,
 };
 
-/// While one call hangs, others have half of this: a busy machine takes its time for a file, too.
+/// While one call hangs, others have half of this: a busy machine is slow with files, too.
 const PATIENCE: Duration = Duration::from_secs(2);
 const SPEED: &str = "/sys/devices/system/cpu/cpufreq/policy1/scaling_setspeed";
 const OTHER: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_setspeed";
@@ -26,7 +26,7 @@ fn hang(fixture: &Fixture) -> PathBuf {
 }
 
 #[test]
-fn a_write_that_hangs_is_journaled_named_and_restored_once_it_is_back() {
+fn hanging_write_is_journaled_named_and_restored_once_it_is_back() {
     let fixture = Fixture::copy("acpi-cpufreq");
     let path = hang(&fixture);
     let access = || Bounded::within(Machine::new(&fixture.tree), PATIENCE);
@@ -53,7 +53,7 @@ fn a_write_that_hangs_is_journaled_named_and_restored_once_it_is_back() {
     assert_eq!(fixture.value(OTHER), before);
     assert!(fixture.journal().exists());
 
-    // The driver takes what was written.
+    // The driver accepts the pending write.
     let at_once = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let reader = File::options().read(true).custom_flags(at_once).open(&path).unwrap();
     wattline_needs::until("the writes come back", || {
@@ -71,7 +71,7 @@ fn a_write_that_hangs_is_journaled_named_and_restored_once_it_is_back() {
 }
 
 #[test]
-fn a_restore_that_hangs_is_named_and_another_one_finishes_it() {
+fn hanging_restore_is_named_and_another_one_finishes_it() {
     let fixture = Fixture::copy("acpi-cpufreq");
     let mut session = fixture.session();
     for setting in [SPEED, OTHER] {
@@ -92,7 +92,7 @@ fn a_restore_that_hangs_is_named_and_another_one_finishes_it() {
     let failed: Vec<_> = report.failures().map(|line| line.setting.to_string()).collect();
     assert_eq!(failed, [SPEED], "{report:?}");
     assert!(fixture.value(OTHER) != "2400000" && fixture.journal().exists());
-    // Away with the pipe in which the first one still hangs.
+    // Removes the pipe in which the first one still hangs.
     fs::remove_file(&path).unwrap();
     fixture.write(SPEED, "2400000");
     assert_eq!(restore().failures().count(), 0);

@@ -12,7 +12,7 @@ use wattline_knobs::{Machine, Session, SessionError, Setting, restore_commands, 
 const KNOB: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq";
 const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
 
-/// A recorded tree whose journal wants a setting written, and files outside.
+/// A recorded tree whose journal requests a write of a setting, and files outside.
 struct Hostile {
     fixture: Fixture,
     outside: tempfile::TempDir,
@@ -92,13 +92,13 @@ fn link_in_the_place_of_a_setting_or_of_a_directory_above_is_not_written_through
     }
 }
 
-/// The same file by a path that climbs to the root directory.
+/// Returns the same file by a path that climbs to the root directory.
 fn climb(target: &std::path::Path) -> PathBuf {
     PathBuf::from("../".repeat(40)).join(target.strip_prefix("/").unwrap())
 }
 
 #[test]
-fn link_beside_a_setting_is_not_written_through() {
+fn link_next_to_a_setting_is_not_written_through() {
     let hostile = Hostile::new();
     let new = hostile.fixture.path(&format!("{POLICY}/scaling_max_freq.new"));
     symlink(hostile.outside("file"), new).unwrap();
@@ -112,7 +112,7 @@ fn second_name_of_a_file_outside_keeps_its_content() {
     fs::remove_file(&knob).unwrap();
     fs::hard_link(hostile.outside("file"), &knob).unwrap();
     hostile.restore();
-    // A lock is written in its place, so one with a second name is refused.
+    // A lock is written in place, so a file with a second name is refused.
     let hostile = Hostile::new();
     fs::hard_link(hostile.outside("file"), hostile.fixture.state().join("knobs.lock")).unwrap();
     assert!(!hostile.restore());
@@ -131,7 +131,7 @@ fn links_in_the_state_directory_are_not_followed() {
         let _ = fs::remove_file(&place);
         symlink(hostile.outside("file"), &place).unwrap();
         assert_eq!(hostile.restore(), works, "{name}");
-        // One that leads nowhere makes nothing there.
+        // A dangling link creates no file at its target.
         let _ = fs::remove_file(&place);
         symlink(hostile.outside("none"), &place).unwrap();
         hostile.restore();
@@ -164,7 +164,7 @@ fn pipes_and_directories_in_the_state_directory_are_refused_without_waiting() {
 }
 
 #[test]
-fn journal_that_names_other_files_writes_none_of_them() {
+fn journal_with_other_files_writes_none_of_them() {
     for setting in [
         "/etc/passwd",
         "/sys/devices/system/cpu/../../../etc/passwd",

@@ -1,5 +1,5 @@
-//! Attributes that hold what no driver writes: knobs are found or missing, and nothing panics, blocks
-//! or needs much time.
+//! Attributes with values that no driver writes: knobs are found or missing, and nothing panics,
+//! blocks or needs much time.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn every_attribute_may_hold_anything() {
         let probe = || wattline_knobs::probe(&fixture.tree, &["eth9".to_owned()]);
         let values = values();
         let begun = Instant::now();
-        // One at a time, each with another value, and then all with the same.
+        // Each file in turn with another value, and then all with the same.
         for (place, file) in all.iter().enumerate() {
             let before = fs::read(file).unwrap();
             fs::write(file, &values[place % values.len()]).unwrap();

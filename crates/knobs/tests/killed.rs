@@ -1,4 +1,4 @@
-//! A writer that is killed at any moment: after a restore every file is as it was.
+//! A writer killed at any moment: after a restore, every file is as before.
 
 mod common;
 
@@ -12,12 +12,12 @@ use wattline_linux::sysfs::Tree;
 const MODERATION: &str = "ethtool/eth9/rx-usecs";
 const ROOT: &str = "WATTLINE_KILLED_WRITER";
 
-/// Rounds; the full thousand with `WATTLINE_KILLS=1000`.
+/// Returns the number of rounds; the full thousand with `WATTLINE_KILLS=1000`.
 fn rounds() -> u64 {
     std::env::var("WATTLINE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(40)
 }
 
-/// The writer: run as a process of its own by the test below, otherwise nothing.
+/// The writer: run as a separate process by the test below, otherwise a no-op.
 #[test]
 fn writer() {
     let Ok(root) = std::env::var(ROOT) else { return };
@@ -59,7 +59,7 @@ fn a_kill_at_any_moment_leaves_no_trace() {
     let before = fixture.snapshot();
     let third = "sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us";
     let original = fixture.value(MODERATION);
-    let (mut undone, mut left) = (0, 0);
+    let (mut restored, mut left) = (0, 0);
     for round in 0..rounds() {
         let mut writer = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "writer", "--nocapture"])
@@ -68,7 +68,7 @@ fn a_kill_at_any_moment_leaves_no_trace() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // In every fifth round somebody else sets a knob of ours before it is restored.
+        // In every fifth round another program sets a changed knob before the restore.
         let third_party = round % 5 == 4;
         wattline_needs::until("the writer writes", || {
             !third_party || fixture.value(MODERATION) != original
@@ -82,28 +82,28 @@ fn a_kill_at_any_moment_leaves_no_trace() {
         }
         let mut machine = Machine::new(&fixture.tree);
         let report = restore_now(&mut machine, &fixture.tree, &fixture.state()).unwrap();
-        undone += report.lines.len();
+        restored += report.lines.len();
         if third_party {
             left += left_to_a_third_party(&report, &fixture.value(MODERATION), round);
             fixture.put_back(&before);
         } else {
             assert!(report.is_clean(), "round {round}: {report:?}");
         }
-        // What a kill between the two steps of a plain file's write leaves; attributes have none.
+        // Leftovers of a kill between the two steps of a plain file's write; attributes have none.
         remove_unfinished(&fixture.path(""));
         assert_eq!(fixture.snapshot(), before, "round {round}");
     }
-    println!("{undone} settings restored and {left} left in {} rounds", rounds());
-    assert!(undone > 0, "no round came as far as a write");
-    assert!(left > 0, "no round had a setting that somebody else set after us");
-    // What nobody of us touched stays as somebody else sets it.
+    println!("{restored} settings restored and {left} left in {} rounds", rounds());
+    assert!(restored > 0, "no round came as far as a write");
+    assert!(left > 0, "no round had a setting that another program set after the writer");
+    // An untouched setting keeps the value that another program sets.
     fixture.write(third, "60");
     restore_now(&mut Machine::new(&fixture.tree), &fixture.tree, &fixture.state()).unwrap();
     assert_eq!(fixture.value(third), "60");
 }
 
-/// Checks that a setting of another program stays and is reported, once we had set it, and all else
-/// is restored. Returns 1 if it had come to that.
+/// Checks that another program's value stays and is reported if the setting had been changed, and
+/// that everything else is restored. Returns 1 if it had been changed.
 fn left_to_a_third_party(report: &Report, found: &str, round: u64) -> usize {
     let own = report.lines.iter().find(|line| line.setting.to_string() == "ethtool:eth9/rx-usecs");
     let others = report.lines.iter().filter(|line| Some(*line) != own);
@@ -112,14 +112,14 @@ fn left_to_a_third_party(report: &Report, found: &str, round: u64) -> usize {
         assert!(back, "round {round}: {line}");
     }
     match own.map(|line| &line.result) {
-        Some(Restored::Foreign { found: told }) => {
-            assert_eq!((told.as_str(), found), ("99", "99"), "round {round}");
+        Some(Restored::Foreign { found: reported }) => {
+            assert_eq!((reported.as_str(), found), ("99", "99"), "round {round}");
             1
         }
-        // Killed between write and reading back: whatever is found there counts as ours.
+        // Killed between write and reading back: any value found counts as own.
         Some(Restored::Restored) => 0,
         None => {
-            assert_eq!(found, "99", "round {round}: never ours");
+            assert_eq!(found, "99", "round {round}: never set here");
             0
         }
         other => panic!("round {round}: {other:?}"),

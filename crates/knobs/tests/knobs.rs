@@ -1,4 +1,4 @@
-//! Every knob on trees of machines with different drivers; the log of writes is what counts.
+//! Every knob on trees of machines with different drivers, judged by the log of writes.
 
 mod common;
 
@@ -14,7 +14,7 @@ use wattline_linux::namespace::Namespace;
 use wattline_linux::sysfs::Tree;
 use wattline_units::{Hertz, Span};
 
-/// Applies changes with a driver whose limits may not cross, and gives the log of writes.
+/// Applies changes with a driver whose limits may not cross, and returns the log of writes.
 fn applied(fixture: &Fixture, changes: &[Change]) -> Vec<String> {
     let driver = Driver::with_rule(fixture, limits_may_not_cross);
     let log = driver.log.clone();
@@ -38,7 +38,7 @@ fn acpi_cpufreq_fixes_a_step_by_userspace_per_core() {
     let policies = policies(&fixture);
     assert_eq!(policies[1].driver, Name::AcpiCpufreq);
     assert_eq!(policies[1].steps_hertz.len(), 3);
-    // The lowest step that is not below the wish.
+    // The lowest step not below the request.
     let changes = policies[1].fix(Hertz::from_gigahertz(1.7)).unwrap();
     let log = applied(&fixture, &changes);
     let expected = [
@@ -120,12 +120,12 @@ fn no_limit_and_no_latency_are_not_mixed_up() {
     assert_eq!(value(ResumeLatency::Any), "0");
     assert_eq!(value(ResumeLatency::None), "n/a");
     assert_eq!(value(ResumeLatency::AtMost(Span::from_micros(60))), "60");
-    // Rounded down, this would say that any latency will do.
+    // Rounded down, this would mean that any latency is allowed.
     assert_eq!(value(ResumeLatency::AtMost(Span::from_nanos(300))), "1");
 }
 
 #[test]
-fn adaptive_moderation_is_a_rival_and_goes_first() {
+fn adaptive_moderation_is_a_rival_and_is_switched_off_first() {
     let fixture = Fixture::copy("acpi-cpufreq");
     fixture.write_process(41, "tuned");
     fixture.write_process(42, "power-profiles-");
@@ -164,7 +164,7 @@ impl Fixture {
     }
 }
 
-/// The real device of whatever runs this; what is asked for is released at the end.
+/// The real device of the test machine; the request is released at the end.
 #[test]
 fn the_machine_wide_latency_is_held_and_released() {
     let tree = Tree::live();
@@ -177,14 +177,14 @@ fn the_machine_wide_latency_is_held_and_released() {
         Ok(held) => held,
         Err(error) => return wattline_needs::machine(&error),
     };
-    // Someone else may ask for less meanwhile, nobody can make it more.
+    // Another program may request less meanwhile; none can raise it.
     assert!(DmaLatency::present(&tree).unwrap() <= limit);
     drop(held);
-    // The device answers with an all-time default far above a second.
+    // The device's initial default is far above a second.
     assert!(before <= limit || DmaLatency::present(&tree).unwrap() > limit);
 }
 
-/// The real idle states of whatever runs this, set to what they are.
+/// The real idle states of the test machine, set to their present values.
 #[test]
 fn the_idle_states_of_this_machine_are_written_and_restored() {
     let tree = Tree::live();
@@ -215,7 +215,7 @@ fn coalescing_of_the_loopback_is_missing_not_zero() {
     assert!(machine.read(&moderation::setting("lo", Coalesce::RxUsecs)).is_err());
 }
 
-/// Through the kernel's own driver of a tap, in a namespace of its own.
+/// Through the kernel's own driver of a tap, in a separate namespace.
 #[test]
 fn the_moderation_of_a_real_device_is_set_and_restored() {
     let made = Namespace::for_test(&["tuntap add dev t0 mode tap"]);
@@ -229,7 +229,7 @@ fn the_moderation_of_a_real_device_is_set_and_restored() {
         let setting = moderation::setting("t0", Coalesce::RxFrames);
         assert_eq!(session.set(&setting, "24").unwrap(), Outcome::Written);
         assert_eq!(frames(&ethtool::coalesce("t0").unwrap()), 24);
-        // More than the driver takes at once: it cuts the value without saying so.
+        // More than the driver accepts: it silently clips the value.
         let cut = session.set(&setting, "100000").unwrap();
         assert!(matches!(cut, Outcome::Altered { .. }), "{cut:?}");
         assert!(session.finish().is_clean());
@@ -241,7 +241,7 @@ fn the_moderation_of_a_real_device_is_set_and_restored() {
     }
 }
 
-/// A card with four queues on the machine of a fixture.
+/// Adds a card with four queues to the machine of a fixture.
 fn add_card(fixture: &Fixture) {
     for queue in 0..4 {
         let directory = fixture.path(&format!("ethtool/eth9/queue-{queue}"));
@@ -345,7 +345,7 @@ fn on_exit_restores_keeps_or_leaves_the_cpus_fast() {
         drop(session);
         assert_eq!(fixture.value(governor_file), governor, "{on_exit:?}");
         assert_eq!(fixture.value(idle_file), idle, "{on_exit:?}");
-        // Whatever it was, a restore leads back.
+        // From any state, a restore leads back.
         leave(Machine::new(&fixture.tree), &fixture.tree, &fixture.state(), OnExit::Restore)
             .unwrap();
         assert_eq!(fixture.snapshot(), present, "{on_exit:?}");

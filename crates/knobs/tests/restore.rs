@@ -1,5 +1,5 @@
-//! Whatever happens, the machine is as it was: exit, crash at any byte, foreign changes,
-//! reboots, CPUs that vanish, drivers that refuse.
+//! The machine is restored after anything: exit, crash at any byte, foreign changes, reboots, CPUs
+//! that vanish, drivers that refuse.
 
 mod common;
 mod full_disk;
@@ -114,7 +114,7 @@ fn an_interface_is_restored_under_its_present_name_and_another_of_its_old_name_i
 }
 
 #[test]
-fn limits_that_depend_on_each_other_come_back() {
+fn interdependent_limits_come_back() {
     let fixture = Fixture::copy("acpi-cpufreq");
     fixture.write(SETTINGS[1], "2400000");
     let before = fixture.snapshot();
@@ -132,10 +132,10 @@ fn limits_that_depend_on_each_other_come_back() {
     assert_eq!(fixture.snapshot(), before);
 }
 
-/// intel_pstate: the governor `performance` locks the preference, and leaving it brings the
-/// preference back that was there before.
+/// intel_pstate: the governor `performance` locks the preference, and leaving it restores the
+/// earlier preference.
 #[test]
-fn a_preference_that_its_governor_locks_is_no_failure() {
+fn preference_locked_by_its_governor_is_no_failure() {
     let fixture = Fixture::copy("intel-pstate-hwp");
     let before = fixture.snapshot();
     let policy = "/sys/devices/system/cpu/cpufreq/policy0";
@@ -156,7 +156,7 @@ fn a_preference_that_its_governor_locks_is_no_failure() {
     for outcome in session.apply(&policy.prefer("power").unwrap()) {
         assert_eq!(outcome.unwrap(), Outcome::Written);
     }
-    // Our own change of the governor moves the preference: nobody else did.
+    // The session's own change of the governor moves the preference: no foreign change.
     for change in policy.govern("performance").unwrap() {
         assert_eq!(session.set(&change.setting, &change.value).unwrap(), Outcome::Written);
     }
@@ -170,7 +170,7 @@ fn a_preference_that_its_governor_locks_is_no_failure() {
 }
 
 #[test]
-fn a_value_that_the_driver_changed_is_reported_and_still_ours() {
+fn value_changed_by_the_driver_is_reported_and_restored() {
     let fixture = Fixture::copy("acpi-cpufreq");
     let before = fixture.snapshot();
     let steps = |_: &_, _: &Setting, value: &str| {
@@ -207,7 +207,7 @@ fn foreign_value_is_reported_and_left() {
 }
 
 #[test]
-fn a_second_writer_is_refused_and_told_who_the_first_is() {
+fn second_writer_is_refused_and_the_first_is_named() {
     let fixture = Fixture::copy("acpi-cpufreq");
     let session = fixture.session();
     let second = Session::begin(Driver::new(&fixture), &fixture.tree, &fixture.state());
@@ -226,12 +226,12 @@ fn after_a_reboot_nothing_is_undone() {
     fixture.reboot();
     let report = undo(&fixture);
     assert_eq!((report.lines.len(), report.outlived), (0, 2));
-    assert_eq!(fixture.value(SETTINGS[2]), "2400000", "set by whoever set it under this boot");
+    assert_eq!(fixture.value(SETTINGS[2]), "2400000", "set under this boot");
     assert!(!fixture.journal().exists());
 }
 
 #[test]
-fn a_cpu_that_vanished_takes_its_changes_along() {
+fn vanished_cpu_takes_its_changes_along() {
     let fixture = Fixture::copy("acpi-cpufreq");
     let mut session = fixture.session();
     session.set(&setting(5), "n/a").unwrap();
@@ -245,7 +245,7 @@ fn a_cpu_that_vanished_takes_its_changes_along() {
     assert!(!fixture.path(SETTINGS[5]).exists(), "not created");
 }
 
-/// An interface of the same name may be here, with the very value that ours had there.
+/// An interface of the same name may be here, with the very value that was set there.
 #[test]
 fn interfaces_of_another_network_namespace_are_not_touched() {
     let fixture = Fixture::copy("acpi-cpufreq");
@@ -271,7 +271,7 @@ fn interfaces_of_another_network_namespace_are_not_touched() {
 }
 
 #[test]
-fn a_driver_that_refuses_leaves_no_trace_and_a_failed_restore_keeps_the_journal() {
+fn refusing_driver_leaves_no_trace_and_failed_restore_keeps_the_journal() {
     let fixture = Fixture::copy("acpi-cpufreq");
     let refusing =
         Driver::with_rule(&fixture, |_, _, value| (value == "2400000").then(|| value.to_string()));
@@ -285,7 +285,7 @@ fn a_driver_that_refuses_leaves_no_trace_and_a_failed_restore_keeps_the_journal(
     let refusing = Driver::with_rule(&fixture, |_, _, _| None);
     let begun = Session::begin(refusing, &fixture.tree, &fixture.state());
     assert!(matches!(begun, Err(SessionError::Unrestored(..))));
-    // A sound one restores.
+    // A working driver restores.
     drop(fixture.session());
     assert_eq!(fixture.value(SETTINGS[2]), "3300000");
 }
@@ -314,7 +314,7 @@ fn damaged_lines_are_reported_and_kept_and_the_rest_is_restored() {
 }
 
 #[test]
-fn commands_undo_by_hand_what_the_session_did() {
+fn commands_undo_the_session_by_hand() {
     let fixture = Fixture::copy("acpi-cpufreq");
     let mut session = fixture.session();
     session.set(&setting(0), "powersave").unwrap();
@@ -330,7 +330,7 @@ fn commands_undo_by_hand_what_the_session_did() {
     assert_eq!((undo.commands, undo.bad_lines), (expected.map(String::from).to_vec(), vec![]));
 }
 
-/// A sequence of writes: which setting, and which of three values.
+/// Generates a sequence of writes: setting, and one of three values.
 fn writes() -> impl Strategy<Value = Vec<(usize, usize)>> {
     prop::collection::vec((0..SETTINGS.len(), 0..3usize), 1..10)
 }
@@ -343,7 +343,7 @@ fn value(index: usize, choice: usize) -> String {
     }
 }
 
-/// Settings in memory: thousands of restores in a test, none of which waits for a disk.
+/// Settings in memory: thousands of restores in a test without waiting for a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Memory(BTreeMap<Setting, String>);
 
@@ -369,14 +369,14 @@ impl Access for Memory {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// The journal is cut at every byte, with the machine as it is when the journal is exactly
-    /// so long; restoring always leads back.
+    /// The journal is cut at every byte, with the machine as it is when the journal has that
+    /// length; restoring always leads back.
     #[test]
     fn a_crash_at_any_byte_restores_the_right_values(writes in writes()) {
         let fixture = Fixture::copy("acpi-cpufreq");
         let before = Memory::from_fixture(&fixture);
         let mut session = fixture.session();
-        // The machine from the moment at which the journal had so many bytes.
+        // State of the machine from each length of the journal on.
         let mut states = vec![(0, before.clone())];
         for (index, choice) in &writes {
             session.set(&setting(*index), &value(*index, *choice)).unwrap();
@@ -403,7 +403,7 @@ proptest! {
         }
     }
 
-    /// Bytes from nowhere never make a restore write anything but a known setting, nor panic.
+    /// Random bytes never make a restore write anything but a known setting, nor panic.
     #[test]
     fn a_journal_of_garbage_changes_nothing(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let fixture = Fixture::copy("acpi-cpufreq");
@@ -422,7 +422,7 @@ fn restrict(fixture: &Fixture) {
 }
 
 #[test]
-fn a_third_partys_change_survives_the_cut_that_restores_the_rest() {
+fn third_partys_change_survives_the_restore_after_a_cut() {
     let fixture = Fixture::copy("acpi-cpufreq");
     let before = fixture.snapshot();
     let mut session = fixture.session();
@@ -440,10 +440,10 @@ fn a_third_partys_change_survives_the_cut_that_restores_the_rest() {
     assert_eq!(fixture.snapshot(), expected);
 }
 
-/// Reading is enough to notice that a setting cannot be had.
+/// Reading is enough to detect an unavailable setting.
 #[test]
 fn a_read_only_file_is_a_missing_permission() {
-    if std::fs::metadata("/proc/self").is_ok_and(|_| rustix_root()) {
+    if rustix::process::geteuid().is_root() {
         wattline_needs::machine("root writes read-only files; the command's test drops its rights");
         return;
     }
@@ -453,8 +453,4 @@ fn a_read_only_file_is_a_missing_permission() {
     let mut machine = Machine::new(&fixture.tree);
     let refused = machine.write(&setting(2), "1600000");
     assert!(matches!(refused, Err(AccessError::NoPermission(_))), "{refused:?}");
-}
-
-fn rustix_root() -> bool {
-    rustix::process::geteuid().is_root()
 }

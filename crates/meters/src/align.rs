@@ -1,19 +1,19 @@
-//! The offset between the clock of an external meter and this machine's, found by the load: a
-//! meter sees the load that the machine knows it had, a little later and on a clock of its own.
+//! Offset between the clock of an external meter and this machine's, found by a known load: the
+//! meter shows the machine's load a little later and by its own clock.
 
 /// A value at a time, in seconds; times ascend.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// Seconds of the clock that took it.
+    /// Seconds by the clock that took the sample.
     pub time: f64,
-    /// Value that was seen.
+    /// Sampled value.
     pub value: f64,
 }
 
-/// Offset of a meter's clock to ours.
+/// Offset between a meter's clock and this machine's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alignment {
-    /// Seconds to add to the meter's times to get ours.
+    /// Seconds to add to the meter's times to get this machine's.
     pub offset_seconds: f64,
     /// Half the width of the range of offsets that fit nearly as well.
     pub uncertainty_seconds: f64,
@@ -24,15 +24,15 @@ pub struct Alignment {
 /// Reason why clocks could not be aligned.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum AlignError {
-    /// Too few samples, or values that are no numbers, or times that do not ascend.
+    /// Too few samples, non-numeric values, or times that do not ascend.
     #[error("{0}: at least 8 finite samples in ascending order of time are needed")]
     Samples(&'static str),
-    /// The step or the range makes no sense.
+    /// The step or the range is invalid.
     #[error(
         "the range of offsets must be finite, and the step above 0 and at most a 100 000th of it"
     )]
     Range,
-    /// Load and power do not go together at any offset.
+    /// Load and power do not correlate at any offset.
     #[error(
         "power does not follow the load at any offset (best correlation {best:.2}); vary the load more, or for longer"
     )]
@@ -52,12 +52,12 @@ pub enum AlignError {
     },
 }
 
-/// Steps of a load that never repeats itself, in turn on and off: shares of its time that they take.
+/// Durations of a non-repeating load, in turn on and off, as shares of its time.
 const STEPS: [u8; 19] = [4, 6, 3, 9, 5, 2, 8, 3, 10, 4, 2, 7, 5, 11, 3, 6, 2, 4, 6];
 /// Step between the offsets that [`lag`] tries, in seconds.
 const STEP: f64 = 0.05;
 
-/// Returns true if the load that finds a lag is on, at a share of its time from 0 to 1.
+/// Returns true if the load for finding a lag is on, at a share of its time from 0 to 1.
 pub fn is_loaded(share: f64) -> bool {
     let mut left = share * f64::from(STEPS.iter().copied().map(u16::from).sum::<u16>());
     let step = STEPS.iter().position(|length| {
@@ -67,8 +67,8 @@ pub fn is_loaded(share: f64) -> bool {
     step.is_some_and(|step| step % 2 == 1)
 }
 
-/// Finds how late a meter shows the load of its own machine, up to `longest` seconds. The machine was idle
-/// before the load began.
+/// Finds the delay with which a meter shows the load of its own machine, up to `longest` seconds.
+/// The machine was idle before the load began.
 ///
 /// # Errors
 /// [`AlignError`].
@@ -79,19 +79,19 @@ pub fn lag(load: &[Sample], power: &[Sample], longest: f64) -> Result<Alignment,
     Ok(Alignment { offset_seconds: found.offset_seconds.min(0.0), ..found })
 }
 
-/// Below this, power is not said to follow the load.
+/// Correlation below which power does not follow the load.
 const LEAST_CORRELATION: f64 = 0.5;
-/// Offsets whose correlation is so near to the best fit as well.
+/// Offsets with a correlation this close to the best fit as well.
 const NEARLY: f64 = 0.02;
-/// The correlation falls by so much between two offsets that are not of one hill.
+/// Fall of the correlation that separates two hills of offsets.
 const HILL: f64 = 0.1;
-/// As many offsets as are tried.
+/// Largest number of offsets tried.
 const MOST_STEPS: f64 = 100_000.0;
 const LEAST_SAMPLES: usize = 8;
 
 /// Finds the offset between `earliest` and `latest`, in steps of `step`, at which `power`
-/// correlates best with `load`. Only where both are known is compared, and that must be half of
-/// the power's samples at least.
+/// correlates best with `load`. Only times with both values are compared; they must cover at least
+/// half of the power's samples.
 ///
 /// # Errors
 /// [`AlignError`].
@@ -140,7 +140,7 @@ fn check(name: &'static str, samples: &[Sample]) -> Result<(), AlignError> {
     if enough { Ok(()) } else { Err(AlignError::Samples(name)) }
 }
 
-/// Pearson's correlation of the power with the load that was on at the same time.
+/// Returns Pearson's correlation of the power with the simultaneous load.
 fn correlation(load: &[Sample], power: &[Sample], offset: f64) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = power
         .iter()
@@ -160,11 +160,11 @@ fn correlation(load: &[Sample], power: &[Sample], offset: f64) -> Option<f64> {
         xy += x * y;
     }
     let scale = (xx * yy).sqrt();
-    // Where one of them does not move, nothing can follow.
+    // If one of them is constant, there is no correlation.
     (scale > 0.0 && scale.is_finite()).then(|| xy / scale)
 }
 
-/// The value at a time, between its neighbours; `None` before the first and after the last.
+/// Returns the value at a time, interpolated; `None` before the first sample and after the last.
 fn at(samples: &[Sample], time: f64) -> Option<f64> {
     let after = samples.partition_point(|sample| sample.time < time);
     let right = samples.get(after)?;
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Steps of different length, that never repeat: 0 and 1 by the bits of the seed.
+    /// Returns steps of different length that never repeat: 0 and 1 by the bits of the seed.
     fn steps(seed: u64, count: usize) -> Vec<Sample> {
         let bit = |second: usize| (seed ^ seed.rotate_left(17)) >> (second / 3 % 64) & 1;
         let value = |time: f64| bit(time as usize) as f64;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_repeats_itself_is_ambiguous_and_a_constant_one_unrelated() {
+    fn repeating_load_is_ambiguous_and_constant_one_unrelated() {
         let wave = |shift: f64| -> Vec<Sample> {
             let value = |time: f64| ((time + shift) * std::f64::consts::TAU / 4.0).sin();
             (0..400)
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// A remote meter of whole watts with noise and inertia, asked every two seconds.
+    /// A remote meter of whole watts with noise and inertia, read every two seconds.
     #[test]
     fn lag_of_up_to_15_seconds_is_found() {
         let mut noise = 17_u32;
@@ -262,9 +262,9 @@ mod tests {
         ) {
             let load = steps(0x9e37_79b9_7f4a_7c15, 400);
             let power: Vec<Sample> = noise.iter().enumerate().filter_map(|(n, noise)| {
-                let ours = 20.0 + n as f64 * 0.3;
-                let value = 100.0 + watts * at(&load, ours)? + noise * watts * 0.1;
-                Some(Sample { time: ours - shift, value })
+                let local = 20.0 + n as f64 * 0.3;
+                let value = 100.0 + watts * at(&load, local)? + noise * watts * 0.1;
+                Some(Sample { time: local - shift, value })
             }).collect();
             let found = align(&load, &power, (-10.0, 10.0), 0.05).unwrap();
             let error = (found.offset_seconds - shift).abs();

@@ -9,10 +9,10 @@
 //! | polling (optional) | polling empty rings | up | none |
 //! | loaded | as governed | up | traffic |
 //!
-//! The parts of the loaded machine add up to its power. Package and memory are measured; the card
-//! is the increase of the whole over idle, less that of package and memory; the rest is the
-//! remainder when idle. Losses of the supply and faster fans are in the card's figure; a card that
-//! feeds from its own meter needs no subtraction.
+//! The parts of the loaded machine add up to its power. Package and memory are measured. The card's
+//! part is the increase of the whole over idle, less the increase of package and memory. The rest
+//! is the remainder when idle. Losses of the supply and faster fans are in the card's figure; a
+//! card with its own meter needs no subtraction.
 
 use serde::Serialize;
 use wattline_units::Watts;
@@ -23,7 +23,7 @@ pub struct Power {
     /// Mean.
     #[serde(rename = "power_watts")]
     pub mean: Watts,
-    /// Standard uncertainty of the mean: of the meter, and of how it varied.
+    /// Standard uncertainty of the mean: from the meter, and from its variation.
     #[serde(rename = "uncertainty_watts")]
     pub uncertainty: Watts,
 }
@@ -35,11 +35,11 @@ pub struct State {
     pub platform: Power,
     /// All processor packages.
     pub package: Power,
-    /// All memory; nothing where no meter sees it, then it is in the rest and the card's part.
+    /// All memory; `None` without a meter for it: it is in the rest and the card's part then.
     pub memory: Option<Power>,
 }
 
-/// Time of the cores while loaded, in shares of all cores' time; the rest they slept.
+/// Time of the loaded cores, in shares of all cores' time; they sleep the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CoreTime {
     /// Share of their time with work, 0 to 1.
@@ -70,7 +70,7 @@ pub struct Attribution {
     pub platform: Power,
     /// Packages.
     pub package: Power,
-    /// Memory, where it was measured.
+    /// Memory, if measured.
     pub memory: Option<Power>,
     /// The card, idle and active.
     pub card: Power,
@@ -78,20 +78,20 @@ pub struct Attribution {
     pub card_idle: Power,
     /// Card power that traffic adds.
     pub card_active: Power,
-    /// Power of all else: board, fans, disks, the supply's own loss.
+    /// Power of everything else: board, fans, disks, the supply's own loss.
     pub rest: Power,
-    /// Package power for polling in vain; package = idle + empty + useful. None without the polling
+    /// Package power of polling in vain; package = idle + empty + useful. None without the polling
     /// state.
     pub package_empty: Option<Power>,
     /// Package power for useful work of the cores.
     pub package_useful: Option<Power>,
     /// Package power when all cores sleep.
     pub package_idle: Power,
-    /// Package power that load adds: in vain and for work.
+    /// Additional package power under load: in vain and for work.
     pub package_active: Power,
 }
 
-/// An experiment that says nothing.
+/// An invalid experiment.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum AttributionError {
     /// A figure that is not finite, or an uncertainty below zero.
@@ -99,7 +99,7 @@ pub enum AttributionError {
     Figure {
         /// The state.
         state: &'static str,
-        /// Quantity that was measured.
+        /// Measured quantity.
         what: &'static str,
         /// The mean.
         mean: Watts,
@@ -133,8 +133,8 @@ pub fn attribute(experiment: &Experiment) -> Result<Attribution, AttributionErro
         return Err(AttributionError::Shares(useful, empty));
     }
     let [mi, mp, ml] = [idle, idle_plus, loaded].map(State::memory);
-    // Each figure as a sum of measurements, every one of them once: only so are uncertainties
-    // of what is in two terms counted once, with their sign.
+    // Each figure is a sum of measurements, each contained once. Only then does the uncertainty of
+    // a measurement in two terms count once, with its sign.
     let card = sum(&[
         (1.0, loaded.platform),
         (-1.0, idle.platform),
@@ -161,7 +161,7 @@ pub fn attribute(experiment: &Experiment) -> Result<Attribution, AttributionErro
     ]);
     let package_active = sum(&[(1.0, loaded.package), (-1.0, idle_plus.package)]);
     let rest = sum(&[(1.0, idle.platform), (-1.0, idle.package), (-1.0, mi)]);
-    // What a share of polling costs: as large a part of what polling all the time costs.
+    // Cost of a share of polling: the same share of the cost of polling all the time.
     let package_empty = polling.map(|p| sum(&[(empty, p.package), (-empty, idle_plus.package)]));
     let package_useful = polling.map(|p| {
         sum(&[(1.0, loaded.package), (empty - 1.0, idle_plus.package), (-empty, p.package)])
@@ -203,7 +203,7 @@ impl State {
     }
 }
 
-/// A sum of independent measurements (GUM, equation 10).
+/// Adds independent measurements (GUM, equation 10).
 fn sum(terms: &[(f64, Power)]) -> Power {
     let mean = terms.iter().map(|(factor, power)| factor * power.mean.get()).sum();
     let variance: f64 =
@@ -251,8 +251,8 @@ mod tests {
     }
 
     proptest! {
-        /// Parts add up to the whole, whatever was measured, and no figure is more certain than
-        /// the measurements that it is the difference of.
+        /// Parts add up to the whole for any measurements, and no figure is more certain than the
+        /// measurements that it is the difference of.
         #[test]
         fn parts_add_up_and_uncertainties_do_not_shrink(
             idle in any_state(), idle_plus in any_state(), polling in any_state(),

@@ -9,15 +9,15 @@ const SLACK: Span = Span::from_millis(20);
 /// Steps of a counter between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Difference {
-    /// Exactly so many steps, wrapped around at most once.
+    /// Exactly this many steps, with at most one wrap.
     Exact(u64),
-    /// At the highest plausible rate the counter may have gone all the way round in this time,
-    /// so no difference is certain; `longest` is the longest interval that is.
+    /// At the highest plausible rate the counter may have made a full round in this time, so no
+    /// difference is certain; `longest` is the longest certain interval.
     TooLong {
         /// The longest interval whose difference is certain.
         longest: Span,
     },
-    /// It went back, or further than is plausible: it was reset (driver reload, suspend).
+    /// The counter went back, or further than plausible: it was reset (driver reload, suspend).
     Reset,
 }
 
@@ -41,15 +41,15 @@ pub struct WrappingCounter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("counter reads {value}, which is above its highest value {highest}")]
 pub struct OutOfRange {
-    /// Value that was read.
+    /// Value read.
     pub value: u64,
     /// The highest value of the counter.
     pub highest: u64,
 }
 
 impl WrappingCounter {
-    /// A counter whose highest value is `highest` (RAPL: `max_energy_range_uj`), which cannot
-    /// plausibly go faster than `most_per_second`, and now stands at `value`.
+    /// Creates a counter with the highest value `highest` (RAPL: `max_energy_range_uj`) and the
+    /// plausible rate limit `most_per_second`, now at `value`.
     ///
     /// # Errors
     /// When `value` is above `highest`.
@@ -60,14 +60,14 @@ impl WrappingCounter {
         Ok(Self { highest, most_per_second: most_per_second.max(1), last: value })
     }
 
-    /// The longest interval over which a difference is certain: less than one round at the
+    /// Returns the longest interval over which a difference is certain: less than one round at the
     /// highest rate.
     pub fn longest_interval(&self) -> Span {
         let picos = self.round() * 1_000_000_000_000 / u128::from(self.most_per_second);
         Span::from_picos(u64::try_from(picos).unwrap_or(u64::MAX)) - SLACK
     }
 
-    /// Takes the value `elapsed` after the last one, and says how far the counter went. Later
+    /// Advances to the value `elapsed` after the last one, and returns the difference. Later
     /// differences start from here, whatever the outcome.
     ///
     /// # Errors
@@ -95,7 +95,8 @@ impl WrappingCounter {
         }
     }
 
-    /// Steps of one whole round; one more than the highest value, since 0 is a value too.
+    /// Returns the steps of one whole round: one more than the highest value, since 0 is a value
+    /// too.
     fn round(&self) -> u128 {
         u128::from(self.highest) + 1
     }
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_may_hold_two_wraps_is_refused() {
+    fn interval_with_two_possible_wraps_is_refused() {
         let mut counter = WrappingCounter::new(RANGE, KILOWATT, 0).unwrap();
         let difference = counter.advance(5, Span::from_seconds(300.0)).unwrap();
         assert_eq!(difference, Difference::TooLong { longest: counter.longest_interval() });
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_starts_anew_is_a_reset_not_a_wrap() {
+    fn restarted_counter_is_a_reset_not_a_wrap() {
         let mut counter = WrappingCounter::new(RANGE, KILOWATT, 30_000_000_000).unwrap();
         let second = Span::from_seconds(1.0);
         assert_eq!(counter.advance(100, second), Ok(Difference::Reset));
@@ -154,8 +155,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is reported as exact is the truth, for any counter and any true rate up to
-        /// the limit.
+        /// A difference reported as exact is true, for any counter and any true rate up to the
+        /// limit.
         #[test]
         fn exact_is_exact(
             highest in 1u64..,

@@ -1,4 +1,4 @@
-//! Whether two ways to one register say the same: RAPL by powercap and by perf.
+//! Comparison of two ways to read the same register: RAPL by powercap and by perf.
 
 use crate::perf::agree;
 use crate::reading::{Description, Reading, Rejection};
@@ -6,8 +6,8 @@ use serde::Serialize;
 use std::fmt;
 use wattline_units::Watts;
 
-/// Further apart than this, one of two ways to the same register reads or scales it wrongly: the
-/// registers are the same, and their units are read from the same other register.
+/// Largest relative difference. Beyond it, one of the two ways reads or scales the register
+/// wrongly: the registers are the same, and their units come from the same other register.
 const SHARE: f64 = 0.02;
 /// A register moves about every millisecond, and may have done so between the two reads.
 const UPDATES: u32 = 2;
@@ -15,19 +15,19 @@ const UPDATES: u32 = 2;
 /// Result of one comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The meter that others are summed with.
+    /// The meter that is summed with others.
     pub meter: String,
-    /// The one that shows the same once more.
+    /// The meter that shows the same register again.
     pub again: String,
     /// Power by the first.
     pub power_watts: Watts,
     /// Power by the second.
     pub again_power_watts: Watts,
-    /// Whether they agree within 2 % and two updates of the register.
+    /// True if they agree within 2 % and two updates of the register.
     pub agree: bool,
 }
 
-/// Returns the pairs of meters that show the same: a perf counter and its powercap zone, by their
+/// Returns the pairs of meters of the same register: a perf counter and its powercap zone, by their
 /// places among `meters`, powercap first.
 pub fn pairs(meters: &[&Description]) -> Vec<(usize, usize)> {
     let again = meters.iter().enumerate().filter(|(_, meter)| meter.source == "perf");
@@ -41,7 +41,7 @@ pub fn pairs(meters: &[&Description]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Compares what was read over one interval, as far as both have figures.
+/// Compares the readings over one interval, if both have figures.
 pub fn compare(meters: &[&Description], results: &[Result<Reading, Rejection>]) -> Vec<Comparison> {
     let both = pairs(meters).into_iter().filter_map(|(first, second)| {
         let of = |place: usize| results.get(place)?.as_ref().ok();
@@ -66,8 +66,8 @@ impl fmt::Display for Comparison {
         }
         write!(
             f,
-            "{again} DISAGREES with {meter}: {other:.3} W and {one:.3} W; trust neither before an \
-             outside meter has been asked"
+            "{again} DISAGREES with {meter}: {other:.3} W and {one:.3} W; trust neither without an \
+             external meter"
         )
     }
 }

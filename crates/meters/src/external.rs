@@ -23,7 +23,7 @@ pub struct Options {
     pub accuracy: Accuracy,
     /// Its scope.
     pub scope: Scope,
-    /// Without a new sample for so long it counts as silent.
+    /// Time without a new sample after which the meter counts as silent.
     pub patience: Span,
 }
 
@@ -41,7 +41,7 @@ impl Default for Options {
 /// The file or pipe cannot serve as a meter.
 #[derive(Debug, thiserror::Error)]
 pub enum ExternalError {
-    /// It cannot be opened.
+    /// The file or pipe cannot be opened.
     #[error(transparent)]
     Open(#[from] ReadError),
     /// The first line does not name usable columns.
@@ -52,7 +52,7 @@ pub enum ExternalError {
     Columns {
         /// The file.
         path: PathBuf,
-        /// The columns that it names.
+        /// The columns in its first line.
         columns: String,
     },
 }
@@ -65,13 +65,13 @@ pub struct External {
     options: Options,
     description: Description,
     columns: Option<Columns>,
-    /// An unfinished last line: its writer is not done with it.
+    /// An unfinished last line: its writer is still working on it.
     rest: Vec<u8>,
     line: u64,
-    /// Bytes read so far, to notice a file that was cut and begun anew.
+    /// Bytes read so far, to detect a file that was truncated and restarted.
     offset: u64,
     last: Option<Sample>,
-    /// When something last came, by our clock.
+    /// Time of the last data, by this machine's clock.
     heard: Option<Time>,
     /// Lines that the last reading left out, with the reasons.
     mistakes: Vec<String>,
@@ -97,7 +97,7 @@ struct Sample {
 }
 
 impl External {
-    /// Opens it without waiting for a writer. What a file already holds is history: reading
+    /// Opens it without waiting for a writer. The existing contents of a file are history: reading
     /// starts with its last sample.
     ///
     /// # Errors
@@ -142,9 +142,9 @@ impl External {
         Ok(meter)
     }
 
-    /// Complete lines that came since the last call, with their numbers.
+    /// Returns complete lines that arrived since the last call, with their numbers.
     fn new_lines(&mut self) -> Result<Vec<(u64, String)>, ReadError> {
-        // Of a reader that fell behind, at most so much at once.
+        // Most bytes at once for a reader that fell behind.
         const MOST: u64 = 16 << 20;
         let failed = |error: io::Error| ReadError::of(&self.path, &error);
         let metadata = self.file.metadata().map_err(failed)?;
@@ -155,7 +155,7 @@ impl External {
         let before = self.rest.len();
         match (&self.file).take(MOST).read_to_end(&mut self.rest) {
             Ok(_) => {}
-            // Bytes that came before the pipe ran dry are kept in the buffer.
+            // Bytes that came before the pipe ran dry stay in the buffer.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(failed(error)),
         }
@@ -225,11 +225,12 @@ impl External {
         Ok(Sample { seconds, watts })
     }
 
-    /// Takes a sample, and returns the energy and the time since the one before; none for the first.
+    /// Adds a sample, and returns the energy and the time since the previous one; none for the
+    /// first.
     ///
     /// # Errors
-    /// When the times of the two say nothing about the time in between. A jump of the meter's clock
-    /// begins a new series, so that later samples count again.
+    /// When the two times do not determine the time in between. A jump of the meter's clock begins
+    /// a new series, so that later samples count again.
     fn take(&mut self, sample: Sample) -> Result<Option<(f64, f64)>, String> {
         let Some(last) = self.last else {
             self.last = Some(sample);
@@ -257,14 +258,14 @@ impl External {
 
 /// Range of wall-plug or rack meters.
 const PLAUSIBLE: Plausible = Plausible { lowest: Watts(0.0), highest: Watts(100_000.0) };
-/// Seconds that a time has at most: thousands of years since 1970. More is another unit.
+/// Largest time in seconds: thousands of years since 1970. More is another unit.
 const LATEST: f64 = 1e11;
-/// Seconds between two samples at most. What the machine drew in between is not known otherwise, or
-/// the meter's clock was set.
+/// Longest time between two samples, in seconds. Beyond it, the power in between is unknown, or the
+/// meter's clock was set.
 const LONGEST_GAP: f64 = 3_600.0;
-/// Seconds between two samples at least; times since 1970 are no finer in 64 bits.
+/// Shortest time between two samples, in seconds; times since 1970 are no finer in 64 bits.
 const SHORTEST_STEP: f64 = 1e-6;
-/// Far above any line of a meter: more is another kind of file.
+/// Far above any line of a meter: a longer line is from another kind of file.
 const LONGEST_LINE: usize = 64 << 10;
 /// `O_NONBLOCK` of Linux on every architecture that Wattline runs on.
 const O_NONBLOCK: i32 = 0o4000;
@@ -313,12 +314,12 @@ impl Meter for External {
         }
         let elapsed = Span::from_seconds(seconds);
         if elapsed == Span::ZERO {
-            // Without a figure the mistakes are all there is to say.
+            // Without a figure the mistakes are the only result.
             let none =
                 if mistakes.is_empty() { Rejection::First } else { Rejection::BadLines(mistakes) };
             return Err(none);
         }
-        // The samples beside a line that makes no sense are as good as any.
+        // The samples next to an invalid line are as good as any.
         self.mistakes = mistakes;
         let power = PLAUSIBLE.check(Watts(energy / seconds))?;
         let provenance = self.description.provenance;
@@ -326,7 +327,7 @@ impl Meter for External {
     }
 }
 
-/// In the reference; it needs a configuration, so a survey does not look for it.
+/// Row of the reference; the meter needs a configuration, so a survey does not search for it.
 pub(crate) const ROW: Row = Row {
     meter: "`external:FILE`",
     files: "CSV that another program appends",

@@ -1,8 +1,8 @@
 //! Power sensors of `/sys/class/hwmon` (Documentation/hwmon/sysfs-interface.rst), among them
 //! the ACPI power meter (Documentation/hwmon/acpi_power_meter.rst).
 //!
-//! The kernel numbers chips as they are found, which differs from boot to boot. A sensor is named by its
-//! chip and device instead, and is found again under another number.
+//! The kernel numbers chips in order of detection, which differs from boot to boot. A sensor is
+//! therefore named by its chip and device, and found again under another number.
 
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
 use crate::registration::{Finding, Registration, Row};
@@ -13,11 +13,11 @@ use wattline_units::{Accuracy, Provenance, Source, Span, Time, Watts};
 
 const HWMON: &str = "/sys/class/hwmon";
 
-/// Firmware's values for none: all ones in 32 bits, as it is and times 1000 or
-/// 10^6 for the unit (seen as 4 294 967 295 000 µW on ACPI meters).
+/// Firmware's values for none: all ones in 32 bits, unchanged and times 1000 or 10^6 for the unit
+/// (seen as 4 294 967 295 000 µW on ACPI meters).
 const SENTINELS: [i64; 4] = [4_294_967_295, 4_294_967_295_000, 4_294_967_295_000_000, i64::MAX];
 
-/// A supply that is fed by less is fed by another one (48 V and below).
+/// Lowest mains voltage: a supply with less is fed by another supply (48 V and below).
 const LEAST_MAINS_MILLIVOLTS: i64 = 80_000;
 
 /// One power sensor.
@@ -30,7 +30,7 @@ pub struct Hwmon {
     last: Option<Time>,
 }
 
-/// A channel of a chip, and where it was found last.
+/// A channel of a chip, and its last place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     /// `hwmonN`.
@@ -54,7 +54,7 @@ impl Place {
         format!("hwmon:{name}-{device}/power{channel}")
     }
 
-    /// Reads the present value, under the number that the chip has now.
+    /// Reads the present value, under the chip's present number.
     fn read(&mut self, tree: &Tree) -> Result<i64, ReadError> {
         // The number may belong to another chip by now, or to none.
         if !self.is_at(tree, &self.chip) {
@@ -71,7 +71,7 @@ impl Place {
     }
 }
 
-/// Name of the device that a chip belongs to; the chip's own where it has none.
+/// Returns the name of the device that a chip belongs to; the chip's own without a device.
 fn device(tree: &Tree, chip: &str) -> String {
     let directory = PathBuf::from(HWMON).join(chip);
     let recorded = || tree.text(directory.join(RECORDED_DEVICE)).ok();
@@ -79,10 +79,10 @@ fn device(tree: &Tree, chip: &str) -> String {
     name.unwrap_or_else(|| chip.to_owned())
 }
 
-/// File of a recording with the name of a chip's device, to which the machine has a link.
+/// File of a recording with the name of a chip's device; the machine has a link instead.
 pub const RECORDED_DEVICE: &str = "recorded_device";
 
-/// All power sensors that can be used, and why others cannot.
+/// Returns all usable power sensors, and the reasons why others are not.
 pub fn find(tree: &Tree) -> (Vec<Hwmon>, Vec<Missing>) {
     let mut meters: Vec<Hwmon> = Vec::new();
     let mut missing = Vec::new();
@@ -107,8 +107,8 @@ pub fn find(tree: &Tree) -> (Vec<Hwmon>, Vec<Missing>) {
     (meters, missing)
 }
 
-/// Finds a chip's attributes: with it, or, as libsensors looks too, with the device that it
-/// belongs to. The ACPI power meter's driver leaves them there (seen on kernel 6.12).
+/// Finds a chip's attributes: in its directory, or, like libsensors, in that of its device. The
+/// ACPI power meter's driver leaves them there (seen on kernel 6.12).
 fn attributes(tree: &Tree, chip: &str) -> PathBuf {
     let directory = PathBuf::from(HWMON).join(chip);
     let device = directory.join("device");
@@ -116,8 +116,8 @@ fn attributes(tree: &Tree, chip: &str) -> PathBuf {
     if with_device { device } else { directory }
 }
 
-/// Channels of a chip, each with the file that shows its value: the average where there is
-/// one, because it covers the time between two readings.
+/// Returns the channels of a chip, each with the file of its value: the average if there is one,
+/// because it covers the time between two readings.
 fn channels(tree: &Tree, chip: &str) -> Vec<(u32, String)> {
     let mut found = std::collections::BTreeMap::new();
     for name in tree.entries(attributes(tree, chip)) {
@@ -135,7 +135,7 @@ fn channels(tree: &Tree, chip: &str) -> Vec<(u32, String)> {
     found.into_iter().collect()
 }
 
-/// Returns true if a channel is the input of a supply that is fed by the mains: by PMBus's labels
+/// Returns true if a channel is the input of a supply on the mains: by PMBus's labels
 /// (Documentation/hwmon/pmbus.rst) and its voltage. Regulators of a board have the same labels.
 fn is_mains_input(tree: &Tree, chip: &str, label: Option<&str>) -> bool {
     let directory = attributes(tree, chip);
@@ -158,12 +158,12 @@ impl Hwmon {
         let directory = attributes(tree, chip);
         let channel = value.0;
         let mut place = Place::find(tree, chip, value)?;
-        // Tried once: some sensors exist and answer with an error only.
+        // Tried once: some sensors exist but only return errors.
         place.read(tree)?;
         let name = &place.name;
         let label = tree.text(directory.join(format!("power{channel}_label"))).ok();
-        // The ACPI meter measures what the supply delivers, and a supply on the mains what it takes;
-        // other chips measure what they sit on.
+        // The ACPI meter measures the output of the supply, a supply on the mains its input; other
+        // chips measure their own device.
         let platform = is_acpi(name) || is_mains_input(tree, chip, label.as_deref());
         let (scope, highest) =
             if platform { (Scope::Platform, 20_000.0) } else { (Scope::Device, 2_000.0) };
@@ -173,7 +173,8 @@ impl Hwmon {
             Some(accuracy) => format!("{name}, {shown}, states an accuracy of {accuracy}"),
             None => format!("{name}, {shown}, states no accuracy"),
         };
-        // A running machine draws something; a device may draw nothing, and so may one of two supplies.
+        // A running machine draws some power; a device may draw none, and so may one of two
+        // supplies.
         let lowest = if is_acpi(name) { 0.1 } else { 0.0 };
         Ok(Self {
             tree: tree.clone(),
@@ -213,17 +214,17 @@ impl Meter for Hwmon {
     }
 
     fn read(&mut self, now: Time) -> Result<Reading, Rejection> {
-        // A time without a figure is a gap: a spot value says nothing of it.
+        // A time without a figure is a gap: a momentary value does not cover it.
         let last = self.last.take();
         let power = self.power()?;
         let elapsed = last.map_or(Span::ZERO, |last| now.since(last));
         self.last = Some(now);
-        // A spot value: what happened between two readings is not known, so no energy is.
+        // A momentary value: the power between two readings is unknown, and so is the energy.
         Ok(Reading { energy: None, elapsed, power, provenance: self.description.provenance })
     }
 }
 
-/// The class of a stated accuracy; the ACPI meter writes `95.0%` for an error of 5 %.
+/// Returns the class of a stated accuracy; the ACPI meter writes `95.0%` for an error of 5 %.
 fn accuracy_class(text: &str) -> Accuracy {
     match text.trim_end_matches('%').parse::<f64>() {
         Ok(percent) if (95.0..=100.0).contains(&percent) => Accuracy::Gold,
@@ -250,9 +251,9 @@ pub const KIND: Registration = Registration {
                  of the supply (pmbus) or board",
             ));
         }
-        Finding::of(sensors, missing)
+        Finding::new(sensors, missing)
     },
-    // Chip by chip: other files of one can hold what identifies the machine.
+    // Chip by chip: other files of a chip can identify the machine.
     recorded: &[],
 };
 

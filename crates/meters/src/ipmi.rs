@@ -1,9 +1,9 @@
 //! Meter of the board's management controller (BMC): IPMI DCMI "Get Power Reading" (DCMI 1.5,
 //! section 6.6.1), read with the program `ipmitool`.
 //!
-//! A driver of our own for /dev/ipmi0 would save a process per reading. This would gain little:
-//! controllers answer at most about once a second, after tens of milliseconds. Besides, ipmitool
-//! knows their quirks.
+//! A separate driver for /dev/ipmi0 would save a process per reading, with little gain: controllers
+//! answer at most about once a second, after tens of milliseconds. Besides, ipmitool knows their
+//! quirks.
 
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
 use crate::registration::{Finding, Registration, Row};
@@ -30,7 +30,8 @@ pub struct Dcmi {
     last: Option<Time>,
 }
 
-/// Returns the meter of this machine, or why it cannot be used; `None` without a controller.
+/// Returns the meter of this machine, or the reason why it is unusable; `None` without a
+/// controller.
 pub fn find(tree: &Tree) -> Option<Result<Dcmi, Missing>> {
     if !tree.is_live() || !tree.exists(DEVICE) {
         return None;
@@ -156,8 +157,8 @@ pub const KIND: Registration = Registration {
         class: "bronze",
     }],
     find: |tree, _| match find(tree) {
-        Some(Ok(controller)) => Finding::of(vec![controller], Vec::new()),
-        Some(Err(why)) => Finding::of(Vec::<Dcmi>::new(), vec![why]),
+        Some(Ok(controller)) => Finding::new(vec![controller], Vec::new()),
+        Some(Err(why)) => Finding::new(Vec::<Dcmi>::new(), vec![why]),
         None => Finding::default(),
     },
     recorded: &[],
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_asked_and_what_goes_wrong_is_named() {
+    fn program_is_run_and_each_failure_is_named() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ipmitool");

@@ -1,10 +1,11 @@
-//! Meters: energy and power by RAPL, perf, hwmon, IPMI, Redfish, Prometheus and external meters, and the time that
-//! cores spent in each state.
+//! Meters: energy and power by RAPL, perf, hwmon, IPMI, Redfish, Prometheus and external meters,
+//! and the time that cores spend in each state.
 //!
-//! A figure that cannot be stood by is rejected with a name ([`Rejection`]); a machine without
-//! meters is *unavailable*, never at 0 W. Time is handed in, from a monotonic clock.
+//! An unreliable figure is rejected with a reason ([`Rejection`]); a machine without meters is
+//! *unavailable*, never at 0 W. The caller passes the time, from a monotonic clock.
 //!
-//! [`KINDS`] lists the kinds of meters. What others need to know of one is in its [`Registration`].
+//! [`KINDS`] lists the kinds of meters. The [`Registration`] of each kind holds the facts for other
+//! crates.
 #![forbid(unsafe_code)]
 
 pub mod align;
@@ -38,12 +39,12 @@ pub use wattline_linux::missing::{Missing, is_guest};
 use registration::Registration;
 use wattline_linux::sysfs::Tree;
 
-/// All kinds of meters that need no option, in the order in which they are looked for. Those that the
-/// operator has named go before the machine's own.
+/// All kinds of meters that need no option, in the order of the search. Meters named by the
+/// operator come before the machine's own.
 pub static KINDS: &[&Registration] =
     &[&remote::KIND, &rapl::KIND, &perf::KIND, &ipmi::KIND, &hwmon::KIND];
 
-/// Looks for every kind of meter that needs no option.
+/// Searches for every kind of meter that needs no option.
 pub fn survey(tree: &Tree) -> Survey {
     survey::survey_of(KINDS, tree)
 }

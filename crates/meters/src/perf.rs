@@ -1,7 +1,7 @@
 //! RAPL energy counters through perf: the unit `power` of `/sys/bus/event_source/devices`.
 //!
-//! The same registers as powercap's, one event per kind, on one CPU of each package; where
-//! powercap shows a zone, the perf counter is that zone once more and never summed with it.
+//! The same registers as powercap's, one event per kind, on one CPU of each package. If powercap
+//! shows a zone, the perf counter is a duplicate and never summed with it.
 
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
 use crate::registration::{Finding, Registration, Row};
@@ -12,25 +12,25 @@ use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Joules, Provenance, Source, Span, Time, Watts};
 
 const UNIT: &str = "/sys/bus/event_source/devices/power";
-/// Events, the powercap names of what they count, and what that is. Whole packages first.
+/// Events, the powercap names of their domains, and their scope. Whole packages first.
 const EVENTS: [(&str, &str, Scope); 4] = [
     ("energy-pkg", "package", Scope::Package),
     ("energy-ram", "dram", Scope::Memory),
     ("energy-cores", "core", Scope::Cores),
     ("energy-psys", "psys", Scope::Platform),
 ];
-/// Registers move about every millisecond: what stands still for this long does not measure.
+/// Standstill after which a counter does not measure: registers change about every millisecond.
 const STANDSTILL: Span = Span::from_millis(500);
 
-/// Time in which a counter that works moves many times.
+/// Time in which a working counter changes many times.
 const PROBE: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Something that counts; a test's, or the kernel's.
+/// A counter: the kernel's, or a test's.
 pub trait Count: Send {
     /// Returns the count since it was opened.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     fn count(&mut self) -> io::Result<u64>;
 }
 
@@ -47,12 +47,12 @@ pub struct PerfRapl {
     /// Joules of one count.
     scale: f64,
     plausible: Plausible,
-    /// Count and time of the last reading, and when it last moved.
+    /// Count and time of the last reading, and the time of its last change.
     last: Option<(u64, Time, Time)>,
 }
 
-/// All counters of this machine, and why others cannot be used; none of a recording, which
-/// does not count. `others` are the meters found already.
+/// Returns all counters of this machine, and the reasons why others are unusable; none for a
+/// recording, which does not count. `others` are the meters found already.
 pub fn find(tree: &Tree, others: &[&Description]) -> (Vec<PerfRapl>, Vec<Missing>) {
     if !tree.is_live() {
         return (Vec::new(), Vec::new());
@@ -65,8 +65,8 @@ pub fn find(tree: &Tree, others: &[&Description]) -> (Vec<PerfRapl>, Vec<Missing
     (meters, missing)
 }
 
-/// Removes counters of the platform that do not move: the board may connect them to nothing, and a
-/// hypervisor may offer the event without counting. Those of packages always move.
+/// Removes counters of the platform that do not change: the board may leave them unconnected, and a
+/// hypervisor may offer the event without counting. Package counters always change.
 fn remove_still(meters: &mut Vec<PerfRapl>) -> Option<Missing> {
     let still = |meter: &mut PerfRapl| {
         let Ok(before) = meter.counter.count() else { return false };
@@ -81,7 +81,7 @@ fn remove_still(meters: &mut Vec<PerfRapl>) -> Option<Missing> {
     })
 }
 
-/// The same with counters that `open` gives for a unit, an event and a CPU.
+/// Returns the same with counters that `open` returns for a unit, an event and a CPU.
 pub fn find_with(
     tree: &Tree,
     others: &[&Description],
@@ -108,7 +108,7 @@ pub fn find_with(
                 continue;
             }
         };
-        // The platform is one, whatever CPU it is read on.
+        // There is one platform, whichever CPU reads it.
         let places = if scope == Scope::Platform { &cpus[..cpus.len().min(1)] } else { &cpus };
         for &cpu in places {
             match open(unit, found.config, cpu) {
@@ -135,7 +135,8 @@ struct Event {
     scale: f64,
 }
 
-/// `events/NAME` holds `event=0x02`, `NAME.scale` the joules of a count, `NAME.unit` "Joules".
+/// Parses `events/NAME`, which holds `event=0x02`, `NAME.scale` with the joules of a count, and
+/// `NAME.unit` with "Joules".
 fn event_of(tree: &Tree, file: &str) -> Result<Event, ReadError> {
     let garbage = |value: String, expected| ReadError::Garbage {
         path: tree.path(file),
@@ -158,8 +159,8 @@ fn event_of(tree: &Tree, file: &str) -> Result<Event, ReadError> {
     Ok(Event { config, scale })
 }
 
-/// The name that powercap gives to the package of a CPU: `package-0`, or with dies
-/// `package-0-die-1`, which it does where a package has several.
+/// Returns powercap's name for the package of a CPU: `package-0`, or `package-0-die-1` if a package
+/// has several dies.
 fn package_of(tree: &Tree, cpu: u32, counters: usize) -> String {
     let topology = |name: &str| {
         tree.number::<u32>(format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}")).ok()
@@ -178,12 +179,12 @@ fn describe(package: &str, name: &str, scope: Scope, others: &[&Description]) ->
         _ => (format!("perf:{package}/{name}"), format!("rapl:{package}/{name}")),
     };
     let same = others.iter().find(|other| {
-        // With dies, powercap also counts the first one.
+        // With dies, powercap also numbers the first one.
         other.id == twin || other.id == twin.replacen(package, &format!("{package}-die-0"), 1)
     });
     let part_of = match same {
         Some(other) => Some(other.id.clone()),
-        // Cores are part of their package by whatever way that is read.
+        // Cores are part of their package, however it is read.
         None if scope == Scope::Cores => Some(format!("perf:{package}")),
         None => None,
     };
@@ -233,7 +234,7 @@ impl Meter for PerfRapl {
             return Err(if stuck { Rejection::Stuck(still) } else { Rejection::NothingNew });
         }
         self.last = Some((count, now, now));
-        // 64 bits never wrap at a plausible power: what goes back was reset.
+        // 64 bits never wrap at a plausible power: a count that goes back was reset.
         let Some(steps) = count.checked_sub(before) else {
             return Err(Rejection::Reset { limit: self.plausible.highest });
         };
@@ -244,9 +245,9 @@ impl Meter for PerfRapl {
     }
 }
 
-/// Whether two meters of one thing agree over an interval in which both were read: within
-/// `share` of the larger one, and what `updates` of the register (about a millisecond each) may
-/// add at either end.
+/// Returns true if two meters of the same quantity agree over an interval in which both were read:
+/// within `share` of the larger one, plus the possible difference of `updates` of the register
+/// (about a millisecond each) at either end.
 pub fn agree(one: &Reading, other: &Reading, share: f64, updates: u32) -> bool {
     let larger = one.power.get().max(other.power.get());
     let shortest = one.elapsed.as_seconds().min(other.elapsed.as_seconds());
@@ -259,12 +260,12 @@ pub const KIND: Registration = Registration {
     rows: &[Row {
         meter: "`perf:package-N`, `perf:…/dram`, `perf:…/core`, `perf:psys`",
         files: "perf events of the unit `power`",
-        sees: "what the RAPL zone of that name sees; never summed with it",
+        sees: "the same as the RAPL zone of that name; never summed with it",
         class: "as that zone, else bronze",
     }],
     find: |tree, others| {
         let (counters, missing) = find(tree, others);
-        Finding::of(counters, missing)
+        Finding::new(counters, missing)
     },
     recorded: &[(UNIT, &[])],
 };

@@ -1,10 +1,10 @@
 //! The experiment of [`crate::attribution`] from recordings of its phases.
 //!
-//! A meter that shows 3 % too much does so in every phase, so what it shows too much of a
-//! difference is 3 % of the difference, not of two wholes. Hence two uncertainties, added as
-//! squares: that of the means, from how readings varied, each phase for itself; and that of
-//! each meter's scale, from its accuracy class, on what it contributes to the part.
-//! Readings that follow each other count as independent, which flatters fast sampling.
+//! A meter that shows 3 % too much does so in every phase, so its error of a difference is 3 % of
+//! the difference, not of two wholes. Hence two uncertainties, added as squares: of the means, from
+//! the variation of readings in each phase; and of each meter's scale, from its accuracy class, for
+//! its contribution to the part. Successive readings count as independent, which flatters fast
+//! sampling.
 
 use crate::attribution::{
     Attribution, AttributionError, CoreTime, Experiment, Power, State, attribute,
@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_units::{Accuracy, Source, Watts};
 
-/// Readings below which a mean has no uncertainty.
+/// Fewest readings for a mean with an uncertainty.
 const FEWEST: usize = 2;
 const NOTHING: Power = Power { mean: Watts(0.0), uncertainty: Watts(0.0) };
 
@@ -50,21 +50,21 @@ pub struct Report {
     /// The whole.
     #[serde(flatten)]
     pub whole: Power,
-    /// The parts, the last of which is the rest.
+    /// The parts; the last one is the rest.
     pub parts: Vec<Part>,
     /// Source of the figures.
     pub source: Source,
-    /// As accurate as the least accurate of the meters.
+    /// Accuracy of the least accurate meter.
     pub accuracy: Accuracy,
     /// The meters of the whole, of packages and of memory, with their classes.
     pub meters: BTreeMap<String, Accuracy>,
-    /// The fewest readings that a mean is made of.
+    /// Smallest number of readings of a mean.
     pub readings: usize,
     /// Limits of the figures.
     pub notes: Vec<&'static str>,
 }
 
-/// Recordings from which nothing can be attributed.
+/// Recordings that do not allow an attribution.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PhasesError {
     /// No meter sees the whole.
@@ -83,7 +83,7 @@ pub enum PhasesError {
         /// Number of readings.
         readings: usize,
     },
-    /// A figure that no sensor gave.
+    /// A figure not measured by a sensor.
     #[error(
         "{phase}: {meter} is {source_of}, {accuracy}; only what was measured can be taken apart"
     )]
@@ -97,12 +97,12 @@ pub enum PhasesError {
         /// Its accuracy.
         accuracy: Accuracy,
     },
-    /// Figures that contradict each other.
+    /// Contradictory figures.
     #[error(transparent)]
     Attribution(#[from] AttributionError),
 }
 
-/// Takes the loaded machine's power apart.
+/// Splits the loaded machine's power into parts.
 ///
 /// # Errors
 /// [`PhasesError`].
@@ -152,7 +152,7 @@ pub fn report(phases: &Phases<'_>) -> Result<Report, PhasesError> {
         notes.push("losses of the supply and faster fans are in the card's part");
     } else {
         notes.push(
-            "no meter sees the packages: what traffic adds is theirs, the card's and memory's",
+            "no meter sees the packages: power added by traffic includes theirs, the card's and memory's",
         );
         parts.push(part("network card, idle", &|all| all.card_idle));
         parts.push(part("processors and card, traffic", &|all| all.card_active));
@@ -180,7 +180,7 @@ struct Roles {
     memories: Vec<String>,
 }
 
-/// Meters that were used.
+/// Meters used.
 #[derive(Default)]
 struct Seen {
     classes: BTreeMap<String, Accuracy>,
@@ -188,8 +188,8 @@ struct Seen {
 }
 
 impl Roles {
-    /// Those that have figures under load. What is shown a second time is left out; packages
-    /// within the platform's own meter are parts of it.
+    /// Finds the meters with figures under load. Duplicates are left out; packages within the
+    /// platform's own meter are parts of it.
     fn find(rows: &[Row]) -> Result<Self, PhasesError> {
         let valid = || rows.iter().filter(|row| row.power_watts.is_some());
         let platforms = || valid().filter(|row| row.sees == Scope::Platform);
@@ -209,7 +209,7 @@ impl Roles {
             ids
         };
         let (packages, memories) = (of(Scope::Package), of(Scope::Memory));
-        // Without packages memory alone says little of where the rest goes.
+        // Without packages, memory alone explains little of the rest.
         let memories = if packages.is_empty() { Vec::new() } else { memories };
         Ok(Self { platform: platform.meter.clone(), packages, memories })
     }
@@ -237,8 +237,8 @@ impl Roles {
         })
     }
 
-    /// The standard uncertainty of a role's scale: a class states limits between which any error
-    /// is as likely (GUM 4.3.7).
+    /// Returns the standard uncertainty of a role's scale: a class states limits, and every error
+    /// between them is equally likely (GUM 4.3.7).
     fn scale(&self, role: usize, classes: &BTreeMap<String, Accuracy>) -> f64 {
         let meters = match role {
             0 => std::slice::from_ref(&self.platform),
@@ -250,7 +250,7 @@ impl Roles {
     }
 }
 
-/// The largest error of a measured class, as a share.
+/// Returns the largest error of a measured class, as a share.
 fn limit(class: Accuracy) -> Option<f64> {
     match class {
         Accuracy::Gold => Some(0.05),
@@ -260,7 +260,7 @@ fn limit(class: Accuracy) -> Option<f64> {
     }
 }
 
-/// The experiment as if only one role had been measured, exactly.
+/// Returns the experiment as if only one role had been measured, exactly.
 fn only(experiment: &Experiment, role: usize) -> Experiment {
     let cut = |state: &State| {
         let keep = |own: usize, power: Power| match own == role {
@@ -282,7 +282,7 @@ fn only(experiment: &Experiment, role: usize) -> Experiment {
     }
 }
 
-/// The mean power of a meter, weighted by the time that each reading covers, with the standard
+/// Returns the mean power of a meter, weighted by the time of each reading, with the standard
 /// uncertainty of the mean.
 fn mean(
     phase: &'static str,
@@ -307,7 +307,7 @@ fn mean(
         if row.accuracy as u8 > *class as u8 {
             *class = row.accuracy;
         }
-        // A sensor that shows power alone covers no time at its first reading.
+        // The first reading of a power-only sensor covers no time.
         let weight = if row.energy_joules.is_some() { elapsed } else { 1.0 };
         values.push((power, weight));
     }

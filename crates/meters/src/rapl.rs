@@ -1,8 +1,8 @@
 //! RAPL energy counters through powercap (Documentation/power/powercap/powercap.rst).
 //!
-//! Package and memory are disjoint; cores and uncore are parts of their package; psys sees
-//! the whole platform, packages included, or the share of one socket where each has its own; the
-//! `-mmio` zones show the same package again. Dies can show the counter of their package.
+//! Package and memory are disjoint; cores and uncore are parts of their package. psys sees the
+//! whole platform, packages included, or the share of one socket if each has its own. The `-mmio`
+//! zones show the same package again. Dies can show the counter of their package.
 
 use crate::counter::{Difference, WrappingCounter};
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
@@ -13,7 +13,7 @@ use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Joules, Provenance, Source, Span, Time, Watts};
 
 const POWERCAP: &str = "/sys/class/powercap";
-/// Registers move about every millisecond: what stands still for this long does not measure.
+/// Standstill after which a counter does not measure: registers change about every millisecond.
 const STANDSTILL: Span = Span::from_millis(500);
 
 /// One zone.
@@ -24,7 +24,7 @@ pub struct Rapl {
     description: Description,
     highest: u64,
     plausible: Plausible,
-    /// Counter, time of the last reading, and when it last moved.
+    /// Counter, time of the last reading, and time of its last change.
     state: Option<State>,
 }
 
@@ -36,11 +36,11 @@ struct State {
     ever_moved: bool,
 }
 
-/// All zones that can be used, and why others cannot.
+/// Returns all usable zones, and the reasons why others are not.
 pub fn find(tree: &Tree) -> (Vec<Rapl>, Vec<Missing>) {
     let mut meters: Vec<Rapl> = Vec::new();
     let mut missing = Vec::new();
-    let vendor = Vendor::of(tree);
+    let vendor = Vendor::read(tree);
     // The directory lists zones and subzones side by side: intel-rapl:0, intel-rapl:0:1.
     let mut zones: Vec<String> = tree
         .entries(POWERCAP)
@@ -70,7 +70,7 @@ impl Rapl {
         // Tried once: a file that exists but cannot be read is no meter.
         let energy: u64 = tree.number(&file)?;
         if is_psys(&name) && energy == 0 {
-            // Several sockets have the zone, and the board may connect it to one of them.
+            // Several sockets have the zone, and the board may connect only one of them.
             let reason = "has counted nothing since boot".to_owned();
             return Err(ReadError::Failed { path: tree.path(&file), reason });
         }
@@ -114,8 +114,8 @@ impl Rapl {
         })
     }
 
-    /// Makes this a part of another die of its package that shows the same counter: a value between two of
-    /// the other's, read one after the other, is no chance.
+    /// Makes this a part of another die of its package that shows the same counter: a value between
+    /// two values of the other, read one after the other, is no coincidence.
     fn join_mirror(&mut self, known: &[Self]) {
         let read = |meter: &Self| meter.tree.number::<u64>(&meter.file).ok();
         let package = |meter: &Self| {
@@ -128,7 +128,7 @@ impl Rapl {
                 && other.description.part_of == self.description.part_of;
             let between = || {
                 let (before, own, after) = (read(other)?, read(self)?, read(other)?);
-                // Counters that never moved are all at zero.
+                // Counters that never changed are all at zero.
                 Some(own > 0 && (before..=after).contains(&own))
             };
             alike && between().unwrap_or(false)
@@ -150,7 +150,7 @@ impl Rapl {
             return Err(Rejection::NothingNew);
         }
         let difference = state.counter.advance(value, elapsed).map_err(|error| {
-            // Not taken over: the next interval starts at the last value that made sense.
+            // The value is dropped: the next interval starts at the last valid value.
             Rejection::OutOfRange { value: error.value, highest: error.highest }
         })?;
         if difference == Difference::Exact(0) && !(may_rest && state.ever_moved) {
@@ -195,7 +195,7 @@ impl Meter for Rapl {
             Self::difference(state, value, now, self.plausible.highest, may_rest)?;
         let energy = Joules(steps as f64 / 1e6);
         let power = self.plausible.check(energy / elapsed).or_else(|rejection| {
-            // Within one update of the register, a short interval can look like too much.
+            // Within one update of the register, a short interval can show too much power.
             if elapsed < Span::from_millis(100) { Ok(energy / elapsed) } else { Err(rejection) }
         })?;
         let provenance = self.description.provenance;
@@ -203,8 +203,8 @@ impl Meter for Rapl {
     }
 }
 
-/// Returns a zone's scope, and the power beyond which it is not believed. The limit also
-/// decides how long an interval may be: 65 536 J at 1000 W are 65 s.
+/// Returns a zone's scope, and its largest plausible power. The limit also determines the longest
+/// interval: 65 536 J at 1000 W are 65 s.
 fn scope_of(name: &str, subzone: bool) -> (Scope, Watts) {
     match name {
         name if is_psys(name) => (Scope::Platform, Watts(10_000.0)),
@@ -233,7 +233,7 @@ enum Vendor {
 }
 
 impl Vendor {
-    fn of(tree: &Tree) -> Self {
+    fn read(tree: &Tree) -> Self {
         let text = tree.text("/proc/cpuinfo").unwrap_or_default();
         match text.lines().find_map(|line| line.strip_prefix("vendor_id")) {
             Some(line) if line.ends_with("GenuineIntel") => Self::Intel,
@@ -299,7 +299,7 @@ pub const KIND: Registration = Registration {
         if zones.is_empty() && missing.is_empty() {
             missing.push(none_at_all(tree));
         }
-        Finding::of(zones, missing)
+        Finding::new(zones, missing)
     },
     recorded: &[(POWERCAP, &["name", "energy_uj", "max_energy_range_uj", "enabled"])],
 };

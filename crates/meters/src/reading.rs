@@ -30,9 +30,9 @@ pub struct Description {
     pub id: String,
     /// Kind of meter: `rapl`, `hwmon`, `redfish`.
     pub source: &'static str,
-    /// Part that it sees.
+    /// Part of the machine that it sees.
     pub scope: Scope,
-    /// The meter that already includes what this one sees, or shows the same. The two are never
+    /// The meter that already includes this one's part, or shows the same. The two are never
     /// summed.
     pub part_of: Option<String>,
     /// Provenance of its valid figures.
@@ -57,7 +57,7 @@ pub struct Reading {
 /// Reason why a meter has no figure now. It is then unavailable, never 0 W.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Rejection {
-    /// A counter was looked at for the first time; the next reading has a figure.
+    /// The counter was read for the first time; the next reading has a figure.
     #[error("first look at the counter, no interval yet")]
     First,
     /// The counter may have wrapped more than once.
@@ -80,7 +80,7 @@ pub enum Rejection {
     /// The counter shows more than its range.
     #[error("the counter shows {value}, above its range {highest}")]
     OutOfRange {
-        /// Value that was read.
+        /// Value read.
         value: u64,
         /// Its highest value.
         highest: u64,
@@ -88,17 +88,17 @@ pub enum Rejection {
     /// A value that means "no value" for this sensor.
     #[error("{value} is what a sensor reports when it has no value")]
     Sentinel {
-        /// Value that was read.
+        /// Value read.
         value: i64,
     },
     /// A power outside the range of this kind of meter.
     #[error("{power} is not plausible; plausible is {lowest} to {highest}")]
     Implausible {
-        /// Power that was computed or read.
+        /// Power computed or read.
         power: Watts,
         /// The lowest plausible power.
         lowest: Watts,
-        /// The highest.
+        /// The highest plausible power.
         highest: Watts,
     },
     /// A counter that stands still while the machine runs.
@@ -119,7 +119,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// A short name for metrics and tables.
+    /// Returns a short name for metrics and tables.
     pub fn name(&self) -> &'static str {
         match self {
             Self::First => "first",
@@ -148,19 +148,19 @@ pub struct Timing {
     pub lag: Span,
 }
 
-/// Something that shows power or energy.
+/// A meter of power or energy.
 pub trait Meter: Send {
     /// Returns the fixed properties.
     fn description(&self) -> &Description;
 
-    /// Reads it. `now` is the monotonic time at which it is read; the nominal period between
-    /// readings is never assumed.
+    /// Reads it. `now` is the monotonic time of the reading; the nominal period between readings is
+    /// never assumed.
     ///
     /// # Errors
     /// [`Rejection`] if there is no trustworthy figure.
     fn read(&mut self, now: Time) -> Result<Reading, Rejection>;
 
-    /// Returns the time between its figures, and their age: zero for those of this machine.
+    /// Returns the time between its figures, and their age: zero for meters of this machine.
     fn timing(&self) -> Timing {
         Timing::default()
     }
@@ -171,17 +171,17 @@ pub trait Meter: Send {
     }
 }
 
-/// Bounds of what a kind of meter can plausibly show.
+/// Bounds of the plausible figures of a kind of meter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plausible {
-    /// Less than this is a fault.
+    /// Lower figures are a fault.
     pub lowest: Watts,
-    /// More than this is a fault.
+    /// Higher figures are a fault.
     pub highest: Watts,
 }
 
 impl Plausible {
-    /// The power, if it is within the bounds.
+    /// Returns the power, if it is within the bounds.
     ///
     /// # Errors
     /// [`Rejection::Implausible`]; also for not-a-number.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::io::Read;
 use wattline_units::{Accuracy, Provenance, Source, Time};
 
-/// As many bad rows are told of.
-const MOST_LOGGED: usize = 20;
+/// Largest number of bad rows listed.
+const MOST_LISTED: usize = 20;
 
 /// Answer of one meter at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,9 +15,9 @@ pub struct Row {
     pub time_seconds: f64,
     /// The meter.
     pub meter: String,
-    /// Mean power since its last valid reading, or what it shows; none of a rejected one.
+    /// Mean power since its last valid reading, or the power shown; none if rejected.
     pub power_watts: Option<f64>,
-    /// Energy since its last valid reading, where it counts energy.
+    /// Energy since its last valid reading, if it counts energy.
     pub energy_joules: Option<f64>,
     /// The time that the reading covers.
     pub elapsed_seconds: Option<f64>,
@@ -29,13 +29,13 @@ pub struct Row {
     pub rejected: Option<String>,
     /// Part that the meter sees.
     pub sees: Scope,
-    /// The meter that already contains what this one sees.
+    /// The meter that already includes this one's part.
     pub part_of: Option<String>,
 }
 
 impl Row {
-    /// The row of an answer.
-    pub fn of(at: Time, meter: &Description, result: &Result<Reading, Rejection>) -> Self {
+    /// Creates the row of an answer.
+    pub fn new(at: Time, meter: &Description, result: &Result<Reading, Rejection>) -> Self {
         let reading = result.as_ref().ok();
         let provenance = reading.map_or(Provenance::UNAVAILABLE, |reading| reading.provenance);
         Self {
@@ -54,7 +54,7 @@ impl Row {
     }
 }
 
-/// Rows that make no sense, with their lines.
+/// Invalid rows, with their lines.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct BadRows(Vec<String>);
@@ -62,7 +62,7 @@ pub struct BadRows(Vec<String>);
 /// Reads a recording.
 ///
 /// # Errors
-/// [`BadRows`], all of them at once; also for a figure that is not finite.
+/// [`BadRows`] with all of them; also for a figure that is not finite.
 pub fn read(from: impl Read) -> Result<Vec<Row>, BadRows> {
     let (mut rows, mut bad) = (Vec::new(), Vec::new());
     let mut reader = csv::Reader::from_reader(from);
@@ -80,7 +80,7 @@ pub fn read(from: impl Read) -> Result<Vec<Row>, BadRows> {
                 }
             }
         }
-        if bad.len() >= MOST_LOGGED {
+        if bad.len() >= MOST_LISTED {
             break;
         }
     }
@@ -128,9 +128,9 @@ mod tests {
 
         let bad = "1,a,NaN,,1,measured,gold,,package,\n1,a,x,,1,measured,gold,,package,\n\
                    1,a,5,,-1,measured,gold,,package,\n1,a,5,,1,measured,gold,,fridge,\n";
-        let told = read(format!("{HEAD}{bad}").as_bytes()).unwrap_err().to_string();
+        let error = read(format!("{HEAD}{bad}").as_bytes()).unwrap_err().to_string();
         for part in ["power_watts is not a finite", "line: 3", "below 0", "fridge"] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(error.contains(part), "{part}: {error}");
         }
         let other = read("time,watts\n1,2\n".as_bytes()).unwrap_err().to_string();
         assert!(other.contains("time_seconds"), "{other}");

@@ -3,7 +3,7 @@
 use crate::external;
 use crate::registration::{Registration, Row};
 
-/// A row for each meter, those with a configuration last.
+/// Returns the table with a row for each meter, configured ones last.
 pub fn table(kinds: &[&Registration]) -> String {
     let mut table = "| meter | files | sees | class |\n|---|---|---|---|\n".to_owned();
     let rows = kinds.iter().flat_map(|kind| kind.rows).chain([&external::ROW]);
@@ -21,7 +21,7 @@ mod tests {
 
     /// `UPDATE_GOLDEN=1 cargo test -p wattline-meters` rewrites the table.
     #[test]
-    fn the_table_in_docs_is_the_registrations() {
+    fn table_of_meters_matches_the_registrations() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/meters.md");
         let page = std::fs::read_to_string(&path).unwrap();
         let begin = page.find("| meter |").expect("the page has a table of meters");

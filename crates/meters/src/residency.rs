@@ -7,7 +7,7 @@ use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Hertz, Span, Time};
 
 const CPUS: &str = "/sys/devices/system/cpu";
-/// Times may exceed the interval by what passes between the clock and the last file.
+/// Excess of the times over the interval, from the time between the clock and the last file.
 const SLACK: Span = Span::from_millis(50);
 
 /// Time in one state during an interval.
@@ -17,28 +17,28 @@ pub struct Residency {
     pub state: String,
     /// Share of the interval, 0 to 1.
     pub share: f64,
-    /// Times that it was entered; zero for frequencies, where the kernel does not count it.
+    /// Number of times that it was entered; zero for frequencies, which the kernel does not count.
     pub entries: u64,
 }
 
-/// Reason why there is no residency for a CPU.
+/// Reason for a missing residency of a CPU.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ResidencyError {
-    /// First look at it.
+    /// The first reading.
     #[error("first look, no interval yet")]
     First,
     /// A file cannot be read; the CPU may have gone off line.
     #[error(transparent)]
     Unreadable(#[from] ReadError),
-    /// The counters went back, or the states are others than before.
+    /// The counters went back, or the states have changed.
     #[error("the counters were reset or the states have changed (CPU hot-plug, other driver)")]
     Reset,
-    /// More time in the states than has passed.
+    /// The time in the states exceeds the elapsed time.
     #[error("{:.3} s in its states within {:.3} s", sum.as_seconds(), elapsed.as_seconds())]
     Implausible {
         /// Time in all states.
         sum: Span,
-        /// Time that passed.
+        /// Elapsed time.
         elapsed: Span,
     },
 }
@@ -52,12 +52,12 @@ pub struct IdleResidency(Counters);
 pub struct FrequencyResidency(Counters);
 
 impl IdleResidency {
-    /// Makes a reader of the CPU with this number.
+    /// Creates a reader of the CPU with this number.
     pub fn new(tree: &Tree, cpu: u32) -> Self {
         Self(Counters::new(tree, format!("{CPUS}/cpu{cpu}/cpuidle"), read_idle))
     }
 
-    /// Shares since the last successful call; what is missing to 1 is time awake.
+    /// Returns the shares since the last successful call; the difference to 1 is time awake.
     ///
     /// # Errors
     /// [`ResidencyError`].
@@ -67,13 +67,13 @@ impl IdleResidency {
 }
 
 impl FrequencyResidency {
-    /// Makes a reader of the policy with this number.
+    /// Creates a reader of the policy with this number.
     pub fn new(tree: &Tree, policy: u32) -> Self {
         Self(Counters::new(tree, format!("{CPUS}/cpufreq/policy{policy}/stats"), read_frequencies))
     }
 
-    /// Shares since the last successful call, idle time included (the kernel counts the
-    /// frequency that is set, not the one that runs).
+    /// Returns the shares since the last successful call, idle time included (the kernel counts the
+    /// set frequency, not the actual one).
     ///
     /// # Errors
     /// [`ResidencyError`].
@@ -82,7 +82,7 @@ impl FrequencyResidency {
     }
 }
 
-/// A state, the time spent in it and how often it was entered, since boot.
+/// A state, the time spent in it and the number of entries, since boot.
 type Count = (String, Span, u64);
 
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Counters {
         if sum > elapsed + SLACK {
             return Err(ResidencyError::Implausible { sum, elapsed });
         }
-        // Within the slack the interval is as long as the states say, so shares stay below 1.
+        // Within the slack the interval is as long as the states' times, so shares stay below 1.
         let whole = elapsed.max(sum).as_seconds();
         Ok(counts
             .iter()
@@ -151,7 +151,7 @@ fn read_idle(tree: &Tree, directory: &Path) -> Result<Vec<Count>, ReadError> {
         .collect()
 }
 
-/// Lines of a frequency in kilohertz and a time in units of 10 ms.
+/// Parses lines of a frequency in kilohertz and a time in units of 10 ms.
 fn read_frequencies(tree: &Tree, directory: &Path) -> Result<Vec<Count>, ReadError> {
     let file = directory.join("time_in_state");
     let text = tree.text(&file)?;

@@ -1,10 +1,10 @@
-//! When to read, and how regular the reading really was.
+//! Times of readings, and their actual regularity.
 
 use serde::Serialize;
 use wattline_units::{Span, Time};
 
-/// A fixed period whose ticks do not drift: a late reading does not shift the later ones, and
-/// ticks that were slept through are counted instead of being made up for.
+/// A fixed period whose ticks do not drift: a late reading does not shift later ones, and missed
+/// ticks are counted instead of being made up for.
 #[derive(Debug, Clone)]
 pub struct Ticks {
     period: Span,
@@ -16,9 +16,9 @@ pub struct Ticks {
 /// Regularity of readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Statistics {
-    /// Ticks at which something was read.
+    /// Ticks with a reading.
     pub taken: u64,
-    /// Ticks that passed unread.
+    /// Ticks without a reading.
     pub missed: u64,
     /// Mean time between readings.
     pub mean_period_seconds: f64,
@@ -29,18 +29,18 @@ pub struct Statistics {
 }
 
 impl Ticks {
-    /// The first tick is at `start`. A period of zero is taken as a nanosecond.
+    /// Creates ticks from `start` on. A period of zero counts as a nanosecond.
     pub fn new(start: Time, period: Span) -> Self {
         let period = period.max(Span::from_nanos(1));
         Self { period, next: start, last: None, statistics: Statistics::default() }
     }
 
-    /// When to read next.
+    /// Returns the time of the next reading.
     pub fn next(&self) -> Time {
         self.next
     }
 
-    /// Notes a reading at `now` and sets the next tick: the first of the grid after `now`.
+    /// Records a reading at `now` and sets the next tick: the first of the grid after `now`.
     pub fn taken(&mut self, now: Time) {
         let late = now.since(self.next);
         let missed = late.times(self.period);
@@ -59,7 +59,8 @@ impl Ticks {
 }
 
 impl Statistics {
-    /// Welford's recurrence; `taken` is the number of intervals so far plus one.
+    /// Updates the mean by Welford's recurrence; `taken` is the number of intervals so far plus
+    /// one.
     fn add(&mut self, seconds: f64) {
         let intervals = self.taken as f64;
         let off = seconds - self.mean_period_seconds;
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_still_or_leaps_is_survived() {
+    fn still_or_leaping_clock_is_survived() {
         let mut ticks = Ticks::new(at(0), Span::ZERO);
         ticks.taken(at(0));
         ticks.taken(at(0));

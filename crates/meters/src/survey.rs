@@ -1,4 +1,4 @@
-//! Meters of a machine, missing ones, and what would enable them.
+//! Meters of a machine, and missing ones with remedies.
 
 use crate::reading::{Description, Meter, Scope};
 use crate::registration::{Finding, Registration};
@@ -7,13 +7,13 @@ use wattline_linux::sysfs::Tree;
 
 /// The meters of a machine.
 pub struct Survey {
-    /// Those that can be read.
+    /// Usable meters.
     pub meters: Vec<Box<dyn Meter>>,
-    /// Those that cannot.
+    /// Unusable meters.
     pub missing: Vec<Missing>,
 }
 
-/// Looks for these kinds of meters, in their order.
+/// Searches for these kinds of meters, in order.
 pub fn survey_of(kinds: &[&Registration], tree: &Tree) -> Survey {
     let mut survey = Survey { meters: Vec::new(), missing: Vec::new() };
     for kind in kinds {
@@ -26,14 +26,14 @@ pub fn survey_of(kinds: &[&Registration], tree: &Tree) -> Survey {
     survey
 }
 
-/// The meters whose figures may be added up: none of them sees what another one sees. The
-/// whole platform is taken where something measures it, by all of its supplies or domains of one kind; else
-/// packages and memory.
+/// Returns the meters whose figures may be added up: no two see the same part. The whole platform
+/// is used if it is measured, by all of its supplies or domains of one kind; otherwise packages and
+/// memory.
 pub fn disjoint<'a>(all: impl IntoIterator<Item = &'a Description>) -> Vec<&'a Description> {
     let whole = |meter: &&Description| meter.part_of.is_none();
     let all: Vec<&Description> = all.into_iter().filter(whole).collect();
     let platform = |meter: &&&Description| meter.scope == Scope::Platform;
-    // Two kinds of meters see the same platform.
+    // Two kinds of meters may see the same platform.
     let Some(kind) = all.iter().find(platform).map(|meter| meter.source) else {
         let part = |meter: &&Description| matches!(meter.scope, Scope::Package | Scope::Memory);
         return all.into_iter().filter(part).collect();

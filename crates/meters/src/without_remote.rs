@@ -1,4 +1,4 @@
-//! In place of remote meters in a program that was built without them.
+//! Replacement of remote meters in a program built without them.
 
 use crate::registration::{Finding, Registration};
 use std::convert::Infallible;
@@ -6,7 +6,7 @@ use wattline_linux::missing::Missing;
 
 const WHY: &str = "this program was built without the feature remote-meters";
 
-/// A counter that nobody has.
+/// A counter that cannot exist.
 pub struct Counter(Infallible);
 
 impl Counter {
@@ -23,7 +23,7 @@ impl Counter {
     }
 }
 
-/// Names the file whose meters are not read.
+/// Names the file of meters that are not read.
 pub const KIND: Registration = Registration {
     rows: &[],
     find: |tree, _| {

@@ -1,4 +1,4 @@
-//! External meters: files that grow, pipes, and lines that make no sense.
+//! External meters: files that grow, pipes, and invalid lines.
 
 use std::fs::File;
 use std::io::Write;
@@ -56,7 +56,7 @@ fn a_shunt_and_a_clamp_give_the_same_watts() {
 }
 
 #[test]
-fn columns_that_give_no_power_are_refused_with_what_is_needed() {
+fn columns_without_power_are_refused_with_the_needed_ones() {
     for head in ["volts,amperes\n", "time,volts,shunt_volts\n", "nonsense\n"] {
         let log = log(head);
         let error = External::open(&log.path, Options::default()).unwrap_err();
@@ -79,11 +79,11 @@ fn all_bad_lines_are_named_at_once_and_cost_none_of_their_neighbours() {
     assert_eq!(lines.len(), 5, "{lines:#?}");
     assert!(lines[0].ends_with("line 3: watts is \"ten\", expected a number"), "{}", lines[0]);
     assert!(lines[3].ends_with("time 0 is not after 0 of the line before"), "{}", lines[3]);
-    assert_eq!(meter.mistakes(), Vec::<String>::new(), "told once");
+    assert_eq!(meter.mistakes(), Vec::<String>::new(), "reported once");
     writeln!(log.file, "5,20\n6,x").unwrap();
     assert_eq!(meter.read(at(1.0)).unwrap().energy, Some(Joules(20.0)));
     assert_eq!(meter.mistakes().len(), 1);
-    // Nothing but mistakes: no figure, and the next one covers the time.
+    // Only mistakes: no figure, and the next one covers the time.
     writeln!(log.file, "7,y").unwrap();
     let Err(Rejection::BadLines(lines)) = meter.read(at(2.0)) else { panic!() };
     assert_eq!(lines.len(), 1, "{lines:#?}");
@@ -94,7 +94,7 @@ fn all_bad_lines_are_named_at_once_and_cost_none_of_their_neighbours() {
 }
 
 #[test]
-fn a_file_that_is_cut_and_a_pipe_without_a_writer_are_survived() {
+fn truncated_file_and_pipe_without_a_writer_are_survived() {
     let log = log("time,watts\n0,10\n");
     let mut meter = External::open(&log.path, Options::default()).unwrap();
     log.file.set_len(0).unwrap();
@@ -110,7 +110,7 @@ fn a_file_that_is_cut_and_a_pipe_without_a_writer_are_survived() {
     assert_eq!(meter.read(at(1.0)).unwrap().energy, Some(Joules(30.0)));
 }
 
-/// Lines whose times or powers nobody can have measured give no figure, and the reason is named.
+/// Lines with impossible times or powers give no figure, and the reason is reported.
 #[test]
 fn implausible_samples_are_not_measured() {
     for (line, reason) in [

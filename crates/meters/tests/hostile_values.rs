@@ -1,4 +1,5 @@
-//! Sensors that show what no driver writes: every figure is finite and not negative, or there is none.
+//! Sensors with values that no driver writes: every figure is finite and not negative, or there is
+//! none.
 
 mod common;
 

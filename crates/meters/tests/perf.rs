@@ -1,4 +1,4 @@
-//! RAPL by perf, with counters that a test moves.
+//! RAPL by perf, with counters set by the test.
 
 use std::io;
 use std::sync::Arc;
@@ -89,14 +89,14 @@ fn energy_is_counts_times_scale_over_the_true_time() {
 }
 
 #[test]
-fn a_counter_that_powercap_shows_too_is_never_summed_with_it() {
+fn counter_known_to_powercap_is_never_summed_with_it() {
     let (_root, tree) = machine(true);
     let found = survey(&tree);
     let powercap: Vec<&Description> = found.meters.iter().map(|m| m.description()).collect();
     let meters = find(&tree, &powercap, &Moved::default());
     let package = meters.iter().find(|m| m.description().id == "perf:package-1").unwrap();
     assert_eq!(package.description().part_of.as_deref(), Some("rapl:package-1"));
-    // Without the platform's sensor: packages by powercap, memory by perf alone.
+    // Without the platform's sensor: packages by powercap, memory by perf only.
     let all = powercap.iter().copied().chain(meters.iter().map(|meter| meter.description()));
     let all: Vec<&Description> = all.filter(|one| one.scope != Scope::Platform).collect();
     let summed: Vec<&str> = disjoint(all).iter().map(|one| &*one.id).collect();
@@ -134,7 +134,7 @@ fn powercap_and_perf_are_compared_zone_by_zone() {
     meters.extend(counters.into_iter().map(|counter| Box::new(counter) as Box<dyn Meter>));
     let own: Vec<Description> = meters.iter().map(|meter| meter.description().clone()).collect();
     let descriptions: Vec<&Description> = own.iter().collect();
-    // Two packages; nothing shows the memory's or the platform's register a second time.
+    // Two packages; the registers of memory and platform are shown only once.
     assert_eq!(pairs(&descriptions).len(), 2);
     let joules = |powercap: [f64; 2], perf: f64| {
         for (package, joules) in powercap.into_iter().enumerate() {
@@ -161,7 +161,7 @@ fn powercap_and_perf_are_compared_zone_by_zone() {
     assert!(
         found[1].to_string().contains("perf:package-1 DISAGREES with rapl:package-1: 60.000 W")
     );
-    // One that fails is compared with nothing.
+    // A failing meter is not compared.
     std::fs::remove_file(tree.path("/sys/class/powercap/intel-rapl:0/energy_uj")).unwrap();
     assert_eq!(compare(&descriptions, &read(2000)), []);
 }

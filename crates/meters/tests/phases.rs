@@ -1,4 +1,4 @@
-//! A loaded machine's power taken apart by recordings of its phases.
+//! A loaded machine's power attributed from recordings of its phases.
 
 #[path = "common/parts.rs"]
 mod parts;
@@ -11,7 +11,7 @@ use wattline_meters::phases::{Phases, PhasesError, Report, report};
 use wattline_meters::recording::Row;
 use wattline_units::{Accuracy, Source};
 
-/// Rows of a platform meter and, where there are figures, two packages and a memory.
+/// Returns rows of a platform meter and, for given figures, two packages and a memory.
 fn phase(platform: f64, packages: Option<[f64; 2]>, memory: Option<f64>) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut add = |meter: &str, sees, part_of: Option<&str>, accuracy, watts: f64| {
@@ -53,7 +53,7 @@ fn watts(report: &Report, part: &str) -> f64 {
 }
 
 #[test]
-fn a_machine_whose_parts_are_known_is_taken_apart_again() {
+fn known_parts_of_a_machine_are_found_again() {
     let idle = phase(84.0, Some([12.0, 8.0]), Some(4.0));
     let idle_plus = phase(93.0, Some([12.5, 8.5]), Some(4.0));
     let polling = phase(153.0, Some([41.0, 40.0]), Some(4.0));
@@ -82,7 +82,7 @@ fn a_machine_whose_parts_are_known_is_taken_apart_again() {
 }
 
 #[test]
-fn without_meters_of_packages_the_baseline_is_still_taken_off() {
+fn baseline_is_subtracted_without_package_meters() {
     let (idle, plus, loaded) =
         (phase(84.0, None, None), phase(92.0, None, None), phase(120.0, None, None));
     let phases =
@@ -103,17 +103,17 @@ fn missing_readings_are_named() {
     let none = report(&Phases { loaded: &[], ..phases });
     assert_eq!(none, Err(PhasesError::NoPlatform("loaded")));
     let one: Vec<Row> = good.iter().filter(|row| row.meter != "rapl:package-1").cloned().collect();
-    let told = report(&Phases { idle: &one, ..phases }).unwrap_err().to_string();
-    assert_eq!(told, "idle: rapl:package-1 has 0 readings with a figure, at least 2 are needed");
+    let error = report(&Phases { idle: &one, ..phases }).unwrap_err().to_string();
+    assert_eq!(error, "idle: rapl:package-1 has 0 readings with a figure, at least 2 are needed");
     let mut modelled = good.clone();
     modelled.iter_mut().for_each(|row| row.source = Source::Modelled);
-    let told = report(&Phases { idle_plus: &modelled, ..phases }).unwrap_err().to_string();
-    assert!(told.starts_with("idle+: supply is modelled"), "{told}");
+    let error = report(&Phases { idle_plus: &modelled, ..phases }).unwrap_err().to_string();
+    assert!(error.starts_with("idle+: supply is modelled"), "{error}");
 }
 
 proptest! {
-    /// Parts add up to the whole, and a meter that shows a few percent too much, within its
-    /// class, moves no part by more than three standard uncertainties.
+    /// Parts add up to the whole, and a meter that shows a few percent too much, within its class,
+    /// moves no part by more than three standard uncertainties.
     #[test]
     fn parts_add_up_and_uncertainties_cover_errors_of_scale(
         board in 20.0f64..200.0, card in 1.0f64..30.0, package in 5.0f64..100.0,

@@ -1,5 +1,5 @@
 //! Remote meters against servers in this process: Prometheus, an exporter's page, a management
-//! controller behind TLS, and everything that servers do wrong.
+//! controller behind TLS, and all kinds of server faults.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -65,7 +65,7 @@ fn status(line: &str) -> String {
     format!("HTTP/1.1 {line}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 }
 
-/// A machine with this file of meters, whose credentials have this mode.
+/// A machine with this file of meters, and credentials of this mode.
 struct Machine {
     root: tempfile::TempDir,
 }
@@ -103,7 +103,7 @@ fn meter(name: &str, more: &str) -> String {
 const SECRET: &str = "credentials = \"/etc/wattline/secret.toml\"";
 const PIN: &str = "certificate = \"/etc/wattline/own.pem\"";
 
-/// Reads the first meter until it gives something else than nothing.
+/// Reads the first meter until it gives a result other than [`Rejection::NothingNew`].
 fn read(meters: &mut [Box<dyn Meter>]) -> Result<Reading, Rejection> {
     let began = Instant::now();
     loop {
@@ -116,7 +116,7 @@ fn read(meters: &mut [Box<dyn Meter>]) -> Result<Reading, Rejection> {
     }
 }
 
-/// Returns the reason why a meter gives no value.
+/// Returns the reason for a meter's missing value.
 fn failure(settings: &str) -> String {
     let machine = Machine::new(settings, 0o600);
     let Survey { mut meters, missing } = machine.survey();
@@ -207,7 +207,7 @@ fn session_is_opened_renewed_and_closed() {
             return status("204 No Content");
         }
         log.1 += 1;
-        // Once, the session is over.
+        // The session expires once.
         if log.1 == 2 { status("401 Unauthorized") } else { controller(request) }
     });
     let name = format!("redfish:https://127.0.0.1:{port}/redfish/v1/Chassis/1/Power");
@@ -222,7 +222,7 @@ fn session_is_opened_renewed_and_closed() {
 }
 
 #[test]
-fn server_that_fails_gives_a_reason_and_no_value() {
+fn failing_server_gives_a_reason_and_no_value() {
     let redfish =
         |port: u16| format!("redfish:https://127.0.0.1:{port}/redfish/v1/Chassis/1/Power");
     let expired = "certificate = \"/etc/wattline/expired.pem\"";
@@ -255,9 +255,9 @@ fn server_that_fails_gives_a_reason_and_no_value() {
     }
 }
 
-/// Nobody who reads waits for it, and the time without an answer has an end.
+/// No reader waits for the server, and the time without an answer is bounded.
 #[test]
-fn silent_and_trickling_servers_hold_nobody_up() {
+fn silent_and_trickling_servers_delay_no_reader() {
     let port = serve(None, |_| {
         std::thread::sleep(Duration::from_secs(3_600));
         String::new()
@@ -282,7 +282,7 @@ fn shipped_example_is_read() {
 }
 
 #[test]
-fn settings_that_leak_or_make_no_sense_are_refused() {
+fn leaking_or_invalid_settings_are_refused() {
     let url = "redfish:https://127.0.0.1:1";
     for (settings, says) in [
         (meter("redfish:https://root:calvin@bmc", ""), "put them into a file"),

@@ -27,7 +27,7 @@ fn shares_of_idle_states_are_of_the_true_time() {
 }
 
 #[test]
-fn more_time_asleep_than_passed_and_counters_that_go_back_are_refused() {
+fn excess_sleep_and_decreasing_counters_are_refused() {
     let fixture = Fixture::copy("residencies");
     let mut cpu = IdleResidency::new(&fixture.tree, 0);
     let _ = cpu.read(at(0.0));
@@ -39,7 +39,7 @@ fn more_time_asleep_than_passed_and_counters_that_go_back_are_refused() {
 }
 
 #[test]
-fn a_cpu_that_goes_off_line_is_named() {
+fn cpu_going_off_line_is_named() {
     let fixture = Fixture::copy("residencies");
     let mut cpu = IdleResidency::new(&fixture.tree, 1);
     let _ = cpu.read(at(0.0));
@@ -62,7 +62,7 @@ fn frequencies_are_counted_in_hundredths_of_a_second() {
     assert!(matches!(policy.read(at(2.0)), Err(ResidencyError::Unreadable(_))));
 }
 
-/// A CPU sleeps in no more time than there is, on the real files of whatever runs this.
+/// A CPU does not sleep longer than the elapsed time, on the real files of the test machine.
 #[test]
 fn this_machine_is_read() {
     let tree = Tree::live();
@@ -80,7 +80,7 @@ fn this_machine_is_read() {
             let sum: f64 = shares.iter().map(|one| one.share).sum();
             assert!((0.0..=1.0 + 1e-9).contains(&sum), "{shares:?}");
         }
-        // A long sleep that ends within the interval is booked as a whole, then.
+        // A long sleep that ends within the interval is booked as a whole at its end.
         Err(error) => assert!(matches!(error, ResidencyError::Implausible { .. }), "{error}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Meters on trees of machines: sound ones, and every way in which a sensor can be wrong.
+//! Meters on trees of machines: sound ones, and every kind of wrong sensor.
 
 mod common;
 
@@ -69,7 +69,7 @@ fn energy_is_exact_across_a_wrap_and_power_uses_the_true_time() {
 }
 
 #[test]
-fn an_interval_that_is_too_long_and_a_reset_are_named_and_then_over() {
+fn long_interval_and_reset_are_named_once() {
     let fixture = Fixture::copy("amd");
     let zone = "sys/class/powercap/intel-rapl:0/energy_uj";
     let mut package = meter(&fixture, "rapl:package-0");
@@ -86,7 +86,7 @@ fn an_interval_that_is_too_long_and_a_reset_are_named_and_then_over() {
 }
 
 #[test]
-fn a_package_that_stands_still_is_no_zero_watts() {
+fn stuck_package_is_no_zero_watts() {
     let fixture = Fixture::copy("intel-two-dies");
     let mut package = meter(&fixture, "rapl:package-0-die-1");
     let _ = package.read(at(0.0));
@@ -95,12 +95,12 @@ fn a_package_that_stands_still_is_no_zero_watts() {
     assert_eq!(still, Rejection::Stuck(Span::from_seconds(1.0)));
     fixture.write(PACKAGE, 262_143_100_000u64);
     assert!(package.read(at(2.0)).is_ok());
-    // Nor when it has moved once and stops then.
+    // Nor when it has changed once and then stops.
     assert!(matches!(package.read(at(3.0)), Err(Rejection::Stuck(_))));
 }
 
 #[test]
-fn a_counter_that_shows_more_than_its_range_or_garbage_is_rejected() {
+fn counter_beyond_its_range_or_with_garbage_is_rejected() {
     let fixture = Fixture::copy("intel-two-dies");
     let mut package = meter(&fixture, "rapl:package-0-die-1");
     fixture.write(PACKAGE, 0);
@@ -117,7 +117,7 @@ fn a_counter_that_shows_more_than_its_range_or_garbage_is_rejected() {
 }
 
 #[test]
-fn a_meter_that_vanishes_says_so() {
+fn vanished_meter_is_reported() {
     let fixture = Fixture::copy("acpi-power-meter");
     let mut supply = meter(&fixture, "hwmon:power_meter-ACPI000D:00/power1");
     let reading = supply.read(at(0.0)).unwrap();
@@ -147,7 +147,7 @@ fn every_broken_sensor_is_rejected_with_its_own_name() {
     );
     assert_eq!(name("rapl:package-0", 0.0), Err("out of range"));
     assert_eq!(name("rapl:package-2", 1.0), Err("stuck"));
-    // What cannot be read at all is no meter, and listed with the reason.
+    // An unreadable sensor is no meter, and listed with the reason.
     let missing = survey(&fixture.tree).missing;
     let whats: Vec<&str> = missing.iter().map(|missing| missing.what.as_str()).collect();
     assert_eq!(whats, ["RAPL zone intel-rapl:1", "hwmon3 power1"]);
@@ -163,7 +163,7 @@ fn platform_domains_of_all_sockets_are_summed_and_are_no_packages() {
     }
     let package = meter(&fixture, "rapl:package-1");
     assert_eq!(package.description().part_of.as_deref(), Some("rapl:psys"));
-    // A domain that nothing is connected to is no part of the sum.
+    // An unconnected domain is no part of the sum.
     fixture.write("sys/class/powercap/intel-rapl:3/energy_uj", 0);
     assert_eq!(summed(&fixture), ["rapl:psys"]);
     let missing = survey(&fixture.tree).missing;
@@ -171,7 +171,7 @@ fn platform_domains_of_all_sockets_are_summed_and_are_no_packages() {
 }
 
 #[test]
-fn dies_that_show_one_counter_are_counted_once() {
+fn dies_with_one_counter_are_counted_once() {
     let fixture = Fixture::copy("mirrored-dies");
     let once = [
         "rapl:package-0-die-0",
@@ -209,7 +209,7 @@ fn sensor_is_found_under_its_new_number() {
     let mut supply = meter(&fixture, id);
     assert_eq!(supply.read(at(0.0)).unwrap().power, Watts(210.0));
     let chip = |number: u32| fixture.path(&format!("sys/class/hwmon/hwmon{number}"));
-    // The drivers begin anew in another order.
+    // The drivers start again in another order.
     std::fs::rename(chip(3), chip(8)).unwrap();
     std::fs::rename(chip(5), chip(3)).unwrap();
     assert_eq!(meter(&fixture, id).read(at(0.0)).unwrap().power, Watts(210.0));
@@ -218,7 +218,7 @@ fn sensor_is_found_under_its_new_number() {
     assert_eq!(supply.read(at(2.0)).unwrap_err().name(), "gone");
 }
 
-/// The power that a sensor shows now says nothing of the time in which it was away.
+/// The present power of a sensor does not cover the time in which it was unavailable.
 #[test]
 fn time_without_a_sensor_is_a_gap() {
     let fixture = Fixture::copy("acpi-power-meter");
@@ -236,7 +236,7 @@ fn time_without_a_sensor_is_a_gap() {
 }
 
 #[test]
-fn a_virtual_machine_is_told_what_would_help() {
+fn virtual_machine_gets_a_remedy() {
     let fixture = Fixture::copy("virtual-machine");
     let survey = survey(&fixture.tree);
     assert!(survey.meters.is_empty());

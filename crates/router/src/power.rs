@@ -8,7 +8,7 @@ use crate::stats::PowerStats;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_daemon::socket::Answer;
-use wattline_governor::figures::{Figures, Over};
+use wattline_governor::figures::{Figures, Window};
 use wattline_governor::lease::Asked;
 use wattline_policy::tables::check_tables;
 use wattline_policy::{SpecError, SpecProblem, Waits};
@@ -172,7 +172,7 @@ impl Power {
             return;
         }
         let mut figures = self.figures();
-        self.update(&mut figures.0, Over::LastSeconds);
+        self.update(&mut figures.0, Window::LastSeconds);
         figures.0.end_of_governor();
         drop(figures);
         if let Err(error) = self.driver.pause() {
@@ -238,7 +238,7 @@ impl Power {
     pub fn finish(&self) {
         let (figures, over) = &mut *self.figures();
         // If the governor does not answer, the last counts stand for the whole run.
-        if !*over && !self.update(figures, Over::WholeRun) {
+        if !*over && !self.update(figures, Window::WholeRun) {
             figures.close();
         }
         *over = true;
@@ -269,7 +269,7 @@ impl Power {
         match (*over, self.governs()) {
             (true, _) => {}
             (false, true) => {
-                self.update(figures, Over::LastSeconds);
+                self.update(figures, Window::LastSeconds);
             }
             (false, false) => figures.wait(),
         }
@@ -284,7 +284,7 @@ impl Power {
     }
 
     /// Brings the figures up to date, as far as the governor answers; returns true if it did.
-    fn update(&self, figures: &mut Figures, over: Over) -> bool {
+    fn update(&self, figures: &mut Figures, over: Window) -> bool {
         let answer = self.driver.totals(PATIENCE);
         let seen = answer.as_ref().and_then(|_| self.driver.look(PATIENCE));
         if self.governs() {

@@ -57,5 +57,5 @@ impl Scale {
 }
 
 fn summary(latency: &Latency) -> Option<LatencySummary> {
-    LatencySummary::of(latency.mean(), |fraction| latency.quantile(fraction), latency.max())
+    LatencySummary::new(latency.mean(), |fraction| latency.quantile(fraction), latency.max())
 }

@@ -8,7 +8,7 @@ use wattline_server::tables::ProfileTables;
 /// The parameter of `copi` that names a file.
 const TABLES: &str = "tables";
 
-/// The path of the tables in the text of a policy.
+/// Returns the path of the tables in the text of a policy.
 fn tables(policy: &str) -> Option<&str> {
     let (name, settings) = policy.split_once(':')?;
     let named = settings.split(',').filter_map(|one| one.split_once('='));
@@ -17,7 +17,7 @@ fn tables(policy: &str) -> Option<&str> {
 }
 
 impl Config {
-    /// Paths of the configuration begin at this directory, that of its file.
+    /// Makes relative paths of the configuration start at this directory, that of its file.
     pub(super) fn begin_at(&mut self, directory: &Path) {
         for source in &mut self.latency {
             if let SourceKind::Clients { socket, .. } = &mut source.kind {
@@ -29,18 +29,17 @@ impl Config {
             let settings = format!("{TABLES}={path}");
             self.policy = self.policy.replacen(&settings, &format!("{TABLES}={whole}"), 1);
         }
-        // Others are names of shipped models.
+        // Other values are names of shipped models.
         if self.server.ends_with(".toml") {
             self.server = directory.join(&self.server).display().to_string();
         }
     }
 
-    /// Looks at the contents of the files. One that cannot be read counts as empty: whoever needs it
-    /// says so.
+    /// Reads the contents of the files. An unreadable file counts as empty: its user reports it.
     pub(super) fn read_files(&mut self) {
         let mut contents = DefaultHasher::new();
         for path in tables(&self.policy).into_iter().chain([self.server.as_str()]) {
-            // A device has no end, and whoever needs a larger file refuses it.
+            // A device has no end, and the user of a larger file rejects it.
             let most = ProfileTables::MOST_BYTES;
             let has_an_end =
                 std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= most);
@@ -80,7 +79,7 @@ mod tests {
         assert_eq!(load(), first);
         std::fs::write(path("t.csv"), "two").unwrap();
         let second = load();
-        assert_ne!(second, first, "a profile was made anew");
+        assert_ne!(second, first, "a new profile");
         std::fs::write(path("own.toml"), "").unwrap();
         assert_eq!(load(), second);
         std::fs::write(path("own.toml"), "[server]").unwrap();

@@ -1,5 +1,5 @@
-//! The keys of a governor's configuration: the parser, `wattline config --govern` and the reference
-//! are made from this list.
+//! The keys of a governor's configuration: source of the parser, `wattline config --govern` and the
+//! reference.
 
 use wattline_daemon::settings::{Key, Section, log, metrics, reference};
 
@@ -8,15 +8,15 @@ pub const GOVERN: Section = Section::Named("[govern]");
 /// `[[latency]]`, once per source.
 pub const LATENCY: Section = Section::Named("[[latency]]");
 
-/// All of them, in the order of the reference.
+/// All keys, in the order of the reference.
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     Key::new(GOVERN, "profile", Some("\"balanced\""), "\"max-save\"", "\"balanced\", \"latency\", \"max-save\" or \"router\"",
-        "Where the keys below get their defaults from: `wattline govern --print-profile NAME` prints each."),
+        "Source of the defaults below: `wattline govern --print-profile NAME` prints each."),
     Key::new(GOVERN, "policy", None, "\"conservative:sampling_rate=200ms\"", "\"hardware\" or another policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
         "The policy. hardware:busy=PREFERENCE,calm=PREFERENCE leaves the frequency to processor or kernel; a preference\nis performance, balance_performance, balance_power or power. Other policies set the frequency. The kernel\nserves the packets: policies can decide at streaks of its polls (queue-length), not at single batches."),
     Key::new(GOVERN, "knobs", None, "[\"frequency\", \"idle\"]", "a list of \"frequency\", \"idle\", \"moderation\" and \"cores\"",
-        "Which knobs it may change. All others stay unchanged."),
+        "Knobs that it may change. All others stay unchanged."),
     Key::new(GOVERN, "cpus", Some("[]"), "[0, 1, 2, 3]", "a list of CPU numbers from 0 to 4095, without repetition",
         "The CPUs that it governs; empty: all that are on line."),
     Key::new(GOVERN, "interfaces", Some("[]"), "[\"eth0\"]", "a list of names of interfaces",
@@ -32,13 +32,13 @@ pub const KEYS: &[Key] = &[
     Key::new(GOVERN, "may_raise", Some("false"), "true", "true or false",
         "Also set values that draw more power than those found: preference, governor, limits, turbo, idle states,\nmoderation."),
     Key::duration(GOVERN, "latency_target", None, "\"2ms\"", ("1us", "1h", "2ms"),
-        "Highest allowed 99th percentile of the [[latency]] sources. Above it the machine runs at its highest\ncapacity until the target was kept for `latency_hold`. Default: none; sources are then shown, and\nused by policies that go by latency (copi)."),
+        "Highest allowed 99th percentile of the [[latency]] sources. Above it the machine runs at its highest\ncapacity until the target was kept for `latency_hold`. Default: none; sources are then shown, and\nused by policies that use latency (copi)."),
     Key::duration(GOVERN, "latency_hold", Some("\"5s\""), "\"1min\"", ("0s", "1h", "5s"),
-        "How long the target has to be kept before the policy decides again."),
+        "Time that the target must be kept before the policy decides again."),
     Key::duration(GOVERN, "latency_silence", Some("\"10s\""), "\"30s\"", ("100ms", "1h", "10s"),
-        "A source without a report for this time counts as silent. If there is a target, or the policy goes by\nlatency, a silent source leads to the highest capacity."),
+        "A source without a report for this time counts as silent. If there is a target, or the policy uses\nlatency, a silent source leads to the highest capacity."),
     Key::new(GOVERN, "server", Some("\"westmere-2010\""), "\"server.toml\"", "the name of a shipped server model (`wattline servers` lists them) or the path of a file",
-        "The model of this machine, for policies that reckon with one (table)."),
+        "The model of this machine, for policies that use one (table)."),
     Key::whole(GOVERN, "seed", Some("1"), "2", 0..=u32::MAX,
         "Seed of policies that draw random numbers."),
     Key::new(GOVERN, "on_exit", Some("\"restore\""), "\"performance\"", "\"restore\", \"keep\" or \"performance\"",
@@ -46,9 +46,9 @@ pub const KEYS: &[Key] = &[
     Key::new(GOVERN, "socket", None, "\"/run/wattline/govern.sock\"", "the path of a Unix socket, at most 100 bytes",
         "The control socket. Default: named after this file and the process, in $XDG_RUNTIME_DIR/wattline,\nelse /run/wattline for root, else the directory for temporary files."),
     Key::new(LATENCY, "name", None, "\"checkout\"", "a name of letters, digits, \"-\", \"_\" and \".\"",
-        "How it is called in statistics and metrics. Required."),
+        "Its name in statistics and metrics. Required."),
     Key::new(LATENCY, "clients", None, "\"/run/wattline/latency.sock\"", "the path of a Unix socket, at most 100 bytes",
-        "Clients report here, a line of JSON for each report. A source has one of this, `prometheus` and `tcp`."),
+        "Clients report here, a line of JSON for each report. A source has one of `clients`, `prometheus` and `tcp`."),
     Key::new(LATENCY, "prometheus", None, "\"http://127.0.0.1:8080/metrics\"", "the http:// address of a page in Prometheus' text format",
         "The application's own metrics are read here."),
     Key::new(LATENCY, "histogram", None, "\"http_request_duration_seconds\"", "the name of a histogram, NAME or NAME{LABEL=\"VALUE\",...}",
@@ -58,22 +58,22 @@ pub const KEYS: &[Key] = &[
     Key::duration(LATENCY, "unit", Some("\"1s\""), "\"1ms\"", ("1ns", "1min", "1ms"),
         "The unit of that histogram's bounds."),
     Key::duration(LATENCY, "period", Some("\"1s\""), "\"5s\"", ("100ms", "1h", "1s"),
-        "How often the metrics are read, or connections looked at."),
+        "Time between readings of the metrics or connections."),
     Key::duration(LATENCY, "window", Some("\"5s\""), "\"30s\"", ("100ms", "1h", "5s"),
-        "How long reports of clients and round trips count."),
+        "Time for which reports and round trips count."),
 ];
 
-/// All keys that may stand in the file: these, and those of `[log]` and `[metrics]`.
+/// Returns all keys that may stand in the file: these, and those of `[log]` and `[metrics]`.
 pub fn all() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().chain(log::KEYS).chain(metrics::KEYS)
 }
 
-/// All of them as the body of a reference page, in Markdown.
+/// Returns all keys as the body of a reference page, in Markdown.
 pub fn as_markdown() -> String {
     reference::markdown(all())
 }
 
-/// All of them with their defaults, as a configuration file.
+/// Returns all keys with their defaults, as a configuration file.
 pub fn as_toml() -> String {
     reference::toml(all(), |section| section != LATENCY)
 }
@@ -85,7 +85,7 @@ mod tests {
     use wattline_policies::POLICIES;
 
     #[test]
-    fn the_printed_defaults_are_what_holds_without_a_file() {
+    fn printed_defaults_of_govern_equal_the_built_in_configuration() {
         assert_eq!(
             Config::parse(&as_toml(), "defaults", POLICIES).unwrap(),
             Config::built_in(POLICIES)

@@ -4,8 +4,8 @@ use wattline_host::Scope;
 use wattline_units::named;
 
 named! {
-    /// A kind of settings that a configuration lists in `knobs`. Each stands for all knobs of its kind;
-    /// the governor's own ([`wattline_governor::knob::Knob`]) are finer, and more.
+    /// A kind of settings that a configuration lists in `knobs`. Each stands for all knobs of its
+    /// kind; the governor's own ([`wattline_governor::knob::Knob`]) are finer.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum Listed {
         Frequency = "frequency",
@@ -16,12 +16,12 @@ named! {
 }
 
 impl Listed {
-    /// The one of this name.
+    /// Returns the kind with this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|listed| listed.name() == name)
     }
 
-    /// Whether it belongs to what may be governed.
+    /// Returns true if this kind of knob is in scope.
     pub fn is_in(self, scope: Scope) -> bool {
         match self {
             Self::Frequency => scope.frequency,
@@ -31,7 +31,7 @@ impl Listed {
         }
     }
 
-    /// Returns the scope that a list of them allows.
+    /// Returns the scope that a list of kinds allows.
     pub fn scope(list: &[Self]) -> Scope {
         Scope {
             frequency: list.contains(&Self::Frequency),

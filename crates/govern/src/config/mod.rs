@@ -1,4 +1,4 @@
-//! The configuration of a governor: TOML; whatever it does not say comes from a profile.
+//! The configuration of a governor: TOML; omitted keys come from a profile.
 
 mod files;
 pub mod keys;
@@ -28,7 +28,7 @@ impl Config {
     /// Reads and checks a file; paths in it begin at its directory.
     ///
     /// # Errors
-    /// When it cannot be read, or with everything that is wrong in it.
+    /// When it cannot be read, or with all mistakes in it.
     pub fn load(path: &Path, policies: Registry) -> Result<Self, ConfigError> {
         let mut config = Self::parse(&read_text(path)?, &path.display().to_string(), policies)?;
         let directory = path.parent().unwrap_or(Path::new(""));
@@ -37,7 +37,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The same, whose policy takes tables of another machine, too.
+    /// Returns the same configuration, with a policy that also accepts tables of another machine.
     #[must_use]
     pub fn forced(mut self) -> Self {
         let (name, rest) = self.policy.split_once(':').unwrap_or((&self.policy, ""));
@@ -51,7 +51,7 @@ impl Config {
     /// Checks a text that may name one of these policies; `file` is its name in messages.
     ///
     /// # Errors
-    /// With everything that is wrong in it.
+    /// With all mistakes in it.
     pub fn parse(text: &str, file: &str, policies: Registry) -> Result<Self, Problems> {
         let read = |reader: &mut Reader, root: &Table| parse::read(reader, root, policies);
         parse::document((text, file), "`wattline govern`", read)
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn every_profile_says_everything_that_it_stands_for() {
+    fn every_profile_lists_all_its_settings() {
         for profile in PROFILES {
             let config = parse(profile.text).unwrap();
             assert_eq!(config.profile, profile);
@@ -81,7 +81,7 @@ mod tests {
                 let line = format!("\n{key} = ");
                 assert!(profile.text.contains(&line), "{}: {key}", profile.name);
             }
-            // To say nothing but the profile is to say the same.
+            // Naming only the profile is equivalent.
             let short = format!("[govern]\nprofile = \"{}\"\n", profile.name);
             assert_eq!(parse(&short).unwrap(), config);
         }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_what_is_allowed() {
+    fn mistakes_name_the_allowed_values() {
         const SOURCE: &str = "[[latency]]\nname = \"a\"\n";
         for (text, says) in [
             ("[govern]\nprofile = \"fast\"\n", "\"max-save\""),

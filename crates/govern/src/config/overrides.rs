@@ -4,7 +4,7 @@ use super::Config;
 use super::listed::Listed;
 
 impl Config {
-    /// The keys on which the profile's summary rests and whose values are not the profile's.
+    /// Returns the keys behind the profile's summary whose values differ from the profile's.
     pub(crate) fn overrides(&self) -> Vec<&'static str> {
         // The built-in profiles are tested.
         let Ok(own) = Self::parse(self.profile.text, self.profile.name, self.policies) else {
@@ -23,7 +23,7 @@ impl Config {
         .collect()
     }
 
-    /// The profile in words. Its summary is told only where it holds.
+    /// Returns the profile in words, with its summary only if it applies.
     pub(crate) fn profile_in_words(&self) -> String {
         let name = self.profile.name;
         match &self.overrides()[..] {
@@ -46,13 +46,13 @@ mod tests {
         Config::parse(text, "test", POLICIES).unwrap().profile_in_words()
     }
 
-    /// "Nothing else is touched" is untrue of a configuration that turns something else.
+    /// "Nothing else is touched" is untrue of a configuration that sets something else.
     #[test]
-    fn the_summary_of_a_profile_is_told_only_where_it_holds() {
+    fn summary_of_a_profile_is_shown_only_if_it_applies() {
         for profile in PROFILES {
             let whole = format!("profile {}: {}", profile.name, profile.summary);
             assert_eq!(words(profile.text), whole);
-            // Cores and sources do not change what the summary says.
+            // Cores and sources do not affect the summary.
             let more = format!("[govern]\nprofile = \"{}\"\nseed = 7\n", profile.name);
             assert_eq!(words(&more), whole);
         }

@@ -1,4 +1,4 @@
-//! From the text of a configuration to [`Config`].
+//! Parses the text of a configuration into [`Config`].
 
 use super::keys::{self, GOVERN, LATENCY};
 use super::listed::Listed;
@@ -17,7 +17,7 @@ use wattline_requests::http::Url;
 use wattline_requests::sources::Selector;
 use wattline_units::Span;
 
-/// More CPUs than any machine that Linux runs on has.
+/// More than the CPUs of any machine that runs Linux.
 const MOST_CPUS: u32 = 4096;
 
 /// The sections that may stand in the file.
@@ -26,8 +26,7 @@ const SECTIONS: [&str; 4] = ["govern", "latency", log::NAME, metrics::NAME];
 /// Keys that only a router's configuration has at its top level.
 const OF_ROUTER: &[&str] = &["routes_file", "router", "port", "route", "neighbour", "power"];
 
-/// Reads a text in which the sections of a governor may stand. `what` names the reader in
-/// messages.
+/// Reads a text that may contain the sections of a governor. `what` names the reader in messages.
 pub(super) fn document<T>(
     text_and_name: (&str, &str),
     what: &str,
@@ -53,7 +52,7 @@ struct Base {
 }
 
 impl Base {
-    /// Nothing governed: what a profile says comes on top.
+    /// Returns a base that governs nothing, for a profile's settings.
     fn nothing() -> Self {
         Self {
             policy: "performance".to_owned(),
@@ -157,7 +156,7 @@ fn base_of(profile: profile::Profile, policies: Registry) -> Base {
     document(own, "a profile", read).unwrap_or_else(|_| Base::nothing())
 }
 
-/// The lists that no profile speaks of.
+/// Reads the lists that profiles do not contain.
 fn read_lists(reader: &mut Reader, table: &Table, config: &mut Config) {
     let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < MOST_CPUS);
     if let Some(cpus) = reader.list(table, "cpus", false, cpu) {

@@ -30,47 +30,47 @@ pub struct Config {
     pub idle_latency: Option<Span>,
     /// Treatment of interrupt moderation.
     pub moderation: Moderation,
-    /// Whether the uncore follows the cores.
+    /// True if the uncore follows the cores.
     pub uncore: bool,
-    /// Whether the limits that the administrator has set may be exceeded.
+    /// True if the limits set by the administrator may be exceeded.
     pub override_limits: bool,
-    /// Whether settings may let the machine draw more power than it was found with.
+    /// True if settings may let the machine draw more power than it was found with.
     pub may_raise: bool,
-    /// The 99th percentile that is to be kept.
+    /// Upper bound of the 99th percentile.
     pub latency_target: Option<Span>,
     /// Time that the target has to be kept before the policy decides again.
     pub latency_hold: Span,
     /// Longest silence of a source.
     pub latency_silence: Span,
-    /// Who measures latency.
+    /// Sources of latency.
     pub latency: Vec<SourceSettings>,
     /// Name or path of the server model.
     pub server: String,
-    /// Stands for the contents of the files that policy and server name, as [`Config::load`] found
-    /// them: two configurations differ if a file has changed.
+    /// Digest of the files named by policy and server, as read by [`Config::load`]: two
+    /// configurations differ if a file has changed.
     pub files: u64,
     /// Seed of policies.
     pub seed: u32,
     /// State in which the machine is left.
     pub on_exit: OnExit,
-    /// The control socket, where it is named.
+    /// The control socket, if configured.
     pub socket: Option<PathBuf>,
     /// Verbosity of the log.
     pub log_level: LogLevel,
     /// Address where metrics are served.
     pub metrics: Option<SocketAddr>,
-    /// Remarks on values that hold, for whoever maintains the file.
+    /// Remarks on accepted values, for the author of the file.
     pub notes: Vec<String>,
 }
 
 /// Treatment of a card's interrupt moderation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moderation {
-    /// It stays as it is.
+    /// Unchanged.
     Keep,
-    /// The policy decides.
+    /// Set by the policy.
     Policy,
-    /// Always so long.
+    /// A fixed time.
     Fixed(Span),
 }
 
@@ -83,17 +83,17 @@ pub struct SourceSettings {
     pub kind: SourceKind,
 }
 
-/// Who measures.
+/// Kind of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SourceKind {
-    /// Clients, which report to a socket.
+    /// Clients that report to a socket.
     Clients {
         /// The socket.
         socket: PathBuf,
         /// Longest age of reports that count.
         window: Span,
     },
-    /// The application, whose metrics are read.
+    /// The application's metrics.
     Prometheus {
         /// The page.
         url: Url,
@@ -108,7 +108,7 @@ pub enum SourceKind {
     Tcp {
         /// The server's ports.
         ports: Vec<u16>,
-        /// Time between two looks at the connections.
+        /// Time between two readings of the connections.
         period: Span,
         /// Longest age of round trips that count.
         window: Span,
@@ -116,7 +116,7 @@ pub enum SourceKind {
 }
 
 impl Config {
-    /// Whether interrupt moderation is governed.
+    /// Returns true if interrupt moderation is governed.
     pub fn moderates(&self) -> bool {
         self.scope.moderation && self.moderation != Moderation::Keep
     }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use wattline_requests::sources::{ClientReports, ReportSocket};
 use wattline_units::Span;
 
-/// Makes the socket, and its directory where that is missing.
+/// Creates the socket, and its directory if missing.
 pub(super) fn open(path: &Path, window: Span) -> io::Result<Source<ClientReports>> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;

@@ -1,6 +1,5 @@
-//! Latency from what is there: clients that report, the application's own histogram, TCP's round
-//! trips. Each source
-//! with its number of samples and their age; one that says nothing is named.
+//! Latency from existing sources: reporting clients, the application's own histogram, TCP's round
+//! trips. Each source is shown with the number and age of its samples; a silent one is named.
 
 mod clients;
 mod page;
@@ -25,10 +24,10 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Opens all sources. One that is silent for longer than `silence` is told to be so.
+    /// Opens all sources. A source counts as silent after `silence` without a report.
     ///
     /// # Errors
-    /// When a socket or a thread cannot be made, with the source's name.
+    /// When a socket or a thread cannot be created, with the source's name.
     pub fn open(settings: &[SourceSettings], silence: Span) -> Result<Self, (String, io::Error)> {
         let open = |one: &SourceSettings| {
             let failed = |error| (one.name.clone(), error);
@@ -51,13 +50,13 @@ impl Feed {
         Ok(Self { sources, silence })
     }
 
-    /// Takes in what has arrived at all of them.
+    /// Reads the reports that have arrived at all sources.
     pub fn poll(&mut self, now: Time) {
         self.sources.iter_mut().for_each(|(_, source)| source.poll(now));
     }
 
-    /// Returns the view of all sources together: `None` if one is silent or there is none, a view
-    /// without samples if no requests were made, else the worst of them.
+    /// Returns the combined view of all sources: `None` if one is silent or there is none, a view
+    /// without samples if no requests were made, otherwise the worst of them.
     pub fn look(&self, now: Time, late_after: Option<Span>) -> Option<LatencyView> {
         let silence = self.silence;
         let mut all = None::<LatencyView>;
@@ -74,13 +73,13 @@ impl Feed {
         (!silent).then(|| all.unwrap_or_default())
     }
 
-    /// Whether each source counts what took longer than a bound: the worst of them is shown, which
-    /// may be any.
+    /// Returns true if every source counts samples longer than a bound: the worst source is shown,
+    /// which may be any.
     fn counts_late(&self) -> bool {
         self.sources.iter().all(|(_, source)| source.figures().counts_late())
     }
 
-    /// Each source, for statistics.
+    /// Returns the state of each source, for statistics.
     pub fn states(&self, now: Time) -> Vec<SourceState> {
         let seconds = |quantile: Quantile| match quantile {
             Quantile::Within { estimate, .. } => Some(estimate.as_seconds()),
@@ -88,7 +87,7 @@ impl Feed {
         };
         let state = |(name, source): &(String, Box<dyn Heard>)| {
             let known = source.figures().summary(now);
-            let of = |what: fn(&LatencySummary) -> Quantile| seconds(what(known.as_ref()?));
+            let of = |quantile: fn(&LatencySummary) -> Quantile| seconds(quantile(known.as_ref()?));
             SourceState {
                 name: name.clone(),
                 origin: source.figures().origin(),
@@ -108,7 +107,8 @@ impl Feed {
     }
 }
 
-/// All sources, for the governor's thread, which asks them, and for others that tell of them.
+/// All sources, shared between the governor's thread, which queries them, and threads that report
+/// them.
 #[derive(Clone)]
 pub struct SharedFeed(Arc<Mutex<Feed>>);
 
@@ -118,7 +118,7 @@ impl SharedFeed {
         Self(Arc::new(Mutex::new(feed)))
     }
 
-    /// Each source, for statistics.
+    /// Returns the state of each source, for statistics.
     pub fn states(&self, now: Time) -> Vec<SourceState> {
         self.feed().states(now)
     }
@@ -142,9 +142,9 @@ impl LatencyFeed for SharedFeed {
     }
 }
 
-/// Two services as one: the figures of the one with the longer 99th percentile, and no quantile
-/// shorter than that of the other. Where one of them is only a part of a service, the figures are
-/// those of the other, whose 95th percentile says more.
+/// Combines two services: the figures of the one with the longer 99th percentile, with no quantile
+/// shorter than the other's. If only one of them is a part of a service, the figures are the
+/// other's, whose 95th percentile is more significant.
 fn worst(one: LatencyView, other: LatencyView) -> LatencyView {
     let (worse, better) = if other.p99 > one.p99 { (other, one) } else { (one, other) };
     let base = if worse.part && !better.part { better } else { worse };
@@ -197,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_measures_is_no_view_and_no_request_is_an_empty_one() {
+    fn silent_source_gives_no_view_and_idle_service_an_empty_one() {
         assert_eq!(seen(&mut Feed::default(), at(5)), None);
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (folder.path().join("1"), folder.path().join("2"));
         let mut feed = feed(&[&one, &two]);
         assert_eq!(seen(&mut feed, at(10)), None);
-        // A report without requests says that somebody is there.
+        // A report without requests shows that the client is alive.
         report(&one, "{\"latency_seconds\":[]}");
         report(&two, "{}");
         assert_eq!(seen(&mut feed, at(20)), Some(LatencyView::default()));
@@ -212,7 +212,7 @@ mod tests {
         let view = seen(&mut feed, at(30)).unwrap();
         assert_eq!((view.samples, view.late, view.p99.as_seconds().round()), (5, 5, 0.0));
         assert!(view.p99 > Span::from_micros(3_900), "the worst: {view:?}");
-        // One of them falls silent: nobody knows any more.
+        // One of them falls silent: the latency is unknown.
         report(&one, "{}");
         assert_eq!(seen(&mut feed, at(1_040)), None);
         let silent: Vec<bool> = feed.states(at(1_040)).iter().map(|one| one.silent).collect();
@@ -242,7 +242,7 @@ mod tests {
 
     /// Invalid reports are rejected and counted, and a source that sends nothing else is silent.
     #[test]
-    fn lies_do_not_break_a_silence() {
+    fn invalid_reports_do_not_break_a_silence() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("1");
         let mut feed = feed(&[&socket]);

@@ -1,4 +1,4 @@
-//! The application's metrics, read now and then by a thread of their own.
+//! The application's metrics, read periodically by a separate thread.
 
 use super::source::{Latest, Source};
 use std::io::{self, Read, Write};
@@ -9,12 +9,12 @@ use wattline_requests::http::Url;
 use wattline_requests::sources::{PrometheusHistogram, Selector};
 use wattline_units::Span;
 
-/// An application that does not answer for so long is given up until the next time.
+/// Time without an answer after which an application is given up until the next reading.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Longer pages are refused.
+/// Longest page accepted.
 const LONGEST: u64 = 16 << 20;
 
-/// Begins to read the page once in `period`.
+/// Starts reading the page once per `period`.
 pub(super) fn open(
     url: Url,
     histogram: Selector,
@@ -37,10 +37,10 @@ pub(super) fn open(
     }))
 }
 
-/// The body of a page. HTTP/1.0, so that the answer ends with the connection and is not chunked
+/// Returns the body of a page. HTTP/1.0, so the answer ends with the connection and is not chunked
 /// (RFC 1945).
 fn get(url: &Url) -> io::Result<String> {
-    let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+    let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let address = url.resolve().map_err(|error| wrong(error.to_string()))?;
     let end = Instant::now() + PATIENCE;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -53,7 +53,7 @@ fn get(url: &Url) -> io::Result<String> {
     let mut answer = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
-        // One that trickles is as bad as one that is silent.
+        // A trickling server is as bad as a silent one.
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -91,7 +91,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use wattline_units::Time;
 
-    /// Answers so many requests with this, and says where.
+    /// Answers one request with each of these; returns the address.
     fn server(answers: Vec<String>) -> Url {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/metrics", listener.local_addr().unwrap());
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// A page that a test turns over when it has seen what it waits for.
+    /// A page that a test changes once its content has been seen.
     struct Turned {
         url: Url,
         shown: Arc<Mutex<Option<String>>>,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     impl Turned {
-        /// Shows this to everybody who asks.
+        /// Serves this page to every client.
         fn new(first: String) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
@@ -154,17 +154,17 @@ mod tests {
             *self.shown.lock().unwrap() = Some(page);
         }
 
-        /// Nobody answers any more.
+        /// Stops answering.
         fn close(self) {
             *self.shown.lock().unwrap() = None;
-            // Whoever asks next, the page's own thread or this one, ends it.
+            // The next client, the page's own thread or this one, ends it.
             let _ = TcpStream::connect(self.url.resolve().unwrap());
             self.server.join().unwrap();
         }
     }
 
-    /// Every page is shown until it was seen, however long that takes: the thread that reads goes
-    /// its own way, and drops what was not taken before it read again.
+    /// Every page is served until it has been seen, however long that takes: the reading thread
+    /// runs on its own, and drops results that are not taken before its next reading.
     #[test]
     fn a_histogram_is_followed_and_a_page_without_it_is_no_sign_of_life() {
         let body = |count: u32| {
@@ -177,7 +177,7 @@ mod tests {
         let period = Span::from_millis(5);
         let mut source = open(pages.url.clone(), "x".parse().unwrap(), 1.0, period).unwrap();
         let began = Instant::now();
-        let mut until = |what: &str, so: &dyn Fn(&dyn Heard, Time) -> bool| {
+        let mut until = |event: &str, so: &dyn Fn(&dyn Heard, Time) -> bool| {
             loop {
                 let now = Time::ZERO + Span::from(began.elapsed());
                 source.poll(now);
@@ -186,7 +186,7 @@ mod tests {
                 }
                 assert!(
                     began.elapsed() < Duration::from_secs(60),
-                    "{what}: {:?}",
+                    "{event}: {:?}",
                     source.problem()
                 );
                 std::thread::sleep(Duration::from_millis(1));
@@ -209,12 +209,12 @@ mod tests {
             source.heard().is_some() && source.problem().is_none()
         });
         pages.turn(body(110));
-        until("what came since", &|source, now| {
+        until("the new counts", &|source, now| {
             let samples = source.figures().summary(now).map_or(0, |known| known.samples);
             assert!(samples == 0 || samples == 100, "{samples}");
             samples == 100
         });
         pages.close();
-        until("nobody answers", &|source, _| says(source, "refused"));
+        until("no answer", &|source, _| says(source, "refused"));
     }
 }

@@ -1,4 +1,4 @@
-//! A source of latency: its figures, what fills them, and when it was heard last.
+//! A source of latency: its figures, the function that updates them, and when it was last heard.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 use wattline_governor::latency::LatencySource;
 use wattline_units::{Span, Time};
 
-/// A source that also says when it was heard last: a service without requests has no samples,
-/// and is yet not silent.
+/// A source that also reports when it was last heard: a service without requests has no samples,
+/// yet is not silent.
 pub(super) trait Heard: Send {
-    /// Takes in what has arrived, without waiting for more.
+    /// Reads the reports that have arrived, without waiting for more.
     fn poll(&mut self, now: Time);
 
-    /// The figures so far.
+    /// Returns the figures so far.
     fn figures(&self) -> &dyn LatencySource;
 
-    /// When it said something that made sense; `None` if it never did.
+    /// Returns the time of the last valid report; `None` if there was none.
     fn heard(&self) -> Option<Time>;
 
     /// Returns the problem of the last poll, if any.
     fn problem(&self) -> Option<&str>;
 }
 
-/// Outcome of a look: whether the source said something that made sense, and its problem. `None` if
-/// nothing is new.
+/// Outcome of a look: true if the source gave a valid report, and its problem. `None` if nothing is
+/// new.
 pub(super) type Outcome = Option<(bool, Option<String>)>;
 
 type Look<F> = Box<dyn FnMut(&mut F, Time) -> Outcome + Send>;
 
-/// Figures, and the look that fills them.
+/// Figures, and the look that updates them.
 pub(super) struct Source<F> {
     figures: F,
     look: Look<F>,
@@ -65,15 +65,15 @@ impl<F: LatencySource + Send> Heard for Source<F> {
     }
 }
 
-/// Latest result of a thread that looks now and then.
+/// Latest result of a thread that looks periodically.
 pub(super) struct Latest<T> {
     slot: Arc<Mutex<Option<T>>>,
-    /// The thread ends when this goes.
+    /// The thread ends when this is dropped.
     _running: Sender<()>,
 }
 
 impl<T: Send + 'static> Latest<T> {
-    /// Begins to look once in `period`.
+    /// Starts looking once per `period`.
     pub fn start(
         name: &str,
         period: Span,
@@ -96,7 +96,7 @@ impl<T: Send + 'static> Latest<T> {
         Ok(Self { slot, _running: running })
     }
 
-    /// The result, unless it has been taken.
+    /// Returns the result, unless it has been taken.
     pub fn take(&self) -> Option<T> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -1,4 +1,4 @@
-//! TCP's own round trips, asked for now and then by a thread of its own.
+//! TCP's own round trips, queried periodically by a separate thread.
 
 use super::source::{Latest, Source};
 use std::io;
@@ -6,16 +6,10 @@ use wattline_linux::tcp_round_trips::{RoundTrip, TcpRoundTrips};
 use wattline_requests::sources::RoundTrips;
 use wattline_units::Span;
 
-/// Connections beyond so many are not looked at: the kernel walks its table for each look.
+/// Most connections examined per look: the kernel walks its table for each look.
 const MOST: usize = 100_000;
 
-/// Returns the message for ports without a listening server.
-fn nobody(ports: &[u16]) -> String {
-    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
-    format!("no server listens on TCP port {} of this machine", ports.join(", "))
-}
-
-/// Begins to look at the connections to these local ports once in `period`.
+/// Starts looking at the connections to these local ports once per `period`.
 pub(super) fn open(ports: Vec<u16>, period: Span, window: Span) -> io::Result<Source<RoundTrips>> {
     let mut asked = TcpRoundTrips::open()?;
     let latest = Latest::start("round trips", period, move || look(&mut asked, &ports))?;
@@ -29,8 +23,8 @@ pub(super) fn open(ports: Vec<u16>, period: Span, window: Span) -> io::Result<So
     }))
 }
 
-/// The connections to these ports. A server without connections has none; where no server listens
-/// either, nobody can be measured.
+/// Returns the connections to these ports; none for a server without connections. Fails if no
+/// server listens either: there is nothing to measure.
 fn look(asked: &mut TcpRoundTrips, ports: &[u16]) -> Result<Vec<RoundTrip>, String> {
     let failed = |error: io::Error| format!("sock_diag: {error}");
     let mut found = Vec::new();
@@ -45,7 +39,8 @@ fn look(asked: &mut TcpRoundTrips, ports: &[u16]) -> Result<Vec<RoundTrip>, Stri
             return Ok(found);
         }
     }
-    Err(nobody(ports))
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    Err(format!("no server listens on TCP port {} of this machine", ports.join(", ")))
 }
 
 #[cfg(test)]
@@ -92,7 +87,7 @@ mod tests {
 
     /// A mistyped port is not a server without requests.
     #[test]
-    fn a_port_on_which_nobody_listens_is_silent_and_named() {
+    fn port_without_a_server_is_silent_and_named() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut asked = TcpRoundTrips::open().unwrap();

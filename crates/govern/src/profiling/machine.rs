@@ -96,7 +96,7 @@ impl Machine {
         let (machine, _) = self.held.as_mut()?;
         let now = machine.now();
         if let Some(modelled) = &mut self.modelled {
-            let mut view = View::of(&self.platform);
+            let mut view = View::new(&self.platform);
             machine.observe(now, &mut view);
             let busy = view.cores.iter().map(|core| core.useful).collect();
             return Some((modelled.look(now, busy, frequency), now.since(Time::ZERO).as_seconds()));
@@ -110,7 +110,7 @@ impl Machine {
     /// it is governed.
     pub fn arrivals(&mut self) -> Option<u64> {
         let (machine, _) = self.held.as_mut().filter(|_| !self.platform.queues.is_empty())?;
-        let mut view = View::of(&self.platform);
+        let mut view = View::new(&self.platform);
         let now = machine.now();
         machine.observe(now, &mut view);
         Some(view.queues.iter().map(|queue| queue.arrivals).sum())

@@ -1,4 +1,4 @@
-//! A stretch of governing a recorded machine.
+//! Sessions of governing a recorded machine.
 
 #[path = "../../../knobs/tests/common/fixture.rs"]
 mod fixture;
@@ -14,7 +14,7 @@ use wattline_policy::{AskAgain, Looks};
 
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
 
-/// A machine as it was recorded, on which nothing happens by itself.
+/// Creates a recorded machine, on which nothing happens by itself.
 fn machine() -> (tempfile::TempDir, Tree) {
     let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures");
     let Fixture { root, tree } = Fixture::from_folder(&machines.join("acpi-cpufreq"));
@@ -22,12 +22,12 @@ fn machine() -> (tempfile::TempDir, Tree) {
 }
 
 #[test]
-fn a_governor_that_panics_ends_the_stretch_and_leaves_nothing_set() {
+fn panicked_governor_ends_the_session_and_leaves_nothing_set() {
     let (_root, tree) = machine();
     let before = tree.text(GOVERNOR).unwrap();
     let mut asked = false;
     let panics = policy(Looks::WHOLE, move |seen, point| {
-        assert!(!std::mem::replace(&mut asked, true), "nobody expected this");
+        assert!(!std::mem::replace(&mut asked, true), "called after the panic");
         point.set_frequency(0);
         AskAgain::at(seen.now + Span::from_millis(100))
     });
@@ -41,9 +41,9 @@ fn a_governor_that_panics_ends_the_stretch_and_leaves_nothing_set() {
     assert_eq!(tree.text(GOVERNOR).unwrap(), before);
 }
 
-/// With sources of latency and without: what the platform promises is shown, what it denies is not.
+/// With sources of latency and without: promised figures are shown, denied ones are not.
 #[test]
-fn a_machine_with_sources_of_latency_keeps_its_word() {
+fn machine_with_latency_sources_keeps_its_promises() {
     for with_source in [false, true] {
         let (root, tree) = machine();
         let socket = root.path().join("latency");

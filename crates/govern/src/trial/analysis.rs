@@ -1,12 +1,13 @@
 //! The difference between two settings at equal work, with its confidence interval.
 //!
-//! The differences of the pairs are fitted by least squares: the effect of B with the sign of the pair's
-//! order, the difference of work, and a constant for what drifts from one block to the next. The interval
-//! holds every effect that a randomisation test does not refuse: if that were the effect, the order would
-//! have made no difference to what is left, so that other orders that could have been drawn would have
-//! given as large a statistic often enough (R. A. Fisher, "The design of experiments", 1935; with
-//! covariates: P. R. Rosenbaum, "Covariance adjustment in randomized experiments", Statistical Science
-//! 17 (2002)). The statistic is the partial correlation of signs and watts. This assumes nothing of noise, autocorrelation and drift; it does assume that B changes the
+//! The differences of the pairs are fitted by least squares: the effect of B with the sign of the
+//! pair's order, the difference of work, and a constant for the drift from one block to the next.
+//! The interval contains every effect that a randomisation test does not reject. If an effect were
+//! the true one, the order would make no difference to the residuals, and other orders that could
+//! have been drawn would often enough give as large a statistic (R. A. Fisher, "The design of
+//! experiments", 1935; with covariates: P. R. Rosenbaum, "Covariance adjustment in randomized
+//! experiments", Statistical Science 17 (2002)). The statistic is the partial correlation of signs
+//! and watts. Noise, autocorrelation and drift may have any form. Assumed is that B changes the
 //! power by the same watts in each pair, and that the work does not depend on the setting.
 
 use crate::trial::block::{Figure, Pair};
@@ -17,12 +18,12 @@ use rand::rngs::Xoshiro256PlusPlus;
 /// Name of the method, for reports.
 pub const METHOD: &str = "randomisation test over the order of blocks within pairs, inverted; \
                           adjusted for work and drift";
-/// Share of orders that may give as large a statistic: a little below the nominal 5 %, so that also a
-/// sample of 1,000 trials without a difference rarely shows one in more than 5 %.
+/// Share of orders that may give as large a statistic. A little below the nominal 5 %, so that even
+/// a sample of 1,000 trials without a difference rarely shows one in more than 5 %.
 const ALPHA: f64 = 0.042;
-/// Orders that are drawn for the test.
+/// Number of orders drawn for the test.
 const DRAWS: usize = 1_999;
-/// With fewer pairs, too few orders exist to refuse anything with 95 % confidence.
+/// Fewest pairs: with fewer, too few orders exist to reject anything with 95 % confidence.
 pub const LEAST_PAIRS: usize = 8;
 
 /// Difference of B to A at equal work.
@@ -44,7 +45,7 @@ impl Difference {
         self.lower_watts > 0.0 || self.upper_watts < 0.0
     }
 
-    /// The largest difference in either direction that the trial does not exclude.
+    /// Returns the largest difference in either direction that the trial does not exclude.
     pub fn hidden_watts(&self) -> f64 {
         self.lower_watts.abs().max(self.upper_watts.abs())
     }
@@ -64,22 +65,22 @@ impl std::fmt::Display for Difference {
     }
 }
 
-/// Share of the differences of work that the setting may explain.
+/// Largest share of the differences of work that the setting may explain.
 const MOST_EXPLAINED: f64 = 0.75;
 
-/// Difference of B to A, and whether it is one at equal work.
+/// Difference of B to A, and whether it is at equal work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// Difference of the power.
     pub power: Difference,
     /// The measure of work.
     pub work: Option<Figure>,
-    /// True if the power is compared at equal work. False without a measure of work, and if the work
-    /// follows the setting so closely that nobody can tell their effects apart.
+    /// True if the power is compared at equal work. False without a measure of work, and if the
+    /// work follows the setting so closely that their effects cannot be separated.
     pub at_equal_work: bool,
 }
 
-/// Compares the power under two settings, at equal work if that can be told.
+/// Compares the power under two settings, at equal work if possible.
 ///
 /// # Errors
 /// [`TooFewPairs`].
@@ -99,7 +100,7 @@ pub fn compare(pairs: &[Pair], work: Option<Figure>, seed: u64) -> Result<Compar
     Ok(Comparison { power: difference(&pairs, seed)?, work, at_equal_work })
 }
 
-/// A trial with too few pairs to tell anything.
+/// A trial with too few pairs for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooFewPairs {
     /// Number of pairs that it has.
@@ -115,7 +116,7 @@ impl std::fmt::Display for TooFewPairs {
 
 impl std::error::Error for TooFewPairs {}
 
-/// The difference that the pairs show. The seed is that of the orders that are drawn for the test.
+/// Returns the difference that the pairs show. The seed is for the orders drawn for the test.
 ///
 /// # Errors
 /// [`TooFewPairs`].
@@ -131,15 +132,16 @@ pub fn difference(pairs: &[Pair], seed: u64) -> Result<Difference, TooFewPairs> 
     let (left, own) = (adjusted.residuals(&watts), adjusted.residuals(&signs));
     let (a, b) = (dot(&signs, &left), dot(&signs, &own));
     let effect = a / b;
-    // Of each order: the largest deviation upwards and downwards from the effect at which its statistic
-    // is as large as that of the real order. The statistic is linear in the assumed effect.
+    // For each order: the largest deviation upwards and downwards from the effect at which its
+    // statistic is as large as the real order's. The statistic is linear in the assumed effect.
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut upwards = Vec::with_capacity(DRAWS + 1);
     let mut downwards = Vec::with_capacity(DRAWS + 1);
     for _ in 0..DRAWS {
         let other: Vec<f64> =
             order::draw(count, &mut random).into_iter().map(order::Order::sign).collect();
-        // Without this scale, orders that go less with the work than the real one could reach any effect.
+        // Without this scale, orders less correlated with the work than the real one could reach
+        // any effect.
         let unexplained = adjusted.residuals(&other);
         let square = dot(&unexplained, &unexplained);
         let scale = if square > 1e-9 * b { (b / square).sqrt() } else { f64::INFINITY };
@@ -151,7 +153,7 @@ pub fn difference(pairs: &[Pair], seed: u64) -> Result<Difference, TooFewPairs> 
         upwards.push(reach(rest, b + sums.1).max(reach(-rest, b - sums.1)));
         downwards.push(reach(rest, b - sums.1).max(reach(-rest, b + sums.1)));
     }
-    // The real order is one of those that could have been drawn.
+    // The real order is one of the possible orders.
     upwards.push(f64::INFINITY);
     downwards.push(f64::INFINITY);
     Ok(Difference {
@@ -162,15 +164,15 @@ pub fn difference(pairs: &[Pair], seed: u64) -> Result<Difference, TooFewPairs> 
     })
 }
 
-/// The deviation that no more than [`ALPHA`] of the orders reach.
+/// Returns the deviation that no more than [`ALPHA`] of the orders reach.
 fn limit(deviations: &mut [f64]) -> f64 {
     deviations.sort_by(f64::total_cmp);
     let above = (ALPHA * deviations.len() as f64).floor() as usize;
     deviations.len().checked_sub(1 + above).map_or(f64::INFINITY, |place| deviations[place])
 }
 
-/// Pairs that it takes until the interval is about `half_width_watts` wide on either side, judged by pairs
-/// under one setting. `None` for no pairs or no width.
+/// Returns the number of pairs until the interval is about `half_width_watts` wide on either side,
+/// judged by pairs under one setting. `None` for no pairs or no width.
 pub fn pairs_needed(recorded: &[Pair], half_width_watts: f64) -> Option<usize> {
     if recorded.len() < 3 || half_width_watts.is_nan() || half_width_watts <= 0.0 {
         return None;
@@ -189,7 +191,7 @@ fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// Part of the differences that work and drift explain.
+/// Part of the differences explained by work and drift.
 struct Adjustment {
     /// Differences of work less their mean.
     work: Vec<f64>,
@@ -252,9 +254,9 @@ mod tests {
         assert!(none.watts.abs() < 1e-9 && none.hidden_watts() < 1e-6, "{none:?}");
     }
 
-    /// With the fewest pairs, many other orders go with the work that is adjusted for.
+    /// With the fewest pairs, many other orders correlate with the adjusted work.
     #[test]
-    fn saving_without_noise_is_shown_by_the_fewest_pairs_whatever_the_work() {
+    fn saving_without_noise_is_shown_by_the_fewest_pairs_at_any_work() {
         for seed in 0..100 {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(1_000 + seed);
             let pair = |order: Order| {
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn few_pairs_are_refused_and_what_is_hidden_is_named() {
+    fn few_pairs_are_refused_and_the_hidden_difference_is_named() {
         assert_eq!(difference(&pairs(1.0, 0.0, 0.0)[..7], 1), Err(TooFewPairs { pairs: 7 }));
         let found = Difference { watts: 0.1, lower_watts: -1.1, upper_watts: 0.9, pairs: 12 };
         assert_eq!(found.to_string(), "no difference shown: up to 1.10 W could be hidden");

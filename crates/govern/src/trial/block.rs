@@ -1,10 +1,10 @@
-//! Blocks: the time under one setting, without what is left of the other.
+//! Blocks: the time under one setting, without after-effects of the other.
 
 use crate::trial::order::Order;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A figure of a block beside its power.
+/// A figure of a block other than its power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Figure {
     /// Work by a counter of the user's, per second.
@@ -49,7 +49,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// Measures of work, the one that says most first. Busy CPU seconds are none: they grow as the
+    /// Measures of work, the most significant first. Busy CPU seconds are none: they grow as the
     /// frequency falls.
     pub const WORK: [Self; 4] = [Self::Counter, Self::Requests, Self::Packets, Self::BusyHertz];
 }
@@ -83,7 +83,7 @@ pub struct Energy {
     pub joules: f64,
     /// Seconds in which they were drawn.
     pub metered_seconds: f64,
-    /// Seconds that no figure covers, because the meter was away.
+    /// Seconds without any figure, because the meter was unavailable.
     pub unmetered_seconds: f64,
 }
 
@@ -120,8 +120,8 @@ pub struct Pair {
 /// The smallest share of a block that a meter has to cover.
 const LEAST_METERED: f64 = 0.8;
 
-/// Returns the means between two readings. `None` where the meter was away for more than a fifth of the
-/// time, or no time has passed.
+/// Returns the means between two readings. `None` if the meter was unavailable for more than a
+/// fifth of the time, or no time has passed.
 pub fn between(first: &Reading, last: &Reading) -> Option<Means> {
     let seconds = last.seconds - first.seconds;
     let (then, now) = (first.energy?, last.energy?);
@@ -141,8 +141,8 @@ pub fn between(first: &Reading, last: &Reading) -> Option<Means> {
     Some(Means { power_watts, figures: last.integrals.iter().filter_map(mean).collect() })
 }
 
-/// Returns the means of a block after a washout of so many seconds, in which meter and machine still show
-/// the setting before. `None` as for [`between`].
+/// Returns the means of a block after a washout of this length, in which meter and machine still
+/// show the previous setting. `None` as for [`between`].
 pub fn means_after(readings: &[Reading], washout_seconds: f64) -> Option<Means> {
     let first = readings.iter().find(|reading| reading.seconds >= washout_seconds)?;
     between(first, readings.last()?)
@@ -152,7 +152,7 @@ pub fn means_after(readings: &[Reading], washout_seconds: f64) -> Option<Means> 
 mod tests {
     use super::*;
 
-    /// A minute of readings; the meter is away in some seconds.
+    /// Returns a minute of readings; the meter is unavailable in some seconds.
     fn readings(watts: impl Fn(u32) -> Option<f64>) -> Vec<Reading> {
         let mut energy = Energy::default();
         let mut all = vec![Reading { energy: Some(energy), ..Reading::default() }];

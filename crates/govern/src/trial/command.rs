@@ -1,4 +1,4 @@
-//! Commands of a setting file: run without a shell, in a process group of their own, with a limit.
+//! Commands of a setting file: run without a shell, in their own process group, with a time limit.
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const LOOK: Duration = Duration::from_millis(5);
-/// Output that is kept, in bytes.
+/// Bytes of output that are kept.
 const KEPT: u64 = 64 << 10;
 
-/// Runs a program with its arguments for at most `limit`, and returns its output. `group` is given the
-/// process group while it runs, and zero afterwards.
+/// Runs a program with its arguments for at most `limit`, and returns its output. `group` is set to
+/// the process group while it runs, and to zero afterwards.
 ///
 /// # Errors
 /// When it cannot be started, fails, or takes longer: its whole group is killed then.
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn service_that_a_command_leaves_behind_holds_nobody_up() {
+    fn service_left_behind_by_a_command_delays_nothing() {
         let mut groups = Vec::new();
         let words = ["sh", "-c", "sleep 3600 & echo started"].map(str::to_owned);
         let done = run(&words, Duration::from_secs(10), |group| groups.push(group));
@@ -101,7 +101,7 @@ mod tests {
         kill_process_group(group, Signal::KILL).unwrap();
     }
 
-    /// The limit ends what the command started, too.
+    /// The limit also ends the processes that the command started.
     #[test]
     fn limit_ends_the_whole_group() {
         let mut first = 0;

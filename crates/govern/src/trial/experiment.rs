@@ -1,16 +1,16 @@
-//! A trial from its first block to its last: which setting is next, when a block is over or has to be
-//! repeated, and when the trial must end. It can be stored and taken up again between two pairs.
+//! A trial from its first block to its last: the next setting, the end or repetition of a block,
+//! and the end of the trial. It can be stored and resumed between two pairs.
 
 use crate::trial::analysis::{Comparison, TooFewPairs, compare, pairs_needed};
 use crate::trial::block::{Block, Figure, Means, Meter, Pair, Reading, between, means_after};
 use crate::trial::order::{Order, orders};
 use serde::{Deserialize, Serialize};
 
-/// Share of a block that is left out at its begin.
+/// Share of a block that is left out at its start.
 const WASHOUT: f64 = 0.25;
-/// Time over which a limit holds; half a block where that is shorter.
+/// Averaging time of a limit; half a block if that is shorter.
 const LIMIT_SECONDS: f64 = 10.0;
-/// Void blocks in a row after which the trial ends.
+/// Void blocks in a row that end the trial.
 const MOST_VOID: u32 = 3;
 
 /// The setting of a block.
@@ -22,7 +22,7 @@ pub enum Setting {
     B,
 }
 
-/// Everything by which two trials differ.
+/// Everything that distinguishes two trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Design {
     /// Name of the first setting.
@@ -31,7 +31,7 @@ pub struct Design {
     pub b: String,
     /// A number that differs if the contents of a setting do.
     pub settings: u64,
-    /// Versions of what is compared, and of the kernel.
+    /// Versions of the compared programs and of the kernel.
     pub versions: Vec<String>,
     /// Name of the counter of work, if there is one.
     pub counter: Option<String>,
@@ -42,7 +42,7 @@ pub struct Design {
 }
 
 impl Design {
-    /// Time at the begin of a block that is left out.
+    /// Returns the time left out at the start of a block.
     pub fn washout_seconds(&self) -> f64 {
         WASHOUT * self.block_seconds
     }
@@ -77,7 +77,7 @@ pub struct Course {
 /// State of a block after a reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum State {
-    /// It goes on.
+    /// The block goes on.
     GoesOn,
     /// Its time is over.
     Over,
@@ -102,8 +102,8 @@ impl Course {
         means_after(&self.readings, design.washout_seconds())
     }
 
-    /// Returns all pairs of neighbouring blocks that fit into the recording, one beginning every second
-    /// or so, to see how much blocks differ under one setting.
+    /// Returns all pairs of neighbouring blocks that fit into the recording, starting about every
+    /// second, to show how much blocks differ under one setting.
     fn pairs(&self, design: &Design) -> Vec<[Means; 2]> {
         let (block, washout) = (design.block_seconds, design.washout_seconds());
         let means = |from: f64| {
@@ -135,24 +135,24 @@ impl Course {
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// Settings that are compared, and lengths.
+    /// Compared settings, and lengths.
     pub design: Design,
     /// Seed of the order.
     seed: u64,
-    /// Meters of the watts, as the first block had them.
+    /// Meters of the power, as of the first block.
     pub meter: Option<Meter>,
     /// Blocks of complete pairs, in the order in which they ran.
     pairs: Vec<[Means; 2]>,
     /// Blocks that were void.
     pub void_blocks: u32,
-    /// The first block of a pair whose second one is still to come.
+    /// First block of an incomplete pair.
     #[serde(skip)]
     open: Option<Means>,
     #[serde(skip)]
     void_in_a_row: u32,
 }
 
-/// Effect of a block that has ended.
+/// Effect of an ended block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// A pair is complete: a good moment to store the trial.
@@ -166,13 +166,13 @@ pub enum Progress {
 }
 
 impl Experiment {
-    /// A trial that begins. The seed decides about the order of its blocks.
+    /// Creates a trial. The seed determines the order of its blocks.
     pub fn new(design: Design, seed: u64) -> Self {
         let (pairs, meter, open) = (Vec::new(), None, None);
         Self { design, seed, meter, pairs, void_blocks: 0, open, void_in_a_row: 0 }
     }
 
-    /// Setting of the next block; `None` after the last.
+    /// Returns the setting of the next block; `None` after the last.
     pub fn next(&self) -> Option<Setting> {
         let orders = orders(self.design.pairs, self.seed);
         let order = orders.get(self.pairs.len())?;
@@ -180,13 +180,13 @@ impl Experiment {
         Some(if a_now { Setting::A } else { Setting::B })
     }
 
-    /// Number of complete pairs.
+    /// Returns the number of complete pairs.
     pub fn pairs(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Takes the block that has ended, with the meters that its watts come from; `None` for a block
-    /// without means. Blocks of a pair are neighbours, so that a void block voids its pair.
+    /// Adds an ended block, with the meters of its power; `None` for a block without means. Blocks
+    /// of a pair are neighbours, so a void block voids its pair.
     pub fn finish(&mut self, block: Option<(Means, Meter)>) -> Progress {
         let same = |meter: &Meter| self.meter.as_ref().is_none_or(|first| first == meter);
         let Some((means, meter)) = block.filter(|(_, meter)| same(meter)) else {
@@ -244,22 +244,22 @@ impl Experiment {
     }
 }
 
-/// Length of a trial that a recording asks for.
+/// Length of a trial, estimated from a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     /// Mean power of the recording.
     pub power_watts: f64,
-    /// Half the width of the interval that is wanted.
+    /// Half the desired width of the interval.
     pub half_width_watts: f64,
-    /// Pairs that it takes.
+    /// Pairs needed.
     pub pairs: usize,
-    /// Time that they take.
+    /// Time needed.
     pub duration_seconds: f64,
 }
 
-/// Estimates how long a trial takes until its interval is about `share` of the power wide on either side,
-/// by a recording under one setting. `None` if the recording has no power or is too short: it has to be
-/// longer than a pair.
+/// Estimates the length of a trial until its interval is about `share` of the power wide on either
+/// side, from a recording under one setting. `None` if the recording has no power or is not longer
+/// than a pair.
 pub fn estimate(course: &Course, design: &Design, share: f64) -> Option<Estimate> {
     let pairs = course.pairs(design);
     let work = work(&pairs);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_that_was_stored_goes_on_with_its_next_pair() {
+    fn stored_trial_goes_on_with_its_next_pair() {
         let mut trial = Experiment::new(design(8), 3);
         let mut whole = Vec::new();
         while let Some(setting) = trial.next() {
@@ -368,7 +368,8 @@ mod tests {
         assert_eq!(rest, whole[4..]);
     }
 
-    /// A block with so much pressure and latency from a second on, one reading a second.
+    /// Returns the states of a block with this pressure and latency from a second on, one reading a
+    /// second.
     fn course(from: u32, pressure: f64, latency: f64) -> Vec<State> {
         let limits = Limits { pressure: 0.5, latency_seconds: Some(0.01) };
         let mut course = Course::default();
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_that_is_passed_for_seconds_ends_the_trial() {
+    fn limit_exceeded_for_seconds_ends_the_trial() {
         let end = |states: &[State]| {
             states.iter().position(|state| *state != State::GoesOn).map(|at| (at, states[at]))
         };

@@ -1,10 +1,12 @@
-//! A trial: does setting B draw less power than setting A on a machine whose load moves all the time?
+//! A trial: does setting B draw less power than setting A on a machine with constantly changing
+//! load?
 //!
-//! The machine runs under A and B in blocks. Two blocks are a pair, one of each setting, in random order
-//! ([`order`]); what a meter still shows of the last setting is left out ([`block`]). Load, temperature
-//! and meters drift, and what they did a minute ago they mostly do now. So the difference is judged by the
-//! order itself, the one thing that is known to be random ([`analysis`]). [`experiment`] is the whole.
-//! A setting is a configuration of the governor, or what commands do ([`setting_file`]).
+//! The machine runs under A and B in blocks. Two blocks, one of each setting in random order, are a
+//! pair ([`order`]). The time in which a meter still shows the last setting is left out
+//! ([`block`]). Load, temperature and meters drift, and neighbouring blocks are mostly alike. So
+//! the test of the difference rests on the order itself, the one thing that is known to be random
+//! ([`analysis`]). [`experiment`] combines all this. A setting is a configuration of the governor,
+//! or a set of commands ([`setting_file`]).
 
 pub mod analysis;
 pub mod block;

@@ -14,7 +14,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// 1 where B is the second block, -1 where it is the first.
+    /// Returns 1 if B is the second block, -1 if it is the first.
     pub(crate) fn sign(self) -> f64 {
         match self {
             Self::AFirst => 1.0,
@@ -23,8 +23,8 @@ impl Order {
     }
 }
 
-/// Orders of `pairs` pairs: as many of each kind, one more of a random kind where the number is odd,
-/// in random order. The same seed gives the same orders.
+/// Returns the orders of `pairs` pairs in random sequence: equally many of each kind, and one more
+/// of a random kind if the number is odd. The same seed gives the same orders.
 pub fn orders(pairs: usize, seed: u64) -> Vec<Order> {
     draw(pairs, &mut Xoshiro256PlusPlus::seed_from_u64(seed))
 }

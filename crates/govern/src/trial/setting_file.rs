@@ -1,6 +1,7 @@
 //! A setting file: commands and values that put a setting of any program in force, and undo it.
 //!
-//! The machine is as before after each block. If the trial is killed, its watchdog undoes the setting.
+//! The machine is restored after each block. If the trial is killed, its watchdog undoes the
+//! setting.
 
 use crate::trial::command::run;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
@@ -14,7 +15,7 @@ use wattline_host::{OWN_PROGRAM, Watchdog, outlive};
 use wattline_linux::sysfs::Tree;
 use wattline_units::Span;
 
-/// Stands in `leave` for the last word that `before` printed.
+/// Placeholder in `leave` for the last word that `before` printed.
 const BEFORE: &str = "{before}";
 const LIMIT: Span = Span::from_millis(30_000);
 const LONGEST: Span = Span::from_millis(600_000);
@@ -34,7 +35,7 @@ struct Keys {
     limit: Option<String>,
 }
 
-/// A setting that commands make.
+/// A setting made by commands.
 #[derive(Debug, Clone)]
 pub struct SettingFile {
     keys: Keys,
@@ -44,33 +45,33 @@ pub struct SettingFile {
     before: Option<String>,
 }
 
-/// Everything that undoes a setting, for this process and for its watchdog.
+/// Everything needed to undo a setting, for this process and for its watchdog.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Undo {
     commands: Vec<Vec<String>>,
-    /// Files and their values before, in the order in which they are written back.
+    /// Files and their values before, in the order of restoring.
     files: Vec<(String, String)>,
     limit_seconds: f64,
 }
 
-/// A setting that is in force.
+/// A setting in force.
 pub struct InForce<'a> {
     file: &'a SettingFile,
     tree: &'a Tree,
     undo: Undo,
-    /// Values as they read after writing.
+    /// Values as read after writing.
     written: Vec<(String, String)>,
     watchdog: Watchdog,
 }
 
 impl SettingFile {
-    /// Parses a text that has a table `[setting]`, and returns the setting and the rest of the text, which
-    /// is a configuration of the governor. `None` without that table.
+    /// Parses a text that has a table `[setting]`, and returns the setting and the rest of the
+    /// text, which is a configuration of the governor. `None` without that table.
     ///
     /// # Errors
-    /// In words, with the place.
+    /// A text, with the place.
     pub fn parse(text: &str) -> Result<Option<(Self, String)>, String> {
-        // Without this table, whoever reads the configuration says what is wrong with it.
+        // Without this table, the configuration's reader reports the mistakes.
         let Ok(mut whole) = text.parse::<toml::Table>() else { return Ok(None) };
         if whole.remove("setting").is_none() {
             return Ok(None);
@@ -112,7 +113,7 @@ impl SettingFile {
         if let Some(path) = keys.write.keys().find(is_elsewhere) {
             return Err(format!("write: {path}, expected a path below /sys or /proc/sys"));
         }
-        // A setting alone governs nothing.
+        // A setting by itself governs nothing.
         let govern = whole.entry("govern").or_insert_with(|| toml::Table::new().into());
         if let Some(govern) = govern.as_table_mut() {
             govern.entry("knobs").or_insert_with(|| toml::Value::Array(Vec::new()));
@@ -120,7 +121,7 @@ impl SettingFile {
         Ok(Some((Self { keys, settle, limit, before: None }, whole.to_string())))
     }
 
-    /// Notes the state before the trial, and returns the versions of what is compared.
+    /// Records the state before the trial, and returns the versions of the compared programs.
     ///
     /// # Errors
     /// When a command fails.
@@ -162,7 +163,7 @@ impl SettingFile {
     /// Puts the setting in force, and waits until it has settled.
     ///
     /// # Errors
-    /// When a command or a write fails, or a signal came; the setting is undone then.
+    /// When a command or a write fails, or a signal arrived; the setting is undone then.
     pub fn enter<'a>(&'a self, tree: &'a Tree, stop: &AtomicBool) -> Result<InForce<'a>, String> {
         let undo = self.undo(tree)?;
         let text = serde_json::to_string(&undo).map_err(|error| error.to_string())?;
@@ -223,7 +224,7 @@ impl InForce<'_> {
     /// Undoes the setting.
     ///
     /// # Errors
-    /// With everything that failed; the watchdog tries once more when this process has ended.
+    /// With all failures; the watchdog retries when this process has ended.
     pub fn leave(self) -> Result<(), String> {
         match self.undo.run(self.tree) {
             Ok(()) => {
@@ -239,7 +240,7 @@ impl InForce<'_> {
 }
 
 impl Undo {
-    /// Runs everything, whatever fails.
+    /// Runs everything, despite failures.
     fn run(&self, tree: &Tree) -> Result<(), String> {
         let limit = Duration::try_from_secs_f64(self.limit_seconds).unwrap_or(LIMIT.into());
         let commands = self.commands.iter().map(|words| run(words, limit, |_| ()).map(drop));
@@ -249,11 +250,11 @@ impl Undo {
     }
 }
 
-/// Runs the watchdog of a setting: undoes it if the trial dies, after the command that still runs was
-/// ended.
+/// Runs the watchdog of a setting: undoes it if the trial dies, after ending the command that still
+/// runs.
 ///
 /// # Errors
-/// With everything that failed.
+/// With all failures.
 pub fn undo_after(pipe: impl Read, tree: &Tree, undo: &str) -> Result<(), String> {
     let undo: Undo = serde_json::from_str(undo).map_err(|error| error.to_string())?;
     let Some(note) = outlive(pipe) else { return Ok(()) };
@@ -268,13 +269,13 @@ pub fn undo_after(pipe: impl Read, tree: &Tree, undo: &str) -> Result<(), String
 }
 
 fn write(tree: &Tree, path: &str, value: &str) -> Result<(), String> {
-    // On this machine, /sys/class has links, which writing does not follow.
+    // On the live machine, /sys/class has links, which writing does not follow.
     let live = tree.is_live().then(|| std::fs::canonicalize(path).ok()).flatten();
     let place = live.unwrap_or_else(|| PathBuf::from(path));
     tree.write(&place, value).map_err(|error| format!("{path}: cannot write {value:?}: {error}"))
 }
 
-/// Returns the files that a pattern names.
+/// Returns the files that match a pattern.
 fn matching(tree: &Tree, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from("/")];
     for part in Path::new(pattern).components().skip(1) {
@@ -301,7 +302,8 @@ fn fits(pattern: &Path, path: &Path) -> bool {
         })
 }
 
-/// Returns true if a name fits a pattern, in which `*` stands for digits: `cpu*` names no `cpufreq`.
+/// Returns true if a name fits a pattern, in which `*` stands for digits: `cpu*` does not match
+/// `cpufreq`.
 fn fits_name(pattern: &str, name: &str) -> bool {
     let Some((front, back)) = pattern.split_once('*') else { return pattern == name };
     let middle = name.strip_prefix(front).and_then(|rest| rest.strip_suffix(back));

@@ -1,4 +1,4 @@
-//! Trials on synthetic machines, whose truth is known.
+//! Trials on synthetic machines with a known truth.
 
 use crate::trial::analysis::{compare, difference, pairs_needed};
 use crate::trial::block::{Block, Energy, Figure, Pair, Reading, means_after};
@@ -21,11 +21,12 @@ enum Load {
     Walk,
     /// Bursts of some ten seconds.
     Bursts,
-    /// A chore of half a minute that a timer starts every other minute, as long as a pair of blocks.
+    /// A chore of half a minute that a timer starts every other minute, as long as a pair of
+    /// blocks.
     Chores,
 }
 
-/// Faults of a meter, beside its inertia of 3 s, and of the load.
+/// Faults of a meter, besides its inertia of 3 s, and of the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     /// A sensor in the machine that shows tenths of a watt.
@@ -56,14 +57,14 @@ struct Synthetic {
     second: usize,
     level: f64,
     burst: usize,
-    /// Noise of the power that remembers the last minutes, such as of fans.
+    /// Slowly varying noise of the power, such as of fans.
     slow: f64,
     /// Reading of the meter, which lags.
     shown: f64,
-    /// Seconds by which it is late beside, and the powers of that time.
+    /// Additional delay of the meter in seconds, and the powers of that time.
     delay: usize,
     late: VecDeque<f64>,
-    /// Seconds for which the meter is away.
+    /// Seconds for which the meter is unavailable.
     away: u32,
 }
 
@@ -80,7 +81,7 @@ impl Synthetic {
         self.random.random()
     }
 
-    /// Sum of uniform numbers: mean 0, deviation 1.
+    /// Returns a sum of uniform numbers: mean 0, deviation 1.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
@@ -144,7 +145,7 @@ impl Synthetic {
         *reading.integrals.entry(Figure::Packets).or_default() += work;
     }
 
-    /// A block; a void one is run again.
+    /// Runs a block; repeats a void one.
     fn block(&mut self, effect: f64) -> Block {
         loop {
             if let Some(block) = self.try_block(effect) {
@@ -176,8 +177,8 @@ impl Synthetic {
     }
 }
 
-/// Compares by 1,000 trials the interval with the truth, which it has to hold in 93 to 97 %; nothing against
-/// nothing may show a difference in 6 %. Returns what does not hold.
+/// Runs 1,000 trials: the interval must contain the truth in 93 to 97 % of them, and equal settings
+/// may show a difference in at most 6 %. Returns the failures.
 fn misses(load: Load, fault: Fault, percent: f64) -> Option<String> {
     // The machine draws some 140 W.
     let effect = -1.4 * percent;
@@ -198,7 +199,7 @@ fn misses(load: Load, fault: Fault, percent: f64) -> Option<String> {
 }
 
 #[test]
-fn intervals_hold_the_truth_and_nothing_against_nothing_shows_nothing() {
+fn intervals_hold_the_truth_and_equal_settings_show_no_difference() {
     let all = [(Load::Day, 0.0), (Load::Walk, 0.5), (Load::Bursts, 1.0), (Load::Day, 3.0)];
     let missed: Vec<_> =
         all.into_iter().filter_map(|(load, percent)| misses(load, Fault::All, percent)).collect();
@@ -222,7 +223,7 @@ fn intervals_of_each_load_and_meter_hold_the_truth() {
 /// Ways to compare two settings in the same number of blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Method {
-    /// Ours: random order within pairs, and the randomisation test.
+    /// Wattline's method: random order within pairs, and the randomisation test.
     Trial,
     /// A, B, A, B and so on, judged by regression on setting and work.
     Alternation,
@@ -230,8 +231,8 @@ enum Method {
     BeforeAndAfter,
 }
 
-/// The interval of the effect by least squares on setting and work, as if the errors of blocks were
-/// independent.
+/// Returns the interval of the effect by least squares on setting and work, as if the errors of
+/// blocks were independent.
 fn regression(blocks: &[(bool, Block)]) -> (f64, f64) {
     let centred = |of: &dyn Fn(&(bool, Block)) -> f64| {
         let mean = blocks.iter().map(of).sum::<f64>() / blocks.len() as f64;
@@ -253,7 +254,7 @@ fn regression(blocks: &[(bool, Block)]) -> (f64, f64) {
     (effect - half, effect + half)
 }
 
-/// The interval of one comparison on a machine.
+/// Returns the interval of one comparison on a machine.
 fn interval(method: Method, load: Load, effect: f64, seed: u64) -> (f64, f64) {
     let mut machine = Synthetic::new(load, Fault::None, seed);
     if method == Method::Trial {
@@ -269,8 +270,8 @@ fn interval(method: Method, load: Load, effect: f64, seed: u64) -> (f64, f64) {
     regression(&(0..2 * PAIRS).map(block).collect::<Vec<_>>())
 }
 
-/// The three ways on the same machines. A way is of use where its intervals hold the truth, and then the
-/// better the more often it shows a difference that is there.
+/// Compares the three methods on the same machines. A method is valid if its intervals contain the
+/// truth, and the better the more often it shows an existing difference.
 #[test]
 fn trial_holds_the_truth_and_shows_more_than_its_rivals() {
     const COMPARISONS: u64 = 150;

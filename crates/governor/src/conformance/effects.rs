@@ -5,27 +5,27 @@ use super::period::Period;
 use wattline_policy::{Platform, Timing, Wait};
 use wattline_units::{Hertz, Span};
 
-/// Packets gather for so long where they are to be seen waiting.
+/// Time for which packets gather in trials of the backlog.
 pub(super) const GATHER: Span = Span::from_micros(400);
-/// A timed sleep that is longer than packets are apart.
+/// A timed sleep longer than the distance of packets.
 pub(super) const NAP: Span = Span::from_micros(60);
-/// Later than this a packet is late.
+/// Latency above which a packet is late.
 pub const LATE_AFTER: Span = Span::from_micros(100);
 
 const NO_TRAFFIC: &str = "no packets come here";
 
-/// Evidence that one figure gives of a promise.
+/// Evidence of a promise in one figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It happened.
+    /// The effect is present.
     Seen(String),
-    /// It did not.
+    /// The effect is absent.
     Absent(String),
-    /// It cannot be seen here, for this reason.
+    /// The effect cannot be observed here, for this reason.
     Hidden(&'static str),
 }
 
-/// A machine before and after something was turned.
+/// A machine before and after a change.
 pub(super) struct Case<'a> {
     pub platform: &'a Platform,
     pub known: Circumstances,
@@ -33,11 +33,11 @@ pub(super) struct Case<'a> {
     pub after: &'a Period,
 }
 
-/// Function that finds the evidence in the figures.
+/// Function that finds evidence in the figures.
 pub(super) type Judge = fn(&Case<'_>) -> Vec<Effect>;
 
-fn effect(happened: bool, said: String) -> Effect {
-    if happened { Effect::Seen(said) } else { Effect::Absent(said) }
+fn effect(happened: bool, text: String) -> Effect {
+    if happened { Effect::Seen(text) } else { Effect::Absent(text) }
 }
 
 fn micros(seconds: Option<f64>) -> String {
@@ -52,31 +52,31 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Judges a promise, or a denial, by what figures say and what the test itself saw.
+/// Judges a promise or a denial by the figures and by the test's own observations.
 pub(super) fn judge(
     findings: &Findings,
     (promise, promised): (&'static str, bool),
     evidence: &[Effect],
 ) {
     let seen = evidence.iter().find_map(|one| match one {
-        Effect::Seen(said) => Some(said),
+        Effect::Seen(text) => Some(text),
         _ => None,
     });
     let absent = evidence.iter().find_map(|one| match one {
-        Effect::Absent(said) => Some(said),
+        Effect::Absent(text) => Some(text),
         _ => None,
     });
     // A promise is broken by each figure that does not follow, a denial by each that does.
     let judgement = match (promised, seen, absent, findings.witnessed(promise)) {
-        (true, _, Some(said), _) => {
-            findings.complain(format!("{promise}: promised, and {said}"));
+        (true, _, Some(text), _) => {
+            findings.complain(format!("{promise}: promised, and {text}"));
             Judgement::Broken
         }
-        (false, Some(said), ..) => {
-            findings.complain(format!("{promise}: denied, and it happened: {said}"));
+        (false, Some(text), ..) => {
+            findings.complain(format!("{promise}: denied, and it happened: {text}"));
             Judgement::Broken
         }
-        (true, Some(said), ..) | (false, None, Some(said), _) => Judgement::ByEffect(said.clone()),
+        (true, Some(text), ..) | (false, None, Some(text), _) => Judgement::ByEffect(text.clone()),
         (_, None, None, Some(happened)) if happened == promised => Judgement::ByWitness,
         (_, None, None, Some(_)) => {
             let how = if promised { "promised, and nothing" } else { "denied, and something" };
@@ -117,20 +117,20 @@ pub(super) fn frequency(case: &Case<'_>) -> Vec<Effect> {
             shown.dedup();
             shown.join(", ")
         };
-        let said = format!("cores show {} before and {} after", shown(before), shown(after));
-        evidence.push(effect(low(after) && !low(before), said));
+        let text = format!("cores show {} before and {} after", shown(before), shown(after));
+        evidence.push(effect(low(after) && !low(before), text));
     }
     if known.traffic && known.follows.work {
         let took = [before, after].map(|period| period.seconds_per_packet());
         let slower = took[0].zip(took[1]).is_some_and(|(before, after)| after > 1.05 * before);
         let [before, after] = took.map(micros);
-        let said = format!("a packet took {before} before and {after} after");
-        evidence.push(effect(slower, said));
+        let text = format!("a packet took {before} before and {after} after");
+        evidence.push(effect(slower, text));
     }
     evidence
 }
 
-/// All cores but the first are parked; they may go to the deepest state after.
+/// All cores but the first are parked; afterwards the deepest state is allowed.
 pub(super) fn idle_limit(case: &Case<'_>) -> Vec<Effect> {
     let Case { platform, known, before, after } = case;
     let deepest = platform.deepest();
@@ -144,13 +144,13 @@ pub(super) fn idle_limit(case: &Case<'_>) -> Vec<Effect> {
         return vec![Effect::Hidden("cores that serve packets may not reach the deepest state")];
     }
     let [before, after] = [before, after].map(|period| period.resident(deepest).unwrap_or(0.0));
-    let said = format!(
+    let text = format!(
         "cores were in {} for {} of the time before and {} after",
         platform.idle_states[deepest].name,
         percent(before),
         percent(after)
     );
-    vec![effect(after > before + 0.1, said)]
+    vec![effect(after > before + 0.1, text)]
 }
 
 /// From the shortest period between interrupts to the longest.
@@ -164,9 +164,9 @@ pub(super) fn moderation(case: &Case<'_>) -> Vec<Effect> {
     }
     let mut evidence = vec![Effect::Hidden("no figure here follows interrupts")];
     if known.follows.work && before.sleeps() + after.sleeps() > 0 {
-        let said =
+        let text =
             format!("cores slept {} times before and {} after", before.sleeps(), after.sleeps());
-        evidence.push(effect(2 * after.sleeps() < before.sleeps(), said));
+        evidence.push(effect(2 * after.sleeps() < before.sleeps(), text));
     }
     if platform.can.sees.latency && known.follows.latency {
         evidence.push(later(case));
@@ -174,7 +174,7 @@ pub(super) fn moderation(case: &Case<'_>) -> Vec<Effect> {
     evidence
 }
 
-/// Packets gather. One is taken at a time after.
+/// Packets gather; afterwards they are taken one at a time.
 pub(super) fn batch(case: &Case<'_>) -> Vec<Effect> {
     let Case { platform, known, before, after } = case;
     match platform.can.asks.batch {
@@ -188,11 +188,11 @@ pub(super) fn batch(case: &Case<'_>) -> Vec<Effect> {
     if before <= 1 {
         return vec![Effect::Hidden("never two packets waited")];
     }
-    let said = format!("up to {before} packets were taken at once before and {after} after");
-    vec![effect(after == 1, said)]
+    let text = format!("up to {before} packets were taken at once before and {after} after");
+    vec![effect(after == 1, text)]
 }
 
-/// The first core gets three shares of the table, each other one.
+/// The first core gets three shares of the table, each other core one.
 pub(super) fn weights(case: &Case<'_>) -> Vec<Effect> {
     let Case { platform, known, before, after } = case;
     if platform.cores == 1 {
@@ -204,12 +204,12 @@ pub(super) fn weights(case: &Case<'_>) -> Vec<Effect> {
     let cores = platform.cores as f64;
     let between = (1.0 / cores + 3.0 / (cores + 2.0)) / 2.0;
     let got = [before, after].map(|period| period.first_core().unwrap_or(0.0));
-    let said = format!(
+    let text = format!(
         "core 0 got {} of the packets before and {} after, with three times the weight",
         percent(got[0]),
         percent(got[1])
     );
-    vec![effect(got[0] < between && got[1] > between, said)]
+    vec![effect(got[0] < between && got[1] > between, text)]
 }
 
 /// From interrupts to polling.
@@ -218,13 +218,13 @@ pub(super) fn polls(case: &Case<'_>) -> Vec<Effect> {
     if !known.follows.work {
         return vec![Effect::Hidden("no figure here follows how workers wait")];
     }
-    let said = format!(
+    let text = format!(
         "cores polled in vain for {} of the time before and {} after, and slept for {}",
         percent(before.empty()),
         percent(after.empty()),
         percent(after.asleep())
     );
-    vec![effect(after.empty() > before.empty() + 0.1 && after.asleep() < 0.05, said)]
+    vec![effect(after.empty() > before.empty() + 0.1 && after.asleep() < 0.05, text)]
 }
 
 /// From polling to sleeps of [`NAP`].
@@ -234,32 +234,32 @@ pub(super) fn naps(case: &Case<'_>) -> Vec<Effect> {
         return vec![Effect::Hidden("no figure here follows how workers wait")];
     }
     let slept = after.seconds_per_sleep();
-    let said = format!(
+    let text = format!(
         "a core that was to sleep for {} slept for {}",
         micros(Some(NAP.as_seconds())),
         micros(slept)
     );
     let least = NAP.as_seconds() * 2.0 / 3.0;
-    vec![effect(slept.is_some_and(|slept| slept > least), said)]
+    vec![effect(slept.is_some_and(|slept| slept > least), text)]
 }
 
-/// From polling to interrupts, where cores can poll.
+/// From polling to interrupts, if cores can poll.
 pub(super) fn interrupts(case: &Case<'_>) -> Vec<Effect> {
     let Case { platform, known, before, after } = case;
     if !known.follows.work {
         return vec![Effect::Hidden("no figure here follows how workers wait")];
     }
-    let said = format!(
+    let text = format!(
         "cores slept for {} of the time before and {} after",
         percent(before.asleep()),
         percent(after.asleep())
     );
     let polled = platform.can.waits.allows(Wait::Poll);
     let least = if polled { before.asleep() } else { 0.0 } + 0.1;
-    vec![effect(after.asleep() > least, said)]
+    vec![effect(after.asleep() > least, text)]
 }
 
-/// All cores but the first are taken out, and had polled.
+/// All cores but the first, which polled, become inactive.
 pub(super) fn cores(case: &Case<'_>) -> Vec<Effect> {
     let Case { platform, known, before, after } = case;
     if platform.cores == 1 {
@@ -270,19 +270,19 @@ pub(super) fn cores(case: &Case<'_>) -> Vec<Effect> {
     }
     let first = |period: &Period| period.cores.first().map_or(0, |core| core.arrivals);
     let others = after.arrivals - first(after);
-    let said = format!(
+    let text = format!(
         "{} packets came to the core that was left and {others} to those taken out",
         first(after)
     );
     let moved = before.arrivals > first(before) && others == 0 && first(after) > 0;
-    let mut evidence = vec![effect(moved, said)];
+    let mut evidence = vec![effect(moved, text)];
     let out = after.cores.get(1..).unwrap_or_default();
-    // Where a core polled before, whether it sleeps shows that it was parked.
+    // If a core polled before, its sleep shows that it was parked.
     if known.follows.work && before.asleep() < 0.05 && platform.can.waits.allows(Wait::Poll) {
         let asleep: f64 = out.iter().map(|core| core.asleep).sum();
         let share = asleep / (after.seconds * out.len() as f64);
-        let said = format!("the cores taken out slept for {} of the time", percent(share));
-        evidence.push(effect(share > 0.9, said));
+        let text = format!("the cores taken out slept for {} of the time", percent(share));
+        evidence.push(effect(share > 0.9, text));
     }
     evidence
 }
@@ -294,7 +294,7 @@ fn later(case: &Case<'_>) -> Effect {
     effect(later, format!("packets took {before} before and {after} after"))
 }
 
-/// Packets gather after.
+/// Packets gather afterwards.
 pub(super) fn latency(case: &Case<'_>) -> Vec<Effect> {
     let Case { known, before, after, .. } = case;
     if let Some(hidden) = latency_is_hidden(case) {
@@ -304,25 +304,25 @@ pub(super) fn latency(case: &Case<'_>) -> Vec<Effect> {
     if known.follows.work {
         for period in [before, after] {
             let (samples, packets) = (period.sums.samples, period.packets());
-            let said = format!("{samples} latencies were shown of {packets} packets");
-            evidence.push(effect(samples * 2 > packets, said));
+            let text = format!("{samples} latencies were shown of {packets} packets");
+            evidence.push(effect(samples * 2 > packets, text));
         }
     }
     evidence
 }
 
-/// The same, by the bound.
+/// The same, by the late count.
 pub(super) fn late(case: &Case<'_>) -> Vec<Effect> {
     if let Some(hidden) = latency_is_hidden(case) {
         return vec![hidden];
     }
     let [before, after] = [case.before, case.after].map(|period| period.sums.late);
-    let said = format!(
+    let text = format!(
         "{before} packets were later than {} before and {after} after, when each waited for up to {}",
         micros(Some(LATE_AFTER.as_seconds())),
         micros(Some(GATHER.as_seconds()))
     );
-    vec![effect(after > 2 * before && after <= case.after.sums.samples, said)]
+    vec![effect(after > 2 * before && after <= case.after.sums.samples, text)]
 }
 
 fn latency_is_hidden(case: &Case<'_>) -> Option<Effect> {
@@ -337,7 +337,7 @@ fn latency_is_hidden(case: &Case<'_>) -> Option<Effect> {
     (!gathers).then_some(Effect::Hidden("packets cannot be made to wait"))
 }
 
-/// From all cores at work and polling to one that is slow and sleeps.
+/// From all cores working and polling to one slow core that sleeps.
 pub(super) fn watts(case: &Case<'_>) -> Vec<Effect> {
     let Case { known, before, after, .. } = case;
     if !known.follows.power {
@@ -349,15 +349,15 @@ pub(super) fn watts(case: &Case<'_>) -> Vec<Effect> {
     vec![effect(fell, format!("{before} were drawn before and {after} by a core that sleeps"))]
 }
 
-/// Over the whole run, as all that follow.
+/// Over the whole run, like all figures below.
 pub(super) fn entries(case: &Case<'_>) -> Vec<Effect> {
     if !case.known.traffic {
         return vec![Effect::Hidden(NO_TRAFFIC)];
     }
     let (entries, arrivals) = (case.after.entries, case.after.arrivals);
-    let said = format!("entries counted {entries} packets where {arrivals} came to the queues");
+    let text = format!("entries counted {entries} packets where {arrivals} came to the queues");
     let apart = entries.abs_diff(arrivals);
-    vec![effect(entries > 0 && apart <= arrivals / 10, said)]
+    vec![effect(entries > 0 && apart <= arrivals / 10, text)]
 }
 
 pub(super) fn bytes(case: &Case<'_>) -> Vec<Effect> {
@@ -366,8 +366,8 @@ pub(super) fn bytes(case: &Case<'_>) -> Vec<Effect> {
     }
     let each = case.after.bytes as f64 / case.after.arrivals.max(1) as f64;
     // From the shortest IPv4 header to the longest frame.
-    let said = format!("{each:.1} bytes were counted for each packet");
-    vec![effect((20.0..=65_550.0).contains(&each), said)]
+    let text = format!("{each:.1} bytes were counted for each packet");
+    vec![effect((20.0..=65_550.0).contains(&each), text)]
 }
 
 pub(super) fn residency(case: &Case<'_>) -> Vec<Effect> {
@@ -376,9 +376,9 @@ pub(super) fn residency(case: &Case<'_>) -> Vec<Effect> {
         return vec![Effect::Hidden("the kernel counts what is not Wattline's, too")];
     }
     let (states, asleep) = (after.resident_at_all().unwrap_or(0.0), after.asleep());
-    let said =
+    let text =
         format!("cores slept for {} of the time, {} in states", percent(asleep), percent(states));
-    vec![effect(asleep > 0.0 && (states - asleep).abs() < 0.05 * asleep, said)]
+    vec![effect(asleep > 0.0 && (states - asleep).abs() < 0.05 * asleep, text)]
 }
 
 pub(super) fn softirq(case: &Case<'_>) -> Vec<Effect> {
@@ -394,13 +394,13 @@ pub(super) fn oldest(case: &Case<'_>) -> Vec<Effect> {
     if sums.filled == 0 {
         return vec![Effect::Hidden("no queue was seen with packets")];
     }
-    let said = format!(
-        "of {} filled queues {} showed the age of the oldest packet, up to {}",
-        sums.filled,
+    let text = format!(
+        "{} of {} filled queues showed the age of the oldest packet, up to {}",
         sums.aged,
+        sums.filled,
         micros(Some(sums.oldest_seconds))
     );
-    vec![effect(sums.aged == sums.filled && sums.oldest_seconds > 0.0, said)]
+    vec![effect(sums.aged == sums.filled && sums.oldest_seconds > 0.0, text)]
 }
 
 pub(super) fn frequency_shown(case: &Case<'_>) -> Vec<Effect> {

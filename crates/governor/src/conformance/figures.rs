@@ -8,9 +8,9 @@ pub(super) struct Figure {
     pub name: &'static str,
     pub promised: fn(&Sees) -> bool,
     pub shown: fn(&Observation<'_>) -> bool,
-    /// By the whole run.
+    /// Judgement over the whole run.
     pub judge: Judge,
-    /// Whether it may stay empty although it is promised.
+    /// True if it may stay empty although promised.
     pub conditional: bool,
 }
 
@@ -24,7 +24,7 @@ const fn figure(
 }
 
 impl Figure {
-    /// Lets the figure stay empty although it is promised.
+    /// Allows the figure to stay empty although promised.
     const fn conditional(self) -> Self {
         Self { conditional: true, ..self }
     }
@@ -40,7 +40,7 @@ fn all_cores_have<T>(
 
 pub(super) const FIGURES: [Figure; 10] = [
     figure("latency", |sees| sees.latency, |seen| seen.latency.is_some(), effects::unknown),
-    // A late one needs a slow server.
+    // Late packets need a slow server.
     figure(
         "late packets",
         |sees| sees.late,
@@ -50,7 +50,7 @@ pub(super) const FIGURES: [Figure; 10] = [
     .conditional(),
     figure("watts", |sees| sees.power, |seen| seen.power.is_some(), effects::unknown),
     figure("entries", |sees| sees.entries, |seen| !seen.entries.is_empty(), effects::entries),
-    // For clairvoyant policies, which the probe is not.
+    // For clairvoyant policies; the probe is none.
     figure("offered rate", |sees| sees.offered, |seen| seen.offered.is_some(), effects::offered)
         .conditional(),
     figure(
@@ -77,7 +77,7 @@ pub(super) const FIGURES: [Figure; 10] = [
         |seen| seen.queues.iter().all(|queue| queue.bytes.is_some()),
         effects::bytes,
     ),
-    // An old packet needs a queue that holds one.
+    // The age needs a queue that holds a packet.
     figure(
         "oldest",
         |sees| sees.oldest,

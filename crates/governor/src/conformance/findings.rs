@@ -5,23 +5,23 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wattline_units::Span;
 
-/// Knowledge of a test about the platform beside its description.
+/// A test's knowledge of the platform besides its description.
 #[derive(Debug, Clone, Copy)]
 pub struct Circumstances {
-    /// The time between two looks: longer than any change takes on the platform.
+    /// Time between two looks: longer than any change takes on the platform.
     pub period: Span,
-    /// Whether packets arrive, at all cores that tables lead to.
+    /// True if packets arrive at all cores in the tables.
     pub traffic: bool,
-    /// Figures that follow the machine.
+    /// Figures that follow the machine's state.
     pub follows: Follows,
 }
 
-/// Figures that follow what the machine does. Others are recorded, or come from elsewhere.
+/// Figures that follow the machine's state. Others are recorded, or have another source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Follows {
-    /// The frequency that is shown, and it follows what is set.
+    /// The shown frequency, if it follows the set one.
     pub frequency: bool,
-    /// The time that cores spend with packets, without and asleep.
+    /// The time of cores with packets, without and asleep.
     pub work: bool,
     /// The time in idle states.
     pub residency: bool,
@@ -34,7 +34,7 @@ pub struct Follows {
 }
 
 impl Follows {
-    /// All of them, as on a model.
+    /// All figures, as on a model.
     pub const ALL: Self = Self {
         frequency: true,
         work: true,
@@ -43,7 +43,7 @@ impl Follows {
         power: true,
         softirq: true,
     };
-    /// None of them, as on a recorded machine.
+    /// No figure, as on a recorded machine.
     pub const NOTHING: Self = Self {
         frequency: false,
         work: false,
@@ -54,27 +54,27 @@ impl Follows {
     };
 }
 
-/// A knob under trial, for a test that looks at the machine in another way, too.
+/// A knob under trial, for a test with its own observation of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
     /// The knob.
     pub promise: &'static str,
-    /// Whether the platform says that it can turn it.
+    /// True if the platform promises to turn it.
     pub promised: bool,
-    /// Whether it has been turned; before, the machine is at the point that it is turned at.
+    /// True once it has been turned; before that, the machine is at the first point of the trial.
     pub turned: bool,
 }
 
 /// Judgement of a promise, or of a denial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// By its effect, which says this.
+    /// By its effect, described here.
     ByEffect(String),
-    /// By an effect that the platform's test saw in its own way.
+    /// By an effect that the platform's own test observed.
     ByWitness,
     /// Not by an effect, for this reason.
     NotByEffect(String),
-    /// The platform broke its word; the complaint says how.
+    /// The platform broke its promise; the complaint has the details.
     Broken,
 }
 
@@ -83,7 +83,7 @@ pub enum Judgement {
 pub struct Verdict {
     /// The promise.
     pub promise: &'static str,
-    /// Whether the platform makes it.
+    /// True if the platform promises it.
     pub promised: bool,
     /// Judgement of the promise.
     pub judgement: Judgement,
@@ -116,7 +116,7 @@ struct Found {
 }
 
 impl Findings {
-    /// Whether the probe is through.
+    /// Returns true once the probe is complete.
     pub fn are_complete(&self) -> bool {
         self.found().complete
     }
@@ -136,21 +136,21 @@ impl Findings {
         self.found().verdicts.clone()
     }
 
-    /// Promises and denials whose effect was not judged, with the reasons.
+    /// Returns promises and denials whose effect was not judged, with the reasons.
     pub fn unjudged(&self) -> Vec<Verdict> {
         let mut verdicts = self.verdicts();
         verdicts.retain(|verdict| matches!(verdict.judgement, Judgement::NotByEffect(_)));
         verdicts
     }
 
-    /// The knob under trial, for a test that looks at the machine in another way, too. None while
-    /// something else is tried.
+    /// Returns the knob under trial, for a test with its own observation of the machine. None
+    /// during other trials.
     pub fn turn(&self) -> Option<Turn> {
         self.found().turn
     }
 
-    /// Records whether a test saw by its own means that the knob under trial did its work. It
-    /// counts where the probe itself cannot see that.
+    /// Records a test's own observation of the effect of the knob under trial. It counts if the
+    /// probe itself cannot observe the effect.
     pub fn bear_witness(&self, promise: &'static str, happened: bool) {
         self.found().witnessed.insert(promise, happened);
     }
@@ -161,7 +161,7 @@ impl Findings {
 
     pub(super) fn complain(&self, complaint: String) {
         let mut found = self.found();
-        // One that comes with every packet is said once.
+        // A complaint repeated with every packet is recorded once.
         if !found.complaints.contains(&complaint) {
             found.complaints.push(complaint);
         }

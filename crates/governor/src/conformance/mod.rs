@@ -1,19 +1,20 @@
-//! One test of what a platform promises to policies ([`wattline_policy::Can`]), for all platforms:
-//! what is promised happens, what is denied is left alone.
+//! One test of the promises that a platform makes to policies ([`wattline_policy::Can`]), for all
+//! platforms: promised abilities work, denied ones are never used.
 //!
 //! A [`probe`] is a policy. A platform's test puts it in charge, lets time pass until
 //! [`Findings::are_complete`], and finds nothing in [`Findings::complaints`].
 //!
-//! The probe judges by effects, not by what a platform says of itself. Each knob has a trial: the
-//! machine is brought to a point, watched for a period, the knob is turned, and it is watched for
-//! another period. What a promise changes is then seen in figures that follow from it: the time
-//! that a packet takes at another frequency, the queues that packets arrive at under another
-//! table, the time in an idle state, the packets of a batch. Each kind of question is asked for by
-//! itself, once so that it has to come and once so that it must not. What a platform shows is
-//! compared with what else it shows.
+//! The probe judges by effects, not by the platform's own claims. Each knob has a trial: the
+//! machine is brought to a point and observed for a period, then the knob is turned, and the
+//! machine is observed for another period. Figures that depend on the promise show its effect: the
+//! time per packet at another frequency, the queues at which packets arrive under another table,
+//! the time in an idle state, the packets of a batch. Each kind of question is requested
+//! separately, once so that it must come and once so that it must not. The platform's figures are
+//! compared with each other.
 //!
-//! Not everything can be seen on every platform: on a recorded tree nothing arrives. Such a promise
-//! is in [`Findings::unjudged`] with the reason, and the platform's page lists it ([`page`]).
+//! Some effects cannot be observed on some platforms: on a recorded tree no packets arrive. Such a
+//! promise is in [`Findings::unjudged`] with the reason, and the platform's page lists it
+//! ([`page`]).
 
 mod effects;
 mod figures;

@@ -1,4 +1,4 @@
-//! The table of the page that says how each promise is judged on each platform.
+//! The documentation's table of how each promise is judged on each platform.
 
 use super::findings::{Judgement, Verdict};
 
@@ -15,7 +15,7 @@ pub fn cell(verdict: &Verdict) -> String {
 }
 
 /// Returns the cells in a platform's column that differ from its verdicts: a sentence each, with
-/// the text that belongs there.
+/// the correct text.
 pub fn differences(page: &str, column: &str, verdicts: &[Verdict]) -> Vec<String> {
     let rows: Vec<Vec<&str>> = page
         .lines()
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_says_something_else_is_found() {
+    fn differing_table_is_found() {
         let judgement = Judgement::NotByEffect("nothing moves".to_owned());
         let verdicts = [Verdict { promise: "watts", promised: true, judgement }];
         let page = "| promise | host |\n|---|---|\n| watts | not judged: nothing moves |\n";

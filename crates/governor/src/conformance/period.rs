@@ -3,17 +3,17 @@
 use wattline_policy::{CoreView, MAX_IDLE_STATES, Observation, QueueView, Trigger};
 use wattline_units::{Hertz, Time};
 
-/// The counters of a machine at one time.
+/// The counters of a machine at one moment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sight {
+pub(super) struct Snapshot {
     pub at: Time,
     pub queues: Vec<QueueView>,
     pub cores: Vec<CoreView>,
-    /// Packets by all entries of the tables.
+    /// Packets summed over all entries of the tables.
     pub entries: u64,
 }
 
-impl Sight {
+impl Snapshot {
     pub fn new(now: Time, seen: &Observation<'_>) -> Self {
         Self {
             at: now,
@@ -48,7 +48,7 @@ pub(super) struct Sums {
     pub empty_polls: u64,
     pub streaks: u64,
     pub silences: u64,
-    /// Queues seen with packets, and those of them of which the age of the oldest was shown.
+    /// Queues seen with packets, and those with a known age of the oldest packet.
     pub filled: u64,
     pub aged: u64,
     pub oldest_seconds: f64,
@@ -96,17 +96,17 @@ impl Sums {
 
 /// Work of a core, in seconds and packets.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Worked {
+pub(super) struct CoreWork {
     pub useful: f64,
     pub empty: f64,
     pub asleep: f64,
     pub sleeps: u64,
     pub packets: u64,
-    /// At its queues.
+    /// Arrivals at its queues.
     pub arrivals: u64,
     pub softirq: f64,
     pub residency: Option<[f64; MAX_IDLE_STATES]>,
-    /// At the end.
+    /// Frequency at the end of the period.
     pub frequency: Option<Hertz>,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Worked {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Period {
     pub seconds: f64,
-    pub cores: Vec<Worked>,
+    pub cores: Vec<CoreWork>,
     pub arrivals: u64,
     pub bytes: u64,
     pub entries: u64,
@@ -122,9 +122,9 @@ pub(super) struct Period {
 }
 
 impl Period {
-    /// Between two looks; `core_of` names the core of a queue.
-    pub fn between(from: &Sight, to: &Sight, sums: Sums, core_of: impl Fn(usize) -> usize) -> Self {
-        let mut cores: Vec<Worked> = from.cores.iter().zip(&to.cores).map(worked).collect();
+    /// Creates the period between two looks; `core_of` returns the core of a queue.
+    pub fn between(from: &Snapshot, to: &Snapshot, sums: Sums, core_of: impl Fn(usize) -> usize) -> Self {
+        let mut cores: Vec<CoreWork> = from.cores.iter().zip(&to.cores).map(core_work).collect();
         for (number, (before, now)) in from.queues.iter().zip(&to.queues).enumerate() {
             if let Some(core) = cores.get_mut(core_of(number)) {
                 core.arrivals += now.arrivals.saturating_sub(before.arrivals);
@@ -140,7 +140,7 @@ impl Period {
         }
     }
 
-    fn sum(&self, of: impl Fn(&Worked) -> f64) -> f64 {
+    fn sum(&self, of: impl Fn(&CoreWork) -> f64) -> f64 {
         self.cores.iter().map(of).sum()
     }
 
@@ -152,19 +152,19 @@ impl Period {
         self.cores.iter().map(|core| core.sleeps).sum()
     }
 
-    /// Seconds of work for each packet.
+    /// Returns the seconds of work per packet.
     pub fn seconds_per_packet(&self) -> Option<f64> {
         let packets = self.packets();
         (packets > 0).then(|| self.sum(|core| core.useful) / packets as f64)
     }
 
-    /// Seconds of each sleep.
+    /// Returns the seconds per sleep.
     pub fn seconds_per_sleep(&self) -> Option<f64> {
         let sleeps = self.sleeps();
         (sleeps > 0).then(|| self.sum(|core| core.asleep) / sleeps as f64)
     }
 
-    /// The share of all cores' time.
+    /// Returns these seconds as a share of all cores' time.
     fn share(&self, seconds: f64) -> f64 {
         seconds / (self.seconds * self.cores.len() as f64)
     }
@@ -181,27 +181,27 @@ impl Period {
         self.sum(|core| core.softirq)
     }
 
-    /// The share in one idle state; `None` where it is not shown.
+    /// Returns the share of one idle state; `None` if it is not shown.
     pub fn resident(&self, state: usize) -> Option<f64> {
         let spent: Option<f64> =
             self.cores.iter().map(|core| core.residency?.get(state).copied()).sum();
         spent.map(|spent| self.share(spent))
     }
 
-    /// The same in all of them.
+    /// Returns the share of all idle states.
     pub fn resident_at_all(&self) -> Option<f64> {
         (0..MAX_IDLE_STATES).map(|state| self.resident(state)).sum()
     }
 
-    /// The share of all packets that came to the first core.
+    /// Returns the share of packets that arrived at the first core.
     pub fn first_core(&self) -> Option<f64> {
         let first = self.cores.first()?.arrivals;
         (self.arrivals > 0).then(|| first as f64 / self.arrivals as f64)
     }
 }
 
-fn worked((from, to): (&CoreView, &CoreView)) -> Worked {
-    // A core of which nothing has been seen yet has spent no time.
+fn core_work((from, to): (&CoreView, &CoreView)) -> CoreWork {
+    // An unobserved core has spent no time.
     let residency = to.residency.map(|to| {
         let mut spent = [0.0; MAX_IDLE_STATES];
         let from = from.residency.unwrap_or_default();
@@ -210,7 +210,7 @@ fn worked((from, to): (&CoreView, &CoreView)) -> Worked {
         spent
     });
     let softirq = from.softirq.zip(to.softirq).map_or(0.0, |(from, to)| (to - from).as_seconds());
-    Worked {
+    CoreWork {
         useful: (to.useful - from.useful).as_seconds(),
         empty: (to.empty - from.empty).as_seconds(),
         asleep: (to.asleep - from.asleep).as_seconds(),

@@ -1,9 +1,9 @@
-//! The policy that tries what a platform promises.
+//! The policy that tries a platform's promises.
 
 use super::effects::{self, Case, Effect};
 use super::figures::FIGURES;
 use super::findings::{Circumstances, Findings, Judgement, Turn, Verdict};
-use super::period::{Period, Sight, Sums};
+use super::period::{Period, Snapshot, Sums};
 use super::questions::{Kind, QUESTIONS, Question};
 use super::trials::{Trial, trials};
 use wattline_policy::{
@@ -13,7 +13,7 @@ use wattline_units::Time;
 
 pub use super::effects::LATE_AFTER;
 
-/// A policy that tries what a platform promises, and what it found.
+/// Returns a policy that tries a platform's promises, and its findings.
 pub fn probe(platform: &Platform, circumstances: Circumstances) -> (Box<dyn Policy>, Findings) {
     let findings = Findings::default();
     let probe = Probe {
@@ -25,11 +25,11 @@ pub fn probe(platform: &Platform, circumstances: Circumstances) -> (Box<dyn Poli
         due: Time::ZERO,
         at_turn: OperatingPoint::full(platform),
         expected: OperatingPoint::full(platform),
-        sight: Sight::default(),
+        snapshot: Snapshot::default(),
         sums: Sums::default(),
         before: Period::default(),
-        first: Sight::default(),
-        last: Sight::default(),
+        first: Snapshot::default(),
+        last: Snapshot::default(),
         all: Sums::default(),
         shown: [false; FIGURES.len()],
         findings: findings.clone(),
@@ -40,17 +40,17 @@ pub fn probe(platform: &Platform, circumstances: Circumstances) -> (Box<dyn Poli
 /// Phases of a probe; each lasts a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The machine goes to the point at which something is turned.
+    /// The machine goes to the first point of a trial.
     Base(usize),
-    /// It is watched there.
+    /// The machine is observed at the first point.
     Before(usize),
-    /// Something was turned.
+    /// A knob was turned.
     Turned(usize),
-    /// It is watched.
+    /// The machine is observed after the turn.
     After(usize),
-    /// A question is asked for.
+    /// A question is requested.
     Asks(usize),
-    /// It is watched.
+    /// The machine is observed while the question may come.
     Asked(usize),
     Over,
 }
@@ -62,17 +62,17 @@ struct Probe {
     known: Circumstances,
     phase: Phase,
     due: Time,
-    /// The point before something was turned, and the one that is to hold then.
+    /// The point before the turn, and the expected point after it.
     at_turn: OperatingPoint,
     expected: OperatingPoint,
-    /// When the phase began, and what came since.
-    sight: Sight,
+    /// Start of the phase, and the sums since.
+    snapshot: Snapshot,
     sums: Sums,
-    /// Period before the knob was turned.
+    /// Period before the turn.
     before: Period,
-    /// The whole run.
-    first: Sight,
-    last: Sight,
+    /// Start of the whole run.
+    first: Snapshot,
+    last: Snapshot,
     all: Sums,
     shown: [bool; FIGURES.len()],
     findings: Findings,
@@ -83,30 +83,30 @@ impl Probe {
         self.findings.complain(complaint);
     }
 
-    /// Looks at what there is, whatever is tried.
+    /// Checks an observation, independently of the phase.
     fn look(&mut self, now: Time, seen: &Observation<'_>) {
         for (shown, figure) in self.shown.iter_mut().zip(FIGURES) {
             *shown |= (figure.shown)(seen);
         }
-        let sight = Sight::new(now, seen);
-        let queues = sight.queues.iter().zip(&self.last.queues);
+        let snapshot = Snapshot::new(now, seen);
+        let queues = snapshot.queues.iter().zip(&self.last.queues);
         let queues = queues.filter(|(now, before)| now.arrivals < before.arrivals).count();
-        let cores = sight.cores.iter().zip(&self.last.cores);
+        let cores = snapshot.cores.iter().zip(&self.last.cores);
         let cores = cores.filter(|(now, before)| now.packets < before.packets).count();
         if queues + cores > 0 {
             self.complain("counters: those of queues or cores went back".to_owned());
         }
-        self.last = sight;
+        self.last = snapshot;
         self.sums.add(seen);
         self.all.add(seen);
     }
 
     /// Returns the period since the phase began.
     fn period(&self) -> Period {
-        self.between(&self.sight, self.sums.clone())
+        self.between(&self.snapshot, self.sums.clone())
     }
 
-    fn between(&self, from: &Sight, sums: Sums) -> Period {
+    fn between(&self, from: &Snapshot, sums: Sums) -> Period {
         let core = |queue: usize| self.platform.queues.get(queue).map_or(0, |q: &Queue| q.core);
         Period::between(from, &self.last, sums, core)
     }
@@ -125,7 +125,7 @@ impl Probe {
         }
         for (number, core) in period.cores.iter().enumerate() {
             let sum = core.useful + core.empty + core.asleep;
-            // Threads of an emulated core look at their clock from time to time.
+            // Threads of an emulated core read their clock only from time to time.
             if (sum / period.seconds - 1.0).abs() > 0.25 {
                 self.complain(format!(
                     "core times: those of core {number} make {sum:.6} s in {:.6} s",
@@ -135,8 +135,7 @@ impl Probe {
         }
     }
 
-    /// Whether the machine went to the point at which something is turned: that undoes what was
-    /// turned before.
+    /// Checks that the machine reached the first point of a trial, which undoes the previous turn.
     fn judge_base(&self, point: &OperatingPoint) {
         let wanted = &self.expected;
         let core = |same: fn(&CoreSetting, &CoreSetting) -> bool| {
@@ -158,7 +157,7 @@ impl Probe {
         }
     }
 
-    /// Whether the point is what was promised.
+    /// Returns true if the point is the promised one.
     fn judge_point(&self, trial: &Trial, point: &OperatingPoint) -> bool {
         let name = trial.promise;
         if !trial.knob {
@@ -229,7 +228,7 @@ impl Probe {
         self.findings.finish();
     }
 
-    /// The question that is asked for now.
+    /// Returns the question requested now.
     fn question(&self) -> Option<Question> {
         match self.phase {
             Phase::Asks(number) | Phase::Asked(number) => Some(QUESTIONS[number]),
@@ -280,17 +279,17 @@ impl Probe {
         }
     }
 
-    /// Begins a phase; `point` is changed to what it is about.
+    /// Begins a phase; changes `point` accordingly.
     fn begin(&mut self, now: Time, point: &mut OperatingPoint) {
         self.due = now + self.known.period;
-        self.sight = self.last.clone();
+        self.snapshot = self.last.clone();
         self.sums = Sums::default();
         match self.phase {
             Phase::Base(trial) => {
                 let present = point.clone();
                 point.copy_from(&self.full);
                 (self.trials[trial].base)(point);
-                // What the platform denies stays as it is.
+                // A denied change leaves the point as it is.
                 self.expected.copy_from(point);
                 self.expected.bound(&self.platform, &present);
             }
@@ -333,7 +332,7 @@ impl Policy for Probe {
             self.begin(now, point);
         } else if let Some(kind) = Kind::from_trigger(seen.trigger) {
             let wanted = self.question().map(|question| question.kind);
-            // Whoever asks for empty polls is asked at batches, too.
+            // A request for empty polls also brings questions at batches.
             if wanted != Some(kind) && !(wanted == Some(Kind::EmptyPolls) && kind == Kind::Batch) {
                 self.complain(format!("{kind:?}: asked while {wanted:?} was wanted"));
             }

@@ -1,4 +1,5 @@
-//! The questions that a platform may ask, each so that it has to come and so that it must not.
+//! The questions that a platform may ask, each requested so that it must come and so that it must
+//! not.
 
 use super::effects::{Case, Effect};
 use std::num::NonZeroU32;
@@ -17,7 +18,7 @@ pub(super) enum Kind {
     Silence,
 }
 
-/// One kind, asked for so that it has to come where packets do, or so that it must not.
+/// One kind of question, requested so that it must come with packets, or so that it must not.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Question {
     pub kind: Kind,
@@ -69,9 +70,9 @@ impl Kind {
 }
 
 impl Question {
-    /// No ring holds so many packets, and no period lasts so many polls.
+    /// No ring holds this many packets, and no period has this many polls.
     const TOO_MANY: u32 = u32::MAX;
-    /// A silence that comes now and then, and one that is longer than any period.
+    /// A silence that occurs, and one longer than any period.
     const SHORT: Span = Span::from_micros(5);
     const LONG: Span = Span::from_millis(3_600_000);
 
@@ -100,17 +101,17 @@ impl Question {
         }
     }
 
-    /// Has it come.
+    /// Prepares a point at which the question comes.
     pub fn prepare(self, point: &mut OperatingPoint) {
         if self.kind == Kind::EmptyPolls {
             point.set_wait(Wait::Poll);
         }
     }
 
-    /// Judges by a period in which the policy had asked for it.
+    /// Judges the question by a period in which the policy requested it.
     pub fn judge(self, case: &Case<'_>) -> Effect {
         let sums = &case.after.sums;
-        let (times, what) = match self.kind {
+        let (times, event) = match self.kind {
             Kind::Batch => (sums.batches, "at batches"),
             Kind::Fill => (sums.fills, "at a fill level"),
             Kind::EmptyPolls => (sums.empty_polls, "at empty polls"),
@@ -118,8 +119,8 @@ impl Question {
             Kind::Silence => (sums.silences, "at a silence"),
         };
         if !self.comes {
-            let said = format!("was asked {times} times {what} that cannot have been");
-            return if times > 0 { Effect::Absent(said) } else { Effect::Seen(said) };
+            let text = format!("was asked {times} times {event} that cannot have been");
+            return if times > 0 { Effect::Absent(text) } else { Effect::Seen(text) };
         }
         let promised = self.kind.timing(case.platform.can.asks).is_noticed();
         if promised && !case.known.traffic {
@@ -132,13 +133,13 @@ impl Question {
         if self.kind == Kind::Batch && exact {
             let (taken, packets) = (sums.taken, case.after.packets());
             let under_way = case.platform.queues.len() as u64 * u64::from(sums.most_taken);
-            let said = format!("batches of {taken} packets were told where {packets} were served");
+            let text = format!("batches of {taken} packets were reported where {packets} were served");
             return if taken.abs_diff(packets) <= under_way.min(packets / 4) + packets / 10 {
-                Effect::Seen(said)
+                Effect::Seen(text)
             } else {
-                Effect::Absent(said)
+                Effect::Absent(text)
             };
         }
-        Effect::Seen(format!("asked {times} times {what}"))
+        Effect::Seen(format!("asked {times} times {event}"))
     }
 }

@@ -6,22 +6,22 @@ use wattline_policy::{CoreSet, OperatingPoint, Platform, Wait};
 
 type Change = Box<dyn Fn(&mut OperatingPoint) + Send>;
 
-/// One thing that is turned.
+/// One change under trial.
 pub(super) struct Trial {
     pub promise: &'static str,
-    /// Whether the platform says that it can.
+    /// True if the platform promises the ability.
     pub promised: bool,
-    /// Whether what is turned is the promise itself. Else it is a figure, and what is turned has it
-    /// change.
+    /// True if the change turns the promised knob itself. Otherwise the promise is a figure, which
+    /// the change affects.
     pub knob: bool,
-    /// Changes the full point into the one that it is turned at.
+    /// Changes the full point into the first point of the trial.
     pub base: Change,
     pub change: Change,
     pub judge: Judge,
 }
 
 impl Trial {
-    /// Whether batches are asked for meanwhile.
+    /// Returns true if batches are requested during the trial.
     pub fn asks_at_batches(&self) -> bool {
         self.promise == Knob::Batch.name()
     }
@@ -35,7 +35,7 @@ fn waiting(wait: Wait) -> Change {
     Box::new(move |point| point.set_wait(wait))
 }
 
-/// Has packets wait, if the platform has a way.
+/// Makes packets wait, if the platform can.
 fn gathering(platform: &Platform) -> Change {
     let longest = platform.moderation.1;
     Box::new(move |point| {
@@ -44,15 +44,15 @@ fn gathering(platform: &Platform) -> Change {
     })
 }
 
-/// In the order in which they are tried: knobs first.
+/// Returns the trials in order: knobs first.
 pub(super) fn trials(platform: &Platform) -> Vec<Trial> {
-    let mut trials = of_knobs(platform);
-    trials.extend(of_waits_and_cores(platform));
-    trials.extend(of_figures(platform));
+    let mut trials = knob_trials(platform);
+    trials.extend(wait_and_core_trials(platform));
+    trials.extend(figure_trials(platform));
     trials
 }
 
-fn of_knobs(platform: &Platform) -> Vec<Trial> {
+fn knob_trials(platform: &Platform) -> Vec<Trial> {
     let full = OperatingPoint::full(platform);
     let trial = |facts: &'static crate::knob::Facts| {
         let other = facts.other?;
@@ -67,7 +67,7 @@ fn of_knobs(platform: &Platform) -> Vec<Trial> {
             }
             Knob::Moderation => (as_it_is(), effects::moderation),
             Knob::Batch => (gathering(platform), effects::batch),
-            // Those that have trials of their own, and new ones.
+            // Abilities with separate trials, and new ones.
             _ => (as_it_is(), effects::unknown),
         };
         let platform = platform.clone();
@@ -83,7 +83,7 @@ fn of_knobs(platform: &Platform) -> Vec<Trial> {
     KNOBS.iter().filter_map(trial).collect()
 }
 
-fn of_waits_and_cores(platform: &Platform) -> Vec<Trial> {
+fn wait_and_core_trials(platform: &Platform) -> Vec<Trial> {
     let can = platform.can;
     let wait = |promise, from, to, judge| Trial {
         promise,
@@ -118,7 +118,7 @@ fn of_waits_and_cores(platform: &Platform) -> Vec<Trial> {
     ]
 }
 
-fn of_figures(platform: &Platform) -> Vec<Trial> {
+fn figure_trials(platform: &Platform) -> Vec<Trial> {
     let sees = platform.can.sees;
     let deepest = platform.deepest();
     let figure = |promise, promised, change, judge| Trial {
@@ -139,6 +139,6 @@ fn of_figures(platform: &Platform) -> Vec<Trial> {
         figure("late packets", sees.late, gathering(platform), effects::late),
         figure("watts", sees.power, little, effects::watts),
     ];
-    // What is denied is not shown: that needs no trial.
+    // A denied figure is not shown: that needs no trial.
     all.into_iter().filter(|trial| trial.promised).collect()
 }

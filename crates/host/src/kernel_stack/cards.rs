@@ -1,4 +1,4 @@
-//! Packets by receive queue, as the card's driver counts them; else by interface.
+//! Packets by receive queue, as counted by the card's driver; otherwise by interface.
 
 use super::text::Text;
 use wattline_linux::card_statistics::CardStatistics;
@@ -9,21 +9,21 @@ pub(super) struct Card {
     interface: String,
     tree: Tree,
     source: Source,
-    /// By queue: packets that arrived and that were dropped since the begin.
+    /// By queue: packets that arrived and packets dropped, since the start.
     sums: Vec<(u64, u64)>,
     last: Vec<Option<(u64, u64)>>,
     values: Vec<u64>,
 }
 
 enum Source {
-    /// The driver's own statistics; by queue, where its packets and drops stand among them.
+    /// The driver's own statistics; by queue, the columns of its packets and drops.
     Driver(Option<CardStatistics>, Vec<Columns>),
-    /// `/sys/class/net/*/statistics`: all of the interface, in the first sum. Packets that came in,
-    /// and those that the card had no room for.
+    /// `/sys/class/net/*/statistics`: the whole interface, in the first sum. Packets received, and
+    /// packets that the card had no room for.
     Interface(Text, Text),
 }
 
-/// Places of a queue's figures among the statistics.
+/// Columns of a queue's figures in the statistics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Columns {
     packets: Option<usize>,
@@ -31,7 +31,7 @@ struct Columns {
 }
 
 impl Card {
-    /// Second, why its packets are not counted by queue.
+    /// Opens the counters; the second value is the reason if packets are not counted by queue.
     pub fn open(tree: &Tree, interface: &str, queues: u32) -> (Self, Option<String>) {
         let (source, note) = source(tree, interface, queues);
         let count = queues.max(1) as usize;
@@ -47,9 +47,9 @@ impl Card {
         (card, note)
     }
 
-    /// Packets that arrived at a queue since the begin, those dropped there included, and these.
-    /// Where only the interface counts, each of its queues has an equal part: as of one queue they
-    /// would look idle to the cores of all others, however loaded these are.
+    /// Returns the packets that arrived at a queue since the start, dropped ones included, and the
+    /// dropped ones. If only the interface counts, each queue gets an equal share: counted at a
+    /// single queue, the packets would leave the other cores looking idle under any load.
     pub fn queue(&self, queue: u32) -> (u64, u64) {
         match self.source {
             Source::Driver(..) => self.sums.get(queue as usize).copied().unwrap_or_default(),
@@ -61,7 +61,7 @@ impl Card {
         }
     }
 
-    /// Adds what happened since the last look; nothing while the interface does not answer.
+    /// Adds the counts since the last look; nothing while the interface does not answer.
     pub fn look(&mut self) {
         match &mut self.source {
             Source::Driver(statistics, columns) => {
@@ -92,8 +92,8 @@ impl Card {
     }
 }
 
-/// A queue's part of a sum over `count` of them: the first ones have what does not divide. It never
-/// goes back while the sum grows, and all parts together are the sum.
+/// Returns a queue's share of a sum over `count` queues: the first queues get the remainder. A
+/// share never decreases while the sum grows, and all shares add up to the sum.
 fn part(sum: u64, queue: u64, count: u64) -> u64 {
     if queue >= count {
         return 0;
@@ -101,7 +101,7 @@ fn part(sum: u64, queue: u64, count: u64) -> u64 {
     sum / count + u64::from(queue < sum % count)
 }
 
-/// Counters that go back (a driver that was loaded again) begin anew.
+/// Adds the growth of counters; counters that go back (a reloaded driver) restart.
 fn add(sum: &mut (u64, u64), last: &mut Option<(u64, u64)>, packets: u64, drops: u64) {
     if let Some((packets_before, drops_before)) = *last {
         let dropped = drops.saturating_sub(drops_before);
@@ -123,7 +123,7 @@ fn source(tree: &Tree, interface: &str, queues: u32) -> (Source, Option<String>)
     if columns.iter().all(|columns| columns.packets.is_none()) {
         let note = format!(
             "arrivals: the driver of {interface} counts no packets by queue; its {queues} queues \
-             show equal parts of what the interface counts"
+             show equal parts of the interface's count"
         );
         let file =
             |name: &str| Text::new(tree, &format!("/sys/class/net/{interface}/statistics/{name}"));
@@ -133,7 +133,7 @@ fn source(tree: &Tree, interface: &str, queues: u32) -> (Source, Option<String>)
     (Source::Driver(statistics, columns), None)
 }
 
-/// The statistics of a recorded machine: a name and a value on each line.
+/// Returns the statistics of a recorded machine: a name and a value on each line.
 fn lines(tree: &Tree, interface: &str) -> Vec<(String, u64)> {
     let text = tree.text(format!("/ethtool/{interface}/statistics")).unwrap_or_default();
     let pair = |line: &str| {

@@ -8,16 +8,16 @@ use wattline_units::{Span, Time};
 
 /// Tick of `/proc/stat`: `USER_HZ` is 100 on every architecture that Wattline runs on.
 const TICK: Span = Span::from_millis(10);
-/// Longest time that ticks may be late: no counter that jumps makes a CPU idle for longer.
+/// Longest time that ticks may be late: a counter that jumps never makes a CPU idle for longer.
 const LATE: Span = Span::from_millis(100);
-/// The column of `softnet_stat` with the CPU's number.
+/// The column of `softnet_stat` with the CPU number.
 const CPU_COLUMN: usize = 12;
 
 /// Counters of some CPUs since the first look.
 pub(crate) struct Cpus {
     stat: Text,
     softnet: Text,
-    /// By core: its CPU, the last counters, and what they add up to.
+    /// By core: its CPU, the last counters, and their sums.
     cores: Vec<Core>,
     looked: Option<Time>,
 }
@@ -32,8 +32,8 @@ struct Core {
     work: Work,
 }
 
-/// A counter of ticks. A tick is longer than the time between two looks may be, so that the rest of it
-/// counts at the next ones.
+/// A counter of ticks. A tick may be longer than the time between two looks, so its remainder
+/// counts at the next looks.
 #[derive(Default)]
 struct Ticks {
     last: Option<u64>,
@@ -67,14 +67,14 @@ impl Cpus {
         self.cores.get(core).map(|core| core.work).unwrap_or_default()
     }
 
-    /// Time of a core in soft interrupts, those of `ksoftirqd` included, as far as ticks fell into
-    /// them.
+    /// Returns the time of a core in soft interrupts, `ksoftirqd` included, as far as ticks sampled
+    /// it.
     pub fn softirq(&self, core: usize) -> Span {
         self.cores.get(core).map(|core| core.softirq).unwrap_or_default()
     }
 
-    /// Adds what happened since the last look; the first one begins. Returns the time since then, or
-    /// nothing within a tick, in which nothing new would be found.
+    /// Adds the counts since the last look; the first call starts counting. Returns the time since
+    /// then, or none within a tick, when nothing new would be found.
     pub fn look(&mut self, now: Time) -> Option<Span> {
         let passed = self.looked.map(|looked| now.since(looked));
         if passed.is_some_and(|passed| passed < TICK) {
@@ -87,15 +87,15 @@ impl Cpus {
     }
 
     /// Counts all time as busy that is not known to be idle: idle time is exact, but busy ticks get
-    /// lost where a hypervisor takes the processor away or no tick comes.
+    /// lost if a hypervisor takes the processor away or no tick comes.
     fn busy(&mut self, passed: Span) {
         let cores = &mut self.cores;
-        let mut told = false;
+        let mut known = false;
         for line in self.stat.read().lines() {
             let Some(rest) = line.strip_prefix("cpu") else { break };
-            told = true;
+            known = true;
             let mut words = rest.split_ascii_whitespace();
-            // The sum of all has no number.
+            // The line of the sum has no number.
             let named = !rest.starts_with(' ');
             let Some(cpu) = words.next().and_then(|word| word.parse().ok()).filter(|_| named)
             else {
@@ -108,12 +108,12 @@ impl Cpus {
             if let Some(softirq) = ticks.nth(1) {
                 core.softirq += core.softirq_ticks.covered(softirq, passed);
             }
-            // Both counters may go back: iowait a little (proc.rst says so), idle to zero where a CPU
+            // Both counters may go back: iowait a little (see proc.rst), idle to zero when a CPU
             // comes back on line (Linux before 6.9).
             core.work.useful += passed - core.idle.covered(idle, passed);
         }
-        if !told {
-            // Nothing is known: not a reason to slow down.
+        if !known {
+            // The times are unknown, which is no reason to slow down.
             cores.iter_mut().for_each(|core| core.work.useful += passed);
         }
     }

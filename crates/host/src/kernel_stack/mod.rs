@@ -1,15 +1,15 @@
-//! A machine whose packets the kernel's own network stack serves: no worker of ours counts
-//! anything, so what a policy sees comes from the kernel.
+//! A machine whose packets the kernel's own network stack serves. No worker counts anything, so a
+//! policy's view comes from the kernel.
 //!
 //! | what | from |
 //! |---|---|
 //! | busy time of a core | `/proc/stat`: the time that is neither idle nor iowait; its resolution is a tick, mostly 10 ms |
 //! | packets that a core took | `/proc/net/softnet_stat`, first column: all that NAPI passed on there |
-//! | arrivals at a queue | the driver's statistics where they name the queue, else the interface's |
+//! | arrivals at a queue | the driver's statistics by queue if available, otherwise the interface's |
 //! | streaks | a program on the kernel's tracepoint ([`KernelStack::observing`]) |
 //!
-//! Rings show no fill: the kernel does not tell it. A policy can be asked at streaks of polls, and
-//! not at batches ([`super::Scope::workers`]).
+//! Rings show no fill: the kernel does not expose it. A policy can be asked at streaks of polls,
+//! but not at batches ([`super::Scope::workers`]).
 
 mod cards;
 pub(crate) mod cpus;
@@ -25,7 +25,7 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{QueueView, Wait};
 use wattline_units::{Span, Time};
 
-/// Cards are not asked more often: some drivers read a hundred registers for an answer.
+/// Minimum time between two readings of a card: some drivers read a hundred registers per answer.
 const CARDS: Span = Span::from_millis(100);
 
 /// The kernel's counters of some CPUs and of the queues of some interfaces.
@@ -34,14 +34,14 @@ pub struct KernelStack {
     cards: Vec<Option<Card>>,
     layout: Layout,
     asked: Option<Time>,
-    /// The last look.
+    /// Time of the last look.
     looked: Time,
     polls: Polls,
 }
 
 impl KernelStack {
-    /// Counts these CPUs and interfaces from now on. The second value names what cannot be counted
-    /// as finely as it should be, and why.
+    /// Counts these CPUs and interfaces from now on. The second value names counters that are
+    /// coarser than they should be, with the reasons.
     pub fn new(tree: &Tree, layout: &Layout) -> (Self, Vec<String>) {
         let mut notes = Vec::new();
         let cards = layout.ports.iter().map(|port| {
@@ -56,7 +56,8 @@ impl KernelStack {
         (Self { cpus, cards, layout, asked: None, looked: Time::ZERO, polls }, notes)
     }
 
-    /// Observes the polls of receive queues, too, where the kernel allows it and a policy asks for streaks.
+    /// Also observes the polls of receive queues, if the kernel allows it and a policy asks for
+    /// streaks.
     #[must_use]
     pub fn observing(mut self) -> Self {
         self.polls.allow();
@@ -81,7 +82,7 @@ impl Workers for KernelStack {
         self.cpus.work(core)
     }
 
-    /// The queues of a card whose interrupts go to this core, as one.
+    /// Returns the queues of a card whose interrupts go to this core, as one.
     fn queue(&mut self, core: usize, port: usize) -> QueueView {
         let Some(Some(card)) = self.cards.get(port) else { return QueueView::default() };
         let age = self.asked.map_or(Span::ZERO, |asked| self.looked.since(asked));
@@ -189,16 +190,16 @@ mod tests {
         kernel.look(at(1000));
         let work = kernel.work(1);
         assert_eq!((work.useful, work.packets), (Span::from_millis(250), 10));
-        // An hypervisor took the rest of the processor away: there is no idle time in it.
+        // A hypervisor took the rest of the processor away: no idle time.
         machine.stat(26, 75);
         kernel.look(at(1100));
         assert_eq!(kernel.work(1).useful, Span::from_millis(350));
         assert_eq!(kernel.work(0).packets, 10);
         let seen = kernel.queue(1, 0);
-        // What was dropped had arrived, too.
+        // Dropped packets had arrived, too.
         assert_eq!((seen.arrivals, seen.drops, seen.fill), (14, 3, 0));
         assert_eq!(kernel.queue(0, 0).arrivals, 2);
-        // Not by queue: each shows its share, and none is lost.
+        // Not by queue: each queue shows its share, and no packet is lost.
         let shares = |kernel: &mut KernelStack| {
             [0, 1].map(|core| kernel.queue(core, 1)).map(|seen| (seen.arrivals, seen.drops))
         };
@@ -211,7 +212,7 @@ mod tests {
 
     /// Streaks of polls call the governor far more often than ticks come.
     #[test]
-    fn busy_time_is_the_same_however_often_it_is_looked_at() {
+    fn busy_time_does_not_depend_on_the_number_of_looks() {
         for millis in [1, 3, 7, 100] {
             let machine = Machine::new();
             let (mut kernel, _) = KernelStack::new(&machine.tree, &machine.layout());
@@ -239,10 +240,10 @@ mod tests {
             let seen = kernel.queue(1, 0);
             (seen.arrivals, seen.age)
         };
-        assert_eq!(counted(&mut kernel), (0, Span::from_millis(50)), "of the last look");
+        assert_eq!(counted(&mut kernel), (0, Span::from_millis(50)), "counts of the last look");
         kernel.look(at(120));
         assert_eq!(counted(&mut kernel), (10, Span::ZERO));
-        // A driver that was loaded again counts from zero.
+        // A reloaded driver counts from zero.
         packets(3);
         kernel.look(at(240));
         assert_eq!(kernel.queue(1, 0).arrivals, 10);

@@ -9,28 +9,27 @@ use wattline_napi::{Observer, Places, Unavailable};
 use wattline_policy::{CoreSet, MAX_CORES, Streaks};
 use wattline_units::{Span, Time};
 
-/// Time between two looks for instances that have been numbered anew, as when an interface went
-/// down and up.
+/// Time between two searches for renumbered instances, as after an interface went down and up.
 const PLACES: Span = Span::from_millis(4_000);
 
-/// End of a streak of batches, at the queues of a port that a worker serves.
+/// End of a streak of batches at the queues of a port that a worker serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Streak {
     /// Number of the port.
     pub port: usize,
-    /// Whether it was above the upper level.
+    /// True if it was above the upper level.
     pub above: bool,
 }
 
-/// The kernel's polls. To observe them costs each a little, so it begins when something asks for it.
+/// The kernel's polls. Observing them adds a little cost to each, so it starts on request.
 pub struct Polls {
     tree: Tree,
     layout: Layout,
     state: State,
     looked: Time,
-    /// Interfaces whose packets RPS spreads, so that the backlogs of the CPUs are their queues.
+    /// Interfaces spread by RPS: the CPUs' backlogs are their queues.
     steered: Vec<String>,
-    /// Thread that ends of streaks wake.
+    /// Thread to wake at ends of streaks.
     waking: Option<Thread>,
 }
 
@@ -50,9 +49,9 @@ impl Polls {
         Self { tree: tree.clone(), layout, state, looked, steered, waking }
     }
 
-    /// Has polls observed, where the kernel allows it, as soon as a policy asks for streaks.
+    /// Allows observation, if the kernel does, as soon as a policy asks for streaks.
     pub(crate) fn allow(&mut self) {
-        // Nothing remains attached.
+        // Only a check: nothing stays attached.
         self.state = match Observer::begin(Time::ZERO) {
             Ok(_) => State::Possible,
             Err(why) => State::Unavailable(why),
@@ -79,7 +78,7 @@ impl Polls {
         if let State::Observed(observed) = &mut self.state { Some(observed) } else { None }
     }
 
-    /// Returns the observed polls, from now on if they were not observed yet.
+    /// Returns the observed polls; starts observing at the first call.
     fn observe(&mut self) -> Option<&mut Observed> {
         if matches!(self.state, State::Possible) {
             self.state = match Observed::begin(self) {
@@ -96,12 +95,12 @@ impl Polls {
         self.observed()
     }
 
-    /// The backlogs of the CPUs are the queues of these interfaces.
+    /// Treats the backlogs of the CPUs as the queues of these interfaces.
     pub(crate) fn steer(&mut self, interfaces: Vec<String>) {
         self.steered = interfaces;
     }
 
-    /// Has a core count streaks, or no longer.
+    /// Makes a core count streaks; `None` stops it.
     pub(crate) fn watch(&mut self, core: usize, streaks: Option<Streaks>) {
         let observed = if streaks.is_some() { self.observe() } else { self.observed() };
         if let Some(observed) = observed {
@@ -109,7 +108,7 @@ impl Polls {
         }
     }
 
-    /// Has the end of a streak wake a thread.
+    /// Makes the end of a streak wake a thread.
     pub(crate) fn wake(&mut self, thread: &Thread) {
         self.waking = Some(thread.clone());
         if let Some(observed) = self.observed() {
@@ -118,27 +117,27 @@ impl Polls {
     }
 }
 
-/// The polls of the CPUs of a layout, as they are observed. Where there are more CPUs than cores, the cores
-/// have them in turn.
+/// The observed polls of the CPUs of a layout. If there are more CPUs than cores, the cores have
+/// them in turn.
 pub(crate) struct Observed {
     observer: Observer,
     tree: Tree,
     layout: Layout,
-    /// Interfaces whose packets RPS spreads, so that the backlogs of the CPUs are their queues.
+    /// Interfaces spread by RPS: the CPUs' backlogs are their queues.
     steered: Vec<String>,
     places: Places,
     found: Option<Time>,
     /// The rule in force.
     streaks: Streaks,
     since: Time,
-    /// By core: the streak that is not answered yet.
+    /// By core: the unanswered streak.
     ends: Vec<Option<Streak>>,
     now: Time,
     waker: Option<Waker>,
 }
 
 impl Observed {
-    /// Begins to count.
+    /// Starts counting.
     fn begin(polls: &Polls) -> Result<Self, Unavailable> {
         let Polls { tree, layout, looked: now, steered, .. } = polls;
         let now = *now;
@@ -160,7 +159,7 @@ impl Observed {
         Ok(observed)
     }
 
-    /// Brings places up to date.
+    /// Updates the places of instances.
     fn look(&mut self, now: Time) {
         self.now = now;
         self.observer.set_clock(now);
@@ -202,7 +201,7 @@ impl Observed {
         if let Err(why) = self.observer.set_streaks(self.now, &streaks, cpus, &self.places) {
             tracing::warn!("governor: streaks of the kernel's polls are not counted: {why}");
         }
-        // Unread ends of the rule before would keep the ring from waking anybody.
+        // Unread ends of the previous rule would keep the ring from waking any thread.
         self.observer.streaks(|_| ());
         self.ends.fill(None);
     }
@@ -226,7 +225,7 @@ impl Observed {
         self.ends.get(core).copied().flatten()
     }
 
-    /// Drops what a core counted until the policy's answer was carried out.
+    /// Drops the counts of a core up to the moment when the policy's answer was carried out.
     pub(crate) fn answer(&mut self, core: usize) {
         self.gather();
         self.ends.get_mut(core).into_iter().for_each(|end| *end = None);
@@ -242,12 +241,12 @@ impl Observed {
     fn wake(&mut self, thread: &Thread) {
         match Waker::start(&self.observer, thread.clone()) {
             Ok(waker) => self.waker = Some(waker),
-            Err(error) => tracing::warn!("governor: the ends of streaks wake nobody: {error}"),
+            Err(error) => tracing::warn!("governor: the ends of streaks wake no thread: {error}"),
         }
     }
 }
 
-/// A thread that waits for the ends of streaks, until dropped.
+/// A waiting thread that wakes another at the ends of streaks, until dropped.
 struct Waker {
     end: OwnedFd,
 }
@@ -257,7 +256,7 @@ impl Waker {
         let end = eventfd(0, EventfdFlags::CLOEXEC)?;
         let (ring, ended) = (observer.as_fd().try_clone_to_owned()?, end.try_clone()?);
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        // An edge for each wake-up: the ring is read by the thread that is woken.
+        // Edge-triggered: the woken thread reads the ring.
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&events, &ring, epoll::EventData::new_u64(0), edge)?;
         epoll::add(&events, &ended, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use wattline_linux::sysfs::Tree;
 
-/// A file of the kernel that is read again and again, without being opened or allocating anew.
+/// A kernel file that is read repeatedly without being reopened or reallocated.
 pub(super) struct Text {
     tree: Tree,
     path: String,
-    /// Stays open on the running machine; the file of a recording may be another one each time.
+    /// Stays open on the running machine; a recording may replace the file each time.
     file: Option<File>,
     buffer: Vec<u8>,
 }
@@ -18,7 +18,7 @@ impl Text {
         Self { tree: tree.clone(), path: path.to_owned(), file: None, buffer: vec![0; 256] }
     }
 
-    /// The number that it holds now.
+    /// Returns the number in the file.
     pub fn number(&mut self) -> Option<u64> {
         self.read().trim().parse().ok()
     }
@@ -44,7 +44,7 @@ impl Text {
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => {
-                    // Such as that of an interface that has gone, and may come back.
+                    // As for an interface that has gone and may come back.
                     self.file = None;
                     return "";
                 }
@@ -60,9 +60,9 @@ impl Text {
     }
 }
 
-/// Whether a read that brought so many bytes, where there was room for more, was the last. Asking
-/// once more would tell, and is half the cost of a small file. A file of lines (seq_file(9)) stops
-/// short where its next line does not fit into what is left of a page; with so much left, it ended.
+/// Returns true if a read of `bytes` into more room was the last. One more read would show it, but
+/// costs half as much as reading a small file. A file of lines (seq_file(9)) stops short if its
+/// next line does not fit into the rest of a page; with this much room left, it has ended.
 fn is_last(bytes: usize, room: usize) -> bool {
     const SMALLEST_PAGE: usize = 4096;
     const LONGEST_LINE: usize = 512;
@@ -86,7 +86,7 @@ mod tests {
         }
         std::fs::write(tree.path("/file"), " 17\n").unwrap();
         assert_eq!(file.number(), Some(17));
-        // The kernel's own, which tell no length beforehand.
+        // The kernel's own files, which do not report their length.
         let live = Tree::live();
         let mut own = Text::new(&live, "/proc/self/status");
         let expected = std::fs::read_to_string("/proc/self/status").unwrap();

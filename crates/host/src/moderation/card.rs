@@ -11,9 +11,10 @@ use wattline_linux::napi::Napi;
 use wattline_linux::sysfs::Tree;
 use wattline_units::Span;
 
-/// Periods that drivers take beside 0, in microseconds: ethtool does not say (drivers/net/ethernet:
-/// igb's and igc's `IGB_MIN_ITR_USECS`, `IGB_MAX_ITR_USECS`, of which 1 to 3 choose an adaptive
-/// mode; i40e's and ice's `*_MAX_ITR`; ixgbe's 12 bits of 2 us each, as Co-PI uses them).
+/// Range of periods that drivers accept besides 0, in microseconds; ethtool does not report it
+/// (drivers/net/ethernet: igb's and igc's `IGB_MIN_ITR_USECS`, `IGB_MAX_ITR_USECS`, where 1 to 3
+/// choose an adaptive mode; i40e's and ice's `*_MAX_ITR`; ixgbe's 12 bits of 2 us each, as Co-PI
+/// uses them).
 const RANGES: [(&str, u64, u64); 6] = [
     ("igb", 10, 8191),
     ("igc", 10, 8191),
@@ -22,7 +23,7 @@ const RANGES: [(&str, u64, u64); 6] = [
     ("ice", 2, 8160),
     ("e1000e", 10, 10_000),
 ];
-/// For any other driver: what all that moderate are known to take.
+/// For any other driver: the range that all known ones accept.
 const COMMON: (u64, u64) = (1, 1000);
 
 /// A card.
@@ -31,15 +32,15 @@ pub(super) struct Card {
     pub means: Means,
     pub shortest: u64,
     pub longest: u64,
-    /// Moderation by the driver.
+    /// Moderation by the driver before the first write.
     pub found: Vec<Found>,
-    /// Queues that hold a requested time, or the card as a whole. Each by itself: one may be left
-    /// to its driver beside others that are not.
+    /// Queues that hold a requested time, or the card as a whole. Tracked singly: a queue may be
+    /// left to its driver while others are not.
     pub set: BTreeSet<Option<u32>>,
 }
 
 impl Card {
-    /// Finds the settings of an interface, or why there are none.
+    /// Finds the settings of an interface, or the reason for their absence.
     pub fn find(
         tree: &Tree,
         knobs: &impl Knobs,
@@ -57,14 +58,14 @@ impl Card {
         Ok(Self { interface, means, shortest, longest, found, set: BTreeSet::new() })
     }
 
-    /// From now on NAPI defers its queues.
+    /// Switches its queues to NAPI's deferral.
     pub fn defer(&mut self, knobs: &impl Knobs, layout: &Layout, port: usize) {
         self.means = Means::Deferral;
         self.found = found::read(knobs, &self.interface, self.means, layout, port);
         self.set = BTreeSet::new();
     }
 
-    /// The distance that the interrupts of one of its queues keep now.
+    /// Returns the present time between interrupts of one of its queues.
     pub fn held(&self, queue: Option<u32>, knobs: &impl Knobs) -> Option<Span> {
         let setting = match self.means {
             Means::Queues => moderation::queue_setting(&self.interface, queue?, Coalesce::RxUsecs),
@@ -79,7 +80,7 @@ impl Card {
         knobs.read(&setting).ok()?.parse().ok().map(Span::from_micros)
     }
 
-    /// Whether these of its queues hold all that the driver had.
+    /// Returns true if these queues hold all values that the driver had.
     pub fn is_as_found(&self, own: &[u32], knobs: &impl Knobs) -> bool {
         let concerns = |found: &&Found| found.queue.is_none_or(|queue| own.contains(&queue));
         let values = self.found.iter().filter(concerns).flat_map(|found| &found.values);
@@ -89,7 +90,7 @@ impl Card {
         values.peek().is_some() && values.all(holds)
     }
 
-    /// Whole microseconds that the driver takes.
+    /// Rounds to whole microseconds that the driver accepts.
     pub fn round(&self, period: Span) -> u64 {
         match period.as_picos().div_ceil(1_000_000) {
             0 => 0,

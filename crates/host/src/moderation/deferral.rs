@@ -3,7 +3,7 @@
 use wattline_knobs::{Change, Knobs, Setting};
 use wattline_linux::napi::Napi;
 
-/// Whether NAPI can defer an interface's queues.
+/// Returns true if NAPI can defer an interface's queues.
 pub(super) fn defers(knobs: &impl Knobs, interface: &str) -> bool {
     let reads = |setting| knobs.read(&deferral(interface, 0, setting)).is_ok();
     reads(Napi::DeferHardIrqs) && reads(Napi::GroFlushTimeout)
@@ -13,8 +13,8 @@ pub(super) fn deferral(interface: &str, queue: u32, setting: Napi) -> Setting {
     Setting::Napi { interface: interface.to_owned(), queue, setting }
 }
 
-/// The writes that give a queue this distance. A single empty poll ends the deferral: more would
-/// only keep a timer running without load.
+/// Returns the writes that give a queue this distance. A single empty poll ends the deferral: more
+/// would only keep a timer running without load.
 pub(super) fn defer(interface: &str, queue: u32, micros: u64) -> Vec<Change> {
     let why =
         format!("queue {queue} of {interface} is polled by a timer of {micros} us under load");
@@ -25,6 +25,6 @@ pub(super) fn defer(interface: &str, queue: u32, micros: u64) -> Vec<Change> {
     };
     let time = change(Napi::GroFlushTimeout, micros * 1000);
     let polls = change(Napi::DeferHardIrqs, u64::from(micros > 0));
-    // Never deferred without a time: then nothing would poll.
+    // Never deferred without a time: the queue would not be polled at all.
     if micros > 0 { vec![time, polls] } else { vec![polls, time] }
 }

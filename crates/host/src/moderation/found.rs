@@ -1,4 +1,4 @@
-//! Moderation of a queue, or of a card as a whole, before anyone set it here.
+//! Moderation of a queue, or of a card as a whole, before the first write.
 
 use super::deferral::deferral;
 use super::means::Means;
@@ -8,17 +8,17 @@ use wattline_linux::ethtool::Coalesce;
 use wattline_linux::napi::Napi;
 use wattline_units::Span;
 
-/// Moderation of a queue, or of a card as a whole, before anyone set it here.
+/// Moderation of a queue, or of a card as a whole, before the first write.
 pub(super) struct Found {
     pub queue: Option<u32>,
-    /// The driver's time; none where NAPI defers.
+    /// The driver's time; none with NAPI's deferral.
     pub period: Option<Span>,
-    /// In the order in which they are to be written.
+    /// In the order of writing.
     pub values: Vec<(Setting, String)>,
 }
 
 impl Found {
-    /// The writes that bring it back.
+    /// Returns the writes that restore it.
     pub fn changes(&self, interface: &str) -> Vec<Change> {
         let why = format!("{interface} is moderated as it was before");
         let change = |(setting, value): &(Setting, String)| Change {
@@ -30,7 +30,7 @@ impl Found {
     }
 }
 
-/// Reads the moderation of each queue that may be set, or of the card.
+/// Reads the moderation of each settable queue, or of the card.
 pub(super) fn read(
     knobs: &impl Knobs,
     interface: &str,
@@ -49,13 +49,13 @@ pub(super) fn read(
         };
         let micros = of(Coalesce::RxUsecs)?;
         let period = micros.1.parse().ok().map(Span::from_micros);
-        // The time first: adaptive moderation does not let it be set everywhere.
+        // The time first: some drivers reject it while adaptive moderation is on.
         Some(Found { queue, period, values: vec![micros, of(Coalesce::AdaptiveRx)?] })
     };
     let deferred = |queue| {
         let of = |setting| value(deferral(interface, queue, setting));
         let (time, polls) = (of(Napi::GroFlushTimeout)?, of(Napi::DeferHardIrqs)?);
-        // As `defer` orders them.
+        // In the order of `defer`.
         let values = if polls.1 == "0" { vec![polls, time] } else { vec![time, polls] };
         Some(Found { queue: Some(queue), period: None, values })
     };

@@ -14,7 +14,7 @@ pub(super) enum Means {
 }
 
 impl Means {
-    /// Finds the means to moderate an interface, or why there are none.
+    /// Finds the means to moderate an interface, or the reason for their absence.
     pub fn find(knobs: &impl Knobs, interface: &str) -> Result<Self, AccessError> {
         if knobs.read(&moderation::queue_setting(interface, 0, Coalesce::RxUsecs)).is_ok() {
             return Ok(Self::Queues);

@@ -1,11 +1,10 @@
-//! Interrupt moderation: of single queues where the driver can, else of whole cards, else by
-//! deferral.
+//! Interrupt moderation: by queue if the driver can, otherwise by card, otherwise by deferral.
 //!
-//! A driver without moderation (veth, virtio_net) leaves it to NAPI: with `defer-hard-irqs` a queue
-//! whose poll found packets is polled again by a timer, `gro-flush-timeout` later, and its
-//! interrupt stays off until a poll finds none (Documentation/networking/napi.rst, "Software IRQ
-//! coalescing"). So interrupts keep that distance under load, and the first packet after a silence
-//! does not wait.
+//! A driver without moderation (veth, virtio_net) leaves it to NAPI: with `defer-hard-irqs`, a
+//! timer polls a queue again `gro-flush-timeout` after a poll that found packets, and its interrupt
+//! stays off until a poll finds none (Documentation/networking/napi.rst, "Software IRQ
+//! coalescing"). Interrupts thus keep that distance under load, and the first packet after a
+//! silence does not wait.
 
 mod card;
 mod deferral;
@@ -32,28 +31,29 @@ use wattline_units::Span;
 /// The moderation of all cards.
 pub(super) struct Moderation {
     pub can_set: bool,
-    /// Shortest and longest time that all cards take.
+    /// Shortest and longest time that all cards accept.
     pub range: (Span, Span),
-    /// The shortest time that a queue had before anyone set it here.
+    /// Shortest time of any queue before the first write.
     pub found: Option<Span>,
     cards: BTreeMap<usize, Card>,
     /// By number of the queue as a policy sees it.
     queues: Vec<Queue>,
     wants: Vec<Want>,
-    /// Whether cards without the knob are passed over: else all have to have it.
-    some_will_do: bool,
-    /// Cards that turned out not to be settable since this was last emptied, and what is done there.
+    /// True if cards without the knob are skipped; otherwise all must have it.
+    partial: bool,
+    /// Cards that turned out not to be settable since this was last emptied, and the fallback used
+    /// there.
     pub refused: Vec<String>,
 }
 
 impl Moderation {
-    /// Looks for what can be set; `notes` gets what is missing.
+    /// Finds the settable cards; adds what is missing to `notes`.
     pub fn find(
         tree: &Tree,
         knobs: &impl Knobs,
         layout: &Layout,
         rights: Rights,
-        some_will_do: bool,
+        partial: bool,
         notes: &mut Vec<String>,
     ) -> Self {
         let mut cards = BTreeMap::new();
@@ -77,8 +77,8 @@ impl Moderation {
         let found = all.filter_map(|found| found.period).min();
         Self {
             found,
-            can_set: (!missing || some_will_do && !cards.is_empty()) && rights.set_cards,
-            some_will_do,
+            can_set: (!missing || partial && !cards.is_empty()) && rights.set_cards,
+            partial,
             refused: Vec::new(),
             range: (Span::ZERO, Span::from_micros(longest)),
             cards,
@@ -97,14 +97,14 @@ impl Moderation {
         }
     }
 
-    /// The distance that a queue's interrupts keep now.
+    /// Returns the present time between a queue's interrupts.
     pub fn held(&self, queue: usize, layout: &Layout, knobs: &impl Knobs) -> Option<Span> {
         let at = self.queues.get(queue)?;
         let own = layout.queues(at.port, at.core).next();
         self.cards.get(&at.port)?.held(own, knobs)
     }
 
-    /// Whether a queue holds all that its driver had.
+    /// Returns true if a queue holds all values that its driver had.
     pub fn is_as_found(&self, queue: usize, layout: &Layout, knobs: &impl Knobs) -> bool {
         let Some(at) = self.queues.get(queue) else { return false };
         let Some(card) = self.cards.get(&at.port) else { return false };
@@ -112,9 +112,9 @@ impl Moderation {
         card.is_as_found(&own, knobs)
     }
 
-    /// A queue's interrupts keep another distance, or are moderated as they were found. Where a card
-    /// has one time for all its queues, it gets the shortest that one of them wants; a time before
-    /// the same with the driver's own logic, which would move it.
+    /// Sets the time between a queue's interrupts, or restores the moderation as found. A card with
+    /// one time for all its queues gets the shortest requested; at equal times, a fixed time takes
+    /// precedence over the driver's own logic, which would move it.
     pub fn set<K: Knobs>(
         &mut self,
         number: usize,
@@ -128,7 +128,7 @@ impl Moderation {
         };
         *want = wanted;
         let Some(card) = self.cards.get_mut(&at.port) else {
-            if self.some_will_do {
+            if self.partial {
                 return Taken::Done;
             }
             return Taken::Failed { why: format!("port {} has no moderation", at.port) };
@@ -181,8 +181,8 @@ impl Moderation {
         outcome
     }
 
-    /// A driver that shows its moderation and does not let it be set: which it is, only a write
-    /// tells. What else of it was written is brought back. Whether NAPI's deferral takes its place.
+    /// Handles a driver that shows its moderation but rejects writes, which only a write reveals.
+    /// Restores the values written so far. Returns true if NAPI's deferral takes its place.
     fn leave<K: Knobs>(
         &mut self,
         port: usize,
@@ -203,15 +203,15 @@ impl Moderation {
             card.defer(&writes.knobs, layout, port);
             self.cards.insert(port, card);
         } else {
-            self.can_set &= self.some_will_do && !self.cards.is_empty();
+            self.can_set &= self.partial && !self.cards.is_empty();
         }
         deferred
     }
 
-    /// Switches adaptive moderation off again where somebody has switched it on since: it would move
-    /// the times that were set. Says where.
+    /// Switches adaptive moderation off again if it was switched on since: it would move the times
+    /// that were set. Returns the places.
     pub fn fix_again<K: Knobs>(&self, writes: &mut Writes<K>) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut outcomes = Vec::new();
         for card in self.cards.values() {
             let off = |queue: &Option<u32>| adaptive_off(&card.interface, *queue, &writes.knobs);
             let changes: Vec<Change> = card.set.iter().filter_map(off).collect();
@@ -226,15 +226,15 @@ impl Moderation {
                 Taken::Failed { why } => format!("it cannot be switched off: {why}"),
             };
             let interface = &card.interface;
-            told.push(format!(
+            outcomes.push(format!(
                 "adaptive moderation of {interface} was switched on by another program; {outcome}"
             ));
         }
-        told
+        outcomes
     }
 }
 
-/// The write that switches the adaptive moderation of a queue or card off, if it is on.
+/// Returns the write that switches the adaptive moderation of a queue or card off, if it is on.
 fn adaptive_off(interface: &str, queue: Option<u32>, knobs: &impl Knobs) -> Option<Change> {
     let setting = match queue {
         Some(queue) => moderation::queue_setting(interface, queue, Coalesce::AdaptiveRx),

@@ -7,7 +7,8 @@ use wattline_units::Span;
 pub(crate) enum Want {
     /// Fixed time between its interrupts.
     Every(Span),
-    /// All that its driver had, adaptive moderation included; with the distance that it had then.
+    /// All values that its driver had, adaptive moderation included; with its distance at that
+    /// time.
     AsFound(Span),
 }
 

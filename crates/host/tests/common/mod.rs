@@ -21,7 +21,7 @@ impl Fixture {
         Self::from_folder(&knobs.join(name))
     }
 
-    /// With a card of four queues.
+    /// Copies a machine with a card of four queues.
     pub fn with_card(name: &str) -> Self {
         let fixture = Self::copy(name);
         fixture.write("/ethtool/eth9/redirect-table", ["0,1,2,3"; 32].join(","));
@@ -38,7 +38,7 @@ impl Fixture {
         Session::begin(access, &self.tree, &state).unwrap().0
     }
 
-    /// Behind a driver that makes another value of some, or refuses them.
+    /// Begins a session behind a driver that alters some values or rejects them.
     pub fn ruled<F: Rule>(&self, rule: F) -> Session<Ruled<F>> {
         self.session_by(Ruled(Settings::new(&self.tree), rule))
     }
@@ -77,11 +77,11 @@ impl Fixture {
     }
 }
 
-/// The value that a driver makes of one, if it takes it.
+/// The value that a driver makes of a written one, if it accepts it.
 pub trait Rule: FnMut(&Setting, &str) -> Result<String, AccessError> {}
 impl<F: FnMut(&Setting, &str) -> Result<String, AccessError>> Rule for F {}
 
-/// A machine with a driver of this rule.
+/// A machine with a driver that follows this rule.
 pub struct Ruled<F>(Settings, F);
 
 impl<F: Rule> Access for Ruled<F> {

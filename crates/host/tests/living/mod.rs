@@ -1,6 +1,6 @@
-//! A recorded machine that lives: its files say at each look what a machine would show that obeys
-//! the knobs, and its workers wait as they are told. So what the platform writes is seen by what
-//! comes of it.
+//! A recorded machine that lives: its files show at each look the values of a machine that obeys
+//! the knobs, and its workers wait as commanded. The platform's writes are thus judged by their
+//! effects.
 
 use crate::common::CPUS;
 use std::fs;
@@ -12,7 +12,7 @@ use wattline_policy::{QueueEstimator, QueueView, Streaks, Wait, Waits};
 use wattline_units::{Span, Time};
 
 const WORKERS: usize = 2;
-/// Packets of the machine a second, each of so many bytes.
+/// Packets per second, each of this many bytes.
 const RATE: f64 = 200_000.0;
 const BYTES: u64 = 64;
 /// The work for a packet at the fastest frequency.
@@ -25,7 +25,7 @@ struct Worker {
     parked: bool,
     work: Work,
     queue: QueueView,
-    /// Parts of a packet and of a sleep that are not whole yet.
+    /// Fractions of a packet and of a sleep that are not whole yet.
     packets: f64,
     sleeps: f64,
     softirq: f64,
@@ -35,18 +35,18 @@ struct Worker {
 /// The machine, two workers and a card.
 pub struct Living {
     tree: Tree,
-    /// Whether the card does what its table says.
+    /// True if the card follows its table.
     obeys: bool,
     looked: Time,
     workers: [Worker; WORKERS],
-    /// As many packets its workers take at once.
+    /// Most packets that its workers take at once.
     batch: Arc<AtomicU32>,
-    /// By worker, with the arrivals that its estimator has seen.
+    /// By worker, with the arrivals that its estimator has counted.
     estimators: Vec<(Option<Streaks>, QueueEstimator, u64)>,
 }
 
 impl Living {
-    /// A machine of these files, which lack what changes by itself.
+    /// Creates a machine with these files, which lack the values that change by themselves.
     pub fn new(tree: &Tree, obeys: bool) -> Self {
         let worker = Worker {
             wait: Wait::Interrupt,
@@ -70,12 +70,12 @@ impl Living {
         living
     }
 
-    /// As many packets as its workers take at once, for a witness.
+    /// Returns the shared count of packets that its workers take at once, for a witness.
     pub fn batch(&self) -> Arc<AtomicU32> {
         Arc::clone(&self.batch)
     }
 
-    /// Packets that a CPU took so far, as its XDP programs count them.
+    /// Returns the packets that a CPU has taken so far, as its XDP programs count them.
     pub fn packets(&self, cpu: usize) -> u64 {
         self.workers[cpu].work.packets
     }
@@ -84,7 +84,7 @@ impl Living {
         self.tree.text(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0.0)
     }
 
-    /// Written at once: a reader must not find half of it.
+    /// Writes atomically: a reader must not find half of it.
     fn write(&self, path: &str, value: &str) {
         let path = self.tree.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -93,7 +93,7 @@ impl Living {
         fs::rename(new, path).unwrap();
     }
 
-    /// As the governors `userspace` and `performance` choose it.
+    /// Returns the frequency chosen by the governors `userspace` and `performance`.
     fn kilohertz(&self, cpu: usize) -> f64 {
         let policy = format!("{CPUS}/cpufreq/policy{cpu}");
         let highest = self.number(&format!("{policy}/scaling_max_freq"));
@@ -103,14 +103,14 @@ impl Living {
         if chosen && wanted > 0.0 { wanted.min(highest) } else { highest }
     }
 
-    /// The deepest idle state that the CPU may enter.
+    /// Returns the deepest idle state that the CPU may enter.
     fn state(&self, cpu: usize) -> usize {
         let enabled =
             |state: &usize| self.number(&format!("{CPUS}/cpu{cpu}/cpuidle/state{state}/disable"));
         (0..3).rev().find(|state| enabled(state) == 0.0).unwrap_or(0)
     }
 
-    /// Entries of the table that lead to each worker, of all.
+    /// Returns each worker's share of the table's entries.
     fn shares(&self) -> [f64; WORKERS] {
         if !self.obeys {
             return [0.5; WORKERS];
@@ -228,7 +228,7 @@ impl Workers for Living {
         let above = estimator.batch(now, 0, queue.fill.max(1), queue.fill.max(1))?;
         streaks.as_ref()?.asks(above).then_some(Streak { port: 0, above })
     }
-    /// Packets come at even distances.
+    /// Packets arrive at equal distances.
     fn silent_for(&mut self, worker: usize) -> Span {
         let rate = self.shares()[worker] * RATE;
         Span::from_seconds(if rate > 0.0 { 1.0 / rate } else { 1.0 })

@@ -6,25 +6,25 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use wattline_files::Directory;
 
-/// Mode of the file: nobody else may write it.
+/// Mode of the file: other users may not write it.
 const MODE: u32 = 0o600;
 
-/// A file that grows at its end. Each call can fail; tests put one in its place that does.
+/// A file that grows at its end. Each call can fail; tests substitute one that does.
 pub(crate) trait Disk: Debug + Send {
     /// Writes behind the last byte; a failure may leave some of the bytes there.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts the file to so many bytes.
+    /// Truncates the file to this many bytes.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
     /// Returns when all bytes are on the disk.
     fn sync(&mut self) -> io::Result<()>;
-    /// Puts a new file with these bytes, on the disk, in the place of the old one; after a
-    /// failure the old one is there.
+    /// Replaces the old file by a new one with these bytes, on the disk; after a failure the old
+    /// one remains.
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Returns when the name of the file is on the disk.
     fn sync_name(&mut self) -> io::Result<()>;
 }
 
-/// A file.
+/// A file with its name.
 #[derive(Debug)]
 pub(super) struct Named {
     directory: Directory,
@@ -33,7 +33,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// Makes an empty file.
+    /// Creates an empty file.
     pub fn create(directory: &Directory, name: &str) -> io::Result<Self> {
         let file = directory.create_new(Path::new(name), MODE)?;
         Ok(Self { directory: directory.clone(), name: name.into(), file })

@@ -1,11 +1,11 @@
-//! The journal that is being written.
+//! The journal being written.
 //!
 //! A disk can be full, break, or turn read-only at any call, and a write can fail half-way. The
-//! rules: a line that failed is cut off again, at once or before the next one; a value that the
-//! file does not hold is not written to the machine; what memory holds and the file does not goes
-//! first when the disk takes lines again. After a failed flush the kernel no longer knows which
+//! rules: a failed line is cut off again, at once or before the next one; a value missing from the
+//! file is not written to the machine; lines that are in memory but not in the file are written
+//! first when the disk accepts lines again. After a failed flush the kernel no longer knows which
 //! bytes are on the disk, and a second flush may succeed without them (fsync(2), under "Notes"):
-//! then the file is written anew.
+//! the file is rewritten then.
 
 use super::disk::{Disk, Named};
 use super::{Entry, JournalError, LONGEST_JOURNAL, Line, NAME, path, remove, take};
@@ -17,36 +17,36 @@ use std::path::{Path, PathBuf};
 use wattline_files::Directory;
 use wattline_linux::sysfs::Tree;
 
-/// A journal is written anew when it has grown by so much.
+/// Growth after which a journal is rewritten.
 const COMPACT_AFTER: u64 = 1 << 20;
-/// Values of ours that a journal keeps of a setting when it is written anew.
+/// Number of a setting's own values that a rewritten journal keeps.
 const VALUES_KEPT: usize = 64;
 
-/// A journal that is being written.
+/// A journal being written.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     disk: Box<dyn Disk>,
     boot: String,
     namespace: Option<u64>,
-    /// Has the numbers of interfaces; without it they go by their names.
+    /// Source of interface numbers; without it, interfaces are identified by name.
     tree: Option<Tree>,
     entries: Vec<Entry>,
     index: BTreeMap<Setting, usize>,
     /// Bytes of the whole lines in the file.
     length: u64,
-    /// It is written anew when it is longer.
+    /// Length above which it is rewritten.
     compact_at: u64,
-    /// The beginning of another line may stand behind the whole ones.
+    /// True if the beginning of another line may follow the whole ones.
     cut: bool,
-    /// A flush failed.
+    /// True if a flush failed.
     unsynced: bool,
-    /// Lines that count in memory and are not in the file.
+    /// Lines that count in memory but are not in the file.
     missing: Vec<u8>,
 }
 
 impl Journal {
-    /// Begins a new one in the place of whatever was there; restore that first.
+    /// Creates a new journal in place of an existing one; restore that first.
     ///
     /// # Errors
     /// [`JournalError::File`].
@@ -59,13 +59,14 @@ impl Journal {
         Ok(Self::on(Box::new(disk), &path, boot))
     }
 
-    /// Names the machine, and the network namespace whose interfaces are changed, by the inode of its file.
+    /// Sets the machine, and the network namespace of the changed interfaces, by the inode of its
+    /// file.
     #[must_use]
     pub(crate) fn belonging_to(self, tree: &Tree, namespace: Option<u64>) -> Self {
         Self { namespace, tree: Some(tree.clone()), ..self }
     }
 
-    /// Begins one on a disk that is empty.
+    /// Creates a journal on an empty disk.
     pub(crate) fn on(disk: Box<dyn Disk>, path: &Path, boot: &str) -> Self {
         Self {
             path: path.to_path_buf(),
@@ -83,8 +84,8 @@ impl Journal {
         }
     }
 
-    /// Notes that `setting`, now at `present`, is about to get `new`; returns when the old value
-    /// is on the disk. Costs nothing for a value that it was given before.
+    /// Records that `setting`, now at `present`, is about to get `new`; returns when the old value
+    /// is on the disk. Free for a value that the setting was given before.
     ///
     /// # Errors
     /// [`JournalError::File`]: then the setting must not be written.
@@ -96,14 +97,14 @@ impl Journal {
     ) -> Result<(), JournalError> {
         self.settle()?;
         if self.length > self.compact_at && self.rewrite().is_err() {
-            // The old file is as good. An unfinished change of names is not: that is tried again.
+            // The old file is as good. An unfinished renaming is not: it is tried again.
             self.settle()?;
             self.compact_at = self.length + COMPACT_AFTER;
         }
         let device = self.device(setting);
         let known = self.index.get(setting).and_then(|at| self.entries.get_mut(*at));
         let (old, first) = match known.filter(|entry| entry.device == device) {
-            Some(entry) if entry.ours.iter().any(|value| value == new) => {
+            Some(entry) if entry.own_values.iter().any(|value| value == new) => {
                 entry.note(new.to_string());
                 return Ok(());
             }
@@ -117,7 +118,7 @@ impl Journal {
         self.append(&bytes).map_err(|error| self.failed(error))?;
         if first && let Err(error) = self.disk.sync() {
             self.unsynced = true;
-            // The write that it announces does not happen.
+            // The announced write does not happen.
             self.length -= bytes.len() as u64;
             let _ = self.cut_off();
             return Err(self.failed(error));
@@ -126,18 +127,18 @@ impl Journal {
         Ok(())
     }
 
-    /// Notes what `setting` shows after it was written.
+    /// Records the value that `setting` shows after a write.
     ///
     /// # Errors
-    /// [`JournalError::File`]: it counts in memory, and goes into the file before anything else
-    /// does; until then a restore from the file may take the value for somebody else's.
+    /// [`JournalError::File`]: the value counts in memory, and is written to the file before
+    /// anything else. Until then a restore from the file may take the value for another program's.
     pub fn found(&mut self, setting: &Setting, value: &str) -> Result<(), JournalError> {
         let known = self.index.get(setting).and_then(|at| self.entries.get_mut(*at));
         if let Some(entry) = known
             && !entry.unfinished
-            && entry.ours.iter().any(|known| known == value)
+            && entry.own_values.iter().any(|known| known == value)
         {
-            // It is the latest all the same: what was asked for may have been refused.
+            // It is the latest all the same: the requested value may have been refused.
             entry.note(value.to_string());
             return Ok(());
         }
@@ -145,7 +146,7 @@ impl Journal {
         let line = Line::Found { boot, setting: setting.clone(), found };
         let bytes = self.bytes_of(&line)?;
         self.count(line);
-        // Not flushed: it matters only while this kernel runs, and that has it in its cache.
+        // Not flushed: it matters only while this kernel runs, which has it in its cache.
         let noted = self.settle_lines().and_then(|()| self.append(&bytes));
         noted.map_err(|error| {
             self.missing.extend(bytes);
@@ -153,15 +154,15 @@ impl Journal {
         })
     }
 
-    /// Brings the file to what memory holds, if an earlier failure left it behind.
+    /// Updates the file from memory, if an earlier failure left it behind.
     ///
     /// # Errors
-    /// [`JournalError::File`]: it still is behind.
+    /// [`JournalError::File`]: it is still behind.
     pub fn settle(&mut self) -> Result<(), JournalError> {
         if self.unsynced {
             self.rewrite().map_err(|error| self.failed(error))?;
         }
-        // Where the end cannot be cut off, or the lines find no room, a new file may do.
+        // If the end cannot be cut off, or the lines find no space, a new file may succeed.
         self.settle_lines().or_else(|_| self.rewrite()).map_err(|error| self.failed(error))
     }
 
@@ -176,12 +177,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns the entry of a setting that was changed.
+    /// Returns the entry of a changed setting.
     pub fn entry(&self, setting: &Setting) -> Option<&Entry> {
         self.index.get(setting).map(|at| &self.entries[*at])
     }
 
-    /// Whether an entry is of the interface that has the name now.
+    /// Returns true if an entry belongs to the interface that has the name now.
     pub(crate) fn is_in_place(&self, entry: &Entry) -> bool {
         entry.device == self.device(&entry.setting)
     }
@@ -190,17 +191,17 @@ impl Journal {
         devices::number(self.tree.as_ref()?, setting)
     }
 
-    /// Changed settings whose interface has the name that it had.
+    /// Returns changed settings whose interface still has its name.
     pub(crate) fn in_place(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| self.is_in_place(entry))
     }
 
-    /// All settings that were changed, in the order of their first change.
+    /// Returns all changed settings, in the order of their first change.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Writes whole lines, or none.
+    /// Writes all lines or none.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let length = self.length + bytes.len() as u64;
         if length > LONGEST_JOURNAL {
@@ -220,7 +221,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Leaves whole lines alone; needs no room.
+    /// Truncates the file to whole lines; needs no space.
     fn cut_off(&mut self) -> io::Result<()> {
         self.cut = true;
         self.disk.truncate(self.length)?;
@@ -228,23 +229,23 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the file anew, with the latest values of each setting, in the place of the old.
+    /// Rewrites the file with the latest values of each setting, in place of the old one.
     fn rewrite(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
         for entry in &self.entries {
-            let Entry { setting, old, ours, unfinished, namespace, device } = entry;
+            let Entry { setting, old, own_values, unfinished, namespace, device } = entry;
             let (boot, setting) = (&self.boot, setting.clone());
             let mut put = |line: Line| -> io::Result<()> {
                 serde_json::to_writer(&mut bytes, &line)?;
                 bytes.push(b'\n');
                 Ok(())
             };
-            for new in latest(ours) {
+            for new in latest(own_values) {
                 let (setting, old, new) = (setting.clone(), old.clone(), new.clone());
                 let (namespace, device) = (*namespace, *device);
                 put(Line::Intent { boot: boot.clone(), setting, old, new, namespace, device })?;
             }
-            if let (false, Some(found)) = (unfinished, ours.last()) {
+            if let (false, Some(found)) = (unfinished, own_values.last()) {
                 put(Line::Found { boot: boot.clone(), setting, found: found.clone() })?;
             }
         }
@@ -254,7 +255,7 @@ impl Journal {
         self.cut = false;
         self.missing.clear();
         for entry in &mut self.entries {
-            entry.ours.drain(..entry.ours.len() - latest(&entry.ours).len());
+            entry.own_values.drain(..entry.own_values.len() - latest(&entry.own_values).len());
         }
         self.unsynced = true;
         self.disk.sync_name()?;
@@ -269,7 +270,7 @@ impl Journal {
     }
 
     fn count(&mut self, line: Line) {
-        // Our own lines always make sense: the setting of a Found was intended before.
+        // Own lines are always valid: the setting of a Found was intended before.
         let _ = take(&mut self.entries, &mut self.index, line);
     }
 
@@ -278,7 +279,7 @@ impl Journal {
     }
 }
 
-/// The values that are kept when a journal is written anew.
-fn latest(ours: &[String]) -> &[String] {
-    &ours[ours.len().saturating_sub(VALUES_KEPT)..]
+/// Returns the values that a rewritten journal keeps.
+fn latest(values: &[String]) -> &[String] {
+    &values[values.len().saturating_sub(VALUES_KEPT)..]
 }

@@ -1,5 +1,5 @@
-//! Disks that fail at any call: whatever the moment of a crash, the file leads back; an orderly
-//! end leads back without it.
+//! Disks that fail at any call: at every moment of a crash, the file leads back; an orderly end
+//! leads back without it.
 
 use super::*;
 use crate::journal::disk::Disk;
@@ -14,7 +14,7 @@ const POLICY: &str = "/sys/devices/system/cpu/cpufreq/policy0";
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     None,
-    /// Nothing is done, or of a line so many bytes.
+    /// Nothing is done, or this many bytes of a line.
     Fails(usize),
     /// Nothing is done, by this call and the following ones.
     Dead(u8),
@@ -28,7 +28,7 @@ struct Failing {
 }
 
 impl Failing {
-    /// The bytes that are done before the call fails.
+    /// Returns the number of bytes to write before the call fails.
     fn call(&mut self) -> Result<(), (usize, io::Error)> {
         let full = || io::Error::from(io::ErrorKind::StorageFull);
         if self.dead > 0 {
@@ -81,7 +81,7 @@ impl Disk for Shared {
 }
 
 /// Settings in memory behind a driver that rounds down, and a governor that moves the limit of its
-/// policy; each write looks whether a crash now would lead back.
+/// policy; each write checks that a crash now would lead back.
 #[derive(Debug)]
 struct Watched {
     values: BTreeMap<Setting, String>,
@@ -112,10 +112,10 @@ fn make(values: &mut BTreeMap<Setting, String>, setting_: &Setting, value: &str)
 }
 
 impl Watched {
-    /// Returns the settings that a restore would leave if everything stopped now.
+    /// Returns the settings after a restore if everything stopped now.
     fn after_a_crash(&self) -> BTreeMap<Setting, String> {
         let contents = journal::parse(&self.disk.0.lock().unwrap().file, BOOT);
-        // A line that could not be written wholly, and not yet be cut off: its write never began.
+        // An incompletely written line that could not yet be cut off: its write never began.
         assert!(contents.bad_lines.len() <= 1, "{:?}", contents.bad_lines);
         assert!(contents.bad_lines.iter().all(|line| line.contains("incomplete")));
         let mut machine = Plain(self.values.clone());
@@ -167,7 +167,7 @@ fn session(faults: Vec<Fault>, state: &Path) -> Session<Watched> {
     let (mut session, _) = Session::begin(access, &tree, state).unwrap();
     session.journal =
         Journal::on(Box::new(disk.clone()), &journal::path(&session.state.directory), BOOT);
-    // What the governor moves is known before it does.
+    // The settings that the governor moves are known beforehand.
     assert_eq!(session.set(&setting(1), "2000").unwrap(), Outcome::Written);
     disk.0.lock().unwrap().faults = faults;
     session
@@ -177,7 +177,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn a_disk_that_fails_at_any_call_loses_no_old_value(
+    fn failing_disk_loses_no_old_value(
         faults in prop::collection::vec(fault(), 0..60),
         writes in prop::collection::vec((0..SETTINGS.len(), 0..5usize), 1..30),
     ) {
@@ -193,7 +193,7 @@ proptest! {
             match session.set(&setting(index), &value) {
                 Ok(Outcome::Written) => prop_assert_eq!(&session.access.values[&setting(index)], &value),
                 Ok(Outcome::Unchanged | Outcome::Altered { .. }) => {}
-                Ok(Outcome::Foreign { found }) => prop_assert!(false, "{found} is ours"),
+                Ok(Outcome::Foreign { found }) => prop_assert!(false, "{found} was set here"),
                 Err(SetError::Journal(_)) => prop_assert_eq!(&session.access.values, &shown),
                 Err(SetError::NotRecorded { present: back, .. }) => {
                     prop_assert_eq!(&back, &shown.get(&setting(index)).cloned());

@@ -13,14 +13,14 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// A machine without files.
+    /// Creates a machine without files.
     pub fn empty() -> Self {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::at(root.path());
         Self { root, tree }
     }
 
-    /// A copy of this folder.
+    /// Copies this folder.
     pub fn from_folder(folder: &Path) -> Self {
         let fixture = Self::empty();
         copy(folder, fixture.root.path());
@@ -45,7 +45,7 @@ impl Fixture {
         files(&self.path(""))
     }
 
-    /// All files below `sys`, `ethtool` and `napi` with what they hold.
+    /// Returns all files below `sys`, `ethtool` and `napi` with their contents.
     pub fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let folders = ["sys", "ethtool", "napi"].map(|top| self.path(top));
         let paths = folders.iter().flat_map(|folder| files(folder));
@@ -66,7 +66,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// All files below a folder; none where there is no such folder.
+/// Returns all files below a folder; none without such a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {

@@ -41,11 +41,10 @@ impl Fixture {
     }
 }
 
-/// Effect of a write in a test: `None` refuses it, else this value is stored.
+/// Effect of a write in a test: `None` refuses it, otherwise this value is stored.
 type Rule = dyn Fn(&Tree, &Setting, &str) -> Option<String>;
 
-/// The files of a fixture behind a driver that keeps a log of writes and may bend or refuse
-/// them.
+/// The files of a fixture behind a driver that keeps a log of writes and may alter or refuse them.
 pub struct Driver {
     machine: Machine,
     pub log: Rc<RefCell<Vec<String>>>,
@@ -83,7 +82,7 @@ impl Access for Driver {
     }
 }
 
-/// Limits of a frequency that may not cross, as the kernel has it.
+/// Enforces that frequency limits do not cross, as the kernel does.
 pub fn limits_may_not_cross(tree: &Tree, setting: &Setting, value: &str) -> Option<String> {
     let path = setting.to_string();
     let other = |from: &str, to: &str| {

@@ -1,5 +1,5 @@
-//! The disk of the journal fills up, or turns read-only: a tmpfs of a few pages stands for it, in
-//! a mount namespace of its own.
+//! The disk of the journal fills up, or turns read-only: a tmpfs of a few pages stands for it, in a
+//! separate mount namespace.
 
 use super::common::{Driver, Fixture};
 use super::{SETTINGS, setting, undo};
@@ -10,11 +10,11 @@ use wattline_knobs::restore::Restored;
 use wattline_knobs::{Machine, Outcome, Session, SetError, journal};
 
 const INSIDE: &str = "WATTLINE_OWN_MOUNTS";
-/// Journal, lock and their directory entries need fewer.
+/// Journal, lock and their directory entries need less.
 const DISK_BYTES: u32 = 64 << 10;
 const MODERATION: &str = "ethtool/eth9/rx-usecs";
 
-/// Runs a test once more in a mount namespace of its own; true for who is to do the work.
+/// Reruns a test in its own mount namespace; returns true in that process.
 fn alone(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
@@ -40,7 +40,7 @@ fn mount(options: &str, at: &Path) {
     assert!(command.status().unwrap().success());
 }
 
-/// A machine whose state directory is a small disk.
+/// Creates a machine whose state directory is a small disk.
 fn small_disk() -> Fixture {
     let fixture = Fixture::copy("acpi-cpufreq");
     fs::create_dir_all(fixture.state()).unwrap();
@@ -61,7 +61,7 @@ fn make_room(fixture: &Fixture) {
     fs::remove_file(fixture.state().join("filler")).unwrap();
 }
 
-/// Sets one value after the other until the journal takes no more; says how many it took.
+/// Sets one value after the other until the journal accepts no more; returns the number accepted.
 fn until_full(session: &mut Session<Driver>) -> usize {
     for turn in 100..10_000 {
         match session.set(&setting(7), &turn.to_string()) {
@@ -73,7 +73,7 @@ fn until_full(session: &mut Session<Driver>) -> usize {
     panic!("the disk never filled up");
 }
 
-/// As a crash leaves it: file and settings stay, the lock goes.
+/// Simulates a crash: file and settings stay, the lock goes.
 fn crash(session: Session<Driver>) {
     session.keep();
 }
@@ -100,9 +100,9 @@ fn an_entry_after_a_full_disk_survives_a_crash() {
     assert!(taken > 0, "nothing fitted into the rest of the page");
     let left = fixture.value(MODERATION);
     let last = (99 + taken).to_string();
-    assert_eq!(left, last, "what is not in the journal is not set");
+    assert_eq!(left, last, "only values in the journal are set");
     whole(&fixture);
-    // Full: a setting that was never touched is not touched now.
+    // Full: an unchanged setting is not touched now.
     let refused = session.set(&setting(2), "2400000").unwrap_err();
     assert!(matches!(refused, SetError::Journal(_)), "{refused}");
     assert!(refused.to_string().contains("No space left"), "{refused}");
@@ -161,10 +161,10 @@ fn a_full_disk_stops_no_restore() {
     assert!(!fixture.journal().exists());
 }
 
-/// Many file systems do this to themselves after an error of the disk.
+/// Many file systems turn read-only after an error of the disk.
 #[test]
-fn a_disk_that_turns_read_only_stops_neither_end_nor_restore() {
-    if !alone("a_disk_that_turns_read_only_stops_neither_end_nor_restore") {
+fn read_only_disk_stops_neither_end_nor_restore() {
+    if !alone("read_only_disk_stops_neither_end_nor_restore") {
         return;
     }
     let fixture = small_disk();
@@ -186,7 +186,7 @@ fn a_disk_that_turns_read_only_stops_neither_end_nor_restore() {
 }
 
 #[test]
-fn journal_that_cannot_be_removed_stops_no_end() {
+fn irremovable_journal_stops_no_end() {
     let fixture = Fixture::copy("acpi-cpufreq");
     let before = fixture.snapshot();
     let mut session = fixture.session();
@@ -199,7 +199,7 @@ fn journal_that_cannot_be_removed_stops_no_end() {
     assert!(report.journal_problem.is_some_and(|it| it.contains("knobs.journal")));
 }
 
-/// A read-only mount over it: the file system itself would refuse while the journal is open.
+/// Mounts it read-only from above: the file system itself would refuse while the journal is open.
 fn remount_read_only(fixture: &Fixture) {
     let state = fixture.state();
     let bind = Command::new("mount").arg("--bind").args([&state, &state]).status().unwrap();

@@ -1,5 +1,5 @@
-//! HTTP client of remote meters: bounded in time and size, without redirects and proxies. TLS trusts
-//! the system's roots or a certificate that the operator names.
+//! HTTP client of remote meters: bounded in time and size, without redirects and proxies. TLS
+//! trusts the system's roots or a certificate named by the operator.
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -44,8 +44,8 @@ impl From<String> for Failure {
 pub struct Client(Agent);
 
 impl Client {
-    /// Creates a client that trusts the certificates of this PEM file, or the system's roots, if it is
-    /// to be `secure`. Else it cannot speak TLS.
+    /// Creates a client. If `secure`, it trusts the certificates of this PEM file, or the system's
+    /// roots. Otherwise it cannot use TLS.
     ///
     /// # Errors
     /// When the file has no certificate, or the system has none.
@@ -92,7 +92,7 @@ impl Client {
         Ok((token, place))
     }
 
-    /// Deletes a session; one that stays ends by the server's own time limit.
+    /// Deletes a session; a remaining one ends by the server's own time limit.
     pub fn delete(&self, url: &str, (name, value): (&str, &str)) {
         let _ = self.0.delete(url).header(name, value).call();
     }
@@ -166,7 +166,7 @@ fn pinned(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Trusts what the roots vouch for, and a named certificate whatever its names and uses are:
+/// Trusts certificates signed by the roots, and a named certificate despite its names and uses:
 /// controllers sign their own, for other names. Dates always count.
 #[derive(Debug)]
 struct Verifier {
@@ -295,7 +295,7 @@ impl Transport for TlsTransport {
     }
 }
 
-/// Credentials, from a file that nobody else can read.
+/// Credentials, from a file that only its owner can read.
 #[derive(Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Credentials {
@@ -305,10 +305,11 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Reads them.
+    /// Reads the file.
     ///
     /// # Errors
-    /// When others may read the file, or it holds something else. The message never shows contents.
+    /// When others may read the file, or its contents are invalid. The message never shows
+    /// contents.
     pub fn read(path: &Path) -> Result<Self, String> {
         use std::os::unix::fs::MetadataExt;
         let shown = path.display();
@@ -348,7 +349,7 @@ impl Credentials {
         ("Authorization", value)
     }
 
-    /// Returns the text that opens a session of Redfish; none for a token.
+    /// Returns the text that opens a Redfish session; none for a token.
     pub fn session(&self) -> Option<String> {
         let (user, password) = (self.user.as_ref()?, self.password.as_ref()?);
         Some(serde_json::json!({ "UserName": user, "Password": password }).to_string())

@@ -1,6 +1,6 @@
 //! Meters of other machines: a Prometheus server, an exporter's page, a management controller with
-//! Redfish. `/etc/wattline/meters.toml` names them. Each has a thread that asks for its value, so that
-//! nobody waits for a server.
+//! Redfish. `/etc/wattline/meters.toml` lists them. Each has a thread that queries its value, so
+//! readers do not wait for a server.
 
 mod client;
 mod prometheus;
@@ -20,14 +20,14 @@ use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Accuracy, Provenance, Source, Span, Time, Watts};
 
-/// The file that names remote meters.
+/// The file that lists remote meters.
 pub const FILE: &str = "/etc/wattline/meters.toml";
 const PERIOD: Span = Span::from_millis(5_000);
-/// Assumed where nobody has measured it: controllers average, and servers scrape now and then.
+/// Assumed delay of an unmeasured meter: controllers average, and servers scrape periodically.
 const LAG: Span = Span::from_millis(15_000);
 const SHORTEST: Span = Span::from_millis(100);
 const LONGEST: Span = Span::from_millis(600_000);
-/// Time in which first values are waited for, so that a single reading has one.
+/// Time limit for first values, so that a single reading has one.
 const FIRST: Duration = Duration::from_secs(5);
 /// Pause after refused credentials: controllers lock accounts.
 const DENIED: Duration = Duration::from_secs(300);
@@ -70,21 +70,21 @@ impl Service {
     }
 }
 
-/// Result of the asking thread.
+/// Result of the querying thread.
 #[derive(Default)]
 struct Latest {
     /// The last answer, until it is read.
     fresh: Option<f64>,
-    /// The same, kept.
+    /// The same value, kept.
     value: Option<f64>,
     problem: Option<String>,
     asked: u64,
 }
 
-/// A thread that asks a server once in a while.
+/// A thread that queries a server periodically.
 struct Poller {
     latest: Arc<Mutex<Latest>>,
-    /// The thread ends when this goes.
+    /// The thread ends when this is dropped.
     _running: Sender<()>,
 }
 
@@ -105,7 +105,7 @@ impl Poller {
     }
 }
 
-/// Waits until each has an answer, for a while.
+/// Waits until each has an answer, up to a time limit.
 fn wait_for(pollers: &[&Poller]) {
     let end = Instant::now() + FIRST;
     while pollers.iter().any(|poller| poller.latest().asked == 0) && Instant::now() < end {
@@ -117,10 +117,10 @@ fn wait_for(pollers: &[&Poller]) {
 pub struct Counter(Poller);
 
 impl Counter {
-    /// Begins to read `prometheus:URL#QUERY` once a second.
+    /// Starts reading `prometheus:URL#QUERY` once a second.
     ///
     /// # Errors
-    /// When the name is none, or the counter has no value now.
+    /// When the name is invalid, or the counter has no value now.
     pub fn open(name: &str) -> Result<Self, String> {
         let text = name.strip_prefix("prometheus:").ok_or("expected prometheus:URL#QUERY")?;
         check(text, false)?;
@@ -151,12 +151,12 @@ struct Remote {
     timing: Timing,
     poller: Poller,
     last: Option<Time>,
-    /// When it was read first, or gave a value.
+    /// Time of its first reading, or of its last value.
     heard: Option<Time>,
 }
 
 impl Remote {
-    /// Checks the settings, and begins to ask.
+    /// Checks the settings, and starts querying.
     fn open(tree: &Tree, entry: &Entry) -> Result<Self, String> {
         let span = |text: &Option<String>, key: &str, default: Span, range: (Span, Span)| {
             let Some(text) = text else { return Ok(default) };
@@ -216,7 +216,7 @@ impl Remote {
     }
 }
 
-/// Refuses addresses through which credentials would leak.
+/// Rejects addresses through which credentials would leak.
 fn check(text: &str, with_credentials: bool) -> Result<(), String> {
     let url = text.split('#').next().unwrap_or_default();
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
@@ -280,7 +280,7 @@ impl Meter for Remote {
             let mut latest = self.poller.latest();
             (latest.fresh.take(), latest.problem.clone())
         };
-        // After a failure, `elapsed` starts again at zero: a momentary value does not cover the gap.
+        // After a failure, `elapsed` restarts at zero: a momentary value does not cover the gap.
         let last = self.last.take();
         if let Some(reason) = problem {
             let path = PathBuf::from(&self.description.id);
@@ -334,7 +334,7 @@ fn find(tree: &Tree) -> Finding {
         }
     }
     wait_for(&meters.iter().map(|meter| &meter.poller).collect::<Vec<_>>());
-    Finding::of(meters, refused)
+    Finding::new(meters, refused)
 }
 
 /// Meters of other machines.

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Path of a server's queries.
 const API: &str = "/api/v1/query";
-/// Seconds that a sample of a page may be old, where the page has times.
+/// Largest age in seconds of a page's sample with a time.
 const OLDEST: f64 = 60.0;
 
 /// A query to a server, or a line of a page.
@@ -19,11 +19,11 @@ pub enum Query {
 }
 
 impl Query {
-    /// Parses `URL#QUERY`. An address without a path is a server; else the path is that of its
+    /// Parses `URL#QUERY`. An address without a path is a server; otherwise the path is of its
     /// queries or of a page.
     ///
     /// # Errors
-    /// In words.
+    /// A text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (url, query) = text.split_once('#').filter(|(_, query)| !query.trim().is_empty()).ok_or(
             "expected prometheus:URL#QUERY, such as prometheus:http://127.0.0.1:9090#sum(pdu_watts)",
@@ -46,7 +46,7 @@ impl Query {
         Ok(Self::Page(url.to_owned(), series))
     }
 
-    /// Asks for the watts.
+    /// Queries the watts.
     pub fn ask(&self, client: &Client, secret: Option<(&str, &str)>) -> Result<f64, Failure> {
         match self {
             Self::Server(url, query) => Ok(result(&client.get(url, Some(query), secret)?)?),

@@ -8,13 +8,13 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
     origin: String,
-    /// Path of the resource; empty to look for it below the only chassis.
+    /// Path of the resource; empty to search below the only chassis.
     path: String,
     /// Number of the member of `PowerControl`.
     member: Option<usize>,
 }
 
-/// Credentials as they are sent, and the session that they opened.
+/// Credentials in the form sent, and the session that they opened.
 #[derive(Default)]
 pub struct Access {
     credentials: Option<Credentials>,
@@ -69,7 +69,7 @@ impl Resource {
     /// Parses `https://BMC/PATH#MEMBER`; path and member may be missing.
     ///
     /// # Errors
-    /// In words.
+    /// A text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (url, member) = match text.split_once('#') {
             Some((url, member)) => {
@@ -91,13 +91,13 @@ impl Resource {
         Ok(Self { origin, path: path.trim_end_matches('/').to_owned(), member })
     }
 
-    /// Asks for the watts.
+    /// Queries the watts.
     pub fn ask(&self, client: &Client, access: &mut Access) -> Result<f64, Failure> {
         let fresh = access.header.is_none();
         access.open(client, &self.origin)?;
         let answer = self.watts(client, access);
         if !fresh && access.by_session && answer.as_ref().is_err_and(|failure| failure.denied) {
-            // The session ran out.
+            // The session has expired.
             access.header = None;
             access.open(client, &self.origin)?;
             return self.watts(client, access);
@@ -134,13 +134,13 @@ impl Resource {
     }
 }
 
-/// Returns a path that the controller names, if it is one.
+/// Returns a path on the controller, if it is valid.
 fn own(path: &str) -> Result<&str, String> {
     let usable = path.starts_with("/redfish/") && path.chars().all(|c| c.is_ascii_graphic());
     if usable { Ok(path) } else { Err(format!("{path:?} is no path of Redfish")) }
 }
 
-/// Returns the watts of a resource, whichever of the three schemas it has.
+/// Returns the watts of a resource of any of the three schemas.
 fn watts(resource: &Value, member: Option<usize>) -> Result<f64, String> {
     if let Some(all) = resource["PowerControl"].as_array() {
         let name = |(number, one): (usize, &Value)| {
@@ -149,7 +149,7 @@ fn watts(resource: &Value, member: Option<usize>) -> Result<f64, String> {
         let has = |one: &&Value| one["PowerConsumedWatts"].is_number();
         let one = match member {
             Some(number) => all.get(number),
-            // Some controllers list parts beside the whole.
+            // Some controllers list parts next to the whole.
             None if all.iter().filter(has).count() > 1 => {
                 let names: Vec<String> = all.iter().enumerate().map(name).collect();
                 return Err(format!("choose a member of PowerControl: {}", names.join(", ")));

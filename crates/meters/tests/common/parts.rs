@@ -1,5 +1,5 @@
-//! Parts of the loaded power of a machine with these phases: 84, 93, 153 and 151 W altogether
-//! (idle, idle+, polling, loaded), packages 20, 21, 81 and 71 W, memory 4, 4, 4 and 7 W; cores work
+//! Parts of the loaded power of a machine with these phases (idle, idle+, polling, loaded): whole
+//! machine 84, 93, 153 and 151 W, packages 20, 21, 81 and 71 W, memory 4, 4, 4 and 7 W. Cores work
 //! a quarter of the time and poll in vain half of it.
 
 /// Parts and their watts.

@@ -19,7 +19,7 @@ impl Engine<'_> {
         }
         let now = Time::from_picos(self.now);
         if now >= self.control.due() {
-            self.catch_up(self.control.wishes().watched());
+            self.catch_up(self.control.ask_again().watched());
             self.control.carry_on(now, &mut self.knobs);
             self.follow_knobs();
         }

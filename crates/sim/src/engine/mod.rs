@@ -184,7 +184,7 @@ impl<'a> Engine<'a> {
             if self.now >= self.horizon {
                 self.next_block()?;
             }
-            let timer = self.control.wishes().at.as_picos().max(self.now + 1);
+            let timer = self.control.ask_again().at.as_picos().max(self.now + 1);
             let until = mark.min(self.horizon).min(timer).min(self.due);
             let stop = self.advance(until);
             if self.now >= self.due {
@@ -231,7 +231,7 @@ impl<'a> Engine<'a> {
         // stop cores so rarely that a core could run far ahead, and a policy that looks at all of them
         // would see packets of the future; so the cores advance by strides.
         let mut first = None;
-        let ask = *self.control.wishes();
+        let ask = *self.control.ask_again();
         let watched_cores = ask.watched().intersection(self.platform.all_cores());
         let looks_ahead =
             ask.on_fill.cores.len() > 1 || self.looks.whole && ask.on_streak.cores.len() > 1;
@@ -331,10 +331,10 @@ impl<'a> Engine<'a> {
             entries: self.nic.arrivals(&self.cores),
             offered: self.looks.offered.then_some(PacketsPerSecond(self.offered)),
         };
-        let watched = self.control.wishes().watched();
+        let watched = self.control.ask_again().watched();
         let changed = self.control.decide(&observation) || trigger == Trigger::Start;
         self.totals.decisions = self.control.count();
-        if changed || self.control.wishes().watched() != watched {
+        if changed || self.control.ask_again().watched() != watched {
             self.catch_up(watched);
         }
         if changed {

@@ -218,7 +218,7 @@ impl<'a> Engine<'a> {
 
     fn run_to(&mut self, mark: u64) {
         while self.now < mark {
-            let timer = self.control.wishes().at.as_picos().max(self.now + 1);
+            let timer = self.control.ask_again().at.as_picos().max(self.now + 1);
             let until = mark.min(timer).min(self.due.max(self.now + 1));
             for core in &mut self.cores {
                 core.advance(&self.costs, until, &mut self.sink);

@@ -14,7 +14,7 @@ use wattline::commands::duration;
 use wattline::exit::ExitError;
 use wattline::progress::Counted;
 use wattline_daemon::socket::{self, Request};
-use wattline_governor::lease::BESIDE;
+use wattline_governor::lease::FREQUENCY_TOLERANCE;
 use wattline_reproduce::characterise::{numbers, outer_and_middle};
 use wattline_status::{Empty, HeldPoint, Power, Stats};
 use wattline_study::fit::Row;
@@ -172,7 +172,7 @@ impl Lease<'_> {
             std::thread::sleep(LOOK);
             held = self.hold(cores, hertz)?;
         }
-        let near = |found: &f64| (found / hertz - 1.0).abs() <= BESIDE;
+        let near = |found: &f64| (found / hertz - 1.0).abs() <= FREQUENCY_TOLERANCE;
         if held.cores_active != cores || !held.frequency_hertz.iter().all(near) {
             eprintln!(
                 "left out: {cores} cores at {:.3} GHz: the machine holds {} at {:?} Hz",

@@ -162,7 +162,7 @@ fn sample(meters: &mut [Box<dyn Meter>], clock: &Clock, time: Span) -> Vec<Row> 
         for meter in meters.iter_mut() {
             let now = clock.now();
             let result = super::reading::reading(&mut **meter, now);
-            rows.push(Row::of(now, meter.description(), &result));
+            rows.push(Row::new(now, meter.description(), &result));
         }
     }
     // The first of a counter reaches back into what was before this phase.

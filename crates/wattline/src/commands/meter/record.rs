@@ -48,7 +48,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
         for meter in &mut meters {
             let now = clock.now();
             let result = super::reading::reading(&mut **meter, now);
-            let row = Row::of(now, meter.description(), &result);
+            let row = Row::new(now, meter.description(), &result);
             out.serialize(row).map_err(io::Error::from)?;
         }
         out.flush()?;

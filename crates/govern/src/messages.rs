@@ -1,4 +1,5 @@
-//! Log lines: what is governed and why, what rules, who else sets the same knobs.
+//! Log lines: the governed parts with reasons, the rule in force, other programs that set the same
+//! knobs.
 
 use crate::config::{Config, Listed, Moderation};
 use crate::guard::Rule;
@@ -11,16 +12,16 @@ use wattline_knobs::rivals::Rival;
 use wattline_policy::{Can, Platform};
 use wattline_units::Span;
 
-/// Remark on a plan that is made without the rights of root.
-pub(crate) const BLIND: &str = "made without the rights of root, so that knobs which only root may \
+/// Remark on a plan made without root privileges.
+pub(crate) const BLIND: &str = "made without root privileges, so that knobs which only root may \
     write count as missing: `sudo wattline plan --govern` sees all";
 
-/// Remark on a plan that is made of settings which are not the administrator's.
-pub const SET_BY_ANOTHER_GOVERNOR: &str = "another governor, which runs or was killed, has set some of what is read \
-    here; `wattline restore` undoes what a killed one left";
+/// Remark on a plan made from settings that another governor may have changed.
+pub const SET_BY_ANOTHER_GOVERNOR: &str = "another governor, running or killed, has set some of these values; \
+    `wattline restore` undoes those of a killed one";
 
-/// Describes what the governor will do and why, a line each. `alone` are the knobs that the machine
-/// has and the configuration does not use.
+/// Describes the governor's actions and reasons, a line each. `alone` are the knobs that the
+/// machine has and the configuration does not use.
 pub(crate) fn lines(
     config: &Config,
     inventory: &Inventory,
@@ -73,7 +74,7 @@ pub(crate) fn lines(
         } else {
             "this configuration turns none of the knobs that this machine has"
         };
-        lines.push(format!("{why}: nothing will be saved here; what can be measured is told"));
+        lines.push(format!("{why}: nothing will be saved here; measurements remain available"));
     }
     lines.extend(alone.iter().map(|knob| left_alone::line(*knob, config, inventory)));
     for port in &inventory.layout.ports {
@@ -96,22 +97,22 @@ pub(crate) fn lines(
     lines
 }
 
-/// Whether nothing can be turned.
+/// Returns true if no knob can be set.
 fn has_none(can: Can) -> bool {
     !(can.set_frequency || can.limit_idle || can.set_moderation || can.set_cores)
 }
 
-/// To the nanosecond, without the digits that a binary fraction adds.
+/// Formats to the nanosecond, without the digits that a binary fraction adds.
 fn micros(span: Span) -> String {
     format!("{} us", (span.as_seconds() * 1e9).round() / 1e3)
 }
 
-/// Says what is governed.
+/// Logs the governed parts.
 pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, alone: &[Listed]) {
     for line in lines(config, inventory, &seen.state.platform, alone) {
         tracing::info!("{line}");
     }
-    for named in &inventory.in_vain {
+    for named in &inventory.unknown_names {
         tracing::warn!("{named}");
     }
     if let Some(remark) = &seen.remark {
@@ -123,7 +124,7 @@ pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, 
         }
         if config.metrics.is_none() {
             tracing::info!(
-                "what can be measured: `wattline top`, `wattline stats`; for Prometheus: \
+                "measurements: `wattline top`, `wattline stats`; for Prometheus: \
                  --metrics 127.0.0.1:9417"
             );
         }
@@ -153,13 +154,13 @@ fn remedy(knob: Listed) -> &'static str {
         }
         Listed::Cores => {
             "cores: need two CPUs, and interfaces with an indirection table or RPS (CONFIG_RPS) that \
-             nobody else has set"
+             no other program has set"
         }
     }
 }
 
-/// Says what rules from now on. `early` where no source can count as silent yet: less than
-/// `latency_silence` has passed.
+/// Logs the rule in force from now on. `early`: no source can count as silent yet, because less
+/// than `latency_silence` has passed.
 pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>, early: bool) {
     match now {
         Rule::Policy => tracing::info!(
@@ -180,7 +181,7 @@ pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>
         ),
         Rule::Silent => {
             let sources = seen.map(|seen| &*seen.sources).unwrap_or_default();
-            let line = unheard(sources, early, config.latency_silence);
+            let line = silent_sources(sources, early, config.latency_silence);
             if early { tracing::info!("{line}") } else { tracing::warn!("{line}") }
         }
     }
@@ -194,8 +195,8 @@ fn missed(p99: Span, target: Span) -> String {
     )
 }
 
-/// Who says nothing.
-fn unheard(sources: &[SourceState], early: bool, silence: Span) -> String {
+/// Names the silent sources.
+fn silent_sources(sources: &[SourceState], early: bool, silence: Span) -> String {
     let names: Vec<String> = (sources.iter().filter(|source| source.silent))
         .map(|source| match &source.problem {
             Some(problem) => format!("{} ({problem})", source.name),
@@ -205,7 +206,7 @@ fn unheard(sources: &[SourceState], early: bool, silence: Span) -> String {
     let names = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
     if early {
         return format!(
-            "highest capacity until every source of latency has said something; waited for: {names} \
+            "highest capacity until every source of latency has reported; waiting for: {names} \
              (silent after {} s)",
             silence.as_seconds()
         );
@@ -216,20 +217,21 @@ fn unheard(sources: &[SourceState], early: bool, silence: Span) -> String {
     )
 }
 
-/// Rivals for what is governed: who sets only something else may go on.
+/// Filters rivals for governed knobs: programs that set other knobs may go on.
 pub(crate) fn relevant(found: Vec<Rival>, config: &Config) -> Vec<Rival> {
     let scope = config.scope;
     let governed = |label: &&str| match *label {
         "frequency" => scope.frequency,
         "idle" => scope.idle,
-        // Interrupts stay where they are here, and who moves them changes whose are moderated.
+        // The governor leaves interrupts in place; a program that moves them changes the moderated
+        // CPUs.
         "moderation" | "affinity" => config.moderates(),
         _ => false,
     };
     found.into_iter().filter(|rival| rival.labels.iter().any(governed)).collect()
 }
 
-/// Names somebody who sets the same knobs.
+/// Logs a program that sets the same knobs.
 pub(crate) fn rival(rival: &Rival) {
     tracing::warn!(
         "{} also sets {} ({}); to stop that: {}",
@@ -263,15 +265,15 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_waited_for_before_it_is_called_silent() {
+    fn source_gets_time_before_it_counts_as_silent() {
         let sources = [never_heard("shop", None), never_heard("page", Some("refused"))];
         let silence = Span::from_millis(10_000);
-        let early = unheard(&sources, true, silence);
-        assert!(early.contains("waited for: shop, page (refused) (silent after 10 s)"), "{early}");
+        let early = silent_sources(&sources, true, silence);
+        assert!(early.contains("waiting for: shop, page (refused) (silent after 10 s)"), "{early}");
         assert!(!early.contains("silent sources"), "{early}");
-        let late = unheard(&sources, false, silence);
+        let late = silent_sources(&sources, false, silence);
         assert!(late.ends_with("silent sources: shop, page (refused)"), "{late}");
-        assert!(unheard(&[], false, silence).ends_with("there is none"));
+        assert!(silent_sources(&[], false, silence).ends_with("there is none"));
     }
 
     #[test]
