@@ -33,9 +33,9 @@ pub(crate) struct Inputs {
     change: Option<Change>,
     /// Values of unprinted parameters in place of the shipped ones.
     choice: Choice,
-    /// Whether accepted sets and flips are searched anew instead of read from their record.
+    /// True if accepted sets and flips are searched anew instead of read from their record.
     pub(crate) fresh: bool,
-    /// Whether runs are as short as a comparison of verdicts allows.
+    /// True if runs are as short as a comparison of verdicts allows.
     pub(crate) brief: bool,
 }
 

@@ -50,7 +50,7 @@ impl Target {
         name.parse().map(|target| vec![target])
     }
 
-    /// Whether this is a figure whose traffic can be replaced by the reader's own.
+    /// Returns true if this is a figure whose traffic can be replaced by the reader's own.
     pub fn takes_traffic(&self) -> bool {
         let of = |step: &&Step| self.figure.is_some_and(|id| step.figures.contains(&id));
         steps_of(self.paper).iter().filter(of).any(|step| step.own.is_some())
@@ -111,7 +111,7 @@ impl Wanted {
         all
     }
 
-    /// Whether the whole paper is wanted.
+    /// Returns true if the whole paper is wanted.
     pub(super) fn whole(&self) -> bool {
         self.figures.is_none()
     }

@@ -52,7 +52,7 @@ pub struct NicCard {
     pub link: BitsPerSecond,
     /// Number of ports.
     pub ports: Option<usize>,
-    /// Whether the card has a TCP offload engine.
+    /// True if the card has a TCP offload engine.
     pub offload: Option<bool>,
     /// Idle power on the 3.3 V rail.
     pub idle_3v3: Option<Watts>,

@@ -11,7 +11,7 @@ pub(crate) struct Column {
     pub(crate) allowed: RangeInclusive<f64>,
     /// Unit in words, with a hint at the likely mistake.
     pub(crate) unit: &'static str,
-    /// Whether the file may omit it.
+    /// True if the file may omit it.
     pub(crate) optional: bool,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Whether there are no errors.
+    /// Returns true if there are no errors.
     pub(crate) fn none(&self) -> bool {
         self.problems.is_empty()
     }

@@ -116,7 +116,7 @@ pub struct Incomplete {
     pub name: String,
     /// Use for which the figures are needed.
     pub purpose: &'static str,
-    /// Whether the file has a fit, which can be completed from another model.
+    /// True if the file has a fit, which can be completed from another model.
     pub fitted: bool,
     /// Each missing field, with the reason that the file gives for its absence.
     pub missing: Vec<(String, String)>,

@@ -202,12 +202,12 @@ impl<'s, 'd> Section<'s, 'd> {
         all
     }
 
-    /// Whether the file has the key.
+    /// Returns true if the file has the key.
     pub(crate) fn has(&self, key: &'static str) -> bool {
         self.find(key).is_some()
     }
 
-    /// Whether the section `key` of this one has the key `inner`.
+    /// Returns true if the section `key` of this one has the key `inner`.
     pub(crate) fn has_within(&self, key: &'static str, inner: &str) -> bool {
         let table = self.find(key).and_then(|value| value.get_ref().as_table());
         table.is_some_and(|table| table.iter().any(|(name, _)| name.get_ref() == inner))

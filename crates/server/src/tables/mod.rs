@@ -248,7 +248,7 @@ fn alike(a: &[f64], b: &[f64], within: f64) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(*a, *b))
 }
 
-/// Whether two lists of frequencies in gigahertz can be of one machine.
+/// Returns true if two lists of frequencies in gigahertz can be of one machine.
 pub fn same_frequencies(a: &[f64], b: &[f64]) -> bool {
     alike(a, b, if a.len() == 1 { MEASURED } else { EXACT })
 }

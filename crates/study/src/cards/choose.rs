@@ -69,7 +69,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Whether all requirements are met.
+    /// Returns true if all requirements are met.
     pub fn fits(&self) -> bool {
         self.obstacles.is_empty()
     }

@@ -73,7 +73,7 @@ pub struct DevicePowerModel {
 /// State of a port.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PortState {
-    /// Whether the link is up, which implies that the port is on and the transceiver plugged in.
+    /// True if the link is up, which implies that the port is on and the transceiver plugged in.
     pub up: bool,
     /// Rate of frame bits in each direction.
     pub rate: BitsPerSecond,

@@ -21,7 +21,7 @@ pub(super) struct Saturation {
     pub(super) max_rate: Vec<Estimate>,
     /// gamma(n), by number of cores as in [`Groups::cores`].
     pub(super) gamma: Vec<Estimate>,
-    /// Whether each row is saturated according to its offered rate.
+    /// True if each row is saturated according to its offered rate.
     pub(super) saturated: Vec<bool>,
 }
 

@@ -25,7 +25,7 @@ pub trait OperatingPoints {
     /// Mean latency at the offered `rate`; `None` if the rate is not below the capacity, or if the
     /// model has no latencies.
     fn latency(&self, cores: usize, frequency: usize, rate: PacketsPerSecond) -> Option<Span>;
-    /// Whether the model has latencies.
+    /// Returns true if the model has latencies.
     fn knows_latency(&self) -> bool;
 }
 

@@ -18,9 +18,9 @@ pub struct Caches {
     pub cores: usize,
     /// Each core's prefetcher into the last level.
     pub streams: Streams,
-    /// Whether level 1 fetches the line after one that is read through.
+    /// True if level 1 fetches the line after one that is read through.
     pub next_line: bool,
-    /// Whether the last level fetches lines in pairs.
+    /// True if the last level fetches lines in pairs.
     pub pairs: bool,
 }
 

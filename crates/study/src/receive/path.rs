@@ -63,25 +63,25 @@ pub struct ReceivePath {
     /// Each core's prefetcher into the last level.
     #[serde(skip)]
     pub streams: Streams,
-    /// Whether level 1 fetches the line after one that is read through.
+    /// True if level 1 fetches the line after one that is read through.
     pub next_line: bool,
-    /// Whether the last level fetches lines in pairs.
+    /// True if the last level fetches lines in pairs.
     pub pairs: bool,
     /// Fields of a page structure that a lookup reads.
     pub page_struct: PageStruct,
-    /// Whether the allocator has an array that all processors share.
+    /// True if the allocator has an array that all processors share.
     pub shared_array: bool,
-    /// Whether the driver prefetches headers.
+    /// True if the driver prefetches headers.
     pub header_prefetch: bool,
     /// Destination of received data.
     pub delivery: Delivery,
-    /// Whether the card is on the processor's die, without PCI Express in between.
+    /// True if the card is on the processor's die, without PCI Express in between.
     pub on_die: bool,
     /// Source of the buffers.
     pub buffers: Buffers,
-    /// Whether an engine beside the cores copies payload within the cache.
+    /// True if an engine beside the cores copies payload within the cache.
     pub copy_engine: bool,
-    /// Whether the stack drops packets from the caches after the copy.
+    /// True if the stack drops packets from the caches after the copy.
     pub invalidate: bool,
     /// Seed of the sequence of queues.
     pub seed: u64,

@@ -93,7 +93,7 @@ impl Judged {
         self
     }
 
-    /// Whether this reading is better than the shipped one by the rule of the plan.
+    /// Returns true if this reading is better than the shipped one by the rule of the plan.
     pub fn better_than(&self, shipped: &Self) -> bool {
         self.met.len() > shipped.met.len() && self.met.contains("losses")
     }
