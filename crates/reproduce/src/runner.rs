@@ -74,6 +74,16 @@ pub(crate) fn run(
     all.into_iter().map(|(_, made)| made).collect()
 }
 
+/// Runs all jobs in parallel on all cores of this machine; results are in the order of the jobs.
+pub(crate) fn side_by_side<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R, ReproduceError> + Sync,
+) -> Result<Vec<R>, ReproduceError> {
+    let results = wattline_sim::sweep(items, 0, work, || ())
+        .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
+    results.into_iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

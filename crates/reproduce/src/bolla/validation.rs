@@ -125,7 +125,7 @@ fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
             truth.core_power(known, known.max_rate).0,
         )?);
     }
-    // The optimiser must find the same point as an exhaustive search, at any rate.
+    // At any rate the optimiser must find the same point as an exhaustive search.
     let capacity = truth.even_capacity(2, 1).0;
     let rates = (0..=200).map(|i| PacketsPerSecond(capacity * f64::from(i) / 200.0));
     let mut equal = true;

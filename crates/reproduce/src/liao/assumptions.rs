@@ -1,4 +1,4 @@
-//! Dependence of the receive path's misses on what its sources leave open.
+//! Dependence of the receive path's misses on assumptions that its sources leave open.
 
 use super::known::{PACKETS, failed};
 use crate::error::ReproduceError;
@@ -13,8 +13,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     Ok(vec![readings(inputs.receive_path()?)?, rings(inputs.receive_path()?)?])
 }
 
-/// One change each of the shipped model. They were listed before the model was run
-/// (docs/explanation/receive-path.md); none of them is chosen by its result.
+/// Returns variants of the shipped model with one change each. They were listed before the model
+/// was run (docs/explanation/receive-path.md); none was chosen by its result.
 fn changes(base: ReceivePath) -> Vec<(&'static str, ReceivePath)> {
     let streams = Streams::default();
     vec![
@@ -89,13 +89,13 @@ fn readings(base: ReceivePath) -> Result<Figure, ReproduceError> {
     })
 }
 
-/// Misses on headers per packet.
+/// Returns the misses on headers per packet.
 pub(super) fn headers(outcome: &Outcome) -> f64 {
     let phases = [Phase::Conversion, Phase::Protocol];
     phases.map(|phase| outcome.misses(phase, Data::Payload)).iter().sum()
 }
 
-/// Effect of the length of the rings.
+/// Makes the figure of the effect of the rings' length.
 fn rings(base: ReceivePath) -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "ring_descriptors",

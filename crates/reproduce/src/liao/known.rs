@@ -4,7 +4,7 @@ use crate::error::ReproduceError;
 use wattline_server::ComponentFile;
 use wattline_study::receive::InvalidPath;
 
-/// Packets per simulator run, not counting those that warm its caches.
+/// Packets per simulator run, without the packets that warm its caches.
 pub(super) const PACKETS: u64 = 60_000;
 
 pub(super) const ASSUMED: &str = "rests on 5 busy queues and what stands in the sockets, which no source \

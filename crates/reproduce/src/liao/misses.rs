@@ -1,5 +1,5 @@
-//! Figures 4 to 8 and section 3.4: the data that misses the cache, the distance between its uses,
-//! and the effect of a larger cache.
+//! Figures 4 to 8 and section 3.4: cache misses by data, reuse distances, and the effect of a
+//! larger cache.
 
 use super::assumptions::{self, headers};
 use super::known::{ASSUMED, LEVEL_1, PACKETS, failed};
@@ -190,7 +190,8 @@ fn copy_and_release(
     Ok(all.into_iter().map(|check| check.on(Grounds::Caches)).collect())
 }
 
-/// The study of section 3.4: four cores that share a cache of 1 to 32 MB, at four times the rate.
+/// Reproduces the study of section 3.4: four cores share a cache of 1 to 32 MB at four times the
+/// rate.
 fn by_cache(plan: &'static Plan, inputs: &Inputs) -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "llc_mbytes",

@@ -2,6 +2,7 @@
 
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
+use crate::runner::side_by_side;
 use wattline_policies::POLICIES;
 use wattline_server::{Application, PacketCost, ServerModel};
 use wattline_sim::{Report, Setting, run};
@@ -114,16 +115,6 @@ pub(super) fn simulate(
 /// Runs all simulations in parallel on all cores; results are in the order of `runs`.
 pub(super) fn all(server: &ServerModel, runs: &[Steady]) -> Result<Vec<Report>, ReproduceError> {
     side_by_side(runs, |steady| steady.run(server))
-}
-
-/// Runs all jobs in parallel on all cores of this machine; results are in the order of the jobs.
-pub(super) fn side_by_side<T: Sync, R: Send>(
-    items: &[T],
-    work: impl Fn(&T) -> Result<R, ReproduceError> + Sync,
-) -> Result<Vec<R>, ReproduceError> {
-    let results = wattline_sim::sweep(items, 0, work, || ())
-        .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
-    results.into_iter().collect()
 }
 
 /// Policy in which `cores` cores sleep in the C-state `idle` between packets.

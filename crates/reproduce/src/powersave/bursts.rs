@@ -1,6 +1,6 @@
 //! Figure 17: the same mean rate in bursts of growing length.
 
-use super::bench::{Job, SEED, content, server, side_by_side, simulate};
+use super::bench::{Job, SEED, content, server, simulate};
 use super::own::{self, Case};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
@@ -8,6 +8,7 @@ use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
 use crate::paper::Paper;
 use crate::planned;
+use crate::runner::side_by_side;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_server::Application;

@@ -1,7 +1,7 @@
 //! Beside Figure 12: the controller itself above the optimum, at a rate that it comes to from below
 //! and from above. The paper prints the ladder's gap alone.
 
-use super::bench::{Job, SEED, content, ipv4, napping, server, side_by_side, simulate};
+use super::bench::{Job, SEED, content, ipv4, napping, server, simulate};
 use super::own;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
@@ -9,6 +9,7 @@ use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
 use crate::paper::Paper;
 use crate::planned;
+use crate::runner::side_by_side;
 use wattline_policies::POLICIES;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};

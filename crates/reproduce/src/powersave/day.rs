@@ -1,11 +1,12 @@
 //! A day of traffic under several policies and applications, and the claims about any such day.
 
-use super::bench::{Job, SEED, content, cost, side_by_side, simulate};
+use super::bench::{Job, SEED, content, cost, simulate};
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
 use crate::made::Made;
 use crate::paper::Paper;
 use crate::planned;
+use crate::runner::side_by_side;
 use wattline_report::plot::{Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::{Application, ServerModel};

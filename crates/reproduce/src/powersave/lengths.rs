@@ -1,7 +1,7 @@
 //! The day of Figures 14 to 16 again, for IPv4: how the savings depend on the extra cost of a long
 //! packet over a short one, which the paper does not print.
 
-use super::bench::{cost, server, side_by_side, simulate};
+use super::bench::{cost, server, simulate};
 use super::breakdown::MPPS_40G;
 use super::day::{self, BYTES, POLICIES, capacities, micros, packets, worst};
 use super::latency::click_micros;
@@ -13,6 +13,7 @@ use crate::own::OwnTraffic;
 use crate::paper::Paper;
 use crate::planned;
 use crate::printed::printed_pair;
+use crate::runner::side_by_side;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::{Application, ApplicationCost, ServerModel, WakeUpCost};

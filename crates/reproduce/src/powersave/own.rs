@@ -1,12 +1,13 @@
 //! The figures that have traffic, made of the reader's own: at its real length, sampled as the paper
 //! samples. The paper's numbers are of other traffic, so nothing is checked.
 
-use super::bench::{SEED, content, cost, server, side_by_side};
+use super::bench::{SEED, content, cost, server};
 use super::day::{BYTES, Day, POLICIES, capacities, micros, middle, power_table};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
+use crate::runner::side_by_side;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_server::{Application, ServerModel};

@@ -1,7 +1,7 @@
 //! The day of Figures 14 to 16 again, for IPv4: how the results depend on the spacing of packets,
 //! which the paper does not print.
 
-use super::bench::{Job, server, side_by_side, simulate};
+use super::bench::{Job, server, simulate};
 use super::day::{self, BYTES, POLICIES, capacities, micros, packets, worst};
 use super::latency::click_micros;
 use super::own;
@@ -11,6 +11,7 @@ use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
 use crate::paper::Paper;
 use crate::planned;
+use crate::runner::side_by_side;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::Application;

@@ -1,8 +1,8 @@
-//! Constant rates that follow on higher or lower ones.
+//! Constant rates in sequence.
 
 use wattline_traffic::source::Modulator;
 
-/// Rates in packets per second, each for so many seconds; the last one holds for good.
+/// Rates in packets per second with their durations in seconds; the last rate continues.
 #[derive(Debug, Clone)]
 pub(super) struct Stairs {
     steps: std::vec::IntoIter<(f64, f64)>,
