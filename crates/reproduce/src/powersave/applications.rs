@@ -1,5 +1,5 @@
-//! Figure 15 again, with application costs that follow from measured ones, and the order of the
-//! measured costs.
+//! Figure 15 with application costs derived from measured ones, and the order of the measured
+//! costs.
 
 use super::bench::server;
 use super::day::{BYTES, Day, day_checks, days, middle};
@@ -17,13 +17,13 @@ use wattline_server::{Application, MeasuredCosts, Scaling, ServerModel};
 const COSTS: &str = "sapphire-rapids-vm";
 /// Applications besides IPv4, whose cost is always that of the server model.
 const APPLICATIONS: [Application; 3] = [Application::Netflow, Application::Ipsec, Application::Re];
-/// Shortest packet, in bytes, whose cost is comparable with the paper's traffic: the next measured
-/// length below the traffic's mean.
+/// Shortest packet, in bytes, whose cost is comparable with the paper's traffic: the largest
+/// measured length below the traffic's mean.
 const SHORTEST: f64 = 512.0;
 /// Packet lengths in the table, in bytes.
 const LENGTHS: [u16; 4] = [64, 512, BYTES, 1420];
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
     let costs = inputs.costs(COSTS)?;

@@ -20,8 +20,8 @@ use wattline_units::Span;
 /// Packet length in bytes; the paper gives none, so this is a backbone's mean.
 const BYTES: u16 = 600;
 const BURSTS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/// Number of random draws of the ports' burst starts. Bursts have a fixed period, so within one
-/// draw the bursts of the same ports either always meet or always miss each other.
+/// Number of random draws of the ports' burst starts. Bursts have a fixed period, so within a draw
+/// the bursts of two ports either always overlap or never do.
 const DRAWS: u64 = 8;
 const POLICIES: [(&str, &str); 3] =
     [("poll", "Click"), ("napi", "NAPI-Click"), ("queue-length", "PowerSave")];
@@ -54,7 +54,7 @@ impl Length {
     }
 }
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
     let case = Case::new(&server, Application::Ipv4);

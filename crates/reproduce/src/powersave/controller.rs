@@ -1,5 +1,5 @@
-//! Beside Figure 12: the controller itself above the optimum, at a rate that it comes to from below
-//! and from above. The paper prints the ladder's gap alone.
+//! Supplement to Figure 12: watts of the controller above the optimum, at a rate reached from below
+//! and from above. The paper prints only the ladder's gap.
 
 use super::bench::{Job, SEED, content, ipv4, napping, server, simulate};
 use super::own;
@@ -20,17 +20,17 @@ use wattline_traffic::Popularity;
 use wattline_traffic::source::{Modulated, Modulator};
 use wattline_units::{PacketsPerSecond, Span};
 
-/// Constants that are lost in the paper: those that are shipped, and those that follow the ladder
-/// most closely from both sides.
+/// Constants that are lost in the paper: the shipped ones, and those that follow the ladder most
+/// closely from both sides.
 const CONSTANTS: [&str; 2] = ["queue-length", "queue-length:batch=32,c_down=20"];
-/// The rate before, in packets per second: nearly nothing, and nearly all that the server carries.
+/// Previous rate, in packets per second: nearly zero, and nearly the server's capacity.
 const BEFORE: [(&str, f64); 2] = [("below", 1e4), ("above", 26e6)];
 /// Milliseconds at that rate, of settling, and of measuring.
 const HOLDS: u64 = 60;
 const SETTLES: u64 = 80;
 const MEASURED: u64 = 40;
 
-/// One rate for a while, then another for good.
+/// A rate for `HOLDS`, then another one.
 struct Change {
     before: Option<f64>,
     after: f64,
@@ -65,7 +65,7 @@ fn after_change(
     simulate(server, &job, &mut source)
 }
 
-/// Watts at every rate by constants and by where the rate came from, and the optimum's.
+/// Watts of the controller at every rate, by constants and direction, and watts of the optimum.
 struct Watts {
     mpps: f64,
     optimum: f64,
@@ -104,7 +104,7 @@ fn watts(server: &ServerModel, rates: &[f64]) -> Result<Vec<Watts>, ReproduceErr
         .collect())
 }
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
     own::over_load(inputs, own, ("fig12-controller", "Beside Figure 12: the controller"))
 }
@@ -173,10 +173,10 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 mod tests {
     use super::*;
 
-    /// A step up overshoots, and a step down is not followed: the shipped constants keep what they
-    /// had either way. The close ones come back from both.
+    /// A step up overshoots, and a step down is not followed: the shipped constants keep their
+    /// capacity either way. The close ones return from both directions.
     #[test]
-    fn the_shipped_constants_stay_high_from_above() {
+    fn shipped_constants_stay_high_from_above() {
         let at = &watts(&server(&Inputs::default()).unwrap(), &[12.0]).unwrap()[0];
         let [shipped, close] = at.controller.map(|sides| sides.map(|watts| watts - at.optimum));
         println!("shipped {shipped:?}, close {close:?} W above the optimum");

@@ -14,21 +14,21 @@ use wattline_sim::Report;
 pub(super) fn click_micros() -> f64 {
     printed("PS-123")
 }
-/// Length in bytes of the packets that fitted the model's base latency (section 3).
+/// Length in bytes of the packets to which the model's base latency was fitted (section 3).
 const SHORT: u16 = 64;
 /// Bit rate of a link, and bytes per second of eight lanes of PCI Express 2.0.
 const LINK: f64 = 10e9;
 const BUS: f64 = 4e9;
 
-/// Latency of the path in section 7's experiment beyond the model, in microseconds. It is the same
-/// for every packet and policy, and is calibrated once with Click's mean.
+/// Latency of the path in section 7's experiment that the model lacks, in microseconds. It is the
+/// same for every packet and policy, and is calibrated once with Click's mean.
 struct Path {
     /// Printed latency of Click minus the model's latency of Click on the same day.
     total: f64,
-    /// Part of `total` that longer packets take to arrive over a link; the model has only the
-    /// output link, besides the base latency.
+    /// Part of `total` by which longer packets take longer to arrive over a link; the model has
+    /// only the output link and the base latency.
     link: f64,
-    /// Part of `total` that longer packets take to cross the cards' buses, in and out.
+    /// Part of `total` by which longer packets take longer to cross the cards' buses, in and out.
     buses: f64,
 }
 
@@ -52,7 +52,7 @@ impl Path {
     }
 }
 
-/// Lowest and highest value of the intervals.
+/// Returns the lowest and highest value of the intervals.
 fn extent(report: &Report, of: impl Fn(&Report) -> f64) -> (f64, f64) {
     let each = report.intervals.iter().map(of);
     each.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))

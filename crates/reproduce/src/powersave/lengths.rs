@@ -1,4 +1,4 @@
-//! The day of Figures 14 to 16 again, for IPv4: how the savings depend on the extra cost of a long
+//! The day of Figures 14 to 16 for IPv4: dependence of the savings on the extra cost of a long
 //! packet over a short one, which the paper does not print.
 
 use super::bench::{cost, server, simulate};
@@ -26,10 +26,10 @@ const SECONDS: f64 = 8.0;
 /// Cycles per packet that each byte beyond 64 adds.
 const SLOPES: [f64; 5] = [0.0, 0.4, 0.8, 1.1, 1.4];
 const SHORT: u16 = 64;
-/// Length in bytes of the packets in the measurement of NAPI-Click's 22 % (section 3).
+/// Packet length in bytes in the measurement of NAPI-Click's 22 % (section 3).
 const LOADED: u16 = 1024;
 
-/// Power of NAPI-Click's twelve cores at 40 Gbps, from the closed form.
+/// Returns the power of NAPI-Click's twelve cores at 40 Gbps, from the closed form.
 fn napi_watts(server: &ServerModel) -> Result<f64, ReproduceError> {
     let point = server.napi_point(server.processor.cores(), server.processor.highest_frequency());
     let cost = cost(server, Application::Ipv4, LOADED)?;
@@ -37,10 +37,9 @@ fn napi_watts(server: &ServerModel) -> Result<f64, ReproduceError> {
     Ok(server.power_at(cost, LOADED.into(), &point, offered).total().0)
 }
 
-/// A server whose long packets cost `slope` more per byte, such that all figures of section 3 still
-/// hold. 64-byte packets cost the same. Of the 5 µs of an interrupt (12 µs of latency minus 7), the
-/// part that is work is chosen so that NAPI-Click draws the same power at 40 Gbps of 1024-byte
-/// packets.
+/// Makes a server whose packets cost `slope` cycles more per byte beyond 64, such that all figures
+/// of section 3 still hold. The share of work in the 5 µs of an interrupt (12 µs of latency minus
+/// 7) is chosen so that NAPI-Click draws the same power at 40 Gbps of 1024-byte packets.
 fn variant(server: &ServerModel, slope: f64) -> Result<ServerModel, ReproduceError> {
     let mut own = server.clone();
     let wanted = napi_watts(server)?;
@@ -83,8 +82,8 @@ impl Case {
     fn mean(&self, policy: usize) -> f64 {
         micros(self.reports[policy].latency_mean_seconds)
     }
-    /// Highest 99th percentile of any interval under PowerSave, with Click's mean calibrated to the
-    /// printed one.
+    /// Returns the highest 99th percentile of any interval under PowerSave, with Click's mean
+    /// calibrated to the printed one.
     fn tail(&self) -> f64 {
         worst(&self.reports[2]).0 + click_micros() - self.mean(0)
     }
@@ -109,7 +108,7 @@ fn cases(inputs: &Inputs) -> Result<Vec<Case>, ReproduceError> {
     Ok(SLOPES.into_iter().zip(servers).map(case).collect())
 }
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
     let servers = SLOPES.map(|slope| variant(&server, slope).map(|server| (slope, server)));
@@ -201,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dearer_bytes_leave_what_section_3_prints() {
+    fn more_expensive_bytes_keep_the_figures_of_section_3() {
         let shipped = server(&Inputs::default()).unwrap();
         let fastest = shipped.processor.highest_frequency();
         let set_up = |server: &ServerModel| {

@@ -97,7 +97,7 @@ fn power_checks(days: &[Day]) -> Result<Vec<Check>, ReproduceError> {
     let least =
         ratio.map(|(own, click)| own.power_watts / click.power_watts).fold(f64::MAX, f64::min);
     checks.push(plan.check("ipv4-least-power", &[least])?);
-    // The largest saving of PowerSave over NAPI-Click, over all applications.
+    // The largest saving of PowerSave over NAPI-Click among all applications.
     let gains = days.iter().flat_map(|day| {
         day.reports[2].intervals.iter().zip(&day.reports[1].intervals).map(|(own, napi)| {
             (own.offered_rate_pps / day.of_cores, 1.0 - own.power_watts / napi.power_watts)
