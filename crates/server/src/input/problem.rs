@@ -19,7 +19,7 @@ pub struct Problem {
 /// Kind of an error, with what is allowed.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ProblemKind {
-    /// The text does not have the format at all.
+    /// The text is not valid TOML.
     #[error("{0}")]
     Syntax(String),
     /// A number is outside its range.
@@ -98,7 +98,7 @@ pub enum LoadError {
         file: String,
         /// Error of the operating system.
         cause: std::io::Error,
-        /// Suggestion of what was meant.
+        /// Suggestion of the intended name.
         hint: String,
     },
     /// The file can be read but is invalid.
