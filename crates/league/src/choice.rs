@@ -21,10 +21,10 @@ pub(crate) struct Choice {
 /// the one with the least mean energy. If no setting did, it is the one whose worst share of late
 /// packets is least. Ties go to the first.
 ///
-/// It needs few trials, yet gives the same result as trying all settings on all seeds. A setting
-/// that missed the budget on one seed is out of the first group. If that group is empty, the
-/// setting with the least worst share so far is tried next, since the share only grows with further
-/// seeds; it has won once it was tried on all.
+/// The search needs few trials, yet gives the same result as trying all settings on all seeds. A
+/// setting that missed the budget on one seed is out of the first group. If that group is empty,
+/// the setting with the least worst share so far is tried next, since the share only grows with
+/// further seeds; it has won once it was tried on all.
 ///
 /// # Errors
 /// The first error of `trial`. It is called with the indices of a setting and a seed, possibly more

@@ -15,7 +15,7 @@ use wattline_units::named;
 
 // The first is the default.
 named! {
-    /// Rule that converts costs from one machine to another, of which only IPv4's cost is known.
+    /// Rule that converts costs to another machine whose cost of IPv4 alone is known.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Scaling {
         /// Multiplies the server's own cost of IPv4 by the measured ratio of application to IPv4. It

@@ -37,7 +37,7 @@ pub(crate) fn assemble(
         ("receive_from", receive_from.is_some(), "receive"),
     ] {
         if from && !section.has(other) {
-            section.contradiction(key, format!("needs {other} beside it"));
+            section.contradiction(key, format!("needs {other} as well"));
         }
     }
     let (mut model, mut figures) = match (cores, section.has("cores")) {

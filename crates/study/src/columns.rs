@@ -64,7 +64,7 @@ pub(crate) struct Line<const N: usize> {
 }
 
 /// Reads the columns. Other columns are ignored; lines that begin with `#` are comments. Lines with
-/// an invalid cell are reported and left out.
+/// an invalid cell are reported and skipped.
 pub(crate) fn read<const N: usize>(
     text: &str,
     columns: &[Column; N],

@@ -4,7 +4,7 @@ use super::{BollaModel, Chi, FrequencyPoint, PRINTED_COEFFICIENTS};
 use crate::input::Section;
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
-/// Form of χ that a file asks for.
+/// Form of χ requested by a file.
 #[derive(Clone, Copy)]
 enum Form {
     Polynomial,

@@ -12,11 +12,11 @@ pub struct Problem {
     pub field: String,
     /// Value as read, if there is one.
     pub value: Option<String>,
-    /// Kind of the error, with what is allowed.
+    /// Kind of the error, with the allowed values.
     pub kind: ProblemKind,
 }
 
-/// Kind of an error, with what is allowed.
+/// Kind of an error, with the allowed values.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ProblemKind {
     /// The text is not valid TOML.

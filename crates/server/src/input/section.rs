@@ -1,8 +1,8 @@
 //! Walks a TOML document section by section, and collects problems and figures on the way.
 //!
 //! Deserialising into a struct would stop at the first error and lose the line numbers. The
-//! document is therefore walked: each `read` call asks for one key, records its errors and
-//! continues. A figure is written in one of three ways:
+//! document is therefore walked: each `read` call reads one key, records its errors and continues.
+//! A figure is written in one of three ways:
 //!
 //! ```toml
 //! power_watts = 1.5

@@ -126,7 +126,7 @@ fn mistakes_name_file_line_field_and_allowed_values() {
             7,
             "parts.cards_from: none-such: ",
         ),
-        ("cards_from = \"sohan-2010-nics\"", 6, "parts.cards_from: needs cards beside it"),
+        ("cards_from = \"sohan-2010-nics\"", 6, "parts.cards_from: needs cards as well"),
         (
             "receive = \"fast\"",
             6,
