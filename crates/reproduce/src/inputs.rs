@@ -77,7 +77,7 @@ impl Inputs {
             let keys = key.split('.').map(str::to_owned).collect();
             Some(Change { file: file.to_owned(), keys, figure })
         };
-        let wrong = || ReproduceError::Model(format!("\"{text}\" is no change of an input"));
+        let wrong = || ReproduceError::Model(format!("\"{text}\" is not a change of an input"));
         Ok(Self { change: Some(parsed().ok_or_else(wrong)?), ..Self::default() })
     }
 
@@ -167,7 +167,7 @@ impl Inputs {
             Some(Change { keys, figure: Changed::By(factor), .. }) if keys == &[DAY.1] => {
                 Ok((f64::from(shipped) * factor).round() as u16)
             }
-            Some(_) => Err(wrong_file("a day knows bytes * FACTOR alone")),
+            Some(_) => Err(wrong_file("a day accepts only bytes * FACTOR")),
         }
     }
 

@@ -147,7 +147,7 @@ pub(super) fn watts(figures: &[Figure], name: &str) -> String {
     let mut page = page::begin("published watts");
     page.push_str(
         "<h1>Published watts</h1>\n<p class=\"headline\">Measured power of servers and routers of \
-         others, beside fits that did not see it.</p>\n",
+         others, compared with fits that did not see it.</p>\n",
     );
     for one in figures {
         page.push_str("<section class=\"figure\">\n");
@@ -179,7 +179,7 @@ fn figure(page: &mut String, name: &str, figure: &Figure, heading: &str) {
         put(
             page,
             format_args!(
-                "<p>Data: {} rows in {name}/{}.csv beside this page.</p>\n",
+                "<p>Data: {} rows in {name}/{}.csv next to this page.</p>\n",
                 figure.table.rows.len(),
                 figure.id
             ),

@@ -202,7 +202,7 @@ fn shapes(curves: &[Curve]) -> Result<Figure, ReproduceError> {
         id: "shapes",
         title: "Shape between idle and full load".into(),
         about: format!(
-            "{} measured curves of whole servers beside {SHAPE}, whose twelve cores nap in C1 between \
+            "{} measured curves of whole servers compared with {SHAPE}, whose twelve cores nap in C1 between \
              packets: on average {:.0} points apart, {:.0} from a straight line; the model is nearer \
              for {nearer}.",
             table.rows.len(),
@@ -248,8 +248,8 @@ fn routers(path: &Path) -> Result<Figure, ReproduceError> {
         id: "routers",
         title: "Routers under traffic".into(),
         about: format!(
-            "Snake tests of NetPowerBench, fitted as a constant, an energy for each bit and one for \
-             each packet. Mean error at packet lengths that the fit did not see: {}. Beside it the \
+            "Snake tests of NetPowerBench, fitted as a constant, an energy per bit and an energy per \
+             packet. Mean error at packet lengths that the fit did not see: {}. For comparison, the \
              error of NetPowerBench's own model on the same rows, with its constant and without.",
             sentences.join(", ")
         ),

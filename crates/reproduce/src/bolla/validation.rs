@@ -105,7 +105,7 @@ fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
     let mean = held_out.map_or(f64::NAN, |error| error.mean);
     let mut checks =
         vec![plan.check("mean-held-out", &[mean])?.note(format!(
-            "largest {largest:.3}, with {NOISE} of noise in what it is held against"
+            "largest {largest:.3}, with {NOISE} of noise in the reference"
         ))];
     for (found, known) in fit.frequencies.iter().zip(&truth.frequencies) {
         let at = format!("{} GHz", known.frequency.gigahertz());

@@ -66,7 +66,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
             "the tables and the comparison use different seeds; the cause has not been looked for",
         ),
         plan.check("grid", &[coarse])?
-            .note("the worst of six cases; the paper does not print what a coarse grid costs"),
+            .note("the worst of six cases; the paper does not print the cost of a coarse grid"),
         plan.check("sparse-points", &[share])?,
         plan.check("sparse-saving", &[kept])?,
     ];
@@ -75,8 +75,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         title: "Profiles: full, coarse and sparse".into(),
         about: format!(
             "{MACHINES} machines whose costs and watts are drawn around those of the Xeon by a seed; \
-             each is profiled in full and sparsely at one load. What the sparse choice saves is \
-             told by the full table."
+             each is profiled in full and sparsely at one load. The full table gives the saving of \
+             the sparse choice."
         ),
         table,
         plots: Vec::new(),

@@ -22,8 +22,8 @@ fn changes(base: ReceivePath) -> Vec<(&'static str, ReceivePath)> {
         ("4 busy queues", ReceivePath { queues: 4, ..base }),
         ("8 busy queues", ReceivePath { queues: 8, ..base }),
         ("512 descriptors a queue", ReceivePath { ring: 512, ..base }),
-        ("nothing stands in the sockets", ReceivePath { window_bytes: 0, ..base }),
-        ("four windows stand in each", ReceivePath { window_bytes: 4 * 65_535, ..base }),
+        ("empty sockets", ReceivePath { window_bytes: 0, ..base }),
+        ("four windows in each socket", ReceivePath { window_bytes: 4 * 65_535, ..base }),
         ("no offload: chains of 1", ReceivePath { chain: 1, ..base }),
         ("chains of 44", ReceivePath { chain: 44, ..base }),
         ("no level-1 prefetcher", ReceivePath { next_line: false, ..base }),
@@ -76,7 +76,7 @@ fn readings(base: ReceivePath) -> Result<Figure, ReproduceError> {
     }
     Ok(Figure {
         id: "readings",
-        title: "How much depends on what the sources leave open".into(),
+        title: "Dependence on assumptions that the sources leave open".into(),
         about:
             "Simulated: one change of the model in each row. Printed: 1.5 misses on SKBs, 1.6 on \
                 page structures, 3.5 on payload, headers hidden, 0.04 on descriptors, about 50 of \
@@ -138,7 +138,7 @@ fn rings(base: ReceivePath) -> Result<Figure, ReproduceError> {
     .series("printed", Mark::Published, ["LI-041", "LI-052"].map(|id| (shipped, printed(id))));
     Ok(Figure {
         id: "rings",
-        title: "How much depends on the length of the rings".into(),
+        title: "Dependence on the length of the rings".into(),
         about: "The paper does not say how many buffers circulate; five busy queues of 1024 \
                 descriptors are taken everywhere else. Descriptors hardly depend on it; SKBs and \
                 page structures do. This answers no claim."

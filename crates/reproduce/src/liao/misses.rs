@@ -70,7 +70,7 @@ fn by_data(plan: &'static Plan, inputs: &Inputs) -> Result<Figure, ReproduceErro
         about: format!(
             "Simulated line by line: {PACKETS} packets of {FRAME_LINES} lines, 16 kB I/O, 8 \
              connections, one core, 4 MB of last-level cache with 16 ways, 32 kB of level 1. \
-             Chains of up to 32 packets; a window of 65 535 B stands in each socket. Instructions, \
+             Chains of up to 32 packets; a window of 65 535 B waits in each socket. Instructions, \
              sockets' own data and page tables are not modelled."
         ),
         table,

@@ -123,8 +123,8 @@ fn judged(
             format!("{fewer:.3} of the former, {same:.3} of the latter"),
         )?
         .note(format!(
-            "prefetchers leave {:.3} misses a packet in the copy even without it; what it removes is \
-             waiting for lines under way: {:.0} of {:.0} cycles remain",
+            "prefetchers leave {:.3} misses a packet in the copy even without it; it only removes \
+             waiting for lines in flight: {:.0} of {:.0} cycles remain",
             copy(base),
             dca.stall_cycles(Phase::Copy),
             base.stall_cycles(Phase::Copy)

@@ -213,14 +213,14 @@ fn convergence(
     Ok(vec![
         plan.holds("difference-latencies-falls", falls, series.join(", "))?
         .note(format!(
-            "{:.0} % at low load. NAPI polls while packets are there. At 96 % load it still sleeps between them: \
-             the 5 µs until it serves what came first delay what comes meanwhile by half of that, which becomes \
-             little only beside the queue of a core that is nearly full",
+            "{:.0} % at low load. NAPI polls while packets wait. At 96 % load it still sleeps between them: the 5 µs \
+             until it serves the first packet delay packets that arrive meanwhile by half of that on average, \
+             which is small only compared with the queue of a nearly full core",
             100.0 * low
         )),
         plan.check("converged", &[top])?.note(format!(
             "a limit, as load goes to 1; 5 % is the reading of claims.csv{carried}. Of the entries of four \
-             redirect tables eight cores have 43 and four 42, so eight are full from 99.2 % on"
+             redirect tables eight cores have 43 and four have 42, so eight are full from 99.2 %"
         )),
     ])
 }

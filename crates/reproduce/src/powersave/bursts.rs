@@ -148,8 +148,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         title: "Figure 17: bursts".into(),
         about: format!(
             "Simulated: bursts back to back at the links' rate on each of the four ports, {BYTES}-byte \
-             packets (the paper does not give their size), IPv4 routing; means of {DRAWS} draws of when the ports' \
-             bursts begin. The curves are lost, and so are the lengths, but for 1."
+             packets (the paper does not give their size), IPv4 routing; means of {DRAWS} draws of the start \
+             times of the ports' bursts. The curves are lost, and so are the lengths, but for 1."
         ),
         table,
         plots: vec![chart.svg()],
@@ -157,10 +157,11 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
             plan.check("mean-rate-port", &[mean])?,
             plan.check("range-over-bursts", &[spread(&own)])?.note(format!(
                 "\"varies very little\" has no number in the paper; 5 % is the reading of claims.csv. Up to {steady} \
-                 packets it is below. Beyond, bursts of several ports that meet fill rings above q_h; c_up = 0 adds a \
-                 core for a single such sample, and c_down = 80 low samples in a row, to take it away, hardly come \
-                 between bursts. Both are ours, as the paper's are lost, chosen by the tail of Figure 16: with c_up = 16 \
-                 it was 4.9 % in four other draws, where this was 7.7 in eight. The packets' length matters as much: 3.8 % with 1000 bytes, 4.8 with 64 \
+                 packets it is below. Longer bursts of several ports that overlap fill rings above q_h; c_up = 0 adds a \
+                 core for a single such sample, and the c_down = 80 consecutive low samples that remove it hardly occur \
+                 between bursts. Both constants are ours, since the paper's are lost, chosen by the tail of Figure 16: \
+                 with c_up = 16 it was 4.9 % in four other draws, compared with 7.7 in eight. The length of packets \
+                 matters as much: 3.8 % with 1000 bytes, 4.8 with 64 \
                  (docs/explanation/simulator.md)"
             )),
             plan.check("napi-click-longest", &[napi[napi.len() - 1] / napi[0]])?,

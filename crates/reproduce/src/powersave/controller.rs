@@ -106,7 +106,7 @@ fn watts(server: &ServerModel, rates: &[f64]) -> Result<Vec<Watts>, ReproduceErr
 
 /// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
-    own::over_load(inputs, own, ("fig12-controller", "Beside Figure 12: the controller"))
+    own::over_load(inputs, own, ("fig12-controller", "Supplement to Figure 12: the controller"))
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
@@ -139,8 +139,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         Axis::new("controller less optimum (W)"),
     );
     let mut about = String::from(
-        "Simulated: the controller at a constant rate of Poisson arrivals that follows on a lower or a \
-         higher one, against the cheapest of all 168 points. The controller above the optimum, worst:",
+        "Simulated: the controller at a constant rate of Poisson arrivals after a lower or a higher \
+         rate, against the cheapest of all 168 points. The controller above the optimum, worst:",
     );
     for (constants, name) in CONSTANTS.iter().enumerate() {
         for (from, (side, _)) in BEFORE.iter().enumerate() {
@@ -153,7 +153,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let check = planned::made_for(Paper::Powersave)?.check("widest-gap-controller", &[shipped])?
     .note(format!(
         "the paper says that PowerSave tracks the optimum; its c_up, c_down and batch are lost. Ours are \
-         chosen for the tail of Figure 16 and keep what a step up overshot; `{}` stays within {:.1} W and \
+         chosen for the tail of Figure 16 and keep the overshoot of a step up; `{}` stays within {:.1} W and \
          overtakes packets",
         CONSTANTS[1],
         worst(1, 0).max(worst(1, 1))
@@ -161,7 +161,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let about = about.trim_end_matches(';').to_owned() + ".";
     Ok(vec![Figure {
         id: "fig12-controller",
-        title: "Beside Figure 12: the controller from below and from above".into(),
+        title: "Supplement to Figure 12: the controller from below and from above".into(),
         about,
         table,
         plots: vec![chart.svg()],

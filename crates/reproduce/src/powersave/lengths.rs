@@ -121,7 +121,7 @@ pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, Repr
     own::compared(
         inputs,
         own,
-        ("fig15-lengths", "Figure 15 with packets that cost more the longer they are"),
+        ("fig15-lengths", "Figure 15 with packets whose cost rises with length"),
         &cases,
     )
 }
@@ -154,7 +154,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         ]);
     }
     let chart = Chart::new(
-        "Savings of IPv4 over what a longer packet costs more",
+        "Savings of IPv4 over the extra cost of longer packets",
         Axis::new("cycles for each byte beyond 64"),
         Axis::new("saving over NAPI-Click (%)").range(0.0, 40.0),
     )
@@ -162,15 +162,15 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     .band("printed, of four applications", printed_pair("PS-117").0, printed_pair("PS-117").1);
     Ok(vec![Figure {
         id: "fig15-lengths",
-        title: "Figure 15 with packets that cost more the longer they are, IPv4".into(),
+        title: "Figure 15 with packets whose cost rises with length, IPv4".into(),
         about: format!(
             "Simulated, a day of {SECONDS} s. Section 3 gives the cost of 64-byte packets, and NAPI-Click's 22 % for \
-             1024 bytes. The server's file has IPv4 cost the same at any length, which is assumed. Here each byte \
-             beyond 64 costs more, and so that NAPI-Click's 22 % at 40 Gbps and its 12 µs still hold, less of the \
-             5 µs of an interrupt is work. So nothing that is printed excludes the printed savings. But packets of \
-             {BYTES} bytes are then slower to serve, cores come and go more often with the c_up and c_down that are \
-             ours, and the tail of Figure 16 is lost. The paper's c_up and c_down, which it does not print, may \
-             give both."
+             1024 bytes. In the server's file the cost of IPv4 does not depend on the length, which is assumed. Here \
+             each byte beyond 64 costs extra. A smaller part of the 5 µs of an interrupt is then work, so that \
+             NAPI-Click's 22 % at 40 Gbps and its 12 µs still hold. So no printed figure excludes the printed \
+             savings. But packets of {BYTES} bytes are then slower to serve, cores change more often with our c_up \
+             and c_down, and the tail of Figure 16 is not met. The paper's c_up and c_down, which it does not print, \
+             may give both."
         ),
         table,
         plots: vec![chart.svg()],
@@ -191,7 +191,7 @@ fn checks(cases: &[Case]) -> Result<Vec<Check>, ReproduceError> {
         plan.check("saving-click-lengths", &[case.saving(0)])?.of(&name),
         plan.check("tail-lengths", &[case.tail()])?
             .of(&name)
-            .note(format!("cores come and go {} times in this day", case.reports[2].core_changes)),
+            .note(format!("cores change {} times in this day", case.reports[2].core_changes)),
     ])
 }
 

@@ -47,9 +47,9 @@ fn profile(days: &[Day]) -> Result<Figure, ReproduceError> {
         id: "fig14",
         title: "Figure 14: traffic".into(),
         about: format!(
-            "A stand-in: the figure and both traces are lost or cannot be had. A day's shape with \
+            "A stand-in: the figure and both traces are lost or unavailable. A day's shape with \
              spikes, compressed to {SECONDS} s, {BYTES}-byte packets, even over four ports; scaled for \
-             each application to a mean of 35 % of what the router forwards."
+             each application to a mean of 35 % of the router's capacity."
         ),
         table,
         plots: vec![chart.svg()],

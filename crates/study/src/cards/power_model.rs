@@ -306,9 +306,9 @@ impl DevicePowerModel {
             None => "unknown",
         };
         let note = format!(
-            "a line through idle power with 0 to {connected} links; what a port, a plugged \
-             transceiver and its link draw was not measured apart, and stands in P_TRX_UP; energy \
-             per packet is not known and is part of E_BIT"
+            "a line through idle power with 0 to {connected} links; the power of a port, \
+             a plugged transceiver and its link was not measured separately and is in P_TRX_UP; \
+             energy per packet is not known and is part of E_BIT"
         );
         Some(Self {
             device: card.name.clone(),

@@ -129,7 +129,7 @@ impl Fit {
         if error_mean.is_nan() || error_mean > USELESS {
             return Err(unidentified(format!(
                 "--like {}: power of the rows is missed by {:.0} % on average (at most {:.0} %): \
-                 without --like, the file has Bolla's model alone",
+                 without --like, the file has only Bolla's model",
                 lender.name,
                 100.0 * error_mean,
                 100.0 * USELESS
@@ -165,8 +165,8 @@ impl Fit {
         let nap = nap.min(constant + per_gigahertz * slowest);
         if model.idle_states.len() < 2 && nap > 0.0 {
             return Err(FitError::Unidentified(format!(
-                "--like {}: it has a single idle state, and the rows distinguish napping from parked cores; \
-                 take a model with several",
+                "--like {}: it has a single idle state, and the rows distinguish napping from parked \
+                 cores; take a model with several",
                 lender.name
             )));
         }
