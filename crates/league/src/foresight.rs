@@ -31,7 +31,7 @@ pub(crate) struct Moment {
 struct Parked {
     from: u64,
     /// Start of its wake-up; `until` is when it is needed.
-    called: u64,
+    wakes_at: u64,
     until: u64,
     state: usize,
 }
@@ -61,7 +61,7 @@ pub(crate) fn moments(
             times.extend(later.take_while(|early| *early < end).map(|early| early.max(*at)));
         }
     }
-    times.extend(parked.iter().flatten().map(|span| span.called).filter(|at| *at < u64::MAX));
+    times.extend(parked.iter().flatten().map(|span| span.wakes_at).filter(|at| *at < u64::MAX));
     times.sort_unstable();
     times.dedup();
     let mut place = 0;
@@ -85,7 +85,7 @@ pub(crate) fn moments(
             }
             if let Some(span) = spans.get(next[core]).filter(|span| span.from <= now) {
                 moment.parked[core] = span.state;
-                if span.called <= now {
+                if span.wakes_at <= now {
                     moment.waking.insert(core);
                 }
             }
@@ -132,7 +132,7 @@ fn parked(starts: &[(u64, FixedPoint)], server: &ServerModel, core: usize) -> Ve
         }
     }
     let state = server.deepest_idle_state();
-    spans.extend(since.map(|from| Parked { from, called: u64::MAX, until: u64::MAX, state }));
+    spans.extend(since.map(|from| Parked { from, wakes_at: u64::MAX, until: u64::MAX, state }));
     spans
 }
 
@@ -151,8 +151,8 @@ fn park(server: &ServerModel, from: u64, until: u64, frequency: usize) -> Parked
     let states = (0..server.idle_states.len()).filter(fits);
     let state = states.min_by(|a, b| joules(*a).total_cmp(&joules(*b)));
     let state = state.unwrap_or(server.shallowest_idle_state());
-    let called = until.saturating_sub(takes(state).as_picos()).max(from);
-    Parked { from, called, until, state }
+    let wakes_at = until.saturating_sub(takes(state).as_picos()).max(from);
+    Parked { from, wakes_at, until, state }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod bound;
 mod build_mark;
 mod case;
 mod choice;
+mod draws;
 mod endings;
 mod envelope;
 mod error;

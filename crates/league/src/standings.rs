@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_students() {
+    fn interval_follows_students_t() {
         // t of 2 degrees at 97.5 % is 4.3027; the standard error of 1, 2, 3 is 1 / sqrt(3).
         let (mean, within) = mean_within(&[1.0, 2.0, 3.0]);
         assert!((mean - 2.0).abs() < 1e-12 && (within - 4.302_65 / 3f64.sqrt()).abs() < 1e-3);

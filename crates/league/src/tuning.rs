@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grid_expands_in_a_fixed_order() {
+    fn grid_expands_in_a_fixed_order() {
         let of = |grid: &str| expand(grid);
         assert_eq!(of("napi"), ["napi"]);
         assert_eq!(of("napi+84us"), ["napi+84us"]);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_cannot_be_simulated_is_refused() {
+    fn too_long_time_is_refused() {
         let error = read("seeds = [3]\nduration = \"1000000s\"\ngrids = [\"poll\"]").unwrap_err();
         assert!(error.contains("tuning.duration: \"1000000s\" is too long"), "{error}");
     }

@@ -1,6 +1,7 @@
 //! A machine that differs from its policy's description: a wrong server file, a bad meter,
 //! unreliable knobs.
 
+use crate::draws::Draws;
 use wattline_policy::moderation::RuleKind;
 use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Policy, PowerView, Reason};
 use wattline_server::ServerModel;
@@ -83,24 +84,14 @@ impl Wrong {
 pub(crate) struct Metered {
     inner: Box<dyn Policy>,
     meter: Meter,
-    /// State of the random number generator.
-    noise: u64,
+    noise: Draws,
     /// Pending readings of a late meter, with their times.
     readings: Vec<(Time, PowerView)>,
 }
 
 impl Metered {
     pub(crate) fn new(inner: Box<dyn Policy>, meter: Meter, seed: u64) -> Self {
-        Self { inner, meter, noise: seed, readings: Vec::new() }
-    }
-
-    /// Returns a number from -1 to 1 by SplitMix64 (Steele, Lea, Flood 2014).
-    fn random(&mut self) -> f64 {
-        self.noise = self.noise.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.noise;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+        Self { inner, meter, noise: Draws(seed), readings: Vec::new() }
     }
 
     /// Returns the reading that the meter shows.
@@ -109,7 +100,8 @@ impl Metered {
         match self.meter {
             Meter::Good => Some(power),
             Meter::Noisy(share) => {
-                let watts = Watts(power.watts.0 * (1.0 + share * self.random()));
+                let error = share * (2.0 * self.noise.fraction() - 1.0);
+                let watts = Watts(power.watts.0 * (1.0 + error));
                 Some(PowerView { watts, ..power })
             }
             Meter::Late(by) => {

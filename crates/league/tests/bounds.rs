@@ -99,7 +99,7 @@ fn exhaustive_search_on_a_small_server_lies_between_the_bounds() {
 
 /// At a steady load the bound is within a few per mille of the best fixed point.
 #[test]
-fn the_bound_is_near_the_best_fixed_point_at_a_steady_load() {
+fn bound_is_near_the_best_fixed_point_at_a_steady_load() {
     let server = westmere();
     for (text, within) in [("poisson:1Mpps,size=64", 0.005), ("poisson:8Mpps,size=64", 0.02)] {
         let traffic = Spec::parse(text).unwrap();
@@ -118,7 +118,7 @@ fn the_bound_is_near_the_best_fixed_point_at_a_steady_load() {
 /// than the budget, and would make 300 of the 24,000 packets late. A few are late as the table
 /// moves.
 #[test]
-fn a_schedule_wakes_cores_before_they_get_packets() {
+fn schedule_wakes_cores_before_they_get_packets() {
     let server = westmere();
     let traffic = Spec::parse("constant:6Mpps,size=64").unwrap();
     let case = case(&server, &traffic, 4, 1);
@@ -171,7 +171,7 @@ fn found_schedule_is_below_the_online_policy_on_leaping_load() {
 /// In 11 us a packet cannot wake a core, so the policy `wattline` refuses this budget. A polling
 /// core keeps it.
 #[test]
-fn a_budget_that_the_online_policy_refuses_has_its_yardsticks() {
+fn budget_refused_by_the_online_policy_has_yardsticks() {
     let server = westmere();
     let traffic = Spec::parse("poisson:1Mpps,size=64").unwrap();
     let case = case(&server, &traffic, 10, 1);

@@ -62,13 +62,13 @@ fn flash_crowds_are_in_time() {
 }
 
 #[test]
-fn rates_that_leap_at_random_are_in_time() {
+fn randomly_leaping_rates_are_in_time() {
     keeps("mmpp:5Mpps,size=64,ratio=10,high=2ms,low=8ms", 60, 0.05);
     keeps("mmpp:5Mpps,size=64,ratio=10,high=10ms,low=40ms", 100, 0.03);
 }
 
 #[test]
-fn a_day_is_in_time() {
+fn day_is_in_time() {
     keeps("day:8Mpps,size=64,duration=100ms", 100, 0.045);
     keeps("sawtooth:8Mpps,size=64,ratio=10,period=50ms", 100, 0.032);
 }
@@ -84,7 +84,7 @@ fn steady_load_costs_little_more_than_the_bound() {
 /// With a budget of 50 us, packets that wait for a core to leave C6 are late. When the table still
 /// sent packets to such cores, 9.8, 9.1 and 3.6 % were late.
 #[test]
-fn packets_go_to_cores_that_are_awake() {
+fn packets_go_to_awake_cores() {
     keeps_within("flash:3Mpps,size=64,ratio=10,period=50ms", 50, 200, 0.055);
     keeps_within("mmpp:5Mpps,size=64,ratio=10,high=10ms,low=40ms", 50, 200, 0.06);
     keeps_within("sawtooth:8Mpps,size=64,ratio=10,period=50ms", 50, 200, 0.033);
@@ -94,7 +94,7 @@ fn packets_go_to_cores_that_are_awake() {
 /// lost packets and led to a rule. Seed 29247 lost 219; on 521 a core that was parked with packets
 /// in its ring, and needed again at once, lost 31.
 #[test]
-fn a_server_whose_cores_wake_slowly_loses_nothing() {
+fn server_with_slowly_waking_cores_loses_nothing() {
     for (traffic, micros, seed) in [
         ("flash:3Mpps,size=64,ratio=10,period=50ms", 50, 29_247),
         ("flash:3Mpps,size=64,ratio=10,period=50ms", 500, 29_247),
@@ -121,7 +121,7 @@ fn awake_cores_get_their_full_load_in_a_leap_found_by_a_poll() {
 
 /// Every leap is a surprise: the policy does not search for periods in traffic.
 #[test]
-fn leaps_that_return_within_a_short_budget_are_in_time() {
+fn returning_leaps_with_a_short_budget_are_in_time() {
     keeps_within("flash:3Mpps,size=64,ratio=10,period=20ms", 50, 400, 0.06);
 }
 
@@ -130,7 +130,7 @@ fn leaps_that_return_within_a_short_budget_are_in_time() {
 /// The third lost 179: seven of fifteen cores were parked during their nap of 0.6 ms, and the
 /// others napped on.
 #[test]
-fn a_height_that_returns_fits_into_the_rings() {
+fn returning_height_fits_into_the_rings() {
     for (server, traffic, micros) in [
         ("westmere-2010", "square:5Mpps,size=64,ratio=10,period=2ms", 2_000),
         ("xeon-platinum-8470", "square:15Mpps,size=64,ratio=10,period=2ms", 50),
@@ -144,7 +144,7 @@ fn a_height_that_returns_fits_into_the_rings() {
 
 /// Following these falls costs more than it saves. A budget of 50 us is not kept.
 #[test]
-fn falls_that_end_soon_are_not_followed() {
+fn short_falls_are_not_followed() {
     for micros in [100, 500] {
         keeps_within("square:5Mpps,size=64,ratio=10,period=2ms", micros, 60, 0.05);
     }

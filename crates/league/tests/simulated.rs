@@ -101,7 +101,7 @@ fn simulation_page_shows_outcome_course_and_reasons() {
 }
 
 #[test]
-fn a_server_of_requests_shows_its_parts_and_states() {
+fn request_server_page_shows_parts_and_states() {
     let Some(mut browser) = Browser::start("the page of simulated requests") else { return };
     let file = ServerFile::load("xeon-silver-4108").unwrap();
     let report = run_requests(&RequestSetting {
@@ -131,7 +131,7 @@ fn a_server_of_requests_shows_its_parts_and_states() {
 }
 
 #[test]
-fn a_sweep_shows_the_least_power_and_all_cases() {
+fn sweep_page_shows_the_least_power_and_all_cases() {
     let Some(mut browser) = Browser::start("the page of a sweep") else { return };
     let mut reports = Vec::new();
     for policy in ["poll", "queue-length"] {

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn controller_that_never_climbs_replaces_queue_length_alone() {
+    fn controller_that_never_climbs_replaces_only_queue_length() {
         let inputs = Inputs::changed("queue-length: climb = 0").unwrap();
         assert_eq!(inputs.policy("queue-length").unwrap(), "queue-length:q_h=1000000");
         assert_eq!(
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn change_that_names_nothing_is_refused() {
+    fn change_without_a_target_is_refused() {
         for text in ["", "receive: ring", "westmere-2010: ring = many"] {
             assert!(Inputs::changed(text).is_err(), "{text}");
         }

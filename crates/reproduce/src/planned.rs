@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_answers_as_it_was_planned() {
+    fn check_answers_as_planned() {
         let plan = made_for(Paper::Liao).unwrap();
         assert_eq!(plan.check("skb-misses", &[1.36]).unwrap().verdict, Verdict::Meets);
         assert_eq!(plan.check("skb-misses", &[1.34]).unwrap().verdict, Verdict::Differs);

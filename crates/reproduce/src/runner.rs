@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_ends_it_with_its_error() {
+    fn failing_step_ends_the_run_with_its_error() {
         let mut ended = Vec::new();
         let result = run(&[&BROKEN, &FIRST], &Inputs::default(), None, |progress| {
             if let Progress::Ends(name) = progress {

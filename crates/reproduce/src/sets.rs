@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_with_bounds_that_do_not_ascend_is_refused() {
+    fn plan_with_descending_bounds_is_refused() {
         let text = include_str!("../published/sets/copi.toml");
         assert!(SearchPlan::parse(text).is_ok());
         for (from, to) in [("high = 32", "high = 1"), ("low = 1\n", "low = 0\n")] {

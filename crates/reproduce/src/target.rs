@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_and_its_paper_are_the_paper() {
+    fn figure_and_its_paper_are_the_paper() {
         let targets = ["powersave/fig3", "bolla/fig7", "powersave", "bolla/fig3"]
             .map(|name| name.parse().unwrap());
         let wanted = Wanted::of(&targets);

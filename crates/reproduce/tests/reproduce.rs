@@ -76,7 +76,7 @@ fn unknown_name_is_refused_with_all_known_names() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_named() {
+fn unwritable_directory_is_named() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error =
         write(&reproduce(&[Paper::Bolla.into()], |_| ()).unwrap(), file.path(), "").unwrap_err();
@@ -86,7 +86,7 @@ fn a_directory_that_cannot_be_written_is_named() {
 
 /// The published results are not part of the project; some of their rows may differ here.
 #[test]
-fn published_watts_are_shown_with_what_following_traffic_is_worth() {
+fn published_watts_are_shown_with_the_value_of_following_traffic() {
     let data = std::env::var_os("WATTLINE_DATA")
         .map_or_else(
             || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),

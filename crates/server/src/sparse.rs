@@ -119,7 +119,7 @@ mod tests {
 
     /// A lower state needs a shorter period; the cheapest point is among the measured points.
     #[test]
-    fn the_lowest_state_and_its_longest_period_are_found() {
+    fn lowest_state_and_its_longest_period_are_found() {
         for lowest in 0..11 {
             for longest in 12..24 {
                 let feasible = |state, period| state >= lowest && period <= longest;

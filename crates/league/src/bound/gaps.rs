@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fewest_packets_around_each_slot() {
+    fn fewest_packets_around_each_slot() {
         let packets = [5, 1, 0, 4, 9, 2];
         assert_eq!(fewest(&packets, 0, 1), [0; 6]);
         assert_eq!(fewest(&packets, 1, 0), [5, 1, 0, 4, 9, 2]);

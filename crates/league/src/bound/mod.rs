@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_finds_the_top_of_a_concave_function_in_few_steps() {
+    fn search_finds_the_top_of_a_concave_function_in_few_steps() {
         for (a, b) in [(0.02, 3.0), (5.0, 0.1), (900.0, 40.0)] {
             let taken = Cell::new(0);
             let value = |(x, y): (f64, f64)| {

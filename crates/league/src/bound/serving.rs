@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hull_lies_below_all_points_and_is_convex() {
+    fn hull_lies_below_all_points_and_is_convex() {
         let serving = Serving { points: vec![(1.0, 3.0), (2.0, 4.0), (3.0, 9.0), (4.0, 9.5)] };
         let (zero, pieces) = serving.slot(1.0, 1.0);
         assert_eq!(zero, 1.0);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_costs_no_more_than_a_core_that_polls() {
+    fn gap_costs_no_more_than_a_polling_core() {
         let serving = Serving { points: vec![(1.0, 3.0), (2.0, 4.0)] };
         let (zero, pieces) = serving.slot(1.0, 10.0);
         assert_eq!(zero, 3.0);

@@ -6,11 +6,12 @@
 //! has a price, which rises while more packets are late than allowed and falls while fewer are. So
 //! late packets end up where they save most.
 
-use super::chances::{Chances, Draws};
+use super::chances::Chances;
 use super::join::Donor;
 use super::moves::Limits;
 use super::player::{Outcome, Player};
 use super::price::Price;
+use crate::draws::Draws;
 use crate::error::LeagueError;
 use crate::play::Played;
 use crate::point::FixedPoint;

@@ -79,12 +79,12 @@ impl<'a> Starts<'a> {
         let Segments { need, packets, seconds } = self.segments(kind.slots);
         let mut cost = vec![0.0; points.len()];
         let mut choices: Vec<Vec<usize>> = Vec::with_capacity(need.len());
-        for stretch in (0..need.len()).rev() {
-            let needed = (need[stretch] * kind.spare).min(most);
+        for segment in (0..need.len()).rev() {
+            let needed = (need[segment] * kind.spare).min(most);
             // Cost from this segment on if this point holds in it.
             let here = points.iter().zip(&cost).map(|(point, rest)| {
                 let carries = self.prediction.capacity(point) >= needed;
-                let energy = self.prediction.energy(point, packets[stretch], seconds[stretch]);
+                let energy = self.prediction.energy(point, packets[segment], seconds[segment]);
                 if carries { energy + rest } else { f64::INFINITY }
             });
             let here: Vec<f64> = here.collect();
@@ -131,16 +131,16 @@ impl<'a> Starts<'a> {
 /// The other half is for naps and for uneven queues.
 fn needed(packets: &[u32], slot_seconds: f64, slack: f64) -> f64 {
     let mut most = 0.0f64;
-    let mut stretch = 1;
-    while stretch <= packets.len() {
-        let mut sum: u64 = packets[..stretch].iter().map(|count| u64::from(*count)).sum();
+    let mut window = 1;
+    while window <= packets.len() {
+        let mut sum: u64 = packets[..window].iter().map(|count| u64::from(*count)).sum();
         let mut largest = sum;
-        for end in stretch..packets.len() {
-            sum = sum + u64::from(packets[end]) - u64::from(packets[end - stretch]);
+        for end in window..packets.len() {
+            sum = sum + u64::from(packets[end]) - u64::from(packets[end - window]);
             largest = largest.max(sum);
         }
-        most = most.max(largest as f64 / (stretch as f64 * slot_seconds + 0.5 * slack));
-        stretch *= 2;
+        most = most.max(largest as f64 / (window as f64 * slot_seconds + 0.5 * slack));
+        window *= 2;
     }
     // The whole segment, whose length need not be a power of two.
     let all: u64 = packets.iter().map(|count| u64::from(*count)).sum();

@@ -158,7 +158,7 @@ mod tests {
     use wattline_report::{Grounds, Verdict};
 
     #[test]
-    fn the_order_is_judged_at_each_length() {
+    fn order_is_judged_at_each_length() {
         let mut costs = MeasuredCosts::load(COSTS).unwrap();
         let longest = order(&costs).unwrap().pop().unwrap();
         assert_eq!(longest.verdict, Verdict::Meets, "{}", longest.ours);

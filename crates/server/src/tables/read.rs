@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_end_is_refused() {
+    fn endless_file_is_refused() {
         let error = ProfileTables::load("/dev/zero").unwrap_err().to_string();
         assert!(error.contains("/dev/zero: is longer than"), "{error}");
     }

@@ -74,7 +74,7 @@ fn syntax_errors_are_named_without_guesses_at_the_rest() {
 }
 
 #[test]
-fn core_that_sleeps_hotter_than_it_works_is_a_contradiction() {
+fn core_with_more_idle_than_active_power_is_a_contradiction() {
     let found = messages(&[
         ("core_awake_watts = { value = 1.17", "core_awake_watts = { value = 0"),
         ("watts_per_ghz = { value = 3.267", "watts_per_ghz = { value = 0.1"),

@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(10_000))]
 
     #[test]
-    fn the_search_equals_brute_force_and_is_never_infeasible(
+    fn search_equals_brute_force_and_is_never_infeasible(
         cells in prop::collection::vec(prop::option::weighted(0.8, (0u8..9, 0u8..6)), 36),
         load in prop_oneof![0.0f64..60.0, Just(10.0), Just(20.0), Just(40.0)],
         target in 0u8..9,
@@ -231,7 +231,7 @@ fn another_machine_is_distinguished() {
 }
 
 #[test]
-fn the_parts_of_a_machine_belong_to_it() {
+fn parts_of_a_machine_identify_it() {
     let machine = conditions().machine;
     let with = |parts: &[&str]| Fingerprint {
         hardware: parts.iter().map(|part| (*part).to_owned()).collect(),

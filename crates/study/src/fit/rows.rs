@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_fitted_are_refused() {
+    fn unfittable_files_are_refused() {
         let short: String = good().lines().take(5).map(|line| format!("{line}\n")).collect();
         assert!(message(&short).contains("4 rows are too few; measure at least 8"));
         assert!(message("").contains("missing; give this column"));

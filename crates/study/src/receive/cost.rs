@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_packet_has_the_cycles_of_its_throughput() {
+    fn published_packet_has_the_cycles_of_its_throughput() {
         assert!((total_cycles() - 5548.0).abs() < 1.0, "{}", total_cycles());
         assert!((Cycles::published().total() - total_cycles()).abs() < 1e-9);
         assert!((miss_cycles() - 269.5).abs() < 1.0, "{}", miss_cycles());

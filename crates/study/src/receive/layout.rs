@@ -109,7 +109,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn a_frame_fills_24_lines_before_its_shared_information() {
+    fn frame_fills_24_lines_before_its_shared_information() {
         assert_eq!((PAYLOAD_AT, FRAME_LINES, FRAME_BYTES), (72, 24, 1514));
         const { assert!(FRAME_LINES <= SHARED_INFO_LINE) };
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lookup_in_packed_structures_reads_one_and_five_eighths_of_a_line() {
+    fn lookup_in_packed_structures_reads_one_and_five_eighths_of_a_line() {
         let lines: usize = (0..8).map(|page| PageStruct::Packed.skb_lines(page).count()).sum();
         assert_eq!(lines, 13);
         assert_eq!(PageStruct::FirstLine.skb_lines(3).count(), 1);

@@ -107,7 +107,7 @@ fn two_percent_noise_stays_within_the_intervals() {
 }
 
 #[test]
-fn form_function_is_recovered_and_simpler_where_the_bound_is_wider() {
+fn form_function_is_recovered_and_simpler_with_a_wider_bound() {
     let truth = truth(80.0, Chi::printed());
     let rows = rows(&truth, 0.002, &mut StdRng::seed_from_u64(3));
     let with_bound =
@@ -249,7 +249,7 @@ fn rows_without_offered_rates_still_work() {
 }
 
 #[test]
-fn rows_that_do_not_determine_the_model_are_refused() {
+fn underdetermined_rows_are_refused() {
     let truth = truth(80.0, Chi::printed().corrected());
     let all = rows(&truth, 0.01, &mut StdRng::seed_from_u64(7));
     let refused = |rows: &[Row]| match fit(rows, &FitOptions::default()) {

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pareto_set_has_no_part_of_another() {
+    fn pareto_set_has_no_subset_of_another() {
         let all = [
             judged(1, 60.0, 50.0),
             judged(2, 4.0, 90.0),

@@ -120,7 +120,7 @@ mod tests {
     use wattline_policies::POLICIES;
 
     #[test]
-    fn the_whole_space_is_made_of_policies_that_exist() {
+    fn whole_space_is_made_of_existing_policies() {
         let all = readings().unwrap();
         assert_eq!(all.len(), 3 * 2 * 5 * 3 * 7);
         assert!(all.contains(&Reading::shipped().unwrap()));

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_rate_holds() {
+    fn last_rate_continues() {
         let mut stairs = Stairs::new(vec![(5.0, 1.0), (3.0, 2.0)]);
         let taken: Vec<_> = std::iter::repeat_with(|| stairs.next_step()).take(4).collect();
         assert_eq!(taken, [(5.0, 1.0), (3.0, 2.0), (3.0, 1e3), (3.0, 1e3)]);
