@@ -35,19 +35,19 @@ impl Packets {
     }
 
     /// Returns a source that replays them.
-    pub fn again(&self) -> Again<'_> {
-        Again { all: self, block: 0 }
+    pub fn replay(&self) -> Replay<'_> {
+        Replay { all: self, block: 0 }
     }
 }
 
 /// A source that replays recorded packets.
 #[derive(Debug)]
-pub(crate) struct Again<'a> {
+pub(crate) struct Replay<'a> {
     all: &'a Packets,
     block: usize,
 }
 
-impl Source for Again<'_> {
+impl Source for Replay<'_> {
     fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
         out.clear();
         if let Some(&end) = self.all.ends.get(self.block) {

@@ -173,7 +173,7 @@ impl Written {
         for text in &self.policies {
             for (_, budget) in &budgets {
                 let wrong = match policy(text, *budget) {
-                    Ok(spec) => stage.lacks(&spec, &traffics),
+                    Ok(spec) => stage.missing_features(&spec, &traffics),
                     Err(error) => vec![problems_of(&error).join("; ")],
                 };
                 for problem in wrong {

@@ -37,7 +37,7 @@ impl Stage<'_> {
     }
 
     /// Lists features that servers lack for a policy, once for each server.
-    pub fn lacks(&self, spec: &PolicySpec, traffics: &[(String, Spec)]) -> Vec<String> {
+    pub fn missing_features(&self, spec: &PolicySpec, traffics: &[(String, Spec)]) -> Vec<String> {
         let mut lacking: Vec<String> = Vec::new();
         let mut checked = BTreeSet::new();
         for (_, traffic) in traffics {

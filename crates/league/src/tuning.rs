@@ -107,7 +107,7 @@ impl Written {
         judged.stage.traffics("tuning.traffics", own, problems);
         let mut seen = BTreeSet::new();
         for grid in &self.grids {
-            let wrong = judged.wrong_with(grid, &traffics, &mut seen);
+            let wrong = judged.mistakes_in(grid, &traffics, &mut seen);
             if !wrong.is_empty() {
                 problems.note("tuning.grids", format_args!("\"{grid}\": {}", wrong.join("; ")));
             }
@@ -126,7 +126,7 @@ impl Written {
 impl Judged<'_> {
     /// Lists the mistakes of a grid; the same mistake in many of its settings is reported once.
     /// `seen` holds the settings of earlier grids.
-    fn wrong_with(
+    fn mistakes_in(
         &self,
         grid: &str,
         traffics: &[(String, Spec)],
@@ -146,7 +146,7 @@ impl Judged<'_> {
         for text in &settings {
             for budget in self.budgets {
                 wrong.extend(match policy(text, *budget) {
-                    Ok(spec) => self.stage.lacks(&spec, traffics),
+                    Ok(spec) => self.stage.missing_features(&spec, traffics),
                     Err(error) => problems_of(&error),
                 });
             }

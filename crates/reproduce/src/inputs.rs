@@ -92,7 +92,7 @@ impl Inputs {
     }
 
     /// Returns the shipped inputs, with a new search for accepted sets and flips.
-    pub(crate) fn searched_anew() -> Self {
+    pub(crate) fn with_new_search() -> Self {
         Self { fresh: true, ..Self::default() }
     }
 

@@ -69,7 +69,7 @@ pub fn reproduce_fresh(
     targets: &[Target],
     progress: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
-    reproduce_with(targets, &Inputs::searched_anew(), None, progress)
+    reproduce_with(targets, &Inputs::with_new_search(), None, progress)
 }
 
 /// Reproduces papers or single figures with one input changed, as a predicted check names it:

@@ -185,7 +185,7 @@ impl SearchPlan {
     }
 
     /// Returns an empty result of this plan.
-    pub fn nothing(&self) -> Found {
+    pub fn empty(&self) -> Found {
         Found { plan: self.hash.clone(), ..Found::default() }
     }
 
@@ -364,8 +364,8 @@ mod tests {
     #[test]
     fn cache_of_another_plan_is_refused() {
         let plan = copi().unwrap();
-        let text = serde_json::to_string(&plan.nothing()).unwrap();
-        assert_eq!(plan.cached(&text).unwrap(), plan.nothing());
+        let text = serde_json::to_string(&plan.empty()).unwrap();
+        assert_eq!(plan.cached(&text).unwrap(), plan.empty());
         let error = plan.cached(&text.replace(&plan.hash, "0")).unwrap_err().to_string();
         assert!(error.contains("the plan has changed"), "{error}");
     }

@@ -93,7 +93,7 @@ impl<'a> Player<'a> {
         self.played += 1;
         let timed = self.timed(points);
         let scenario = self.case.scenario(self.unused.clone(), &[self.budget.p99]);
-        let mut packets = self.packets.again();
+        let mut packets = self.packets.replay();
         let (report, tallies) = scenario.run_tallied(&mut packets, self.slot, |context| {
             Ok(Box::new(Script::new(&timed, self.case.server, context.platform.cores)))
         })?;

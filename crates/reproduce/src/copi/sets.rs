@@ -246,7 +246,7 @@ fn found(fresh: bool) -> Result<Found, ReproduceError> {
         if !fresh {
             return plan.cached(FOUND);
         }
-        let mut found = plan.nothing();
+        let mut found = plan.empty();
         search(plan, &mut found, |_| ())?;
         Ok(found)
     })
@@ -437,7 +437,7 @@ mod tests {
         let plan = sets::copi().unwrap();
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/published/sets/copi.json");
         let recorded = std::fs::read_to_string(path).unwrap_or_default();
-        let mut found = plan.cached(&recorded).unwrap_or_else(|_| plan.nothing());
+        let mut found = plan.cached(&recorded).unwrap_or_else(|_| plan.empty());
         let save = |found: &Found| {
             println!("{} tried, {} accepted", found.tried, found.accepted.len());
             let text = serde_json::to_string(found).unwrap().replace("},{", "},\n{");

@@ -185,7 +185,7 @@ pub(crate) fn judged_sets(fresh: bool) -> Result<JudgedSets, ReproduceError> {
 fn judge() -> Result<Found, ReproduceError> {
     let (plan, server) = (sets::powersave()?, server(&Inputs::default())?);
     let curves = curves_at_once(&server)?;
-    let mut found = plan.nothing();
+    let mut found = plan.empty();
     for (set, leaving) in plan.draw().into_iter().enumerate() {
         let gap = rounded(widest(&server, &curves, leaving[0]));
         let figures = plan.judged.checks.iter().map(|check| (check.clone(), vec![gap]));

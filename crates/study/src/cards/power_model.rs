@@ -93,14 +93,14 @@ pub enum PowerModelError {
         reason: String,
     },
     /// The file is YAML but not a power model.
-    #[error("{file}: {at}: {what}")]
+    #[error("{file}: {at}: {fault}")]
     Shape {
         /// Name of the file.
         file: String,
         /// Path of keys to the fault.
         at: String,
         /// The fault, and the allowed values.
-        what: String,
+        fault: String,
     },
     /// The model lacks a term that is needed.
     #[error("{interface}: {term} is not in the model; it was not measured")]
@@ -185,10 +185,10 @@ impl DevicePowerModel {
             let reason = reason.trim_start_matches("error: ").to_owned();
             PowerModelError::Syntax { file: file.to_owned(), reason }
         })?;
-        let shape = |at: &str, what: &str| PowerModelError::Shape {
+        let shape = |at: &str, fault: &str| PowerModelError::Shape {
             file: file.to_owned(),
             at: at.to_owned(),
-            what: what.to_owned(),
+            fault: fault.to_owned(),
         };
         let model = match (keys.get("Power_model"), keys.get("Arguments")) {
             (Some(Node::Table(terms)), Some(Node::Table(arguments))) => {

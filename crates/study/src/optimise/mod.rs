@@ -26,7 +26,7 @@ pub trait OperatingPoints {
     /// capacity, or if the model has no latencies.
     fn latency(&self, cores: usize, frequency: usize, rate: PacketsPerSecond) -> Option<Span>;
     /// Returns true if the model has latencies.
-    fn knows_latency(&self) -> bool;
+    fn has_latency(&self) -> bool;
 }
 
 /// A server model under packets of one kind; its active cores nap between packets.
@@ -61,7 +61,7 @@ impl OperatingPoints for LoadedServer<'_> {
         let point = self.model.napi_point(cores, self.model.processor.frequencies[frequency]);
         self.model.mean_latency(self.cost, &point, rate).map(|latency| latency.total())
     }
-    fn knows_latency(&self) -> bool {
+    fn has_latency(&self) -> bool {
         true
     }
 }
@@ -82,7 +82,7 @@ impl OperatingPoints for BollaModel {
     fn latency(&self, _: usize, _: usize, _: PacketsPerSecond) -> Option<Span> {
         None
     }
-    fn knows_latency(&self) -> bool {
+    fn has_latency(&self) -> bool {
         false
     }
 }
@@ -140,7 +140,7 @@ pub fn cheapest(
     target: PacketsPerSecond,
     latency_bound: Option<Span>,
 ) -> Result<Choice, Infeasible> {
-    if latency_bound.is_some() && !server.knows_latency() {
+    if latency_bound.is_some() && !server.has_latency() {
         return Err(Infeasible::LatencyUnknown);
     }
     let all = choices(server, target);
