@@ -37,7 +37,7 @@ pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> (String, Vec<Strin
         }
     }
     leads.sort_by_key(|(leader, at)| (leader.is_none(), usize::MAX - at.len()));
-    let kinds_named = match (plan.servers.len(), plan.budgets.as_slice()) {
+    let cases = match (plan.servers.len(), plan.budgets.as_slice()) {
         (1, [budget]) => format!("kinds of traffic within {}", in_words(*budget)),
         (1, _) => "pairs of traffic and budget".to_owned(),
         _ => "triples of server, traffic and budget".to_owned(),
@@ -47,13 +47,16 @@ pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> (String, Vec<Strin
         let count = at.len();
         let _ = match (number, leader) {
             (_, None) if number == 0 => {
-                write!(sentence, "No policy kept the budget on every seed in any of the {count} {kinds_named}")
+                write!(
+                    sentence,
+                    "No policy kept the budget on every seed in any of the {count} {cases}"
+                )
             }
             (_, None) => write!(sentence, ", and in {count} none kept it"),
             (0, Some(name)) => write!(
                 sentence,
                 "{name} took the least energy of the policies that kept the budget on every seed in \
-                 {count} of {} {kinds_named}",
+                 {count} of {} {cases}",
                 kinds.len()
             ),
             (_, Some(name)) => write!(sentence, ", {name} in {count}"),

@@ -22,8 +22,8 @@ pub fn page(plan: &Plan, results: &Results, again: &str) -> FigurePage {
     let standings = standings(results);
     // Without a bound, rows are relative to the first policy, which has no difference from itself.
     let with_bound = standings.iter().any(|row| row.gap.is_finite());
-    let measured_against = if with_bound { "above the lower bound" } else { "relative to the first policy" };
-    let mut page = FigurePage::headed(TITLE, &format!("League of governors: energy {measured_against}"));
+    let basis = if with_bound { "above the lower bound" } else { "relative to the first policy" };
+    let mut page = FigurePage::headed(TITLE, &format!("League of governors: energy {basis}"));
     let (leader, others) = outcome(plan, &standings);
     page.strong(&leader);
     page.remarks(others);

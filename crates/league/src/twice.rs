@@ -58,7 +58,8 @@ pub(crate) fn policies(
                 );
                 problems.note("policies", problem);
             } else {
-                let problem = format_args!("\"{first}\" and \"{second}\" are the same; leave one out");
+                let problem =
+                    format_args!("\"{first}\" and \"{second}\" are the same; leave one out");
                 problems.note("policies", problem);
             }
         }

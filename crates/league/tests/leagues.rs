@@ -214,7 +214,9 @@ fn tuned_rival_is_one_contender_with_the_setting_of_trying_all() {
     }
     let page = page(&plan, &results, "wattline league").end();
     assert!(
-        page.contains("napi, tuned") && page.contains("<svg") && page.contains("relative to the first")
+        page.contains("napi, tuned")
+            && page.contains("<svg")
+            && page.contains("relative to the first")
     );
     assert!(standings.iter().all(|row| page.contains(&row.setting)));
     assert!(!page.contains("Yardsticks"));

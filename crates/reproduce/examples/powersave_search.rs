@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wattline_report::{Check, Verdict};
 use wattline_reproduce::ReproduceError;
 use wattline_reproduce::powersave::readings::{
-    Figures, Judged, RunLength, Reading, References, judge, maximal, readings,
+    Figures, Judged, Reading, References, RunLength, judge, maximal, readings,
 };
 
 const SHORT_SEED: u64 = 101;

@@ -6,7 +6,7 @@ use crate::claims::ClaimReport;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use crate::made::Made;
+use crate::made::Memo;
 use crate::planned::{COPI, LIAO, POWERSAVE};
 use crate::runner;
 use crate::sets::hash;
@@ -182,7 +182,7 @@ fn search(
 }
 
 fn record(fresh: bool) -> Result<Flips, ReproduceError> {
-    static MADE: Made<bool, Flips> = Made::new();
+    static MADE: Memo<bool, Flips> = Memo::new();
     MADE.get_or_make(fresh, || {
         let plan = FlipPlan::read()?;
         let depends = plan.depends()?;

@@ -17,7 +17,8 @@ use wattline_reproduce::{
 #[test]
 fn bolla_is_answered_claim_by_claim_and_written() {
     let mut begun = Vec::new();
-    let results = reproduce(&[Paper::Bolla.into()], |progress| begun.extend(beginning(progress))).unwrap();
+    let results =
+        reproduce(&[Paper::Bolla.into()], |event| begun.extend(beginning(event))).unwrap();
     assert_eq!(begun.len(), steps(&[Paper::Bolla.into()]));
     let [bolla] = results.as_slice() else { panic!("one paper") };
 
@@ -55,7 +56,7 @@ fn bolla_is_answered_claim_by_claim_and_written() {
 fn one_figure_is_made_alone_with_the_claims_that_it_answers() {
     let target: Target = "bolla/fig7".parse().unwrap();
     let mut begun = Vec::new();
-    let results = reproduce(&[target], |progress| begun.extend(beginning(progress))).unwrap();
+    let results = reproduce(&[target], |event| begun.extend(beginning(event))).unwrap();
     assert_eq!(begun, ["bolla: form function"]);
     let [bolla] = results.as_slice() else { panic!("one paper") };
     assert_eq!(bolla.figures.iter().map(|figure| figure.id).collect::<Vec<_>>(), ["fig7"]);
@@ -134,8 +135,8 @@ fn begins_with(page: &Path, parts: &str) {
 }
 
 /// Returns the step that begins, if any.
-fn beginning(progress: Progress<'_>) -> Option<String> {
-    match progress {
+fn beginning(event: Progress<'_>) -> Option<String> {
+    match event {
         Progress::Begins(step) => Some(step.to_owned()),
         Progress::Ends(_) => None,
     }
@@ -145,8 +146,8 @@ fn beginning(progress: Progress<'_>) -> Option<String> {
 fn everything() -> &'static [Reproduction] {
     static MADE: LazyLock<Vec<Reproduction>> = LazyLock::new(|| {
         let started = Instant::now();
-        let results = reproduce(&Paper::ALL.map(Target::from), |progress| {
-            println!("{:7.1} s  {progress:?}", started.elapsed().as_secs_f64());
+        let results = reproduce(&Paper::ALL.map(Target::from), |event| {
+            println!("{:7.1} s  {event:?}", started.elapsed().as_secs_f64());
         });
         println!("{:7.1} s  all papers", started.elapsed().as_secs_f64());
         results.unwrap()

@@ -141,7 +141,9 @@ mod tests {
     #[test]
     fn search_ends_without_a_feasible_point_and_at_once_on_an_error() {
         assert!(!measured((11, 24), |_, _| false).is_empty());
-        assert!(measured((0, 24), |_, _| true).is_empty() && measured((4, 0), |_, _| true).is_empty());
+        assert!(
+            measured((0, 24), |_, _| true).is_empty() && measured((4, 0), |_, _| true).is_empty()
+        );
         let mut calls = 0;
         let ended = search(4, 6, |_, _| {
             calls += 1;

@@ -161,9 +161,9 @@ impl<'a, 'b> Search<'a, 'b> {
     /// schedule.
     fn saved(&self, change: &Change, outcome: &Outcome) -> f64 {
         let (before, after) = self.reach();
-        let affected = change.from.saturating_sub(before)..(change.to + after).min(self.player.slots);
+        let near = change.from.saturating_sub(before)..(change.to + after).min(self.player.slots);
         let sum = |of: &Outcome| -> f64 {
-            of.tallies[affected.clone()].iter().map(|tally| self.price.of(tally)).sum()
+            of.tallies[near.clone()].iter().map(|tally| self.price.of(tally)).sum()
         };
         sum(&self.held.1) - sum(outcome)
     }

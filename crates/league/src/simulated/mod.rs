@@ -29,7 +29,7 @@ fn begin(title: &str, outcome: &str, power: &str, notes: &[String]) -> FigurePag
 /// Ends the page of one simulation with its conditions and the command that reproduces it.
 fn conclude(mut page: FigurePage, conditions: &[(&str, &str)], command: &str) -> FigurePage {
     page.heading("Conditions");
-    page.values(conditions.iter().map(|(change_text, value)| (*change_text, (*value).to_owned())));
+    page.values(conditions.iter().map(|(text, value)| (*text, (*value).to_owned())));
     page.again(command);
     page
 }
@@ -47,9 +47,9 @@ fn decisions(page: &mut FigurePage, changes: &[Decision]) {
         page.text(&format!("The last {MOST} of {} that are kept.", changes.len()));
     }
     let rows = changes.iter().rev().take(MOST).map(|change| {
-        let change_text = change.to_string();
-        let change_text = change_text.strip_suffix(&format!(": {}", change.reason)).unwrap_or(&change_text);
-        [change_text.to_owned(), change.reason.clone(), format!("{:.6}", change.at_seconds)]
+        let text = change.to_string();
+        let text = text.strip_suffix(&format!(": {}", change.reason)).unwrap_or(&text);
+        [text.to_owned(), change.reason.clone(), format!("{:.6}", change.at_seconds)]
     });
     page.table(["became", "why", "at, s"], rows);
 }

@@ -103,10 +103,10 @@ fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
     let held_out = fit.held_out.as_ref();
     let largest = held_out.map_or(f64::NAN, |error| error.largest);
     let mean = held_out.map_or(f64::NAN, |error| error.mean);
-    let mut checks =
-        vec![plan.check("mean-held-out", &[mean])?.note(format!(
-            "largest {largest:.3}, with {NOISE} of noise in the reference"
-        ))];
+    let mut checks = vec![
+        plan.check("mean-held-out", &[mean])?
+            .note(format!("largest {largest:.3}, with {NOISE} of noise in the reference")),
+    ];
     for (found, known) in fit.frequencies.iter().zip(&truth.frequencies) {
         let at = format!("{} GHz", known.frequency.gigahertz());
         let inside = |quantity: &str, estimate: &wattline_study::fit::Estimate, value: f64| {

@@ -2,7 +2,7 @@
 
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
-use crate::made::Made;
+use crate::made::Memo;
 use crate::runner::side_by_side;
 use std::sync::Arc;
 use wattline_policies::copi;
@@ -69,7 +69,7 @@ impl Subject {
 
     /// Returns the full profile. It depends on the load of a core, not on the connections.
     fn profiled(&self) -> Result<Arc<ProfileTables>, ReproduceError> {
-        static MADE: Made<Subject, Arc<ProfileTables>> = Made::new();
+        static MADE: Memo<Subject, Arc<ProfileTables>> = Memo::new();
         let requests = RequestSpec { connections: 0, ..self.requests };
         let even = Self { requests, ..self.clone() };
         MADE.get_or_make(even, || {
@@ -86,7 +86,7 @@ impl Subject {
 
     /// Returns reports of a policy without tables, by load and seed.
     fn baseline(&self, policy: &str, rates: &[f64]) -> Result<Reports, ReproduceError> {
-        static MADE: Made<(Subject, String, Vec<f64>), Reports> = Made::new();
+        static MADE: Memo<(Subject, String, Vec<f64>), Reports> = Memo::new();
         let wanted: Vec<_> = rates.iter().map(|rate| (*rate, None)).collect();
         MADE.get_or_make((self.clone(), policy.to_owned(), rates.to_vec()), || {
             under(self, policy, &wanted)
@@ -190,7 +190,7 @@ pub(super) fn cases_with(
     workload: Workload,
     connections: u32,
 ) -> Result<Vec<Case>, ReproduceError> {
-    static MADE: Made<Subject, Vec<Case>> = Made::new();
+    static MADE: Memo<Subject, Vec<Case>> = Memo::new();
     let subject = Subject::new(inputs, workload, connections)?;
     MADE.get_or_make(subject.clone(), || make_cases(&subject))
 }

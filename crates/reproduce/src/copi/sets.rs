@@ -8,7 +8,7 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::{Inputs, replace};
 use crate::judged_sets::JudgedSets;
-use crate::made::Made;
+use crate::made::Memo;
 use crate::paper::Paper;
 use crate::planned::{self, Plan};
 use crate::runner::side_by_side;
@@ -240,7 +240,7 @@ fn judged(workload: Workload, cases: &[Case]) -> Result<Vec<(String, Vec<f64>)>,
 
 /// Returns the recorded result, or that of a new search.
 fn found(fresh: bool) -> Result<Found, ReproduceError> {
-    static MADE: Made<bool, Found> = Made::new();
+    static MADE: Memo<bool, Found> = Memo::new();
     MADE.get_or_make(fresh, || {
         let plan = sets::copi()?;
         if !fresh {

@@ -3,7 +3,7 @@
 use super::bench::{Job, SEED, content, cost, simulate};
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
-use crate::made::Made;
+use crate::made::Memo;
 use crate::paper::Paper;
 use crate::planned;
 use crate::runner::side_by_side;
@@ -154,7 +154,7 @@ pub(super) fn days(
     }
     let reports = side_by_side(&runs, |(application, capacity, policy)| {
         // A change of the controller does not affect the days of other policies.
-        static MADE: Made<(ServerModel, Application, String, (u16, f64)), Report> = Made::new();
+        static MADE: Memo<(ServerModel, Application, String, (u16, f64)), Report> = Memo::new();
         let policy = inputs.policy(policy)?;
         let key = (server.clone(), *application, policy.clone(), (bytes, seconds));
         MADE.get_or_make(key, || {

@@ -6,7 +6,7 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::judged_sets::JudgedSets;
-use crate::made::Made;
+use crate::made::Memo;
 use crate::paper::Paper;
 use crate::planned::Plan;
 use crate::sets::{self, Found, Judged, rounded};
@@ -176,7 +176,7 @@ pub(super) fn figure(plan: &'static Plan, server: &ServerModel) -> Result<Figure
 
 /// Returns the gap over the power of a core that leaves a state, from the record or computed again.
 pub(crate) fn judged_sets(fresh: bool) -> Result<JudgedSets, ReproduceError> {
-    static MADE: Made<bool, Found> = Made::new();
+    static MADE: Memo<bool, Found> = Memo::new();
     let plan = sets::powersave()?;
     let found = MADE.get_or_make(fresh, || if fresh { judge() } else { plan.cached(FOUND) })?;
     Ok(JudgedSets { paper: Paper::Powersave, plan, found })

@@ -196,7 +196,7 @@ impl DevicePowerModel {
             }
             (None, None) if keys.contains_key("P_BASE") => flat(&keys, &keys, &shape)?,
             (None, None) => nested(&keys, &shape)?,
-            _ => return Err(shape("Power_model", "is valid only together with Arguments, both as tables")),
+            _ => return Err(shape("Power_model", "needs Arguments, both as tables")),
         };
         if model.interfaces.is_empty() {
             return Err(shape(
@@ -513,7 +513,7 @@ SFP:
                 "Q.P.1G.P_BASE: is not a finite",
             ),
             ("metadata: {device_id: d}\nQ: {P: {1G: {P_PORT: 1}}}", "Q.P.1G.P_BASE: is missing"),
-            ("Power_model: {P_BASE: 1}", "together with Arguments"),
+            ("Power_model: {P_BASE: 1}", "needs Arguments"),
         ] {
             let error = DevicePowerModel::parse("x", text).unwrap_err().to_string();
             assert!(error.contains(word) && error.starts_with("x: "), "{text:?}: {error}");

@@ -235,7 +235,9 @@ fn fit_with_base(
     }
     let richest = form::richest(samples, frequencies, options.order_max, base)?;
     if base == Base::Free && richest.fitted.base.contains(0.0) {
-        notes.push("the platform's power cannot be distinguished from 0 W and is taken as 0 W".to_string());
+        notes.push(
+            "the platform's power cannot be distinguished from 0 W and is taken as 0 W".to_string(),
+        );
         let base = Base::Fixed(0.0);
         return Ok((form::richest(samples, frequencies, options.order_max, base)?, base));
     }

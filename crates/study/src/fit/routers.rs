@@ -169,7 +169,9 @@ impl SnakeTest {
             swing_watts: watts().fold(f64::MIN, f64::max) - watts().fold(f64::MAX, f64::min),
             unseen_watts: mean(&unseen),
             published_watts: published_errors.as_ref().map(|errors| absolute(errors, 0.0)),
-            published_shape_watts: published_errors.as_ref().map(|errors| absolute(errors, mean(errors))),
+            published_shape_watts: published_errors
+                .as_ref()
+                .map(|errors| absolute(errors, mean(errors))),
         })
     }
 }

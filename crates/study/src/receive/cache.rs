@@ -199,10 +199,10 @@ mod tests {
             let sets = 8_usize;
             let mut cache = Cache::new((sets * ways * 64) as u64, ways).unwrap();
             let mut plain = Plain::new(sets, ways);
-            for (line, operation) in steps {
-                match operation {
+            for (line, kind) in steps {
+                match kind {
                     0..=2 => {
-                        prop_assert_eq!(cache.access(line, operation == 1), plain.access(line, operation == 1));
+                        prop_assert_eq!(cache.access(line, kind == 1), plain.access(line, kind == 1));
                     }
                     3 => {
                         let there = plain.holds(line);
@@ -229,8 +229,8 @@ mod tests {
             let line = if at & 1 == 0 { at >> 17 } else { at >> 27 };
             match at >> 1 & 7 {
                 0 => assert_eq!(cache.invalidate(line), plain.invalidate(line)),
-                operation => {
-                    assert_eq!(cache.access(line, operation == 1), plain.access(line, operation == 1));
+                kind => {
+                    assert_eq!(cache.access(line, kind == 1), plain.access(line, kind == 1));
                 }
             }
         }

@@ -116,7 +116,10 @@ mod tests {
             for (simulated, shipped) in
                 [(cycles.driver, shipped.driver), (cycles.release, shipped.release)]
             {
-                assert!((simulated / shipped - 1.0).abs() < 0.03, "{proposal:?}: {simulated}, not {shipped}");
+                assert!(
+                    (simulated / shipped - 1.0).abs() < 0.03,
+                    "{proposal:?}: {simulated}, not {shipped}"
+                );
             }
         }
     }

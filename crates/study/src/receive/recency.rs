@@ -84,9 +84,9 @@ mod tests {
             steps in prop::collection::vec((0..16_usize, 0..3_u8), 1..200)
         ) {
             let (mut order, mut list) = (Recency::default(), (0..ways).collect::<Vec<_>>());
-            for (way, operation) in steps {
+            for (way, kind) in steps {
                 let way = way % ways;
-                match operation {
+                match kind {
                     0 => {
                         order.renew(way);
                         list.retain(|known| *known != way);

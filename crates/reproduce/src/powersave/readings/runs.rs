@@ -150,7 +150,7 @@ impl Runs {
     ) -> Result<Vec<Burst>, ReproduceError> {
         let links = Links { overhead: 20, ..Links::POWERSAVE };
         let content = content(BYTES, Popularity::Uniform);
-        let draws = self.length.draws();
+        let (draws, short) = (self.length.draws(), self.length == RunLength::Short);
         let mut lengths = Vec::new();
         for burst in BURSTS {
             let mut length = Burst { watts: 0.0, dropped: 0 };
@@ -162,8 +162,8 @@ impl Runs {
                     policy,
                     application: Application::Ipv4,
                     bytes: BYTES,
-                    duration: Span::from_millis(if self.length == RunLength::Short { 50 } else { 200 }),
-                    warmup: Span::from_millis(if self.length == RunLength::Short { 30 } else { 60 }),
+                    duration: Span::from_millis(if short { 50 } else { 200 }),
+                    warmup: Span::from_millis(if short { 30 } else { 60 }),
                     interval: None,
                     output_links: false,
                 };
