@@ -11,7 +11,7 @@ use wattline_units::Span;
 pub struct Arrivals {
     /// Length of a slot in picoseconds; the last one may be shorter.
     pub slot: u64,
-    /// Length of the whole in picoseconds.
+    /// Length of all slots in picoseconds.
     pub duration: u64,
     /// Packets by slot.
     pub packets: Vec<u32>,
@@ -19,16 +19,16 @@ pub struct Arrivals {
     pub bytes: Vec<u64>,
     /// Length of the shortest frame, in bytes; 64 without a packet.
     pub shortest: u16,
-    /// Length of the longest.
+    /// Length of the longest frame, in bytes; 64 without a packet.
     pub longest: u16,
 }
 
 impl Arrivals {
-    /// Counts those of a case after its warm-up, where the links hand them over: as the
+    /// Counts the packets of a case after its warm-up, at the time the links deliver them, as the
     /// simulator's cards do.
     ///
     /// # Errors
-    /// When the packets cannot be had.
+    /// When the packets cannot be generated or read.
     pub fn of(case: &Case<'_>, slot: Span) -> Result<Self, LeagueError> {
         let slot = slot.as_picos().max(1);
         let (from, duration) = (case.warmup.as_picos(), case.duration.as_picos());
@@ -47,7 +47,7 @@ impl Arrivals {
         let mut block = Block::new();
         loop {
             source.next_block(&mut block)?;
-            // A link hands over later than the source sends, never earlier.
+            // A link delivers later than the source sends, never earlier.
             if block.first().is_none_or(|first| first.picos >= from + duration) {
                 break;
             }
@@ -70,28 +70,28 @@ impl Arrivals {
         Ok(found)
     }
 
-    /// All packets.
+    /// Returns the number of packets.
     pub fn total(&self) -> u64 {
         self.packets.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// Slots that a span covers in full.
+    /// Returns the number of slots that a span covers in full.
     pub(crate) fn slots_within(&self, seconds: f64) -> usize {
         (seconds * 1e12 / self.slot as f64).floor().max(0.0) as usize
     }
 
-    /// Slots that a span touches at most, when it begins with a slot.
+    /// Returns the number of slots that a span touches at most if it begins with a slot.
     pub(crate) fn slots_around(&self, seconds: f64) -> usize {
         (seconds * 1e12 / self.slot as f64).ceil().max(1.0) as usize
     }
 
-    /// Length of slot number `index`, in seconds.
+    /// Returns the length of slot number `index`, in seconds.
     pub(crate) fn seconds(&self, index: usize) -> f64 {
         let from = self.slot * index as u64;
         (self.duration - from).min(self.slot) as f64 * 1e-12
     }
 
-    /// Packets that arrive in the last so many seconds, whole slots of them.
+    /// Returns the number of packets in the whole slots of the last `seconds`.
     pub fn in_last(&self, seconds: f64) -> u64 {
         let slots = self.slots_within(seconds).min(self.packets.len());
         self.packets[self.packets.len() - slots..].iter().map(|count| u64::from(*count)).sum()

@@ -1,4 +1,4 @@
-//! Identity of this build of the program: another build may play another result.
+//! Identity of this build of the program: another build may give other results.
 
 use crate::error::LeagueError;
 use sha2::{Digest, Sha256};
@@ -7,11 +7,11 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// The program that runs, by the kernel: also after its file was replaced.
+/// Link of the kernel to the running program, valid even after its file was replaced.
 const RUNNING: &str = "/proc/self/exe";
 
-/// The hash of the running program's file: the same on every machine that runs this very file. It is
-/// worked out once.
+/// Returns the hash of the running program's file, the same on every machine that runs this file.
+/// It is computed once.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -30,7 +30,8 @@ pub(crate) fn build_mark() -> Result<&'static str, LeagueError> {
     Ok(MARK.get_or_init(|| mark))
 }
 
-/// Half of the SHA-256 of what a file holds: two never share it by chance.
+/// Returns the first half of the SHA-256 of a file's contents: long enough that two files never
+/// share it by chance.
 pub(crate) fn hash(mut file: impl Read) -> std::io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_that_of_the_contents() {
+    fn hash_depends_on_the_contents_alone() {
         let mark = build_mark().unwrap();
         assert_eq!(mark, build_mark().unwrap());
         let file = File::open(std::env::current_exe().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Cases to play, and their definition of in time.
+//! Cases to play, and the deadline of their packets.
 
 use crate::error::LeagueError;
 use wattline_policy::PolicySpec;
@@ -7,18 +7,18 @@ use wattline_sim::{Scenario, Setting};
 use wattline_traffic::Spec;
 use wattline_units::{Hertz, Span};
 
-/// The latency that is allowed.
+/// The allowed latency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
     /// Packets that take longer are late.
     pub p99: Span,
-    /// Share of the packets that may be late; dropped ones count as late, too. None may be
-    /// dropped, however.
+    /// Share of the packets that may be late. Dropped packets count as late, and a run with any
+    /// fails the budget.
     pub late: f64,
 }
 
 impl Budget {
-    /// At most 1 % of the packets later than this, none dropped.
+    /// Allows at most 1 % of the packets to take longer than this, and no drops.
     pub fn p99(p99: Span) -> Self {
         Self { p99, late: 0.01 }
     }
@@ -42,7 +42,8 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// The simulation of this case under a policy, in which packets are late after these times.
+    /// Describes the simulation of this case under a policy; it counts packets later than each of
+    /// these times.
     pub(crate) fn scenario(&self, policy: PolicySpec, late_after: &[Span]) -> Scenario<'_> {
         let setting = Setting {
             application: self.application,
@@ -54,7 +55,7 @@ impl Case<'_> {
         Scenario { setting, traffic: self.traffic }
     }
 
-    /// Returns the cost of a packet of so many bytes.
+    /// Returns the cost of a packet of `bytes` bytes.
     pub(crate) fn cost(&self, bytes: u32) -> Result<PacketCost, LeagueError> {
         let cost = self.server.packet_cost(self.application, bytes);
         cost.ok_or_else(|| LeagueError::Application {
@@ -63,16 +64,16 @@ impl Case<'_> {
         })
     }
 
-    /// Cores that take part: each needs a queue.
+    /// Returns the number of cores that take part: each needs a queue.
     pub fn cores(&self) -> usize {
         wattline_cores::platform_of(self.server).cores
     }
 
-    /// Time that a packet may spend in queue and core, in seconds: the budget less what it
-    /// spends elsewhere.
+    /// Returns the time that a packet may spend in queue and core, in seconds: the budget less its
+    /// time elsewhere.
     ///
     /// # Errors
-    /// When that is too short for a single packet on an idle core, or service times are random.
+    /// When this is too short for a single packet on an idle core, or service times are random.
     pub fn slack_seconds(&self, budget: Budget, shortest: u32) -> Result<f64, LeagueError> {
         let server = self.server;
         if server.capacity.service != ServiceDistribution::Fixed {

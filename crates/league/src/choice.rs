@@ -13,29 +13,29 @@ pub(crate) struct Trial {
 pub(crate) struct Choice {
     /// Its number in the grid.
     pub setting: usize,
-    /// Whether it kept the budget with no packet lost on all tuning seeds.
+    /// True if the setting kept the budget with no packet lost on all tuning seeds.
     pub kept: bool,
 }
 
-/// The best of so many settings: among those that kept the budget on all seeds the one of least
-/// mean energy; without one, that of which the worst share of late packets is least. The first of
-/// equal ones.
+/// Chooses the best of `settings` settings. Among settings that kept the budget on all seeds it is
+/// the one with the least mean energy. If no setting did, it is the one whose worst share of late
+/// packets is least. Ties go to the first.
 ///
-/// It asks for few trials, and yet finds what trying all on all seeds would. A setting that missed the budget on
-/// one seed cannot be the best of those that kept it on all. Where there is none of these, the
-/// worst share so far only grows with further seeds, so the setting in which it is least is tried
-/// next, and has won once it was tried on all.
+/// The search needs few trials, yet gives the same result as trying all settings on all seeds. A
+/// setting that missed the budget on one seed is out of the first group. If that group is empty,
+/// the setting with the least worst share so far is tried next, since the share only grows with
+/// further seeds; it has won once it was tried on all.
 ///
 /// # Errors
-/// The first of `trial`, which is called with a setting and a seed by their numbers, for the same
-/// pair more than once.
+/// The first error of `trial`. It is called with the indices of a setting and a seed, possibly more
+/// than once for the same pair.
 pub(crate) fn best<E>(
     settings: usize,
     seeds: usize,
     mut trial: impl FnMut(usize, usize) -> Result<Trial, E>,
 ) -> Result<Choice, E> {
     let mut least: Option<(f64, usize)> = None;
-    // Of each setting: the worst share so far, and on how many seeds it was tried.
+    // For each setting: its worst share so far, and the number of seeds tried.
     let mut tried = Vec::with_capacity(settings);
     for setting in 0..settings {
         let (mut worst, mut energy, mut seed, mut kept) = (0.0_f64, 0.0, 0, true);
@@ -56,7 +56,7 @@ pub(crate) fn best<E>(
     }
     loop {
         let numbered = tried.iter().copied().enumerate();
-        // The first of equal ones, as `min_by` has it.
+        // `min_by` returns the first of equal settings.
         let Some((setting, (worst, seed))) =
             numbered.min_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))
         else {
@@ -76,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
     use std::convert::Infallible;
 
-    /// The rule as it is written down, with every setting tried on every seed.
+    /// The rule by its definition, with every setting tried on every seed.
     fn by_trying_all(trials: &[Vec<Trial>]) -> Choice {
         let energy = |of: &Vec<Trial>| of.iter().map(|trial| trial.energy_joules).sum::<f64>();
         let worst =
@@ -93,9 +93,9 @@ mod tests {
     }
 
     proptest! {
-        /// Few different values, so that equal ones are frequent.
+        /// Few distinct values, so that ties are frequent.
         #[test]
-        fn the_choice_is_that_of_trying_all(
+        fn choice_equals_that_of_trying_all(
             drawn in prop::collection::vec(prop::collection::vec((0u8..4, 0u8..6, 0u8..8), 3), 1..9),
         ) {
             let trial = |&(energy, late, lost): &(u8, u8, u8)| Trial {

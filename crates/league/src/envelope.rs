@@ -13,12 +13,12 @@ use wattline_policy::Wait;
 /// The yardsticks of a case; all are `None` where no schedule keeps the budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Envelope {
-    /// No schedule that keeps the budget takes less (E2); `None` where no schedule keeps it, since all
-    /// cores at their fastest make more packets late than may be.
+    /// Lower bound on the energy of schedules that keep the budget (E2); `None` where none does,
+    /// since all cores at their highest frequency make too many packets late.
     pub lower_bound_joules: Option<f64>,
-    /// A schedule was found that takes this and keeps it (E3); `None` where none was found.
+    /// Energy of the best schedule found that keeps the budget (E3); `None` where none was found.
     pub feasible_joules: Option<f64>,
-    /// The best operating point that never changes (E0); `None` where none keeps the budget.
+    /// Energy of the best constant operating point (E0); `None` where none keeps the budget.
     pub static_best_joules: Option<f64>,
     /// Best fixed point, in words.
     pub static_best: Option<String>,
@@ -26,14 +26,14 @@ pub struct Envelope {
     pub feasible_gap: Option<f64>,
     /// Part of the bound that no decision changes.
     pub base_joules: f64,
-    /// Packets that came.
+    /// Packets that arrived.
     pub packets: u64,
 }
 
-/// Works out the yardsticks of a case.
+/// Computes the yardsticks of a case.
 ///
 /// # Errors
-/// When the packets cannot be had, or no packet can be in time.
+/// When the packets cannot be generated or read, or no packet can be in time.
 pub fn envelope(case: &Case<'_>, budget: Budget) -> Result<Envelope, LeagueError> {
     let arrivals = arrivals(case, budget)?;
     let Some(bound) = lower_bound(case, budget, &arrivals)? else {
@@ -72,7 +72,7 @@ pub fn envelope(case: &Case<'_>, budget: Budget) -> Result<Envelope, LeagueError
     })
 }
 
-/// The packets of a case in slots as fine as the bound needs them.
+/// Counts the packets of a case in slots as fine as the bound needs.
 fn arrivals(case: &Case<'_>, budget: Budget) -> Result<Arrivals, LeagueError> {
     let slack = case.slack_seconds(budget, 64)?;
     Arrivals::of(case, slot_length(case, slack))

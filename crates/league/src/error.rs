@@ -11,7 +11,7 @@ pub enum LeagueError {
     /// The simulation cannot be run.
     #[error(transparent)]
     Sim(#[from] SimError),
-    /// The packets cannot be had.
+    /// The packets cannot be generated or read.
     #[error("traffic: {0}")]
     Traffic(#[from] CaptureError),
     /// The traffic cannot be made from its description.
@@ -51,11 +51,11 @@ pub enum LeagueError {
         /// Problem, and allowed values.
         problem: String,
     },
-    /// Fields of a league file are wrong; all of them are told, each with its file.
+    /// Fields of a league file are wrong; lists all of them, each with its file.
     #[error("{}", .0.iter().map(|problem| format!("league {problem}")).collect::<Vec<_>>().join("\n"))]
     Plan(Vec<String>),
-    /// A piece was looked for and not to be played.
-    #[error("the piece is not there")]
+    /// A piece is not in the store, and playing it was not requested.
+    #[error("the piece is not in the store")]
     Absent,
     /// A file of results cannot be written or read.
     #[error("{path}: {source}")]

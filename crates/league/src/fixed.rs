@@ -1,4 +1,4 @@
-//! The best operating point that never changes, in hindsight (E0).
+//! The best constant operating point, in hindsight (E0).
 
 use crate::arrivals::Arrivals;
 use crate::case::{Budget, Case};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use wattline_policy::Wait;
 use wattline_units::{Span, Time};
 
-/// Naps to try, as shares of the longest that lets a packet pass in time.
+/// Naps to try, as shares of the longest nap after which a packet is in time.
 pub(crate) const NAPS: [f64; 9] = [1.02, 0.97, 0.92, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2];
 
 /// The best fixed point.
@@ -20,28 +20,29 @@ pub struct BestFixed {
     pub point: FixedPoint,
     /// Result of playing the point.
     pub played: Played,
-    /// Points that were played to find it; all others cannot be cheaper.
+    /// Number of points played to find it; no other point can be cheaper.
     pub points_played: usize,
 }
 
-/// Plays fixed points by rising predicted energy until the prediction for all that are left is
-/// above the best one that keeps the budget. `None` where none keeps it. The prediction is never
-/// above what a run takes, but for interrupts: there it has half the wake-ups of Poisson
-/// arrivals, so a point under interrupts that needs fewer may be missed.
+/// Plays fixed points by rising predicted energy until all remaining predictions are above the best
+/// point that keeps the budget. Returns `None` if none keeps it. The prediction never exceeds the
+/// energy of a run, except under interrupts: it assumes half the wake-ups of Poisson arrivals, so
+/// an interrupt-driven point with fewer may be missed.
 ///
 /// # Errors
-/// When the packets cannot be had, or no packet can be in time.
+/// When the packets cannot be generated or read, or no packet can be in time.
 pub fn best_fixed(
     case: &Case<'_>,
     budget: Budget,
     arrivals: &Arrivals,
 ) -> Result<Option<BestFixed>, LeagueError> {
     let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
-    // Half the wake-ups of packets that come singly, fewer where they come in bursts.
+    // Half the wake-ups of single arrivals, fewer if packets arrive in bursts.
     let share = 0.5 / dispersion(arrivals).max(1.0);
     let prediction = Prediction::of(case, u32::from(arrivals.shortest))?.with_wake_share(share);
     let seconds = arrivals.duration as f64 * 1e-12;
-    // A run that keeps the budget has served all but what came last and what may be late.
+    // A run that keeps the budget has served all packets except the last arrivals and the allowed
+    // late ones.
     let total = arrivals.total() as f64;
     let due = (total * (1.0 - budget.late) - arrivals.in_last(slack) as f64).max(0.0);
     let mut points: Vec<(f64, FixedPoint)> = all_points(case, &prediction, slack)
@@ -68,7 +69,7 @@ pub fn best_fixed(
     Ok(best.map(|best| BestFixed { points_played: tried, ..best }))
 }
 
-/// Variance of the packets of a slot over their mean.
+/// Returns the index of dispersion: variance of the packets per slot over their mean.
 fn dispersion(arrivals: &Arrivals) -> f64 {
     let slots = arrivals.packets.len() as f64;
     let mean = arrivals.total() as f64 / slots;
@@ -76,7 +77,7 @@ fn dispersion(arrivals: &Arrivals) -> f64 {
     squares.sum::<f64>() / slots / mean.max(f64::MIN_POSITIVE)
 }
 
-/// Every combination of cores, frequency, idle state and way to wait.
+/// Returns every combination of cores, frequency, idle state and wait mode.
 fn all_points(case: &Case<'_>, prediction: &Prediction<'_>, slack: f64) -> Vec<FixedPoint> {
     let server = case.server;
     let deepest = server.deepest_idle_state();

@@ -1,43 +1,43 @@
-//! When a schedule that is known in advance has to be acted upon: before its points hold.
+//! Lead times of a schedule that is known in advance: its changes begin before its points hold.
 //!
-//! A core needs up to a few hundred microseconds to leave its idle state, a step of frequency takes
-//! some, and a nap lasts until its timer. So cores are woken before their share of the table is due,
-//! the frequency rises and long naps are given up in time. A parked core takes the idle state in which
-//! parking and leaving cost least for as long as it is parked.
+//! A core needs up to a few hundred microseconds to leave its idle state, a frequency transition
+//! takes several, and a nap lasts until its timer expires. So cores wake before they get their
+//! share of the table, the frequency rises early, and long naps stop in time. A parked core takes
+//! the idle state with the least energy of residency and exit for its parking time.
 
 use crate::point::FixedPoint;
 use wattline_policy::{CoreSet, Wait};
 use wattline_server::ServerModel;
 use wattline_units::{Span, Time};
 
-/// A core is called so much before it is needed, beside what it takes to wake.
+/// Lead time of a wake-up in addition to the time it takes.
 const MARGIN: Span = Span::from_micros(1);
 
 /// Setting that holds from a time on.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Moment {
-    /// From then on.
+    /// Start time.
     pub at: Time,
-    /// The point, with the frequency and the naps that what comes asks for.
+    /// The point, with frequency and naps adjusted to the points that follow.
     pub point: FixedPoint,
-    /// Cores that wake, beyond those of the point: they get no packets yet.
+    /// Waking cores in addition to the point's: they get no packets yet.
     pub waking: CoreSet,
-    /// By core: the idle state while it is parked.
+    /// Idle state of each core while it is parked.
     pub parked: Vec<usize>,
 }
 
-/// A time in which a core is not in the table.
+/// A period in which a core is not in the table.
 #[derive(Debug, Clone, Copy)]
 struct Parked {
     from: u64,
-    /// When it begins to wake, and when it is needed.
-    called: u64,
+    /// Start of its wake-up; `until` is when it is needed.
+    wakes_at: u64,
     until: u64,
     state: usize,
 }
 
-/// The moments of points in order of time, of which the first holds from the start, for a server
-/// with so many cores.
+/// Returns the moments of a server with `cores` cores. `points` are in order of time, and the first
+/// holds from the start.
 pub(crate) fn moments(
     points: &[(Time, FixedPoint)],
     server: &ServerModel,
@@ -61,7 +61,7 @@ pub(crate) fn moments(
             times.extend(later.take_while(|early| *early < end).map(|early| early.max(*at)));
         }
     }
-    times.extend(parked.iter().flatten().map(|span| span.called).filter(|at| *at < u64::MAX));
+    times.extend(parked.iter().flatten().map(|span| span.wakes_at).filter(|at| *at < u64::MAX));
     times.sort_unstable();
     times.dedup();
     let mut place = 0;
@@ -85,7 +85,7 @@ pub(crate) fn moments(
             }
             if let Some(span) = spans.get(next[core]).filter(|span| span.from <= now) {
                 moment.parked[core] = span.state;
-                if span.called <= now {
+                if span.wakes_at <= now {
                     moment.waking.insert(core);
                 }
             }
@@ -98,7 +98,7 @@ pub(crate) fn moments(
     found
 }
 
-/// The first point as it is to be now, with a view to those that follow.
+/// Returns the first point, adjusted to the points that follow.
 fn foreseen(points: &[(u64, FixedPoint)], now: u64, takes: u64) -> FixedPoint {
     let (_, mut point) = points[0];
     let within =
@@ -116,7 +116,7 @@ fn foreseen(points: &[(u64, FixedPoint)], now: u64, takes: u64) -> FixedPoint {
     point
 }
 
-/// When a core is parked, and how deep.
+/// Returns the periods in which a core is parked, with its idle state.
 fn parked(starts: &[(u64, FixedPoint)], server: &ServerModel, core: usize) -> Vec<Parked> {
     let mut spans = Vec::new();
     let mut since: Option<u64> = None;
@@ -124,7 +124,7 @@ fn parked(starts: &[(u64, FixedPoint)], server: &ServerModel, core: usize) -> Ve
         match since {
             None if point.cores <= core => since = Some(*at),
             Some(from) if point.cores > core => {
-                // It wakes at the frequency that holds then.
+                // The core wakes at the frequency of that time.
                 spans.push(park(server, from, *at, point.frequency));
                 since = None;
             }
@@ -132,11 +132,11 @@ fn parked(starts: &[(u64, FixedPoint)], server: &ServerModel, core: usize) -> Ve
         }
     }
     let state = server.deepest_idle_state();
-    spans.extend(since.map(|from| Parked { from, called: u64::MAX, until: u64::MAX, state }));
+    spans.extend(since.map(|from| Parked { from, wakes_at: u64::MAX, until: u64::MAX, state }));
     spans
 }
 
-/// The cheapest idle state for a core that is parked for so long.
+/// Chooses the cheapest idle state for a core that is parked from `from` to `until`.
 fn park(server: &ServerModel, from: u64, until: u64, frequency: usize) -> Parked {
     let frequencies = &server.processor.frequencies;
     let awake = server.awake_core_power(frequencies[frequency.min(frequencies.len() - 1)]).0;
@@ -151,8 +151,8 @@ fn park(server: &ServerModel, from: u64, until: u64, frequency: usize) -> Parked
     let states = (0..server.idle_states.len()).filter(fits);
     let state = states.min_by(|a, b| joules(*a).total_cmp(&joules(*b)));
     let state = state.unwrap_or(server.shallowest_idle_state());
-    let called = until.saturating_sub(takes(state).as_picos()).max(from);
-    Parked { from, called, until, state }
+    let wakes_at = until.saturating_sub(takes(state).as_picos()).max(from);
+    Parked { from, wakes_at, until, state }
 }
 
 #[cfg(test)]
@@ -174,7 +174,8 @@ mod tests {
     fn slow_changes_begin_before_a_point_holds() {
         let file = ServerFile::load("westmere-2010").unwrap();
         let found = moments(&[at(0, 2, 0, 80), at(2_000, 8, 13, 30)], file.model().unwrap(), 12);
-        // Cores wake 86 + 4.8 + 1 us before, naps get shorter 80 us before, the frequency rises 10 us before.
+        // Cores wake 86 + 4.8 + 1 us early, naps shorten 80 us early, the frequency rises 10 us
+        // early.
         let expected = [0.0, 1_908.2, 1_920.0, 1_990.0, 2_000.0];
         assert_eq!(found.len(), expected.len(), "{found:#?}");
         for (moment, expected) in found.iter().zip(expected) {
@@ -188,9 +189,9 @@ mod tests {
         assert!(found[4].waking.is_empty() && found[4].parked[8..] == [2; 4]);
     }
 
-    /// C6 costs nothing but 86 us of an awake core; C1 draws 1.5 W.
+    /// C6 costs only 86 us of an awake core; C1 draws 1.5 W.
     #[test]
-    fn a_core_that_is_soon_needed_again_is_parked_in_a_light_state() {
+    fn core_needed_again_soon_is_parked_in_a_light_state() {
         let file = ServerFile::load("westmere-2010").unwrap();
         for (low, state, early) in [(200, 0, 5.8), (2_000, 2, 91.8)] {
             let points = [at(0, 3, 0, 10), at(1_000, 1, 0, 10), at(1_000 + low, 3, 0, 10)];

@@ -1,7 +1,7 @@
 //! The lower convex hull of points in a plane.
 
-/// Returns the corners of the lower convex hull, from the first point to the last. The points rise by x,
-/// and those of one x by y.
+/// Returns the corners of the lower convex hull, from the first point to the last. The points are
+/// sorted by x, then by y.
 pub(crate) fn lower_hull(points: impl IntoIterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for point in points {
@@ -9,7 +9,7 @@ pub(crate) fn lower_hull(points: impl IntoIterator<Item = (f64, f64)>) -> Vec<(f
             continue;
         }
         while let [.., a, b] = hull[..] {
-            // Left out when it lies above the line around it.
+            // Drops a point that lies above the line between its neighbours.
             if (b.1 - a.1) * (point.0 - a.0) < (point.1 - a.1) * (b.0 - a.0) {
                 break;
             }

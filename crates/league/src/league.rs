@@ -19,7 +19,7 @@ use wattline_units::Span;
 pub(crate) enum Piece<'a> {
     Envelope(Span, Named<'a>),
     Play(Span, Named<'a>, PolicySpec),
-    /// Within all budgets.
+    /// A rival within all budgets.
     Rival(Rival<'a>),
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Found {
     Judged(Vec<Judged>),
 }
 
-/// Number of pieces of a league: yardsticks and runs, and for each rival that is tuned one in each
+/// Returns the number of pieces of a league: yardsticks, runs, and one piece per tuned rival and
 /// kind of traffic.
 pub fn pieces(plan: &Plan) -> usize {
     let kinds = plan.servers.len() * plan.traffics.len();
@@ -40,8 +40,8 @@ pub fn pieces(plan: &Plan) -> usize {
     cases * (usize::from(plan.envelope) + plan.policies.len()) + kinds * tuned
 }
 
-/// All pieces of a league: for each kind of traffic the envelope of each case, after it its policies;
-/// and then the rivals that are tuned.
+/// Lists all pieces of a league: for each kind of traffic the envelope of each case followed by its
+/// policies, and then the tuned rivals.
 pub(crate) fn all_of(plan: &Plan) -> Result<Vec<Piece<'_>>, LeagueError> {
     let mut all = Vec::new();
     for server in &plan.servers {
@@ -57,7 +57,7 @@ pub(crate) fn all_of(plan: &Plan) -> Result<Vec<Piece<'_>>, LeagueError> {
                         seed,
                     };
                     let named = Named { case, traffic: text };
-                    // The long ones first, so that no thread is left with one at the end.
+                    // Long pieces come first, so that no thread starts one at the end.
                     if plan.envelope {
                         all.push(Piece::Envelope(budget, named));
                     }
@@ -79,14 +79,14 @@ pub(crate) fn all_of(plan: &Plan) -> Result<Vec<Piece<'_>>, LeagueError> {
     Ok(all)
 }
 
-/// Server, traffic, budget in nanoseconds and seed, and what is known of them.
+/// Lower bound and base energy in joules by server, traffic, budget in nanoseconds and seed.
 type Bounds = BTreeMap<(String, String, u64, u64), (f64, f64)>;
 
 fn nanos(budget: Span) -> u64 {
     budget.as_picos() / 1_000
 }
 
-/// A row, beside the lower bound of its case where that is known.
+/// Makes a row, with gaps to the lower bound of its case if that is known.
 fn row(
     bounds: &Bounds,
     named: &Named<'_>,
@@ -122,11 +122,11 @@ fn row(
     }
 }
 
-/// Plays a league on so many threads (0: one per core of this machine); the results do not depend
+/// Plays a league on `threads` threads (0: one per core of this machine); the results do not depend
 /// on their number. `done` is called after each piece.
 ///
 /// # Errors
-/// The first one of any piece.
+/// The first error of any piece.
 pub fn play(
     plan: &Plan,
     store: &Store,
@@ -138,10 +138,10 @@ pub fn play(
     Ok(join(plan, &all, found))
 }
 
-/// Results of a league from those of all its pieces, in their order.
+/// Joins the results of all pieces of a league, in their order.
 pub(crate) fn join(plan: &Plan, all: &[Piece<'_>], found: Vec<Found>) -> Results {
     let mut results = Results { rows: Vec::new(), envelopes: Vec::new(), tunings: Vec::new() };
-    // The envelope of a case comes before all that is played in it.
+    // The envelope of a case precedes its policies.
     let mut bounds = Bounds::new();
     for (piece, found) in all.iter().zip(found) {
         match (piece, found) {
@@ -173,7 +173,7 @@ pub(crate) fn join(plan: &Plan, all: &[Piece<'_>], found: Vec<Found>) -> Results
     results
 }
 
-/// Adds the rows of a rival that was tuned.
+/// Adds the rows of a tuned rival.
 fn put(
     results: &mut Results,
     bounds: &Bounds,
@@ -200,13 +200,13 @@ fn put(
     }
 }
 
-/// Counts the pieces of a league that are in the store: they are not played again. A rival that is
-/// tuned counts when all its runs are there.
+/// Counts the pieces of a league that are in the store and will not be played again. A tuned rival
+/// counts if all its runs are stored.
 ///
 /// # Errors
 /// When the store cannot be read.
 pub fn kept(plan: &Plan, store: &Store) -> Result<usize, LeagueError> {
-    let store = store.looked_at();
+    let store = store.read_only();
     let runs = Runs::new(&store);
     let mut there = 0;
     for piece in &all_of(plan)? {
@@ -250,7 +250,7 @@ impl Found {
 }
 
 impl Piece<'_> {
-    /// Everything that its result depends on but the build.
+    /// Returns everything that its result depends on, except the build.
     pub(crate) fn key(&self, plan: &Plan, runs: &Runs<'_>) -> Result<String, LeagueError> {
         match self {
             Self::Envelope(budget, named) => runs.envelope_key(named, *budget),

@@ -4,8 +4,8 @@
 //! are computed for a case. [`bound::lower_bound`] is below the energy of every schedule that keeps
 //! the budget. [`best_fixed`] is the best constant operating point, chosen in hindsight.
 //! [`best_schedule`] is a good schedule, found by search and played; the optimum lies between it
-//! and the bound. [`league`](mod@league) plays policies beside these three, rivals by settings that
-//! were tuned on other seeds ([`Tuning`]).
+//! and the bound. [`league`](mod@league) compares policies with these three; rivals play settings
+//! that were tuned on other seeds ([`Tuning`]).
 //!
 //! [`simulated`] writes the pages of simulations outside a league.
 //!
@@ -17,6 +17,7 @@ pub mod bound;
 mod build_mark;
 mod case;
 mod choice;
+mod draws;
 mod endings;
 mod envelope;
 mod error;

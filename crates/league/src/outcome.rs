@@ -1,4 +1,4 @@
-//! Who is ahead where, and under which conditions: the first words of a league's page.
+//! Summary at the top of a league's page: leading policies and conditions.
 
 use crate::plan::Plan;
 use crate::policy_text::{BUDGET, policy};
@@ -10,8 +10,8 @@ use wattline_units::Span;
 /// A kind of case: server, traffic and budget.
 type Kind<'a> = (&'a str, &'a str, f64);
 
-/// Names who is ahead, in a sentence: of the policies that kept the budget on every seed the one that
-/// took least. Lists where others are.
+/// Names the leading policy in a sentence: the one with the least energy of those that kept the
+/// budget on every seed. Also lists the cases in which others lead.
 pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> (String, Vec<String>) {
     let mut kinds: Vec<Kind<'_>> = Vec::new();
     for row in standings {
@@ -20,14 +20,14 @@ pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> (String, Vec<Strin
             kinds.push(kind);
         }
     }
-    // Each leader with the kinds in which it leads; `None` is nobody.
+    // Each leader with the kinds in which it leads; `None` if no policy kept the budget.
     let mut leads: Vec<(Option<String>, Vec<Kind<'_>>)> = Vec::new();
     for kind in &kinds {
         let of_kind = standings.iter().filter(|row| {
             (row.server.as_str(), row.traffic.as_str(), row.budget_seconds) == *kind
                 && row.feasible == row.seeds
         });
-        // All are told beside the same first one, on the same seeds.
+        // All are compared with the same first policy on the same seeds.
         let first = of_kind.min_by(|a, b| a.beside_first.total_cmp(&b.beside_first));
         let leader =
             first.map(|row| written(plan, &row.policy, Span::from_seconds(row.budget_seconds)));
@@ -37,38 +37,41 @@ pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> (String, Vec<Strin
         }
     }
     leads.sort_by_key(|(leader, at)| (leader.is_none(), usize::MAX - at.len()));
-    let what = match (plan.servers.len(), plan.budgets.as_slice()) {
+    let cases = match (plan.servers.len(), plan.budgets.as_slice()) {
         (1, [budget]) => format!("kinds of traffic within {}", in_words(*budget)),
         (1, _) => "pairs of traffic and budget".to_owned(),
         _ => "triples of server, traffic and budget".to_owned(),
     };
-    let mut told = String::new();
+    let mut sentence = String::new();
     for (number, (leader, at)) in leads.iter().enumerate() {
         let count = at.len();
         let _ = match (number, leader) {
             (_, None) if number == 0 => {
-                write!(told, "No policy kept the budget on every seed in any of the {count} {what}")
+                write!(
+                    sentence,
+                    "No policy kept the budget on every seed in any of the {count} {cases}"
+                )
             }
-            (_, None) => write!(told, ", and in {count} none kept it"),
+            (_, None) => write!(sentence, ", and in {count} none kept it"),
             (0, Some(name)) => write!(
-                told,
+                sentence,
                 "{name} took the least energy of the policies that kept the budget on every seed in \
-                 {count} of {} {what}",
+                 {count} of {} {cases}",
                 kinds.len()
             ),
-            (_, Some(name)) => write!(told, ", {name} in {count}"),
+            (_, Some(name)) => write!(sentence, ", {name} in {count}"),
         };
     }
-    told.push('.');
+    sentence.push('.');
     let others = leads.iter().skip(1).map(|(leader, at)| {
         let name = leader.as_deref().unwrap_or("none kept the budget");
         let at: Vec<String> = at.iter().map(|kind| place(plan, *kind)).collect();
         format!("{name}: {}", at.join("; "))
     });
-    (told, others.collect())
+    (sentence, others.collect())
 }
 
-/// The name of a policy, which is the same for all budgets.
+/// Returns the name of a policy, which is the same for all budgets.
 pub(crate) fn written(plan: &Plan, name: &str, budget: Span) -> String {
     let is_it = |text: &&String| policy(text, budget).is_ok_and(|spec| spec.to_string() == name);
     match plan.policies.iter().find(is_it) {
@@ -77,16 +80,16 @@ pub(crate) fn written(plan: &Plan, name: &str, budget: Span) -> String {
     }
 }
 
-/// A kind, without what is the same for all.
+/// Names a kind, without the parts that all kinds share.
 fn place(plan: &Plan, (server, traffic, budget): Kind<'_>) -> String {
-    let mut told = traffic.to_owned();
+    let mut text = traffic.to_owned();
     if plan.budgets.len() > 1 {
-        let _ = write!(told, " within {}", in_words(Span::from_seconds(budget)));
+        let _ = write!(text, " within {}", in_words(Span::from_seconds(budget)));
     }
     if plan.servers.len() > 1 {
-        let _ = write!(told, " on {server}");
+        let _ = write!(text, " on {server}");
     }
-    told
+    text
 }
 
 /// Describes the conditions under which the league was played, in a sentence.
@@ -96,7 +99,7 @@ pub(crate) fn conditions(plan: &Plan) -> String {
         format!("{} {listed}", if values.len() == 1 { "seed" } else { "seeds" })
     };
     let servers: Vec<&str> = plan.servers.iter().map(|server| server.name.as_str()).collect();
-    let mut told = format!(
+    let mut sentence = format!(
         "Played on {} with the application {} and {}; each run counts {} after {} of warm-up",
         servers.join(", "),
         plan.application,
@@ -106,14 +109,14 @@ pub(crate) fn conditions(plan: &Plan) -> String {
     );
     if let Some(tuning) = &plan.tuning {
         let _ = write!(
-            told,
+            sentence,
             "; tuned on {} in trials of {}",
             list(&tuning.seeds),
             in_words(tuning.duration)
         );
     }
-    told.push('.');
-    told
+    sentence.push('.');
+    sentence
 }
 
 #[cfg(test)]
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_says_who_is_ahead_and_a_list_where_others_are() {
+    fn sentence_names_the_leader_and_list_the_other_leaders() {
         let plan = Plan::parse("x.toml", LEAGUE).unwrap();
         let (one, two) = ("poisson:1Mpps,size=64", "poisson:2Mpps,size=64");
         let standings = [
@@ -165,9 +168,9 @@ mod tests {
             standing(two, 100.0, "wattline:p99=100us", 0.0, 1),
             standing(two, 100.0, "poll", 0.0, 0),
         ];
-        let (told, others) = outcome(&plan, &standings);
+        let (sentence, others) = outcome(&plan, &standings);
         assert_eq!(
-            told,
+            sentence,
             "wattline:p99=budget took the least energy of the policies that kept the budget on every \
              seed in 2 of 4 pairs of traffic and budget, napi, tuned in 1, and in 1 none kept it."
         );

@@ -5,8 +5,8 @@ use crate::error::LeagueError;
 use wattline_traffic::capture::CaptureError;
 use wattline_traffic::{Block, Packet, Source};
 
-/// All packets up to the end of the case, in the blocks in which the source made them: who plays
-/// them sees the same blocks as from the source.
+/// All packets up to the end of the case, in the blocks in which the source made them: a replay
+/// gives the same blocks as the source.
 #[derive(Debug)]
 pub(crate) struct Packets {
     packets: Vec<Packet>,
@@ -15,10 +15,10 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// Those of a case.
+    /// Generates the packets of a case.
     ///
     /// # Errors
-    /// When they cannot be had.
+    /// When they cannot be generated or read.
     pub fn of(case: &Case<'_>) -> Result<Self, LeagueError> {
         let mut source = case.traffic.build(case.seed)?;
         let until = (case.warmup + case.duration).as_picos();
@@ -34,20 +34,20 @@ impl Packets {
         }
     }
 
-    /// A source of them.
-    pub fn again(&self) -> Again<'_> {
-        Again { all: self, block: 0 }
+    /// Returns a source that replays them.
+    pub fn replay(&self) -> Replay<'_> {
+        Replay { all: self, block: 0 }
     }
 }
 
-/// Packets from the first one on.
+/// A source that replays recorded packets.
 #[derive(Debug)]
-pub(crate) struct Again<'a> {
+pub(crate) struct Replay<'a> {
     all: &'a Packets,
     block: usize,
 }
 
-impl Source for Again<'_> {
+impl Source for Replay<'_> {
     fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
         out.clear();
         if let Some(&end) = self.all.ends.get(self.block) {

@@ -1,4 +1,4 @@
-//! A league as a page: one table to rule on, and plots.
+//! The page of a league: one decisive table, and plots.
 
 use crate::outcome::{conditions, outcome};
 use crate::page_plots::put_plots;
@@ -12,26 +12,26 @@ use wattline_report::page::is_titled;
 /// Title of the page.
 const TITLE: &str = "league";
 
-/// Whether a file's text is the page of some league.
+/// Returns true if a file's text is the page of some league.
 pub fn is_page(text: &str) -> bool {
     is_titled(text, TITLE)
 }
 
-/// Makes the page; `again` is the command that does the same.
+/// Makes the page; `again` is the command that reproduces it.
 pub fn page(plan: &Plan, results: &Results, again: &str) -> FigurePage {
     let standings = standings(results);
-    // Without a bound, rows are told beside the first policy, which has no difference from itself.
+    // Without a bound, rows are relative to the first policy, which has no difference from itself.
     let with_bound = standings.iter().any(|row| row.gap.is_finite());
-    let beside = if with_bound { "above the lower bound" } else { "beside the first policy" };
-    let mut page = FigurePage::headed(TITLE, &format!("League of governors: energy {beside}"));
+    let basis = if with_bound { "above the lower bound" } else { "relative to the first policy" };
+    let mut page = FigurePage::headed(TITLE, &format!("League of governors: energy {basis}"));
     let (leader, others) = outcome(plan, &standings);
     page.strong(&leader);
     page.remarks(others);
     page.text(&conditions(plan));
     let measure = if with_bound {
-        "Energy is told above the lower bound of every schedule that keeps the budget, on paired seeds."
+        "Energy is given above the lower bound of every schedule that keeps the budget, on paired seeds."
     } else {
-        "Energy is told beside that of the first policy, on paired seeds; there is no lower bound."
+        "Energy is relative to that of the first policy, on paired seeds; there is no lower bound."
     };
     page.text(&format!(
         "{measure} The budget is kept where at most 1 % of the packets are late and none is lost; a policy that \

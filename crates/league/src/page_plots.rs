@@ -9,19 +9,20 @@ use wattline_report::page::put;
 use wattline_report::plot::{Axis, Dot, Multiples, Panel};
 use wattline_units::Span;
 
-/// Mean power of a policy over its seeds, in watts.
+/// Returns the mean power of a policy over its seeds, in watts.
 pub(crate) fn watts(plan: &Plan, rows: &[&Row]) -> f64 {
     let joules: f64 = rows.iter().map(|row| row.energy_joules).sum();
     joules / rows.len() as f64 / plan.duration.as_seconds()
 }
 
-/// Latency that 99 of 100 packets kept on the worst seed; nothing where none came through on some.
+/// Returns the 99th percentile of latency on the worst seed; `None` if no packet came through on
+/// some seed.
 pub(crate) fn worst_p99(rows: &[&Row]) -> Option<Span> {
     let all: Option<Vec<f64>> = rows.iter().map(|row| row.p99_seconds).collect();
     all?.into_iter().reduce(f64::max).map(Span::from_seconds)
 }
 
-/// Appends a grid of plots for each server and budget, with the names of all once.
+/// Appends a grid of plots for each server and budget, with one legend.
 pub(crate) fn put_plots(page: &mut String, plan: &Plan, results: &Results) {
     let kinds = by_kind(&results.rows);
     let mut names: Vec<String> = Vec::new();
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_mean_power_and_the_worst_latency_and_an_outline_broke_the_budget() {
+    fn mark_shows_mean_power_and_worst_latency_and_outlines_a_missed_budget() {
         let text = "servers = [\"westmere-2010\"]\npolicies = [\"poll\"]\ntraffics = [\"poisson:1Mpps\"]\n\
                     budgets = [\"100us\"]\nseeds = [1]\nduration = \"500ms\"\nwarmup = \"1ms\"\n";
         let plan = Plan::parse("t", text).unwrap();

@@ -8,10 +8,10 @@ use crate::standings::Standing;
 use wattline_report::FigurePage;
 use wattline_units::Span;
 
-/// A column: its head, and its cells by row.
+/// A column: its heading, and its cells by row.
 type Column = (&'static str, Vec<String>);
 
-/// Cell without content: a figure that is not known, in no row.
+/// Text of a cell whose figure is unknown.
 const NOTHING: &str = "-";
 
 /// The table of the standings.
@@ -33,7 +33,7 @@ pub(crate) fn standings(
         if row.setting == row.policy { "as named".into() } else { row.setting.clone() }
     };
     let mut columns: Vec<Column> = vec![("policy", of(&|row| row.policy.clone()))];
-    // Without tuned rivals the name says it.
+    // Without tuned rivals the name of the policy is its setting.
     if !results.tunings.is_empty() {
         columns.push(("setting", of(&setting)));
     }
@@ -47,7 +47,7 @@ pub(crate) fn standings(
         ("gap %", of(&|row| percent(row.gap))),
         ("±", of(&|row| percent(row.gap_within))),
         ("above base %", of(&|row| percent(row.gap_above_base))),
-        ("beside first %", of(&|row| percent(row.beside_first))),
+        ("vs. first %", of(&|row| percent(row.beside_first))),
         ("±", of(&|row| percent(row.beside_first_within))),
         ("worst late %", of(&|row| percent(row.worst_late))),
         ("lost", of(&|row| row.dropped_packets.to_string())),
@@ -93,7 +93,7 @@ pub(crate) fn yardsticks(page: &mut FigurePage, results: &Results) {
     put(page, columns);
 }
 
-/// Appends a table, without columns that say nothing, and without the server where there is one.
+/// Appends a table without empty columns, and without the server if there is only one.
 fn put(page: &mut FigurePage, mut columns: Vec<Column>) {
     columns.retain(|(head, cells)| {
         let same = cells.windows(2).all(|two| two[0] == two[1]);

@@ -1,6 +1,5 @@
-//! The pieces of a league: each is played alone, and kept in a file so that a league that was
-//! interrupted goes on where it was. Pieces of another build of the program are left alone: it may
-//! have played another result.
+//! The pieces of a league. Each is played alone and stored in a file, so that an interrupted league
+//! resumes. Pieces of another build of the program are ignored: its results may differ.
 
 use crate::build_mark::build_mark;
 use crate::error::LeagueError;
@@ -14,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone)]
 pub struct Store {
     kept: Option<Directory>,
-    /// Whether what is not there is played.
+    /// True if missing pieces are played.
     plays: bool,
 }
 
@@ -27,16 +26,17 @@ struct Directory {
 
 #[derive(Serialize, Deserialize)]
 struct Kept<T> {
-    /// Description of the played piece: it tells two pieces whose names collide apart.
+    /// Description of the played piece: it distinguishes pieces whose file names collide.
     key: String,
     result: T,
 }
 
 impl Store {
-    /// In a directory, which is made; nowhere without one.
+    /// Opens a store in a directory, which is created if missing. Without a directory nothing is
+    /// stored.
     ///
     /// # Errors
-    /// When the directory cannot be made, or the program's own file cannot be read.
+    /// When the directory cannot be created, or the program's own file cannot be read.
     pub fn new(directory: Option<PathBuf>) -> Result<Self, LeagueError> {
         match directory {
             None => Ok(Self { kept: None, plays: true }),
@@ -50,16 +50,16 @@ impl Store {
         Ok(Self { kept: Some(Directory { path, mark: mark.to_owned() }), plays: true })
     }
 
-    /// The same one, from which alone is taken what is there: [`LeagueError::Absent`] is what is not.
-    pub(crate) fn looked_at(&self) -> Self {
+    /// Returns a view of the store that plays nothing: missing pieces give [`LeagueError::Absent`].
+    pub(crate) fn read_only(&self) -> Self {
         Self { plays: false, ..self.clone() }
     }
 
-    /// The piece of this key: as kept, or played now and kept.
+    /// Returns the piece of this key from the store, or plays and stores it.
     ///
     /// # Errors
-    /// Those of `play`, and when the file cannot be written. A file that cannot be read counts as
-    /// absent: it may be half written.
+    /// Errors of `play`, and when the file cannot be written. A file that cannot be read counts as
+    /// absent: it may be incomplete.
     pub fn piece<T: Serialize + DeserializeOwned>(
         &self,
         key: &str,
@@ -84,7 +84,7 @@ impl Store {
         let result = play()?;
         let kept = Kept { key, result };
         let text = serde_json::to_vec(&kept).map_err(|error| io(error.into()))?;
-        // Whoever is killed while it writes leaves no half a file.
+        // A process killed while writing leaves no partial file.
         wattline_files::replace(&path, &text).map_err(io)?;
         Ok(kept.result)
     }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_is_played_once_and_again_when_its_file_is_damaged() {
+    fn piece_is_played_once_and_again_if_its_file_is_damaged() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::new(Some(directory.path().join("pieces"))).unwrap();
         assert_eq!(store.piece("a", || Ok(1.5)).unwrap(), 1.5);
@@ -114,16 +114,16 @@ mod tests {
         let other = Store::open_for_build(directory.path().join("pieces"), "other").unwrap();
         assert_eq!(other.piece("a", || Ok(4.5)).unwrap(), 4.5);
         assert_eq!(store.piece("a", || -> Result<f64, _> { panic!("played") }).unwrap(), 2.5);
-        let looked = store.looked_at();
-        assert_eq!(looked.piece("a", || -> Result<f64, _> { panic!("played") }).unwrap(), 2.5);
-        let absent = looked.piece("b", || -> Result<f64, _> { panic!("played") });
+        let view = store.read_only();
+        assert_eq!(view.piece("a", || -> Result<f64, _> { panic!("played") }).unwrap(), 2.5);
+        let absent = view.piece("b", || -> Result<f64, _> { panic!("played") });
         assert!(matches!(absent, Err(LeagueError::Absent)));
         let none = Store::new(None).unwrap();
         assert_eq!(none.piece("a", || Ok(3.5)).unwrap(), 3.5);
     }
 
     #[test]
-    fn the_hash_is_the_published_one() {
+    fn hash_matches_the_published_value() {
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
     }

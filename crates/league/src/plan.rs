@@ -15,7 +15,7 @@ use wattline_units::Span;
 
 pub use crate::policy_text::policy;
 
-/// A league as it is written in TOML.
+/// A league in TOML.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -52,13 +52,13 @@ fn workers() -> String {
 pub struct Plan {
     /// The servers.
     pub servers: Vec<ServerModel>,
-    /// The policies as written; `{p99}` stands for the budget.
+    /// The policies as text; `{p99}` stands for the budget.
     pub policies: Vec<String>,
     /// The traffic specifications, as text and parsed.
     pub traffics: Vec<(String, Spec)>,
     /// The budgets.
     pub budgets: Vec<Span>,
-    /// The seeds. All policies play the same ones, so that differences are paired.
+    /// The seeds. All policies play the same seeds, so that differences are paired.
     pub seeds: Vec<u64>,
     /// The application that handles each packet.
     pub application: Application,
@@ -66,7 +66,7 @@ pub struct Plan {
     pub duration: Span,
     /// Simulated time before the measurement.
     pub warmup: Span,
-    /// Whether lower bound, found schedule and best fixed point are worked out, which takes most of
+    /// True if lower bound, found schedule and best fixed point are computed, which takes most of
     /// the time.
     pub envelope: bool,
     /// Rivals that are tuned first.
@@ -90,8 +90,8 @@ impl Plan {
         Self::parse("full", include_str!("../leagues/full.toml"))
     }
 
-    /// A league of rivals that are tuned first, for each kind of traffic and budget; without the
-    /// lower bound. It takes an hour or more.
+    /// A league of tuned rivals, for each kind of traffic and budget, without the lower bound. It
+    /// takes an hour or more.
     ///
     /// # Errors
     /// Never for the built-in text; a test checks that.
@@ -99,7 +99,7 @@ impl Plan {
         Self::parse("tuned", include_str!("../leagues/tuned.toml"))
     }
 
-    /// The text of a built-in league: `quick`, `full` or `tuned`.
+    /// Returns the text of a built-in league: `quick`, `full` or `tuned`.
     pub fn built_in(name: &str) -> Option<&'static str> {
         match name {
             "quick" => Some(include_str!("../leagues/quick.toml")),
@@ -122,8 +122,8 @@ impl Plan {
     /// Parses the text of a file; `name` is used in messages.
     ///
     /// # Errors
-    /// [`LeagueError::File`] says what cannot be read as TOML, and where; [`LeagueError::Plan`] all that
-    /// is wrong with the fields, and what is allowed.
+    /// [`LeagueError::File`] gives the place of a syntax error; [`LeagueError::Plan`] lists all
+    /// wrong fields, and their allowed values.
     pub fn parse(name: &str, text: &str) -> Result<Self, LeagueError> {
         let written: Written = toml::from_str(text).map_err(|error| LeagueError::File {
             place: format!("{name}{}", place(text, &error)),
@@ -132,13 +132,13 @@ impl Plan {
         let mut problems = Problems::new(name);
         let read = written.read(&mut problems);
         problems.check()?;
-        // What cannot be read is a problem.
+        // A field that cannot be read has been noted as a problem.
         read.ok_or_else(|| LeagueError::Plan(vec![format!("{name}: cannot be read")]))
     }
 }
 
 impl Written {
-    /// Reads the fields; what is wrong with them is noted.
+    /// Reads the fields and notes their problems.
     fn read(self, problems: &mut Problems<'_>) -> Option<Plan> {
         for (field, empty) in [
             ("servers", self.servers.is_empty()),
@@ -173,11 +173,11 @@ impl Written {
         for text in &self.policies {
             for (_, budget) in &budgets {
                 let wrong = match policy(text, *budget) {
-                    Ok(spec) => stage.lacks(&spec, &traffics),
+                    Ok(spec) => stage.missing_features(&spec, &traffics),
                     Err(error) => vec![problems_of(&error).join("; ")],
                 };
-                for told in wrong {
-                    problems.note("policies", format_args!("\"{text}\": {told}"));
+                for problem in wrong {
+                    problems.note("policies", format_args!("\"{text}\": {problem}"));
                 }
             }
         }
@@ -226,12 +226,12 @@ fn traffic(text: &str) -> Result<(String, Spec), String> {
     Ok((text.to_owned(), spec))
 }
 
-/// Results are told by the name of the server.
+/// Results are identified by the name of the server.
 fn same_name(a: &ServerModel, b: &ServerModel) -> bool {
     a.name == b.name
 }
 
-/// Results are told by the nanoseconds of the budget.
+/// Results are identified by the nanoseconds of the budget.
 fn same_nanos(a: &Span, b: &Span) -> bool {
     a.as_picos() / 1_000 == b.as_picos() / 1_000
 }
@@ -239,7 +239,7 @@ fn same_nanos(a: &Span, b: &Span) -> bool {
 /// Returns the place of a part of a text: its line, and the key whose value it is or belongs to.
 /// Empty for the whole text, such as for a missing key.
 fn place(text: &str, error: &toml::de::Error) -> String {
-    // Of what is not there the parser says that it is not in the whole.
+    // For a missing field the parser gives the whole text as the place.
     let part = error.span().filter(|_| !error.message().starts_with("missing field"));
     let Some(before) = part.and_then(|part| text.get(..part.start)) else {
         return String::new();
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_leagues_are_right() {
+    fn built_in_leagues_are_valid() {
         for plan in [Plan::quick().unwrap(), Plan::full().unwrap(), Plan::tuned().unwrap()] {
             assert!(plan.seeds.len() >= 3 && plan.traffics.len() >= 7);
             assert!(plan.policies.iter().any(|text| text.starts_with("wattline")));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn path_is_that_of_each_server_and_refuses_policies_of_workers() {
+    fn path_applies_to_each_server_and_refuses_policies_of_workers() {
         let text = include_str!("../leagues/kernel-path.toml");
         let plan = Plan::parse("kernel-path.toml", text).unwrap();
         let names: Vec<&str> = plan.servers.iter().map(|server| server.name.as_str()).collect();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_place() {
+    fn error_names_its_place() {
         let text = "servers = [\"westmere-2010\"]\npolicies = [\"napy\"]\ntraffics = [\"poisson:1Mpps\"]\n\
                     budgets = [\"100us\"]\nseeds = [1]\nduration = \"1s\"\nwarmup = \"0s\"\n";
         let error = Plan::parse("x.toml", text).unwrap_err().to_string();

@@ -36,7 +36,7 @@ pub struct Played {
     pub p999_seconds: Option<f64>,
     /// Mean number of active cores.
     pub cores_active_mean: f64,
-    /// Whether the budget was kept: no packet was dropped, and no more were late than allowed.
+    /// True if the budget was kept: no packet was dropped, and no more were late than allowed.
     pub feasible: bool,
     /// Late packets by interval; empty if no intervals were requested.
     #[serde(skip)]
@@ -50,8 +50,8 @@ impl Played {
         Self::of(report, report.late_packets.unwrap_or(0), budget, arrivals.in_last(slack))
     }
 
-    /// Judges a report by a budget above which it counted so many packets, of which so many
-    /// `recent` ones may wait at the end.
+    /// Judges a report by a budget. `late` packets exceeded it, and `recent` packets may wait at
+    /// the end.
     fn of(report: &Report, late: u64, budget: Budget, recent: u64) -> Self {
         let overdue = report.waiting_at_end_packets.saturating_sub(recent);
         let late = late + report.dropped_packets + overdue;
@@ -109,7 +109,7 @@ pub(crate) fn play_within(
     Ok(budgets.iter().zip(late).map(judge).collect())
 }
 
-/// Plays a policy of the registry on a machine that differs from what the policy was told.
+/// Plays a policy of the registry on a machine that differs from the policy's description of it.
 ///
 /// # Errors
 /// As [`play_policy`].
@@ -121,14 +121,14 @@ pub fn play_wrong(
     wrong: &Wrong,
 ) -> Result<Played, LeagueError> {
     let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
-    let told = wrong.server(case.server);
+    let described = wrong.server(case.server);
     let mut scenario = case.scenario(policy.clone(), &[budget.p99]);
     scenario.setting.knobs = wrong.knobs;
     let report = scenario.run_with(|context| {
         let packet = context
             .packet
-            .and_then(|(_, bytes)| Some((told.packet_cost(case.application, bytes)?, bytes)));
-        let server = (!wrong.no_file).then_some(&told);
+            .and_then(|(_, bytes)| Some((described.packet_cost(case.application, bytes)?, bytes)));
+        let server = (!wrong.no_file).then_some(&described);
         let context = BuildContext { server, packet, ..*context };
         let inner = build(policy, &context).map_err(ModelError::from)?;
         Ok(Box::new(Metered::new(inner, wrong.meter, case.seed)))
@@ -136,8 +136,8 @@ pub fn play_wrong(
     Ok(Played::judge(&report, budget, arrivals, slack))
 }
 
-/// Plays a sequence of operating points. Each applies from its time on, counted from the start of
-/// the warm-up; the first applies from the start. Late packets are counted for each `interval`.
+/// Plays a sequence of operating points. Each applies from its time, counted from the start of the
+/// warm-up; the first applies from the start. Late packets are counted for each `interval`.
 ///
 /// # Errors
 /// When the packets cannot be read.

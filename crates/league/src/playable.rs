@@ -1,4 +1,4 @@
-//! Whether a league can be played: what a server lacks is told before the first run.
+//! Checks of a league before its first run: features that its servers lack.
 
 use crate::case::{Budget, Case};
 use crate::error::LeagueError;
@@ -27,7 +27,7 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// The cases of a traffic, one for each server.
+    /// Returns the cases of a traffic, one for each server.
     fn cases<'a>(&'a self, traffic: &'a Spec) -> impl Iterator<Item = Case<'a>> {
         let (duration, warmup) = (self.duration, self.warmup);
         self.servers.iter().filter_map(move |(_, server)| {
@@ -36,35 +36,35 @@ impl Stage<'_> {
         })
     }
 
-    /// Lists features that servers lack for a policy, each server's once.
-    pub fn lacks(&self, spec: &PolicySpec, traffics: &[(String, Spec)]) -> Vec<String> {
+    /// Lists features that servers lack for a policy, once for each server.
+    pub fn missing_features(&self, spec: &PolicySpec, traffics: &[(String, Spec)]) -> Vec<String> {
         let mut lacking: Vec<String> = Vec::new();
         let mut checked = BTreeSet::new();
         for (_, traffic) in traffics {
             for case in self.cases(traffic) {
                 let scenario = case.scenario(spec.clone(), &[]);
-                // Of the traffic a policy is told the mean length of a packet, no more.
+                // A policy depends on the traffic only by the mean length of a packet.
                 if !checked.insert((&case.server.name, scenario.mean_bytes())) {
                     continue;
                 }
                 let Err(error) = scenario.check_policy() else { continue };
-                let mut told = format!("on server {}: ", case.server.name);
-                // The text of the policy is said by the caller.
+                let mut problem = format!("on server {}: ", case.server.name);
+                // The caller adds the text of the policy.
                 let _ = match error {
                     SimError::Model(ModelError::Policy(error)) => {
-                        write!(told, "{}", problems_of(&error).join("; "))
+                        write!(problem, "{}", problems_of(&error).join("; "))
                     }
-                    error => write!(told, "{error}"),
+                    error => write!(problem, "{error}"),
                 };
-                if !lacking.contains(&told) {
-                    lacking.push(told);
+                if !lacking.contains(&problem) {
+                    lacking.push(problem);
                 }
             }
         }
         lacking
     }
 
-    /// Notes traffics that cannot be had, or that the links of a server do not carry.
+    /// Notes traffics that cannot be generated or read, or that the links of a server do not carry.
     pub fn traffics<'a>(
         &self,
         field: &str,
@@ -80,9 +80,9 @@ impl Stage<'_> {
                 match case.scenario(unused, &[]).check() {
                     Ok(()) => {}
                     Err(error @ SimError::Duration) => {
-                        let told = error.to_string();
-                        let (_, told) = told.split_once(": ").unwrap_or(("", &told));
-                        problems.note("duration", told);
+                        let problem = error.to_string();
+                        let (_, problem) = problem.split_once(": ").unwrap_or(("", &problem));
+                        problems.note("duration", problem);
                     }
                     Err(error) => problems.note(field, format_args!("{text}: {error}")),
                 }
@@ -126,7 +126,7 @@ mod tests {
             [tuning]\nseeds = [2]\ngrids = [\"napi:cores=1|2|100|120\"]\n\
             [tuning.traffics]\n\"constant:1Mpps,size=64\" = \"capture:no-such-either.pcap\"\n";
         let error = Plan::parse("x.toml", text).unwrap_err().to_string();
-        for told in [
+        for problem in [
             "policies: \"napi:cores=100\": on server westmere-2010: ",
             "policies: \"napi:cores=100\": on server xeon-platinum-8470: ",
             "traffics: capture:no-such.pcap: ",
@@ -135,7 +135,7 @@ mod tests {
             "tuning.grids: \"napi:cores=1|2|100|120\": on server westmere-2010: ",
             "tuning.traffics: capture:no-such-either.pcap: ",
         ] {
-            assert!(error.contains(&format!("league x.toml: {told}")), "{told:?} in {error}");
+            assert!(error.contains(&format!("league x.toml: {problem}")), "{problem:?} in {error}");
         }
         assert_eq!(error.matches("tuning.grids: ").count(), 1, "{error}");
     }

@@ -1,4 +1,4 @@
-//! Policies as they are written in leagues.
+//! Text of policies in league files.
 
 use wattline_policies::POLICIES;
 use wattline_policy::{PolicySpec, SpecError};
@@ -10,7 +10,7 @@ pub(crate) const BUDGET: &str = "{p99}";
 /// Parses the text of a policy, with the budget in place of `{p99}`.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// Lists all problems of the text.
 pub fn policy(text: &str, budget: Span) -> Result<PolicySpec, SpecError> {
     let micros = format!("{}us", budget.as_picos() as f64 / 1e6);
     POLICIES.parse(&text.replace(BUDGET, &micros))

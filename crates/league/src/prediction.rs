@@ -17,12 +17,12 @@ pub struct Prediction<'a> {
     server: &'a ServerModel,
     cost: PacketCost,
     cores: usize,
-    /// Wake-ups by interrupts that the prediction counts, as a share of those under Poisson arrivals.
+    /// Interrupt wake-ups that the prediction counts, relative to Poisson arrivals.
     wake_share: f64,
 }
 
 impl<'a> Prediction<'a> {
-    /// For frames of `bytes` bytes.
+    /// Creates the model for frames of `bytes` bytes.
     ///
     /// # Errors
     /// When the server has no cost of the application.
@@ -35,31 +35,31 @@ impl<'a> Prediction<'a> {
         })
     }
 
-    /// Counts wake-ups by interrupts, too: this share of those that Poisson arrivals bring.
+    /// Also counts interrupt wake-ups, as this share of the wake-ups of Poisson arrivals.
     #[must_use]
     pub fn with_wake_share(self, share: f64) -> Self {
         Self { wake_share: share, ..self }
     }
 
-    /// Seconds for a packet.
+    /// Returns the service time of a packet, in seconds.
     pub fn service(&self, point: &FixedPoint) -> f64 {
         let frequency = self.server.processor.frequencies[point.frequency];
         self.server.service_seconds(self.cost, frequency, point.cores)
     }
 
-    /// Packets per second that all active cores serve.
+    /// Returns the packets per second that all active cores can serve.
     pub fn capacity(&self, point: &FixedPoint) -> f64 {
         point.cores as f64 / self.service(point)
     }
 
-    /// Seconds from the end of a nap until the first packet is served.
+    /// Returns the seconds from the end of a nap until the first packet is served.
     pub fn wake_up(&self, point: &FixedPoint) -> f64 {
         self.server.wake_up_seconds(self.server.processor.frequencies[point.frequency])
     }
 
-    /// Energy in joules above that of a server without traffic whose cores are all parked. It serves
-    /// `packets` within `seconds`. While no wake-ups by interrupts are counted, no run at this point
-    /// takes less.
+    /// Returns the energy of serving `packets` within `seconds`, in joules above a server without
+    /// traffic whose cores are all parked. Unless interrupt wake-ups are counted, no run at this
+    /// point takes less.
     pub fn energy(&self, point: &FixedPoint, packets: f64, seconds: f64) -> f64 {
         let server = self.server;
         let frequency = server.processor.frequencies[point.frequency];
@@ -67,7 +67,7 @@ impl<'a> Prediction<'a> {
         let serving = (packets * self.service(point)).min(whole);
         let awake = match point.wait {
             Wait::Poll | Wait::Pause => whole,
-            // Naps are as long as the timer says; each ends with the work of waking.
+            // Naps last until the timer expires; each ends with the work of waking.
             Wait::Sleep(span) => {
                 let wake = self.wake_up(point);
                 let cycle = span.as_seconds() + wake;
@@ -91,11 +91,11 @@ impl<'a> Prediction<'a> {
         server.awake_core_power(frequency).0 * awake
             + server.idle_core_power(nap).0 * (whole - awake)
             + server.idle_core_power(server.deepest_idle_state()).0 * parked
-            // Some core is awake at least as long as each one is on average.
+            // Some core is awake at least as long as the average core.
             + server.power.uncore(frequency).0 * awake / point.cores as f64
     }
 
-    /// The deepest state that a nap of this length reaches.
+    /// Returns the deepest state that a nap of this length reaches.
     fn depth(&self, limit: usize, seconds: f64) -> usize {
         let states = &self.server.idle_states;
         let reached = |state: &usize| {

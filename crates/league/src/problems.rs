@@ -1,36 +1,36 @@
-//! All that is wrong with a league file, told at once.
+//! Problems of a league file, collected so that all are reported at once.
 
 use crate::error::LeagueError;
 use std::fmt::Display;
 
-/// The problems found so far, each once and with its field.
+/// The distinct problems found so far, each with its field.
 #[derive(Debug)]
 pub(crate) struct Problems<'a> {
     /// Name of the file.
     name: &'a str,
-    told: Vec<String>,
+    noted: Vec<String>,
 }
 
 impl<'a> Problems<'a> {
-    /// None yet in the file of this name.
+    /// Creates an empty list for the file of this name.
     pub fn new(name: &'a str) -> Self {
-        Self { name, told: Vec::new() }
+        Self { name, noted: Vec::new() }
     }
 
-    /// Notes what is wrong with a field, unless that was said before.
+    /// Notes a problem of a field unless it is already noted.
     pub fn note(&mut self, field: &str, problem: impl Display) {
         let problem = format!("{}: {field}: {problem}", self.name);
-        if !self.told.contains(&problem) {
-            self.told.push(problem);
+        if !self.noted.contains(&problem) {
+            self.noted.push(problem);
         }
     }
 
-    /// The result, or the problem noted.
+    /// Returns the value, or notes the problem.
     pub fn keep<T>(&mut self, field: &str, result: Result<T, impl Display>) -> Option<T> {
         result.map_err(|problem| self.note(field, problem)).ok()
     }
 
-    /// The results of a list, without those that are problems.
+    /// Returns the values of a list and notes its problems.
     pub fn keep_all<T, E: Display>(
         &mut self,
         field: &str,
@@ -39,8 +39,8 @@ impl<'a> Problems<'a> {
         results.filter_map(|result| self.keep(field, result)).collect()
     }
 
-    /// An error when anything was noted.
+    /// Returns an error if a problem was noted.
     pub fn check(&self) -> Result<(), LeagueError> {
-        if self.told.is_empty() { Ok(()) } else { Err(LeagueError::Plan(self.told.clone())) }
+        if self.noted.is_empty() { Ok(()) } else { Err(LeagueError::Plan(self.noted.clone())) }
     }
 }

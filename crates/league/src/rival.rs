@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use wattline_policy::PolicySpec;
 use wattline_server::ServerModel;
 
-/// A rival, and where it plays.
+/// A rival on one server with one traffic.
 pub(crate) struct Rival<'a> {
     pub tuning: &'a Tuning,
     pub contender: &'a Contender,
     pub server: &'a ServerModel,
-    /// Number of the traffic in the plan.
+    /// Index of the traffic in the plan.
     pub traffic: usize,
 }
 
@@ -27,18 +27,18 @@ pub(crate) struct Rival<'a> {
 pub(crate) struct Judged {
     /// The setting, with the budget in it.
     pub policy: String,
-    /// Whether it kept the budget on all tuning seeds.
+    /// True if the setting kept the budget on all tuning seeds.
     pub kept: bool,
     /// Its runs on the league's seeds, in their order.
     pub runs: Vec<Played>,
 }
 
 impl<'a> Rival<'a> {
-    /// Tunes it for each budget of the plan, and plays what was chosen on the plan's seeds. What
-    /// was tried or played for one budget is judged by the others, too, since few policies depend on it.
+    /// Tunes the rival for each budget of the plan, and plays the chosen settings on the plan's
+    /// seeds. Each run is judged by all budgets, since few policies depend on the budget.
     ///
     /// # Errors
-    /// The first one of any run.
+    /// The first error of any run.
     pub fn play(&self, plan: &Plan, runs: &Runs<'_>) -> Result<Vec<Judged>, LeagueError> {
         let mut tried: BTreeMap<(String, u64), Vec<Played>> = BTreeMap::new();
         let mut played: BTreeMap<(String, u64), Vec<Played>> = BTreeMap::new();
@@ -78,7 +78,7 @@ impl<'a> Rival<'a> {
         Ok(found)
     }
 
-    /// Everything that its result depends on but the build.
+    /// Returns everything that its result depends on, except the build.
     ///
     /// # Errors
     /// When a capture cannot be read.
@@ -93,7 +93,7 @@ impl<'a> Rival<'a> {
         Ok(key)
     }
 
-    /// The case of a trial on the tuning seed of this number.
+    /// Returns the case of a trial on the tuning seed with this index.
     fn tuned_on(&self, plan: &Plan, seed: usize) -> Named<'a> {
         let (text, traffic) = &self.tuning.traffics[self.traffic];
         let (duration, seed) = (self.tuning.durations[self.traffic], self.tuning.seeds[seed]);
@@ -102,7 +102,7 @@ impl<'a> Rival<'a> {
         Named { case, traffic: text }
     }
 
-    /// The case in which it is judged on one of the plan's seeds.
+    /// Returns the case in which the rival is judged on one of the plan's seeds.
     pub fn judged_on<'p>(&self, plan: &'p Plan, seed: u64) -> Named<'p>
     where
         'a: 'p,

@@ -10,10 +10,9 @@ use std::collections::BTreeMap;
 pub struct Row {
     /// The policy, with the setting that was played.
     pub policy: String,
-    /// Whose row it is: the policy, or the name of a rival that was tuned, whose settings differ
-    /// between kinds of traffic.
+    /// The policy, or the name of a tuned rival, whose settings differ between kinds of traffic.
     pub contender: String,
-    /// Whether its setting was chosen on other seeds.
+    /// True if the setting was chosen on other seeds.
     pub tuned: bool,
     /// The server.
     pub server: String,
@@ -28,17 +27,17 @@ pub struct Row {
     /// Gap to the lower bound, as a share of it; `None` in a league without bounds, and where no
     /// schedule keeps the budget.
     pub gap_to_lower_bound: Option<f64>,
-    /// The same less the base power on both sides, which no decision changes.
+    /// The same gap without the base power, which no decision changes, on both sides.
     pub gap_above_base: Option<f64>,
     /// Share of the packets that were late or lost.
     pub late_fraction: f64,
-    /// Packets that found their ring full.
+    /// Packets dropped because their ring was full.
     pub dropped_packets: u64,
-    /// Packets that a later one of their flow overtook.
+    /// Packets that a later packet of their flow overtook.
     pub reordered_packets: u64,
     /// Changes of cores or frequency, per second.
     pub changes_per_second: f64,
-    /// Whether the budget was kept and nothing lost.
+    /// True if the budget was kept and nothing lost.
     pub feasible: bool,
     /// Latency that 99 of 100 packets did not exceed.
     pub p99_seconds: Option<f64>,
@@ -60,7 +59,7 @@ pub struct EnvelopeRow {
     pub envelope: Envelope,
 }
 
-/// The setting that was chosen for a rival, one kind of traffic and a budget.
+/// The setting chosen for a rival in one kind of traffic and budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TunedRow {
     /// The rival.
@@ -75,19 +74,19 @@ pub struct TunedRow {
     pub policy: String,
     /// Number of settings that were tried.
     pub settings: usize,
-    /// Whether this one kept the budget with no packet lost on all tuning seeds; if not, no
+    /// True if this setting kept the budget with no packet lost on all tuning seeds; if false, no
     /// setting did.
     pub kept: bool,
 }
 
-/// All that a league found.
+/// The results of a league.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Results {
     /// Every policy in every case.
     pub rows: Vec<Row>,
     /// Every case.
     pub envelopes: Vec<EnvelopeRow>,
-    /// Every rival that was tuned, in every kind.
+    /// Every tuned rival in every kind of case.
     pub tunings: Vec<TunedRow>,
 }
 
@@ -96,8 +95,8 @@ pub(crate) type Kind = (String, String, u64);
 /// A contender with its rows.
 pub(crate) type OfPolicy<'a> = (&'a str, Vec<&'a Row>);
 
-/// Rows by what they are of, in the order of the contenders: of one contender and traffic (server
-/// and budget included), all seeds.
+/// Groups rows by server, traffic and budget, and then by contender in their order; each group
+/// holds all seeds.
 pub(crate) fn by_kind(rows: &[Row]) -> BTreeMap<Kind, Vec<OfPolicy<'_>>> {
     let mut kinds: BTreeMap<Kind, Vec<OfPolicy<'_>>> = BTreeMap::new();
     for row in rows {

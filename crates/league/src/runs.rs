@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use wattline_policy::PolicySpec;
 use wattline_units::Span;
 
-/// A case with its traffic as it is written.
+/// A case with the text of its traffic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named<'a> {
     pub case: Case<'a>,
@@ -34,7 +34,8 @@ impl<'a> Runs<'a> {
         Self { store, endings: Endings::default(), captures: Mutex::default() }
     }
 
-    /// Returns the key of a case; the store adds the build. A capture counts by its contents.
+    /// Returns the key of a case; the store adds the build. A capture is identified by its
+    /// contents.
     pub fn key(&self, named: &Named<'_>) -> Result<String, LeagueError> {
         let Case { server, application, traffic, duration, warmup, seed } = named.case;
         let text = named.traffic;
@@ -58,12 +59,12 @@ impl<'a> Runs<'a> {
         Ok(hash)
     }
 
-    /// Key of the yardsticks of a case.
+    /// Returns the key of the yardsticks of a case.
     pub fn envelope_key(&self, named: &Named<'_>, budget: Span) -> Result<String, LeagueError> {
         Ok(format!("envelope {} {budget:?}", self.key(named)?))
     }
 
-    /// Key of a policy in a case.
+    /// Returns the key of a policy in a case.
     pub fn play_key(
         &self,
         named: &Named<'_>,
@@ -73,19 +74,19 @@ impl<'a> Runs<'a> {
         Ok(format!("{policy} {} {budget:?}", self.key(named)?))
     }
 
-    /// The yardsticks of a case.
+    /// Returns the yardsticks of a case.
     ///
     /// # Errors
-    /// Those of [`envelope`], and of the store.
+    /// Errors of [`envelope`] and of the store.
     pub fn envelope(&self, named: &Named<'_>, budget: Span) -> Result<Envelope, LeagueError> {
         let key = self.envelope_key(named, budget)?;
         self.store.piece(&key, || envelope(&named.case, Budget::p99(budget)))
     }
 
-    /// A policy in a case.
+    /// Returns the result of a policy in a case.
     ///
     /// # Errors
-    /// Those of [`Self::play_within`].
+    /// Errors of [`Self::play_within`].
     pub fn play(
         &self,
         named: &Named<'_>,
@@ -99,11 +100,11 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// A policy in a case, played once and judged by each of these budgets.
+    /// Plays a policy in a case once and judges it by each of these budgets.
     ///
     /// # Errors
-    /// When the policy cannot be built for the server, the packets cannot be had, no packet can be
-    /// in time, and those of the store.
+    /// When the policy cannot be built for the server, the packets cannot be generated or read, or
+    /// no packet can be in time; and errors of the store.
     pub fn play_within(
         &self,
         named: &Named<'_>,
@@ -118,7 +119,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// A budget, and the packets that may wait at the end of the case within it.
+    /// Returns a budget with the number of packets that may wait at the end of the case within it.
     fn allowed(&self, named: &Named<'_>, budget: Span) -> Result<(Budget, u64), LeagueError> {
         let allowed = Budget::p99(budget);
         let key = format!("{} {budget:?}", self.key(named)?);

@@ -22,8 +22,8 @@ impl<'a> Scattered<'a> {
         Ok(Self { plan, all: all_of(plan)? })
     }
 
-    /// Returns everything that the results of the pieces depend on but the build. Each capture is
-    /// read once.
+    /// Returns everything that the results of the pieces depend on, except the build. Each capture
+    /// is read once.
     ///
     /// # Errors
     /// When a capture cannot be read.
@@ -33,7 +33,7 @@ impl<'a> Scattered<'a> {
         self.all.iter().map(|piece| piece.key(self.plan, &runs)).collect()
     }
 
-    /// Plays the piece of this number; the result is JSON.
+    /// Plays the piece with this index; the result is JSON.
     ///
     /// # Errors
     /// When there is no such piece, or one of its runs fails.
@@ -43,10 +43,11 @@ impl<'a> Scattered<'a> {
         serde_json::to_string(&found).map_err(broken)
     }
 
-    /// Joins the results of all pieces, in their order: those of [`play`](crate::league::play).
+    /// Joins the results of all pieces, in their order, into the results of
+    /// [`play`](crate::league::play).
     ///
     /// # Errors
-    /// When one is missing, or is not the result of its piece.
+    /// When a result is missing, or belongs to another piece.
     pub fn join(&self, played: &[String]) -> Result<Results, LeagueError> {
         if played.len() != self.all.len() {
             return Err(LeagueError::Absent);
@@ -84,7 +85,7 @@ mod tests {
     "#;
 
     #[test]
-    fn scattered_pieces_are_the_league_and_none_may_be_lost_or_swapped() {
+    fn scattered_pieces_make_the_league_and_lost_or_swapped_ones_are_refused() {
         let plan = Plan::parse("tuned", TUNED).unwrap();
         let scattered = Scattered::new(&plan).unwrap();
         let keys = scattered.keys().unwrap();
@@ -93,7 +94,7 @@ mod tests {
         different.sort();
         different.dedup();
         assert_eq!(different.len(), keys.len());
-        // In another order than theirs, as a cluster plays them.
+        // Played in another order, as in a cluster.
         let mut played: Vec<_> = (0..keys.len()).rev().map(|at| scattered.play(at)).collect();
         played.reverse();
         let mut played: Vec<_> = played.into_iter().map(Result::unwrap).collect();
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn key_changes_with_all_that_changes_the_piece() {
+    fn key_changes_with_everything_that_changes_the_piece() {
         let keys =
             |text: &str| Scattered::new(&Plan::parse("tuned", text).unwrap()).unwrap().keys();
         let own = keys(TUNED).unwrap();

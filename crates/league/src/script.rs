@@ -1,4 +1,4 @@
-//! A policy that plays what was decided beforehand.
+//! A policy that plays a schedule decided beforehand.
 
 use crate::foresight::{Moment, moments};
 use crate::point::FixedPoint;
@@ -6,22 +6,22 @@ use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Po
 use wattline_server::ServerModel;
 use wattline_units::Time;
 
-/// Packets of a batch: so few that the ports of a core take short turns, and the packet that waits
-/// longest is soon served. The model of a core has no cost of a batch.
+/// Packets per batch, so few that the ports of a core take short turns and the longest-waiting
+/// packet is soon served. The model of a core has no cost per batch.
 const BATCH: u32 = 8;
-/// A full share of the table, and one that mostly is no entry at all.
+/// A full share of the table, and one that mostly rounds to no entry.
 const FULL: u8 = u8::MAX;
 const LEAST: u8 = 1;
 
-/// Operating points, each from its time on. What takes time begins before: cores are awake when they
-/// get packets, and the frequency has risen.
+/// Operating points with their start times. Slow changes begin early: cores are awake and the
+/// frequency has risen when packets arrive.
 pub struct Script {
     moments: Vec<Moment>,
     next: usize,
 }
 
 impl Script {
-    /// In order of time; the first holds from the start.
+    /// Prepares points in order of time; the first holds from the start.
     pub fn new(points: &[(Time, FixedPoint)], server: &ServerModel, cores: usize) -> Self {
         Self { moments: moments(points, server, cores), next: 0 }
     }
@@ -55,8 +55,8 @@ impl Moment {
         for (core, state) in self.parked.iter().enumerate().skip(wanted.cores) {
             point.cores[core].idle_limit = *state;
         }
-        // A core that sleeps by a timer would wake only when that ends: one that is to poll
-        // wakes at once.
+        // A core that sleeps by a timer would wake only when it expires; a polling core wakes at
+        // once.
         for core in self.waking.iter() {
             point.cores[core].wait = Wait::Poll;
             point.weights[core] = LEAST;

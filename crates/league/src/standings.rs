@@ -14,23 +14,22 @@ pub struct Standing {
     pub traffic: String,
     /// The budget.
     pub budget_seconds: f64,
-    /// The policy, or the name of a rival that was tuned ([`Row::contender`]).
+    /// The policy, or the name of a tuned rival ([`Row::contender`]).
     pub policy: String,
     /// The setting that was played.
     pub setting: String,
-    /// Seeds, and how many of them kept the budget without loss.
+    /// Number of seeds.
     pub seeds: usize,
-    /// Those.
+    /// Seeds on which the policy kept the budget without loss.
     pub feasible: usize,
-    /// Mean gap to the lower bound, and half the width of its 95 % interval over seeds; not
-    /// a number in a league without bounds.
+    /// Mean gap to the lower bound over the seeds; not a number in a league without bounds.
     pub gap: f64,
     /// Half the width.
     pub gap_within: f64,
     /// Mean gap above the base power.
     pub gap_above_base: f64,
-    /// Energy beside that of the league's first policy on the same seeds, as a share of it: mean
-    /// of the paired differences and half the width of their 95 % interval.
+    /// Energy relative to the league's first policy on the same seeds: mean of the paired
+    /// differences, as a share of its energy.
     pub beside_first: f64,
     /// Half the width.
     pub beside_first_within: f64,
@@ -42,8 +41,9 @@ pub struct Standing {
     pub changes_per_second: f64,
 }
 
-/// Every policy in every kind of traffic. Runs that did not keep the budget are in the figures of
-/// their row, and `feasible` tells them: a policy that is not feasible has won nothing.
+/// Summarises every policy in every kind of traffic. Runs that did not keep the budget count in the
+/// figures of their row. `feasible` counts the others: a policy with fewer than `seeds` is not
+/// ranked.
 pub fn standings(results: &Results) -> Vec<Standing> {
     let mut found = Vec::new();
     for ((server, traffic, nanos), policies) in by_kind(&results.rows) {
@@ -80,7 +80,8 @@ pub fn standings(results: &Results) -> Vec<Standing> {
     found
 }
 
-/// Mean and half the width of its 95 % interval (Student's t); not a number for one value.
+/// Returns the mean and half the width of its 95 % interval (Student's t), which is not a number
+/// for a single value.
 fn mean_within(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_students() {
+    fn interval_follows_students_t() {
         // t of 2 degrees at 97.5 % is 4.3027; the standard error of 1, 2, 3 is 1 / sqrt(3).
         let (mean, within) = mean_within(&[1.0, 2.0, 3.0]);
         assert!((mean - 2.0).abs() < 1e-12 && (within - 4.302_65 / 3f64.sqrt()).abs() < 1e-3);

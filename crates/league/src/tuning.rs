@@ -1,4 +1,4 @@
-//! Rivals that are tuned: the grids of their settings.
+//! Tuned rivals and the grids of their settings.
 
 use crate::playable::Stage;
 use crate::policy_text::{policy, problems_of};
@@ -30,22 +30,23 @@ pub struct Tuning {
     pub seeds: Vec<u64>,
     /// Simulated time of a trial, after the league's warm-up, unless the traffic has its own.
     pub duration: Span,
-    /// The same for each traffic of the league, in its order.
+    /// Simulated time of a trial for each traffic of the league, in its order.
     pub durations: Vec<Span>,
     /// The traffic of the trials for each traffic of the league, in its order: as text and parsed.
-    /// It is the same unless the file names another one, such as a shorter day for shorter trials.
+    /// The league's traffic unless the file names another one, such as a shorter day for shorter
+    /// trials.
     pub traffics: Vec<(String, Spec)>,
     /// The rivals.
     pub contenders: Vec<Contender>,
 }
 
-/// A policy with all settings that are tried.
+/// A policy with all settings to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contender {
-    /// Its name in tables: that of the policy, and ", tuned".
+    /// Its name in tables: the policy's name and ", tuned".
     pub name: String,
-    /// The settings as texts of policies, in the order of the file; of equally good ones the first
-    /// is chosen.
+    /// The settings as texts of policies, in the order of the file; the first of equally good
+    /// settings is chosen.
     pub settings: Vec<String>,
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct Judged<'a> {
 }
 
 impl Written {
-    /// Reads the table; what is wrong with it is noted.
+    /// Reads the table and notes its problems.
     pub fn read(&self, judged: &Judged<'_>, problems: &mut Problems<'_>) -> Option<Tuning> {
         for (field, empty) in
             [("tuning.seeds", self.seeds.is_empty()), ("tuning.grids", self.grids.is_empty())]
@@ -71,11 +72,11 @@ impl Written {
         }
         twice::values("tuning.seeds", &self.seeds, problems);
         for seed in self.seeds.iter().filter(|seed| judged.seeds.contains(seed)) {
-            let told = format_args!(
+            let problem = format_args!(
                 "{seed} is among the league's seeds, too; a setting must be judged on seeds on \
                  which it was not chosen"
             );
-            problems.note("tuning.seeds", told);
+            problems.note("tuning.seeds", problem);
         }
         let duration = match &self.duration {
             None => judged.duration,
@@ -85,8 +86,8 @@ impl Written {
         for (field, table) in tables {
             for text in table.keys() {
                 if !judged.traffics.iter().any(|(known, _)| known == text) {
-                    let told = format_args!("\"{text}\" is not among the league's traffics");
-                    problems.note(field, told);
+                    let problem = format_args!("\"{text}\" is not among the league's traffics");
+                    problems.note(field, problem);
                 }
             }
         }
@@ -106,7 +107,7 @@ impl Written {
         judged.stage.traffics("tuning.traffics", own, problems);
         let mut seen = BTreeSet::new();
         for grid in &self.grids {
-            let wrong = judged.wrong_with(grid, &traffics, &mut seen);
+            let wrong = judged.mistakes_in(grid, &traffics, &mut seen);
             if !wrong.is_empty() {
                 problems.note("tuning.grids", format_args!("\"{grid}\": {}", wrong.join("; ")));
             }
@@ -124,8 +125,8 @@ impl Written {
 
 impl Judged<'_> {
     /// Lists the mistakes of a grid; the same mistake in many of its settings is reported once.
-    /// `seen` are the settings of the grids before.
-    fn wrong_with(
+    /// `seen` holds the settings of earlier grids.
+    fn mistakes_in(
         &self,
         grid: &str,
         traffics: &[(String, Spec)],
@@ -145,18 +146,18 @@ impl Judged<'_> {
         for text in &settings {
             for budget in self.budgets {
                 wrong.extend(match policy(text, *budget) {
-                    Ok(spec) => self.stage.lacks(&spec, traffics),
+                    Ok(spec) => self.stage.missing_features(&spec, traffics),
                     Err(error) => problems_of(&error),
                 });
             }
         }
-        let mut told = BTreeSet::new();
-        wrong.retain(|problem| told.insert(problem.clone()));
+        let mut listed = BTreeSet::new();
+        wrong.retain(|problem| listed.insert(problem.clone()));
         wrong
     }
 }
 
-/// The contenders of some grids: those of one policy belong together.
+/// Returns the contenders of some grids; the grids of one policy form one contender.
 fn contenders(grids: &[String]) -> Vec<Contender> {
     let mut found: Vec<Contender> = Vec::new();
     for grid in grids {
@@ -171,14 +172,14 @@ fn contenders(grids: &[String]) -> Vec<Contender> {
     found
 }
 
-/// The settings of a grid: a policy's text in which `|` separates alternatives. The first
-/// parameter changes slowest.
+/// Expands a grid, the text of a policy in which `|` separates alternatives, into its settings. The
+/// first parameter changes slowest.
 fn expand(grid: &str) -> Vec<String> {
     let (name, parameters) = grid.split_once(':').unwrap_or((grid, ""));
     let mut settings = vec![name.to_owned()];
     for (at, parameter) in parameters.split(',').filter(|text| !text.is_empty()).enumerate() {
         let mark = if at == 0 { ':' } else { ',' };
-        // What is no `key=value` stays as it is, and is refused as a policy's text.
+        // Text other than `key=value` is kept, and refused when the policy is parsed.
         let (key, values) = parameter.split_once('=').map_or(("", parameter), |split| split);
         let equals = if key.is_empty() { "" } else { "=" };
         let of = |before: &String| {
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grid_expands_in_a_fixed_order() {
+    fn grid_expands_in_a_fixed_order() {
         let of = |grid: &str| expand(grid);
         assert_eq!(of("napi"), ["napi"]);
         assert_eq!(of("napi+84us"), ["napi+84us"]);
@@ -239,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn time_that_cannot_be_simulated_is_refused() {
+    fn too_long_time_is_refused() {
         let error = read("seeds = [3]\nduration = \"1000000s\"\ngrids = [\"poll\"]").unwrap_err();
         assert!(error.contains("tuning.duration: \"1000000s\" is too long"), "{error}");
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         let error = read(
             "seeds = [2, 3]\nduration = \"0ms\"\ntraffics = { \"poisson:1Mpps\" = \"poisson:2Mpps\" }\n\
              grids = [\"napi:cores=one|2\", \"queue-length:bach=1|2,q_h=8|16|32\", \"poll\", \"poll\"]",
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn unwritten_fields_are_the_leagues() {
+    fn missing_fields_default_to_those_of_the_league() {
         let tuning = read("seeds = [3]\ngrids = [\"poll\"]").unwrap();
         assert_eq!(tuning.duration, Span::from_micros(1_000));
         assert_eq!(tuning.traffics[0].0, "poisson:1Mpps,size=64");

@@ -1,5 +1,5 @@
-//! Duplicates in a league file. Rows are told apart by server, traffic, budget, seed and policy, so
-//! two of the same would be counted as two draws: the figures would be wrong, and the intervals too
+//! Duplicates in a league file. Rows are identified by server, traffic, budget, seed and policy, so
+//! a duplicate would count as a second draw: the figures would be wrong, and the intervals too
 //! narrow.
 
 use crate::policy_text::policy;
@@ -8,7 +8,7 @@ use std::fmt::Display;
 use wattline_policy::PolicySpec;
 use wattline_units::Span;
 
-/// Notes each value of a list that is there a second time.
+/// Notes each repeated value of a list.
 pub(crate) fn values<T: PartialEq + Display>(
     field: &str,
     values: &[T],
@@ -20,8 +20,8 @@ pub(crate) fn values<T: PartialEq + Display>(
     }
 }
 
-/// Notes texts that are the same, or mean the same, which `are` says: budgets, and files of servers of
-/// one name.
+/// Notes texts that are equal or mean the same, such as budgets or files of servers with one name.
+/// `are` describes the equality in messages.
 pub(crate) fn texts<T>(
     field: &str,
     read: &[(String, T)],
@@ -32,13 +32,13 @@ pub(crate) fn texts<T>(
         if first == second {
             problems.note(field, format_args!("\"{first}\" is there twice; leave one out"));
         } else {
-            let told = format_args!("\"{first}\" and \"{second}\" are {are}; leave one out");
-            problems.note(field, told);
+            let problem = format_args!("\"{first}\" and \"{second}\" are {are}; leave one out");
+            problems.note(field, problem);
         }
     }
 }
 
-/// Notes policies that are the same, or become so with one of the budgets in place of `{p99}`.
+/// Notes policies that are equal, or become equal with one of the budgets in place of `{p99}`.
 pub(crate) fn policies(
     written: &[String],
     budgets: &[(String, Span)],
@@ -49,28 +49,29 @@ pub(crate) fn policies(
         let read: Vec<(String, PolicySpec)> = written.iter().filter_map(read).collect();
         for ((first, spec), (second, _)) in pairs(&read, |a, b| same_policy(&a.1, &b.1)) {
             if first == second {
-                let told = format_args!("\"{first}\" is there twice; leave one out");
-                problems.note("policies", told);
+                let problem = format_args!("\"{first}\" is there twice; leave one out");
+                problems.note("policies", problem);
             } else if first.contains("{p99}") || second.contains("{p99}") {
-                let told = format_args!(
+                let problem = format_args!(
                     "\"{first}\" and \"{second}\" are both \"{spec}\" with the budget {budget}; \
                      leave one out, or give it other parameters"
                 );
-                problems.note("policies", told);
+                problems.note("policies", problem);
             } else {
-                let told = format_args!("\"{first}\" and \"{second}\" are the same; leave one out");
-                problems.note("policies", told);
+                let problem =
+                    format_args!("\"{first}\" and \"{second}\" are the same; leave one out");
+                problems.note("policies", problem);
             }
         }
     }
 }
 
-/// Whether two policies do the same, however they are written: defaults are filled in.
+/// Returns true if two policies are equal after defaults are filled in.
 fn same_policy(a: &PolicySpec, b: &PolicySpec) -> bool {
     a.policy.name == b.policy.name && a.parameters == b.parameters && a.moderation == b.moderation
 }
 
-/// Each element that equals an earlier one, after the first that it equals.
+/// Returns each element that equals an earlier one, paired with the first such.
 fn pairs<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<(&T, &T)> {
     let earlier = |(at, value)| all[..at].iter().find(|known| same(known, value)).zip(Some(value));
     all.iter().enumerate().filter_map(earlier).collect()
@@ -86,9 +87,9 @@ mod tests {
         duration = \"1s\"\nwarmup = \"0s\"\n[tuning]\nseeds = [3]\ngrids = [\"napi:cores=1|2\"]\n";
 
     #[test]
-    fn each_double_is_named_with_its_field() {
+    fn each_duplicate_is_named_with_its_field() {
         Plan::parse("x.toml", GOOD).unwrap();
-        for (from, to, told) in [
+        for (from, to, problem) in [
             (
                 "\"poll\"",
                 "\"wattline:p99=100us\"",
@@ -121,21 +122,21 @@ mod tests {
             ),
         ] {
             let text = GOOD.replace(from, to);
-            let error = Plan::parse("x.toml", &text).map(|_| ()).expect_err(told).to_string();
-            assert!(error.contains(told), "{told:?} is missing in {error}");
+            let error = Plan::parse("x.toml", &text).map(|_| ()).expect_err(problem).to_string();
+            assert!(error.contains(problem), "{problem:?} is missing in {error}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }
     }
 
     #[test]
-    fn all_are_told_at_once_with_the_other_problems() {
+    fn all_are_reported_at_once_with_the_other_problems() {
         let text = GOOD.replace("[1, 2]", "[1, 1]").replace("[\"50us\"", "[\"0.1ms\"");
         let text = text.replace("\"1s\"", "\"0s\"").replace("seeds = [3]", "seeds = [3, 3, 1]");
         let error = Plan::parse("x.toml", &text).unwrap_err().to_string();
-        for told in
+        for problem in
             ["budgets: ", "seeds: 1 is there", "duration: \"0s\" is 0", "tuning.seeds: 3 is there"]
         {
-            assert!(error.contains(&format!("league x.toml: {told}")), "{told} in {error}");
+            assert!(error.contains(&format!("league x.toml: {problem}")), "{problem} in {error}");
         }
         assert!(error.contains("tuning.seeds: 1 is among the league's seeds"), "{error}");
     }

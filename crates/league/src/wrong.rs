@@ -1,39 +1,40 @@
-//! A machine that is not what its policy was told: a wrong server file, a bad meter, knobs that
-//! do not follow.
+//! A machine that differs from its policy's description: a wrong server file, a bad meter,
+//! unreliable knobs.
 
+use crate::draws::Draws;
 use wattline_policy::moderation::RuleKind;
 use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Policy, PowerView, Reason};
 use wattline_server::ServerModel;
 use wattline_sim::KnobBehaviour;
 use wattline_units::{Span, Time, Watts};
 
-/// Injected faults. The default is none.
+/// Injected faults; none by default.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wrong {
-    /// The watts of cores and chips that the policy is told, as a multiple of the true ones.
+    /// Watts of cores and chips in the policy's server file, as a multiple of the true watts.
     pub power: f64,
-    /// The same of idle cores: errors of both the same way would leave the order of points as it is.
+    /// The same for idle cores. Equal errors of both would not change the order of points.
     pub idle_power: f64,
-    /// The packets per second that the policy is told, as a multiple of the true ones.
+    /// Packets per second in the policy's server file, as a multiple of the true rate.
     pub capacity: f64,
     /// The meter.
     pub meter: Meter,
     /// The knobs.
     pub knobs: KnobBehaviour,
-    /// Whether the policy is told no server file at all.
+    /// True if the policy has no server file.
     pub no_file: bool,
 }
 
 /// A meter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Meter {
-    /// As the simulator has it.
+    /// Shows the simulator's reading.
     Good,
-    /// With a random error of at most this share of each reading.
+    /// Adds a random error of at most this share of each reading.
     Noisy(f64),
-    /// Shows the reading of so long before.
+    /// Shows readings after this delay.
     Late(Span),
-    /// Shows nothing from this time on.
+    /// Shows nothing from this time.
     DeadFrom(Time),
 }
 
@@ -52,10 +53,10 @@ impl Default for Wrong {
 }
 
 impl Wrong {
-    /// The server that the policy is told.
+    /// Returns the server that the policy assumes.
     pub(crate) fn server(&self, truth: &ServerModel) -> ServerModel {
-        let mut told = truth.clone();
-        let power = &mut told.power;
+        let mut assumed = truth.clone();
+        let power = &mut assumed.power;
         for watts in [
             &mut power.core_awake,
             &mut power.core_awake_per_gigahertz,
@@ -63,19 +64,19 @@ impl Wrong {
         ] {
             *watts = Watts(watts.0 * self.power);
         }
-        for state in &mut told.idle_states {
+        for state in &mut assumed.idle_states {
             state.power = Watts(state.power.0 * self.idle_power);
         }
-        // All parts of the time for a packet.
+        // Scales all parts of the service time of a packet.
         let slower = 1.0 / self.capacity;
-        told.capacity.stall_seconds *= slower;
-        told.capacity.contention_seconds *= slower;
-        for cost in told.applications.values_mut() {
+        assumed.capacity.stall_seconds *= slower;
+        assumed.capacity.contention_seconds *= slower;
+        for cost in assumed.applications.values_mut() {
             cost.cycles_per_packet *= slower;
             cost.cycles_per_byte *= slower;
             cost.stall_seconds *= slower;
         }
-        told
+        assumed
     }
 }
 
@@ -83,24 +84,14 @@ impl Wrong {
 pub(crate) struct Metered {
     inner: Box<dyn Policy>,
     meter: Meter,
-    /// State of a generator of noise.
-    noise: u64,
-    /// Readings that were not shown yet, with their times: those of a late meter.
+    noise: Draws,
+    /// Pending readings of a late meter, with their times.
     readings: Vec<(Time, PowerView)>,
 }
 
 impl Metered {
     pub(crate) fn new(inner: Box<dyn Policy>, meter: Meter, seed: u64) -> Self {
-        Self { inner, meter, noise: seed, readings: Vec::new() }
-    }
-
-    /// SplitMix64 (Steele, Lea, Flood 2014), from -1 to 1.
-    fn random(&mut self) -> f64 {
-        self.noise = self.noise.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.noise;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+        Self { inner, meter, noise: Draws(seed), readings: Vec::new() }
     }
 
     /// Returns the reading that the meter shows.
@@ -109,13 +100,14 @@ impl Metered {
         match self.meter {
             Meter::Good => Some(power),
             Meter::Noisy(share) => {
-                let watts = Watts(power.watts.0 * (1.0 + share * self.random()));
+                let error = share * (2.0 * self.noise.fraction() - 1.0);
+                let watts = Watts(power.watts.0 * (1.0 + error));
                 Some(PowerView { watts, ..power })
             }
             Meter::Late(by) => {
                 self.readings.push((now, power));
                 let due = self.readings.iter().take_while(|(at, _)| *at + by <= now).count();
-                // The newest one that is due stays to be shown again.
+                // Keeps the newest due reading, to be shown again.
                 self.readings.drain(..due.saturating_sub(1));
                 (due > 0).then(|| self.readings[0].1)
             }
@@ -160,24 +152,24 @@ mod tests {
     }
 
     #[test]
-    fn the_server_told_has_so_many_times_the_watts_and_the_capacity() {
+    fn assumed_server_scales_watts_and_capacity() {
         let truth = truth();
         let wrong = Wrong { power: 1.3, idle_power: 0.7, capacity: 1.2, ..Wrong::default() };
-        let told = wrong.server(&truth);
+        let assumed = wrong.server(&truth);
         let fastest = truth.processor.highest_frequency();
         let capacity = |server: &ServerModel| {
             let cost = server.packet_cost(Application::Ipv4, 64).unwrap();
             server.core_capacity(cost, 12, fastest).0
         };
-        assert!((capacity(&told) / capacity(&truth) - 1.2).abs() < 1e-9);
+        assert!((capacity(&assumed) / capacity(&truth) - 1.2).abs() < 1e-9);
         let watts = |server: &ServerModel| server.awake_core_power(fastest).0;
-        assert!((watts(&told) / watts(&truth) - 1.3).abs() < 1e-9);
-        assert!((told.idle_core_power(0).0 / truth.idle_core_power(0).0 - 0.7).abs() < 1e-9);
+        assert!((watts(&assumed) / watts(&truth) - 1.3).abs() < 1e-9);
+        assert!((assumed.idle_core_power(0).0 / truth.idle_core_power(0).0 - 0.7).abs() < 1e-9);
         assert_eq!(Wrong::default().server(&truth), truth);
     }
 
     #[test]
-    fn settings_left_to_the_driver_stay_so_behind_a_meter() {
+    fn driver_rules_pass_through_a_meter() {
         let mut platform = wattline_cores::platform_of(&truth());
         platform.can.driver_rules = true;
         let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };

@@ -1,4 +1,4 @@
-//! The lower bound against what is played: exhaustive search on small cases, policies on others.
+//! The lower bound against played runs: exhaustive search on small cases, policies on others.
 
 use proptest::prelude::*;
 use wattline_league::bound::{lower_bound, per_change_joules, slot_length};
@@ -42,8 +42,8 @@ fn arrivals(case: &Case<'_>, budget: Budget) -> Arrivals {
     Arrivals::of(case, slot_length(case, slack)).unwrap()
 }
 
-/// Every schedule of four operating points and two naps in five slots: the cheapest that keeps
-/// the budget is not below the bound, and the schedule that is found is not far above it.
+/// Plays every schedule of four operating points in five slots: the cheapest that keeps the budget
+/// is not below the bound, and the schedule found is not far above it.
 #[test]
 fn exhaustive_search_on_a_small_server_lies_between_the_bounds() {
     let server = small();
@@ -91,15 +91,15 @@ fn exhaustive_search_on_a_small_server_lies_between_the_bounds() {
         );
         assert!(least.is_finite() && bound.joules <= least);
         assert!(found.played.feasible && bound.joules <= found.played.energy_joules);
-        // Naps of other lengths are open to the schedule: it may be below the exhaustive one.
+        // The schedule may use naps of other lengths, so it may be below the exhaustive one.
         assert!(found.played.energy_joules <= least * 1.01);
-        assert!(bound.joules >= least * 0.97, "the bound says something");
+        assert!(bound.joules >= least * 0.97, "the bound is tight");
     }
 }
 
 /// At a steady load the bound is within a few per mille of the best fixed point.
 #[test]
-fn the_bound_is_near_the_best_fixed_point_at_a_steady_load() {
+fn bound_is_near_the_best_fixed_point_at_a_steady_load() {
     let server = westmere();
     for (text, within) in [("poisson:1Mpps,size=64", 0.005), ("poisson:8Mpps,size=64", 0.02)] {
         let traffic = Spec::parse(text).unwrap();
@@ -114,10 +114,11 @@ fn the_bound_is_near_the_best_fixed_point_at_a_steady_load() {
     }
 }
 
-/// Cores that are added are awake when the table sends them packets: to leave the deepest state takes
-/// longer than the budget, and 300 of the 24,000 packets would be late. A few are late as the table moves.
+/// Added cores are awake when the table sends them packets: leaving the deepest state takes longer
+/// than the budget, and would make 300 of the 24,000 packets late. A few are late as the table
+/// moves.
 #[test]
-fn a_schedule_wakes_cores_before_they_get_packets() {
+fn schedule_wakes_cores_before_they_get_packets() {
     let server = westmere();
     let traffic = Spec::parse("constant:6Mpps,size=64").unwrap();
     let case = case(&server, &traffic, 4, 1);
@@ -136,9 +137,9 @@ fn a_schedule_wakes_cores_before_they_get_packets() {
     assert!(played.changes >= 2 && played.late_fraction < 5e-4, "{played:?}");
 }
 
-/// Hindsight is never dearer than a policy that has none, also where load leaps.
+/// Hindsight never costs more energy than an online policy, even if load leaps.
 #[test]
-fn the_found_schedule_is_below_the_online_policy_where_load_leaps() {
+fn found_schedule_is_below_the_online_policy_on_leaping_load() {
     let server = westmere();
     let traffic = Spec::parse("square:5Mpps,size=64,ratio=10,period=2ms").unwrap();
     let case = case(&server, &traffic, 20, 1);
@@ -158,7 +159,7 @@ fn the_found_schedule_is_below_the_online_policy_where_load_leaps() {
         assert!(found.played.feasible && bound.joules <= found.played.energy_joules);
         assert!(found.played.energy_joules < online.energy_joules);
         assert!(found.played.energy_joules < 1.05 * bound.joules);
-        // Its points are what was played.
+        // Playing its points again gives the same result.
         let points =
             found.points.iter().map(|(at, point)| (Time::ZERO + Span::from_seconds(*at), *point));
         let played = play_points(&case, points.collect(), budget, &arrivals, None).unwrap();
@@ -167,10 +168,10 @@ fn the_found_schedule_is_below_the_online_policy_where_load_leaps() {
     }
 }
 
-/// Within 11 us a packet may not wake a core: the policy `wattline` refuses this budget. A core that polls
-/// keeps it.
+/// In 11 us a packet cannot wake a core, so the policy `wattline` refuses this budget. A polling
+/// core keeps it.
 #[test]
-fn a_budget_that_the_online_policy_refuses_has_its_yardsticks() {
+fn budget_refused_by_the_online_policy_has_yardsticks() {
     let server = westmere();
     let traffic = Spec::parse("poisson:1Mpps,size=64").unwrap();
     let case = case(&server, &traffic, 10, 1);
@@ -179,8 +180,8 @@ fn a_budget_that_the_online_policy_refuses_has_its_yardsticks() {
     assert!(bound <= schedule && schedule <= found.static_best_joules.unwrap(), "{found:?}");
 }
 
-/// All cores at 3.33 GHz serve 28.8 Mpps: of 30 almost 3 % cannot be in time, and late packets would be
-/// worth any price.
+/// All cores at 3.33 GHz serve 28.8 Mpps: at 30 Mpps almost 3 % cannot be in time, and the price of
+/// a late packet would grow without limit.
 #[test]
 fn impossible_budget_has_no_bound() {
     let server = westmere();
@@ -195,7 +196,7 @@ fn impossible_budget_has_no_bound() {
             [found.lower_bound_joules, found.feasible_joules, found.static_best_joules];
         assert_eq!(yardsticks, [None; 3], "{text}");
         assert!(found.base_joules > 0.0 && found.packets > 0, "{found:?}");
-        // Enough late packets may be: the bound is that of a server, which draws at most 300 W.
+        // With enough late packets allowed the bound is finite; the server draws at most 300 W.
         let most = Budget { late: 0.6, ..budget };
         let bound = lower_bound(&case, most, &arrivals).unwrap().unwrap();
         assert!(bound.joules < 3.0, "{bound:?}");
@@ -204,8 +205,8 @@ fn impossible_budget_has_no_bound() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// No policy that keeps a budget is below the bound. One that does not keep it is not below
-    /// the bound of a budget that allows as many late packets as it had.
+    /// No policy that keeps a budget is below its bound. A policy that misses it is not below the
+    /// bound of a budget that allows its number of late packets.
     #[test]
     fn every_policy_is_above_the_bound(
         policy in prop::sample::select(vec![
@@ -226,7 +227,7 @@ proptest! {
         let played = play_policy(&case, &spec, budget, &arrivals).unwrap();
         prop_assume!(arrivals.total() > 0);
         let late = played.late_fraction.max(budget.late);
-        // A run that kept it shows that there is a schedule.
+        // The run itself shows that a schedule keeps this budget.
         let bound = lower_bound(&case, Budget { late, ..budget }, &arrivals).unwrap().unwrap();
         let slip = per_change_joules(&case) * played.changes as f64;
         prop_assert!(

@@ -1,6 +1,6 @@
-//! The policy `wattline` keeps its budget where load leaps, and stays near the lower bound. The
-//! seed 9001 chose few constants: a sawtooth and a square wave on it missed their bound or budget while
-//! a rule each was chosen.
+//! The policy `wattline` keeps its budget on leaping load, and stays near the lower bound. Few
+//! constants were chosen on seed 9001: a sawtooth and a square wave missed their bound or budget on
+//! it, and led to a rule each.
 
 use wattline_league::bound::{lower_bound, slot_length};
 use wattline_league::{Arrivals, Budget, Case, Played, plan, play_policy};
@@ -10,7 +10,7 @@ use wattline_units::Span;
 
 const SEED: u64 = 9_001;
 
-/// Does something with a run of `millis` after 20 ms within `micros`.
+/// Plays `millis` after a warm-up of 20 ms with a budget of `micros`, and passes the run to `then`.
 fn with_run<T>(
     (server, seed): (&str, u64),
     (traffic, micros, millis): (&str, u64, u64),
@@ -62,13 +62,13 @@ fn flash_crowds_are_in_time() {
 }
 
 #[test]
-fn rates_that_leap_at_random_are_in_time() {
+fn randomly_leaping_rates_are_in_time() {
     keeps("mmpp:5Mpps,size=64,ratio=10,high=2ms,low=8ms", 60, 0.05);
     keeps("mmpp:5Mpps,size=64,ratio=10,high=10ms,low=40ms", 100, 0.03);
 }
 
 #[test]
-fn a_day_is_in_time() {
+fn day_is_in_time() {
     keeps("day:8Mpps,size=64,duration=100ms", 100, 0.045);
     keeps("sawtooth:8Mpps,size=64,ratio=10,period=50ms", 100, 0.032);
 }
@@ -81,20 +81,20 @@ fn steady_load_costs_little_more_than_the_bound() {
     keeps("onoff:5Mpps,size=64,burst=32", 50, 0.02);
 }
 
-/// Within 50 us, packets that wait for a core to leave C6 are late. While the table sent some there, these
-/// were 9.8, 9.1 and 3.6 %.
+/// With a budget of 50 us, packets that wait for a core to leave C6 are late. When the table still
+/// sent packets to such cores, 9.8, 9.1 and 3.6 % were late.
 #[test]
-fn packets_go_to_cores_that_are_awake() {
+fn packets_go_to_awake_cores() {
     keeps_within("flash:3Mpps,size=64,ratio=10,period=50ms", 50, 200, 0.055);
     keeps_within("mmpp:5Mpps,size=64,ratio=10,high=10ms,low=40ms", 50, 200, 0.06);
     keeps_within("sawtooth:8Mpps,size=64,ratio=10,period=50ms", 50, 200, 0.033);
 }
 
-/// On a server whose cores take 290 us to wake, rings of waking cores fill first. Both seeds lost
-/// packets, and led to a rule: 29247 lost 219; on 521 a core that was parked with packets in its
-/// ring, and was needed again at once, lost 31.
+/// On a server whose cores take 290 us to wake, rings of waking cores fill first. Both seeds once
+/// lost packets and led to a rule. Seed 29247 lost 219; on 521 a core that was parked with packets
+/// in its ring, and needed again at once, lost 31.
 #[test]
-fn a_server_whose_cores_wake_slowly_loses_nothing() {
+fn server_with_slowly_waking_cores_loses_nothing() {
     for (traffic, micros, seed) in [
         ("flash:3Mpps,size=64,ratio=10,period=50ms", 50, 29_247),
         ("flash:3Mpps,size=64,ratio=10,period=50ms", 500, 29_247),
@@ -108,28 +108,29 @@ fn a_server_whose_cores_wake_slowly_loses_nothing() {
     }
 }
 
-/// A leap whose height is known, and that comes just before a look, is one: its rate was compared with a mean
-/// that held it already, so that the cores that were awake got a ninth of what they carry. 6.6 % were late, and two lost.
+/// A leap to a known height just before a poll must be recognised. Its rate was once compared with
+/// a mean that already included it. The awake cores then got a ninth of their capacity: 6.6 % of
+/// the packets were late, and two were lost.
 #[test]
-fn cores_that_are_awake_get_what_they_carry_in_a_leap_that_a_look_finds() {
+fn awake_cores_get_their_full_load_in_a_leap_found_by_a_poll() {
     let run = ("mmpp:5Mpps,size=64,ratio=10,high=2ms,low=8ms", 100, 1_000);
     with_run(("xeon-platinum-8470", 42_885), run, |_, _, _, played| {
         assert!(played.feasible, "{played:?}");
     });
 }
 
-/// Every leap is a surprise: no clock that traffic keeps is looked for.
+/// Every leap is a surprise: the policy does not search for periods in traffic.
 #[test]
-fn leaps_that_return_within_a_short_budget_are_in_time() {
+fn returning_leaps_with_a_short_budget_are_in_time() {
     keeps_within("flash:3Mpps,size=64,ratio=10,period=20ms", 50, 400, 0.06);
 }
 
-/// Packets that wait while less is carried than comes have to fit into the rings, beside those that
-/// come in a nap. And a height that returns is news while the cores for it still wake. The first
-/// two lost 22 and 207 packets. The third lost 179: fifteen cores were napping for 0.6 ms when
-/// seven of them were parked, and the others napped on.
+/// The backlog of a rise and the arrivals during a nap must fit into the rings. A returning height
+/// also counts as new while its cores still wake. The first two cases once lost 22 and 207 packets.
+/// The third lost 179: seven of fifteen cores were parked during their nap of 0.6 ms, and the
+/// others napped on.
 #[test]
-fn a_height_that_returns_fits_into_the_rings() {
+fn returning_height_fits_into_the_rings() {
     for (server, traffic, micros) in [
         ("westmere-2010", "square:5Mpps,size=64,ratio=10,period=2ms", 2_000),
         ("xeon-platinum-8470", "square:15Mpps,size=64,ratio=10,period=2ms", 50),
@@ -141,16 +142,17 @@ fn a_height_that_returns_fits_into_the_rings() {
     }
 }
 
-/// Following these falls costs more than it saves. Within 50 us the budget is not kept.
+/// Following these falls costs more than it saves. A budget of 50 us is not kept.
 #[test]
-fn falls_that_end_soon_are_not_followed() {
+fn short_falls_are_not_followed() {
     for micros in [100, 500] {
         keeps_within("square:5Mpps,size=64,ratio=10,period=2ms", micros, 60, 0.05);
     }
 }
 
-/// Trains of 512 wake cores as rises do, since their sizes are not learnt: 7 points in this run, 1.5 in one of a
-/// second. A square wave's height is carried within the slack.
+/// Trains of 512 packets wake cores as rises do, since the policy does not learn their sizes. This
+/// costs 7 percentage points in this run, and 1.5 in a run of a second. The height of a square wave
+/// is carried within the slack.
 #[test]
 fn evenly_returning_trains_and_waves_are_in_time() {
     keeps_within("onoff:5Mpps,size=64,burst=512", 500, 400, 0.085);

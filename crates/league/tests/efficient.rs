@@ -1,4 +1,5 @@
-//! `queue-length:preset=efficient` beside `oracle`, which is told the rate, on the server of the paper.
+//! `queue-length:preset=efficient` against `oracle`, which knows the rate, on the server of the
+//! paper.
 
 use wattline_league::bound::slot_length;
 use wattline_league::{Arrivals, Budget, Case, Played, plan, play_policy};
@@ -25,8 +26,8 @@ fn play(policy: &str, traffic: &str) -> Played {
     play_policy(&case, &policy, Budget::p99(p99), &arrivals).unwrap()
 }
 
-/// From 24 Mpps on the oracle draws 7 to 10 W more, as it leaves room for noise. Poisson traffic beyond 24 Mpps
-/// has too much noise for this preset: at 26 Mpps it loses 60 packets of a million.
+/// From 24 Mpps the oracle draws 7 to 10 W more, as it leaves room for noise. Poisson traffic
+/// beyond 24 Mpps has too much noise for this preset: at 26 Mpps it loses 60 packets of a million.
 #[test]
 fn efficient_preset_is_within_6_watts_of_the_oracle_and_loses_nothing() {
     let constant = ["0.7", "2", "4", "6", "9", "12", "15", "18", "21", "24", "26", "27.5"];

@@ -1,5 +1,5 @@
-//! A small league: the same on one thread and on two, and resumed from its pieces; with rivals that are
-//! tuned, too.
+//! Small leagues, with and without tuned rivals: the results are the same on one thread, on two,
+//! and resumed from stored pieces.
 
 use std::time::Duration;
 use wattline_league::{
@@ -18,9 +18,9 @@ duration = "10ms"
 warmup = "5ms"
 "#;
 
-/// A capture counts by what it holds, not by its name.
+/// A capture is identified by its contents, not by its name.
 #[test]
-fn a_capture_that_has_changed_is_played_anew() {
+fn changed_capture_is_played_again() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("capture.pcap");
     let write = |payload: u16| {
@@ -51,7 +51,7 @@ fn a_capture_that_has_changed_is_played_anew() {
 }
 
 #[test]
-fn the_same_on_one_thread_and_two_and_from_its_pieces() {
+fn results_are_the_same_on_one_thread_on_two_and_from_stored_pieces() {
     let plan = Plan::parse("small", SMALL).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let store = Store::new(Some(directory.path().join("pieces"))).unwrap();
@@ -62,7 +62,7 @@ fn the_same_on_one_thread_and_two_and_from_its_pieces() {
     assert_eq!(files, league::pieces(&plan));
     assert_eq!(league::kept(&plan, &store).unwrap(), files);
     assert_eq!(league::kept(&plan, &Store::new(None).unwrap()).unwrap(), 0);
-    // The second time nothing is played: all comes from the files.
+    // The second time nothing is played: all results come from the files.
     let before = std::time::Instant::now();
     assert_eq!(league::play(&plan, &store, 2, || {}).unwrap(), two);
     println!("resumed in {:?}", before.elapsed());
@@ -120,7 +120,7 @@ grids = ["napi:cores=12|1|4|6,frequency_ghz=3.33|1.6", "ovs-sleep:cores=1", "ovs
 "#;
 
 #[test]
-fn tuned_rivals_are_the_same_on_one_thread_and_two_and_after_an_interruption() {
+fn tuned_rivals_are_the_same_on_one_thread_on_two_and_after_an_interruption() {
     let plan = Plan::parse("tuned", TUNED).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let pieces = directory.path().join("pieces");
@@ -128,7 +128,7 @@ fn tuned_rivals_are_the_same_on_one_thread_and_two_and_after_an_interruption() {
     let one = league::play(&plan, &Store::new(None).unwrap(), 1, || {}).unwrap();
     let two = league::play(&plan, &store, 2, || {}).unwrap();
     assert_eq!(one, two);
-    // Every other file is lost, as if the league had been killed on the way.
+    // Removes every other file, as if the league had been killed midway.
     let files = || {
         let files = std::fs::read_dir(&pieces).unwrap().map(|file| file.unwrap().path());
         let mut files: Vec<_> = files.collect();
@@ -141,7 +141,7 @@ fn tuned_rivals_are_the_same_on_one_thread_and_two_and_after_an_interruption() {
     }
     let before = league::kept(&plan, &store).unwrap();
     assert!(before < league::pieces(&plan), "{before}");
-    assert_eq!(files().len(), all.len() / 2, "nothing is played to look");
+    assert_eq!(files().len(), all.len() / 2, "counting plays nothing");
     assert_eq!(league::play(&plan, &store, 2, || {}).unwrap(), one);
     assert_eq!(files(), all, "the same runs again, and no others");
     assert_eq!(league::kept(&plan, &store).unwrap(), league::pieces(&plan));
@@ -166,8 +166,9 @@ fn tried(plan: &Plan, text: &str, traffic: &str, budget: Span, seed: u64) -> (f6
     (played.energy_joules, played.late_fraction, played.feasible)
 }
 
-/// Every setting is tried on every seed, budget by budget, by another way into the simulator.
-fn is_that_of_trying_all(plan: &Plan, results: &Results) {
+/// Checks the choice by trying every setting on every seed, budget by budget, through another entry
+/// point of the simulator.
+fn check_against_trying_all(plan: &Plan, results: &Results) {
     let tuning = plan.tuning.as_ref().unwrap();
     for row in &results.tunings {
         let budget = Span::from_seconds(row.budget_seconds);
@@ -191,12 +192,12 @@ fn is_that_of_trying_all(plan: &Plan, results: &Results) {
 }
 
 #[test]
-fn a_tuned_rival_is_one_contender_with_the_setting_of_trying_all() {
+fn tuned_rival_is_one_contender_with_the_setting_of_trying_all() {
     let plan = Plan::parse("tuned", TUNED).unwrap();
     let results = league::play(&plan, &Store::new(None).unwrap(), 0, || {}).unwrap();
     assert_eq!((results.rows.len(), results.envelopes.len()), (24, 0));
     assert_eq!(results.tunings.len(), 8);
-    is_that_of_trying_all(&plan, &results);
+    check_against_trying_all(&plan, &results);
     let settings: std::collections::BTreeSet<_> =
         results.tunings.iter().map(|row| &row.policy).collect();
     assert!(settings.len() > 2, "settings differ between kinds: {settings:?}");
@@ -206,18 +207,20 @@ fn a_tuned_rival_is_one_contender_with_the_setting_of_trying_all() {
         assert_eq!(row.gap_to_lower_bound, None);
     }
     let standings = standings(&results);
-    assert_eq!(standings.len(), 2 * 2 * 3, "one row a contender, traffic and budget");
+    assert_eq!(standings.len(), 2 * 2 * 3, "one row for each contender, traffic and budget");
     for row in &standings {
         assert_eq!(row.seeds, 2);
         assert!(row.beside_first.is_finite() && row.beside_first_within.is_finite(), "{row:?}");
     }
     let page = page(&plan, &results, "wattline league").end();
     assert!(
-        page.contains("napi, tuned") && page.contains("<svg") && page.contains("beside the first")
+        page.contains("napi, tuned")
+            && page.contains("<svg")
+            && page.contains("relative to the first")
     );
     assert!(standings.iter().all(|row| page.contains(&row.setting)));
     assert!(!page.contains("Yardsticks"));
-    assert!(page.contains("<h1>League of governors: energy beside the first policy</h1>"));
+    assert!(page.contains("<h1>League of governors: energy relative to the first policy</h1>"));
     assert!(page.contains("tuned on seeds 11, 12 in trials of 4 ms"));
     for column in ["gap %", "above base %", "server"] {
         assert!(!page.contains(&format!("<th scope=\"col\">{column}</th>")), "{column}");
@@ -225,7 +228,7 @@ fn a_tuned_rival_is_one_contender_with_the_setting_of_trying_all() {
 }
 
 #[test]
-fn a_seed_of_the_league_is_refused_for_tuning() {
+fn seed_of_the_league_is_refused_for_tuning() {
     let text = TUNED.replace("seeds = [11, 12]", "seeds = [11, 2]");
     let error = Plan::parse("x.toml", &text).unwrap_err().to_string();
     assert!(
@@ -240,9 +243,9 @@ fn a_seed_of_the_league_is_refused_for_tuning() {
     assert!(error.starts_with("league x.toml:14: grid: unknown field"), "{error}");
 }
 
-/// The file that docs/reference/league-file.md shows.
+/// Reads the example of docs/reference/league-file.md.
 #[test]
-fn the_documented_tuning_is_read() {
+fn documented_tuning_is_read() {
     let page = include_str!("../../../docs/reference/league-file.md");
     let shown = page.split("<<'END'\n").nth(1).unwrap().lines();
     let shown = shown.take_while(|line| *line != "    END");

@@ -1,5 +1,5 @@
-//! The policy `wattline` on a machine that is not what it was told: no packet is lost, and the budget
-//! is kept with at most 1 % late. The seed chose no constant.
+//! The policy `wattline` on a machine that differs from its description: no packet is lost, and the
+//! budget is kept with at most 1 % late. No constant was chosen on this seed.
 
 use wattline_league::bound::slot_length;
 use wattline_league::{
@@ -28,8 +28,8 @@ fn play(traffic: &str, wrong: &[Wrong]) -> Vec<Played> {
     let slack = case.slack_seconds(budget, 64).unwrap();
     let arrivals = Arrivals::of(&case, slot_length(&case, slack)).unwrap();
     let policy = plan::policy("wattline:p99={p99}", p99).unwrap();
-    let told = |wrong: &Wrong| play_wrong(&case, &policy, budget, &arrivals, wrong).unwrap();
-    let played: Vec<Played> = wrong.iter().map(told).collect();
+    let play = |wrong: &Wrong| play_wrong(&case, &policy, budget, &arrivals, wrong).unwrap();
+    let played: Vec<Played> = wrong.iter().map(play).collect();
     if wrong.first() == Some(&Wrong::default()) {
         assert_eq!(played[0], play_policy(&case, &policy, budget, &arrivals).unwrap());
     }
@@ -44,7 +44,7 @@ fn keeps(traffic: &str, wrong: Wrong) -> Played {
 }
 
 #[test]
-fn a_server_file_may_be_wrong_in_its_watts() {
+fn wrong_watts_in_the_server_file_cost_little() {
     let [right, more, less] = play(
         STEADY,
         &[
@@ -61,7 +61,7 @@ fn a_server_file_may_be_wrong_in_its_watts() {
 }
 
 #[test]
-fn a_server_file_may_promise_too_much_or_too_little() {
+fn wrong_capacity_in_the_server_file_keeps_the_budget() {
     for traffic in [STEADY, LEAPS] {
         for capacity in [1.2, 0.8] {
             keeps(traffic, Wrong { capacity, ..Wrong::default() });
@@ -70,14 +70,14 @@ fn a_server_file_may_promise_too_much_or_too_little() {
 }
 
 #[test]
-fn without_a_server_file_leaps_are_in_time_as_well() {
+fn leaps_are_in_time_without_a_server_file() {
     keeps(LEAPS, Wrong { no_file: true, ..Wrong::default() });
 }
 
-/// It does not look at a meter, so none can mislead it: this fails when it begins to, and then
-/// has to say what it does about a bad one.
+/// The policy does not read the meter, so a bad meter cannot mislead it. If it begins to, this test
+/// fails and must state how it handles a bad meter.
 #[test]
-fn a_meter_that_is_noisy_late_or_dead_changes_nothing() {
+fn noisy_late_or_dead_meter_changes_nothing() {
     let of = |meter| Wrong { meter, ..Wrong::default() };
     let played = play(
         LEAPS,
@@ -92,13 +92,13 @@ fn a_meter_that_is_noisy_late_or_dead_changes_nothing() {
 }
 
 #[test]
-fn knobs_may_refuse_be_slow_or_fail() {
+fn refusing_slow_or_failing_knobs_lose_no_packet() {
     let with = |knobs| Wrong { knobs: KnobBehaviour::parse(knobs).unwrap(), ..Wrong::default() };
     for knobs in ["cores:refuse", "wait:refuse"] {
         keeps(LEAPS, with(knobs));
     }
-    // Before the policy looked at what became of its wishes, these made 2.1 % late, and 6.6 % late with
-    // 6,930 lost.
+    // Before the policy checked the effect of its settings, 2.1 % of the packets were late here,
+    // and in another case 6.6 % with 6,930 lost.
     const RANDOM: &str = "mmpp:5Mpps,size=64,ratio=10,high=10ms,low=40ms";
     for knobs in ["frequency:refuse", "cores:delay=50us"] {
         for traffic in [LEAPS, RANDOM] {
@@ -106,7 +106,7 @@ fn knobs_may_refuse_be_slow_or_fail() {
         }
     }
     keeps(LEAPS, with("all:fail=0.1"));
-    // A table that cannot be written in a leap makes packets late, but loses none any more.
+    // A failed write of the table in a leap makes packets late, but loses none.
     let played = play(RANDOM, &[with("all:fail=0.1")]);
     assert!(played[0].late_fraction < 0.05 && played[0].dropped_packets == 0, "{played:?}");
 }

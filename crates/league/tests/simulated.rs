@@ -41,7 +41,7 @@ fn is_fine(browser: &mut Browser, name: &str, html: &str, plots: usize, words: &
 }
 
 #[test]
-fn a_simulation_shows_its_outcome_its_course_and_its_reasons() {
+fn simulation_page_shows_outcome_course_and_reasons() {
     let Some(mut browser) = Browser::start("the page of a simulation") else { return };
     let mut report =
         simulate("queue-length", "day:8Mpps,duration=8ms", 1, Some(Span::from_micros(200)));
@@ -80,7 +80,7 @@ fn a_simulation_shows_its_outcome_its_course_and_its_reasons() {
         browser.value("document.querySelectorAll('#section-5 ~ .scroll table')[0].rows.length");
     assert_eq!(rows.as_u64(), Some(changes.len().min(300) as u64 + 1), "a row for each decision");
 
-    // Without packets there is no latency, and without intervals no course.
+    // Without packets there is no latency, and without intervals no plot over time.
     let idle = simulate("poll", "poisson:1pps,size=64", 1, None);
     let html = Simulation {
         server: "s",
@@ -101,7 +101,7 @@ fn a_simulation_shows_its_outcome_its_course_and_its_reasons() {
 }
 
 #[test]
-fn a_server_of_requests_shows_its_parts_and_states() {
+fn request_server_page_shows_parts_and_states() {
     let Some(mut browser) = Browser::start("the page of simulated requests") else { return };
     let file = ServerFile::load("xeon-silver-4108").unwrap();
     let report = run_requests(&RequestSetting {
@@ -131,7 +131,7 @@ fn a_server_of_requests_shows_its_parts_and_states() {
 }
 
 #[test]
-fn a_sweep_shows_the_least_power_and_all_cases() {
+fn sweep_page_shows_the_least_power_and_all_cases() {
     let Some(mut browser) = Browser::start("the page of a sweep") else { return };
     let mut reports = Vec::new();
     for policy in ["poll", "queue-length"] {
@@ -166,7 +166,7 @@ fn a_sweep_shows_the_least_power_and_all_cases() {
     let least = "[...document.querySelectorAll('table')[0].tBodies[0].rows].map(r => r.cells[3].innerText + r.cells[6].innerText).join()";
     assert_eq!(browser.value(least), "queue-length2,queue-length2,queue-length2");
 
-    // A capture is the same for each seed: parts of its time scatter.
+    // A capture is the same for each seed, so the interval comes from parts of its time.
     let [one, .., other] = &reports[..] else { panic!() };
     let parts = vec![one.3.clone(), other.3.clone()];
     let row = || SweepRow { parts: parts.clone(), ..rows[0].clone() };
@@ -174,7 +174,7 @@ fn a_sweep_shows_the_least_power_and_all_cases() {
     let html = Sweep { rows: &rows, command: "wattline sweep" }.page().end();
     assert!(html.contains("by batch means, of 2 equal parts") && !html.contains("± 0.00"));
 
-    // A large sweep stays a page.
+    // A large sweep still makes a page of bounded size.
     let many: Vec<String> = (0..2_000).map(|number| format!("poisson:{number}kpps")).collect();
     let row = |traffic| SweepRow { traffic, parts: Vec::new(), ..rows[0].clone() };
     let rows: Vec<SweepRow> = many.into_iter().map(row).collect();

@@ -1,13 +1,12 @@
-//! Every reading of PowerSave's text against all claims of its controller at once, as
-//! `crates/reproduce/published/checks/powersave-readings.toml` has it:
-//! `cargo run --release -p wattline-reproduce --example powersave_search`. The result is the same on
-//! any number of threads.
+//! Judges every reading of PowerSave's text by all claims about its controller, as planned in
+//! `crates/reproduce/published/checks/powersave-readings.toml`: `cargo run --release -p
+//! wattline-reproduce --example powersave_search`. The result is the same on any number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wattline_report::{Check, Verdict};
 use wattline_reproduce::ReproduceError;
 use wattline_reproduce::powersave::readings::{
-    Figures, Judged, Look, Reading, References, judge, maximal, readings,
+    Figures, Judged, Reading, References, RunLength, judge, maximal, readings,
 };
 
 const SHORT_SEED: u64 = 101;
@@ -15,7 +14,7 @@ const LONG_SEEDS: [u64; 2] = [201, 202];
 
 fn main() -> Result<(), ReproduceError> {
     let shipped = Reading::shipped()?;
-    let all = look(&readings()?, Look::Short, SHORT_SEED)?;
+    let all = judge_all(&readings()?, RunLength::Short, SHORT_SEED)?;
     println!(
         "{} readings, short look, seed {SHORT_SEED}; checks met, by how many readings:",
         all.len()
@@ -32,19 +31,19 @@ fn main() -> Result<(), ReproduceError> {
     chosen.extend(all.iter().min_by(|a, b| nearest(a).total_cmp(&nearest(b))));
     chosen.extend(all.iter().filter(|judged| judged.reading == shipped));
     println!("\nno other meets more, nearest to the optimum, shipped:");
-    chosen.iter().for_each(|judged| tell(judged));
+    chosen.iter().for_each(|judged| print(judged));
 
     let mut long: Vec<Reading> = chosen.iter().map(|judged| judged.reading.clone()).collect();
     long.sort();
     long.dedup();
     let [first, second] = LONG_SEEDS;
-    let second = look(&long, Look::Long, second)?;
-    let first = look(&long, Look::Long, first)?;
+    let second = judge_all(&long, RunLength::Long, second)?;
+    let first = judge_all(&long, RunLength::Long, first)?;
     let mut both: Vec<Judged> =
         first.into_iter().zip(&second).map(|(first, second)| first.with(second)).collect();
     both.sort_by(Judged::order);
     println!("\nlong look, the worse of seeds {LONG_SEEDS:?}:");
-    both.iter().for_each(tell);
+    both.iter().for_each(print);
     let Some(now) = both.iter().find(|judged| judged.reading == shipped) else { return Ok(()) };
     match both.iter().find(|judged| judged.better_than(now)) {
         Some(better) => println!("\nbetter than the shipped one: {}", better.reading.policy()),
@@ -65,22 +64,22 @@ fn main() -> Result<(), ReproduceError> {
     Ok(())
 }
 
-fn look(of: &[Reading], look: Look, seed: u64) -> Result<Vec<Judged>, ReproduceError> {
-    let beside = References::new(look, seed)?;
+fn judge_all(of: &[Reading], length: RunLength, seed: u64) -> Result<Vec<Judged>, ReproduceError> {
+    let references = References::new(length, seed)?;
     let done = AtomicUsize::new(0);
-    let each = |reading: &Reading| judge(reading, &Figures::of(reading, &beside)?);
-    let told = || {
+    let each = |reading: &Reading| judge(reading, &Figures::of(reading, &references)?);
+    let report_progress = || {
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(20) {
             eprintln!("{done} of {}", of.len());
         }
     };
-    let results = wattline_sim::sweep(of, 0, each, told)
+    let results = wattline_sim::sweep(of, 0, each, report_progress)
         .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
     results.into_iter().collect()
 }
 
-fn tell(judged: &Judged) {
+fn print(judged: &Judged) {
     let it = &judged.figures;
     let watts = |of: &[f64; 4]| of.map(|watts| format!("{watts:.1}")).join(" ");
     println!(

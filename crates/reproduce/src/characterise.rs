@@ -1,7 +1,7 @@
-//! Characterisation of a modelled router, as Bolla et al. measure one: power and throughput over
-//! frequencies, numbers of cores and loads, each in its steady state. The rows are those of
-//! [`wattline_study::fit`]. Points are simulated here; whoever emulates the server measures them
-//! elsewhere, with the packets and the policy of this file.
+//! Characterisation of a modelled router by the method of Bolla et al.: power and throughput over
+//! frequencies, numbers of cores and loads, each in its steady state. The rows are the input of
+//! [`wattline_study::fit`]. Points are simulated here; an emulation of the server measures them
+//! with the packets and the policy of this file.
 
 use crate::error::ReproduceError;
 use std::fmt::Write;
@@ -16,17 +16,17 @@ use wattline_units::{Hertz, Span};
 
 /// Offered loads as shares of the capacity; the last one saturates the cores.
 const LOADS: [f64; 9] = [0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.2];
-/// The same where each point takes seconds.
+/// Offered loads if each point takes seconds.
 const COARSE_LOADS: [f64; 5] = [0.0, 0.2, 0.5, 0.8, 1.2];
-/// Packets of a run, about: their number decides how far its power scatters.
+/// Approximate number of packets per run, which determines the scatter of its power.
 const PACKETS: f64 = 40_000.0;
 /// Bounds of a run's duration, in seconds.
 const DURATIONS: [f64; 2] = [0.005, 0.2];
-/// Intervals of a run, of which those are left out that come before the steady state.
+/// Intervals per run; intervals before the steady state are dropped.
 const INTERVALS: u64 = 10;
-/// Part of the mean power by which an interval of the steady state may differ from it.
+/// Relative deviation from the mean power allowed in the steady state.
 const STEADY: f64 = 0.01;
-/// Part of the links' capacity that the packets may take: beyond it the links limit, not the cores.
+/// Usable share of the links' capacity: beyond it the links are the limit, not the cores.
 const LINKS: f64 = 0.95;
 const FLOWS: u32 = 8192;
 
@@ -55,7 +55,7 @@ pub enum Grid {
 /// Operating point and offered rate of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Point {
-    /// Cores that serve.
+    /// Number of serving cores.
     pub cores: usize,
     /// Their frequency.
     pub frequency: Hertz,
@@ -89,7 +89,7 @@ impl Router<'_> {
         rows.collect()
     }
 
-    /// Points to measure.
+    /// Returns the points to measure.
     ///
     /// # Errors
     /// Fails when the server has no cost of the application.
@@ -111,7 +111,8 @@ impl Router<'_> {
             for &frequency in &frequencies {
                 let capacity = server.core_capacity(cost, cores, frequency);
                 let rates = loads.iter().map(|load| load * capacity.0);
-                // Without the last load nobody could tell the cores' capacity from the links'.
+                // Without the last load the cores' capacity could not be distinguished from the
+                // links'.
                 if rates.clone().all(|rate| rate <= most) {
                     runs.extend(rates.map(|rate| Point { cores, frequency, rate }));
                 }
@@ -120,7 +121,7 @@ impl Router<'_> {
         Ok(runs)
     }
 
-    /// The policy that holds a point.
+    /// Returns the policy that holds a point.
     ///
     /// # Errors
     /// Fails when the server cannot run at the point.
@@ -131,7 +132,7 @@ impl Router<'_> {
         Ok(POLICIES.parse(&policy)?)
     }
 
-    /// The packets of a point.
+    /// Returns the source of a point's packets.
     pub fn source(&self, at: &Point) -> Box<dyn Source> {
         if at.rate <= 0.0 {
             return Box::new(Silent);
@@ -144,7 +145,8 @@ impl Router<'_> {
 
     fn simulate(&self, at: &Point) -> Result<Report, ReproduceError> {
         let seconds = if at.rate > 0.0 { PACKETS / at.rate } else { 0.0 };
-        // A multiple of the interval: a last one of some picoseconds would count like the others.
+        // The duration is a multiple of the interval: a last interval of some picoseconds would
+        // count like the others.
         let interval = Span::from_seconds(seconds.clamp(DURATIONS[0], DURATIONS[1])) / INTERVALS;
         let setting = Setting {
             application: self.application,
@@ -159,7 +161,7 @@ impl Router<'_> {
 }
 
 impl Point {
-    /// The measured row of a point: the mean of its steady state.
+    /// Returns the measured row of a point: the mean of its steady state.
     pub fn row(&self, line: usize, intervals: &[Interval]) -> Row {
         let (throughput_pps, power_watts) = steady(intervals);
         Row {
@@ -173,14 +175,14 @@ impl Point {
     }
 }
 
-/// First, middle and last of a list, each once.
+/// Returns the first, middle and last element of a list, without duplicates.
 pub fn outer_and_middle<T: Copy>(all: &[T]) -> Vec<T> {
     let mut places = vec![0, all.len() / 2, all.len().saturating_sub(1)];
     places.dedup();
     places.into_iter().filter_map(|place| all.get(place).copied()).collect()
 }
 
-/// The rows as [`wattline_study::fit::rows`] reads them.
+/// Formats rows for [`wattline_study::fit::rows`].
 pub fn to_csv(rows: &[Row]) -> String {
     let mut text = "frequency_hertz,cores,throughput_pps,power_watts,offered_pps\n".to_owned();
     for row in rows {
@@ -193,14 +195,14 @@ pub fn to_csv(rows: &[Row]) -> String {
     text
 }
 
-/// Numbers of cores to measure: each up to four, then in steps of a half of what is reached.
+/// Returns the numbers of cores to measure: each up to four, then growing by a half per step.
 pub fn numbers(most: usize) -> Vec<usize> {
     let next = |cores: &usize| Some((cores + (cores / 2).max(1)).min(most)).filter(|it| it > cores);
     std::iter::successors(Some(1), next).collect()
 }
 
-/// Mean throughput and power of the steady state: of the intervals from the first one on whose
-/// power is that of all that follow it. At least half of them count.
+/// Returns the mean throughput and power of the steady state. It begins with the first interval
+/// whose power agrees with all later intervals, at the latest in the middle of the run.
 fn steady(intervals: &[Interval]) -> Interval {
     let mean = |rest: &[Interval], of: fn(&Interval) -> f64| {
         rest.iter().map(of).sum::<f64>() / rest.len() as f64
@@ -220,8 +222,8 @@ mod tests {
     use wattline_server::ServerFile;
     use wattline_study::fit::{Estimate, FitOptions, Lender, fit};
 
-    /// A server with parameters drawn from a seed, no two of which anything was chosen on. Without
-    /// `work`, nothing but packets keeps a core awake, and nothing but cores draws power.
+    /// Makes a server with parameters drawn from a seed; nothing was chosen on these servers.
+    /// Without `work`, only packets keep a core awake, and only cores draw power.
     fn drawn(seed: u64, work: bool) -> (String, [f64; 5]) {
         let mut random = StdRng::seed_from_u64(seed);
         let mut draw = |low: f64, high: f64| random.random_range(low..high);
@@ -249,7 +251,7 @@ mod tests {
         (text, [halted, awake, per_ghz, board, cycles])
     }
 
-    /// Sweep, fit, file, simulator: loads and numbers of cores that were in no row.
+    /// Sweep, fit, file, simulator: tested at loads and numbers of cores that are in no row.
     #[test]
     fn completed_file_draws_the_power_of_the_server_it_was_measured_on() {
         let lender = Lender::load("westmere-2010").unwrap();
@@ -273,10 +275,10 @@ mod tests {
                     let rate = load * truth.core_capacity(cost, cores, frequency).0;
                     let at = Point { cores, frequency, rate };
                     let watts = |router: &Router<'_>| router.simulate(&at).unwrap().power_watts;
-                    let (ours, theirs) = (watts(&again), watts(&router));
-                    let error = ours / theirs - 1.0;
+                    let (refitted, original) = (watts(&again), watts(&router));
+                    let error = refitted / original - 1.0;
                     println!(
-                        "{seed} {cores} {frequency:?} {load}: {ours:.3} {theirs:.3} {error:+.4}"
+                        "{seed} {cores} {frequency:?} {load}: {refitted:.3} {original:.3} {error:+.4}"
                     );
                     largest = largest.max(error.abs());
                 }
@@ -299,15 +301,15 @@ mod tests {
             let rows = router.measure(0, || ()).unwrap();
             assert_eq!(rows.len(), router.points(Grid::Fine).unwrap().len());
             let fit = fit(&rows, &FitOptions::default()).unwrap();
-            let mut hold = |name: &str, ours: Estimate, truth: f64| {
-                println!("{seed} {name}: {ours:.4}, in truth {truth:.4}");
+            let mut hold = |name: &str, estimate: Estimate, truth: f64| {
+                println!("{seed} {name}: {estimate:.4}, in truth {truth:.4}");
                 assert!(
-                    (ours.value / truth - 1.0).abs() < 0.05,
-                    "{seed} {name}: {ours:.4}, {truth}"
+                    (estimate.value / truth - 1.0).abs() < 0.05,
+                    "{seed} {name}: {estimate:.4}, {truth}"
                 );
-                // What is measured without any scatter has an interval of no width.
-                let near = (ours.value / truth - 1.0).abs() < 1e-3;
-                within += usize::from(ours.contains(truth) || near);
+                // A parameter measured without scatter has an interval of zero width.
+                let near = (estimate.value / truth - 1.0).abs() < 1e-3;
+                within += usize::from(estimate.contains(truth) || near);
                 all += 1;
             };
             hold("platform", fit.base_watts, board);

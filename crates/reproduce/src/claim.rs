@@ -28,13 +28,13 @@ pub struct Claim {
     pub how_a_program_could_check_it: String,
 }
 
-/// All rows, in the order of the file.
+/// Returns all rows, in the order of the file.
 pub(super) fn all() -> Result<Vec<Claim>, ReproduceError> {
     let mut reader = csv::Reader::from_reader(CLAIMS.as_bytes());
     Ok(reader.deserialize().collect::<Result<_, _>>()?)
 }
 
-/// The row with this id; `None` if there is none.
+/// Returns the row with this id; `None` if there is none.
 pub(super) fn find(id: &str) -> Result<Option<Claim>, ReproduceError> {
     Ok(all()?.into_iter().find(|claim| claim.id == id))
 }

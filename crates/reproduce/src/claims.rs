@@ -27,19 +27,21 @@ pub struct ClaimReport {
     /// Range over the accepted sets of unprinted parameters, if the claim depends on them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sets: Option<OverSets>,
-    /// Whether no unprinted input, moved by a quarter, changes it; `None` unless it is predicted.
+    /// True if moving any unprinted input by a quarter leaves the verdict unchanged; `None` unless
+    /// the claim is predicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub robust: Option<bool>,
 }
 
-/// Place in `claims.csv` of a row that no paper prints: it follows from the fitted model.
+/// Section in `claims.csv` of rows that no paper prints: they follow from the fitted model.
 const OUR_MODEL: &str = "derived model";
 
 pub(super) fn claims_of(paper: Paper) -> Result<Vec<Claim>, ReproduceError> {
     Ok(claim::all()?.into_iter().filter(|claim| claim.paper == paper.name()).collect())
 }
 
-/// Verdicts on the claims that `figures` check and, of a `whole` paper, on all others too.
+/// Returns verdicts on the claims that `figures` check; for a `whole` paper, on all other claims
+/// too.
 ///
 /// # Errors
 /// Fails when a claim of a whole paper has neither a check nor a reason for having none.
@@ -84,8 +86,8 @@ pub(super) fn report(
     if silent.is_empty() { Ok(reports) } else { Err(ReproduceError::Model(silent.join("\n"))) }
 }
 
-/// Gives one row of the predicted ones to each computed figure. A figure that constrained a search
-/// is fitted for all its claims; of several claims on one figure, only the first is predicted.
+/// Leaves one predicted claim per computed figure. A figure that constrained a search is fitted for
+/// all its claims; of several claims on one figure, only the first is predicted.
 fn rate(reports: &mut [ClaimReport], checks: &[&Check], constraints: &BTreeSet<&str>) {
     let (mut fitted, mut counted) = (BTreeSet::<&str>::new(), Vec::<String>::new());
     for check in checks.iter().filter(|c| c.claims.iter().any(|id| constraints.contains(id))) {
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paper_without_its_figures_is_refused_with_the_claims_that_nothing_answers() {
+    fn paper_without_its_figures_is_refused_with_its_unanswered_claims() {
         let error = report(Paper::Bolla, &[], true).unwrap_err().to_string();
         assert!(error.contains("BO-080 has neither a check nor a reason"), "{error}");
         assert!(!error.contains("BO-001"), "its context has it: {error}");

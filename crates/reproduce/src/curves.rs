@@ -14,7 +14,7 @@ pub(crate) struct Curve {
     pub(crate) system: String,
     /// Name of the processor.
     pub(crate) cpu: String,
-    /// Share of the way from idle to full power at each level.
+    /// Power at each level, as a fraction of the range from idle to full power.
     pub(crate) shape: Vec<f64>,
 }
 
@@ -22,7 +22,7 @@ impl Curve {
     /// Reads the curves of a file.
     ///
     /// # Errors
-    /// A file that cannot be read, and a row whose levels are not all there or not above idle.
+    /// A file that cannot be read, and a row with a missing level or a level not above idle.
     pub(crate) fn load_all(path: &Path) -> Result<Vec<Self>, ReproduceError> {
         let failed =
             |error: csv::Error| ReproduceError::Model(format!("{}: {error}", path.display()));
@@ -54,7 +54,7 @@ impl Curve {
     }
 }
 
-/// Returns the share of the way from idle to full power at equal steps of load.
+/// Returns the power at equal steps of load, as fractions of the range from idle to full power.
 pub(crate) fn shape(watts: &[f64]) -> Vec<f64> {
     let (idle, full) = (watts[0], watts[watts.len() - 1]);
     watts.iter().map(|power| (power - idle) / (full - idle)).collect()

@@ -1,11 +1,12 @@
-//! Robustness of predicted checks: inputs that no paper prints move by a quarter, one at a time. They
-//! are listed in `crates/reproduce/published/flips.toml`; `flips.json` is the record of all flips.
+//! Robustness of predicted checks: inputs that no paper prints are changed by a quarter, one at a
+//! time. `crates/reproduce/published/flips.toml` lists them; `flips.json` is the record of all
+//! flips.
 
 use crate::claims::ClaimReport;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use crate::made::Made;
+use crate::made::Memo;
 use crate::planned::{COPI, LIAO, POWERSAVE};
 use crate::runner;
 use crate::sets::hash;
@@ -26,12 +27,12 @@ struct FlipPlan {
     factors: Vec<f64>,
     #[serde(rename = "subject")]
     subjects: Vec<Subject>,
-    /// Inputs of a file that are not moved, with the reason.
+    /// Inputs of a file that are not changed, with the reason.
     #[serde(rename = "left-out")]
     left_out: BTreeMap<String, String>,
 }
 
-/// Figures with predicted checks, and the inputs behind them that no paper prints.
+/// Figures with predicted checks, and their inputs that no paper prints.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Subject {
@@ -76,7 +77,7 @@ impl FlipPlan {
         Ok(pairs.map(|(input, by)| format!("{input} * {by}")).collect())
     }
 
-    /// Returns a hash of all that the record depends on, save the program.
+    /// Returns a hash of everything that the record depends on, except the program.
     fn depends(&self) -> Result<String, ReproduceError> {
         let path = toml::to_string(&ReceivePath::default());
         let path = path.map_err(|error| broken("toml", error))?;
@@ -118,7 +119,7 @@ fn unprinted(at: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 impl Subject {
-    /// Makes the figures, briefly.
+    /// Makes the figures with brief runs.
     fn made(&self, inputs: Inputs) -> Result<Vec<Figure>, ReproduceError> {
         let targets = self.figures.iter().map(|name| name.parse());
         let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
@@ -133,7 +134,7 @@ impl Subject {
 
 fn is_predicted(check: &Check) -> bool {
     let judged = matches!(check.verdict, Verdict::Meets | Verdict::Differs);
-    // A brief run leaves settings out: a check without a figure differs under every flip alike.
+    // A brief run omits settings: a check without a figure would differ under every flip.
     let made = check.ours.contains(|letter: char| letter.is_ascii_digit());
     judged && made && check.basis == Some(Basis::Predicted)
 }
@@ -147,7 +148,7 @@ fn changed(before: &[Figure], after: &[Figure]) -> BTreeSet<String> {
     other.flat_map(|(before, _)| before.claims.iter().map(|id| (*id).to_owned())).collect()
 }
 
-/// Makes the flips that are not on record. Calls `kept` after each.
+/// Makes the flips that are not on record, and calls `kept` after each.
 fn search(
     plan: &FlipPlan,
     record: &mut Flips,
@@ -181,7 +182,7 @@ fn search(
 }
 
 fn record(fresh: bool) -> Result<Flips, ReproduceError> {
-    static MADE: Made<bool, Flips> = Made::new();
+    static MADE: Memo<bool, Flips> = Memo::new();
     MADE.get_or_make(fresh, || {
         let plan = FlipPlan::read()?;
         let depends = plan.depends()?;
@@ -207,12 +208,13 @@ impl Flips {
     }
 }
 
-/// Returns whether no flip on record changes a predicted claim.
+/// Returns true if no flip on record changes a predicted claim; `None` if the claim is not
+/// predicted.
 pub(crate) fn robust(claim: &str) -> Result<Option<bool>, ReproduceError> {
     Ok(record(false)?.changing(claim).map(|flips| flips.is_empty()))
 }
 
-/// Adds to each predicted claim whether it is robust.
+/// Adds the robustness of each predicted claim.
 pub(crate) fn add(inputs: &Inputs, claims: &mut [ClaimReport]) -> Result<(), ReproduceError> {
     for claim in claims.iter_mut().filter(|claim| claim.basis == Some(Basis::Predicted)) {
         let record = record(inputs.fresh)?;
@@ -255,7 +257,7 @@ mod tests {
         assert_eq!(from_files.count() + plan.left_out.len(), marked);
     }
 
-    /// A flip that names no input, or a record of other inputs, is found without a simulation.
+    /// Finds flips without an input, and a record of other inputs, without simulating.
     #[test]
     fn record_has_every_flip_of_the_plan() {
         let (plan, record) = (FlipPlan::read().unwrap(), record(false).unwrap());
@@ -266,7 +268,7 @@ mod tests {
         assert!(record.changed.values().flatten().all(|id| record.claims.contains(id)));
     }
 
-    /// CP-035 was on record as changed by no flip: a brief run leaves its load out.
+    /// CP-035 was once recorded as changed by no flip: a brief run omits its load.
     #[test]
     fn check_without_a_figure_is_not_on_record() {
         let check = |ours| Check::near(&["CP-035"], "spread", ours, 1.0, 0.1).predicted(None);
@@ -274,7 +276,7 @@ mod tests {
         assert!(!record(false).unwrap().claims.contains("CP-035"));
     }
 
-    /// Repeats a part of the record, which a broken flip or check would change.
+    /// Repeats a part of the record: a broken flip or check would change it.
     #[test]
     fn recorded_flips_are_repeated() {
         let (plan, record) = (FlipPlan::read().unwrap(), record(false).unwrap());
@@ -290,7 +292,7 @@ mod tests {
         assert!(changed(&base, &other).contains("LI-042"));
     }
 
-    /// Makes the flips that are not on record, or all of them when an input has changed.
+    /// Makes the flips that are not on record, or all flips if an input has changed.
     #[test]
     #[ignore = "half an hour with UPDATE_GOLDEN=1, nothing without it"]
     fn flips_go_on() {

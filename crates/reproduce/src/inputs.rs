@@ -1,4 +1,4 @@
-//! Inputs of the models: the shipped files, or the same with one figure changed.
+//! Inputs of the models: the shipped files, possibly with one figure changed.
 
 use crate::error::ReproduceError;
 use crate::sets::Choice;
@@ -12,17 +12,17 @@ use wattline_units::Span;
 
 /// Name of the receive path in a change.
 const RECEIVE: &str = "receive";
-/// Name of the arrivals of requests in a change, and of the one figure of them that has a use.
+/// Name of the arrivals of requests in a change, and of their only figure in use.
 const REQUESTS: (&str, &str) = ("requests", "burst");
 /// Mean length of bursts as a parameter of a search.
 const BURST: &str = "requests.burst";
-/// Controller whose rules can be switched off, and whose counts can be moved, in a change.
+/// Controller whose rules can be switched off and whose counts can be changed.
 const QUEUE_LENGTH: &str = "queue-length";
-/// Name of PowerSave's day in a change, and of the one figure of it that is not printed.
+/// Name of PowerSave's day in a change, and of its only figure that is not printed.
 const DAY: (&str, &str) = ("day", "bytes");
 /// Name of the space of NAPI's costs in a change.
 const NAPI: &str = "napi";
-/// Prefetcher of the receive path, which can only be switched off.
+/// Prefetcher of the receive path; a change can only switch it off.
 const STREAMS: &str = "streams";
 /// Largest factor by which a change may move a constant, either way.
 const LARGEST: f64 = 2.0;
@@ -33,19 +33,20 @@ pub(crate) struct Inputs {
     change: Option<Change>,
     /// Values of unprinted parameters in place of the shipped ones.
     choice: Choice,
-    /// Whether accepted sets and flips are searched anew instead of read from their record.
+    /// True if accepted sets and flips are searched again instead of read from their record.
     pub(crate) fresh: bool,
-    /// Whether runs are as short as a comparison of verdicts allows.
+    /// True if runs are as short as a comparison of verdicts allows.
     pub(crate) brief: bool,
 }
 
 /// One changed figure, written as `FILE: KEY = VALUE` or `FILE: KEY * FACTOR`. `FILE` is a shipped
-/// file, `receive` for the receive path, `requests` for their arrivals, `napi` for the space of its
-/// costs, or `queue-length` for the controller; elements of a list are selected by their name.
+/// file, `receive` for the receive path, `requests` for the arrivals of requests, `napi` for the
+/// space of NAPI's costs, or `queue-length` for the controller. Elements of a list are selected by
+/// name.
 ///
-/// A change moves a constant by a factor of at most two, or switches off what the figure stands
-/// for: a term of the model by zero, the work in batches by a count of one, a rule by its switch.
-/// Other changes are refused: nearly every check comes out otherwise when an input is absurd.
+/// A change moves a constant by a factor of at most two, or switches off its effect: a term of the
+/// model by zero, batching by a count of one, a rule by its switch. Other changes are refused: an
+/// absurd input changes nearly every check.
 #[derive(Debug, Clone)]
 struct Change {
     file: String,
@@ -63,7 +64,7 @@ impl Inputs {
     /// Returns the shipped inputs with one change.
     ///
     /// # Errors
-    /// A text that is no change.
+    /// A text that is not a change.
     pub(crate) fn changed(text: &str) -> Result<Self, ReproduceError> {
         let parsed = || {
             let (file, rest) = text.split_once(": ")?;
@@ -76,7 +77,7 @@ impl Inputs {
             let keys = key.split('.').map(str::to_owned).collect();
             Some(Change { file: file.to_owned(), keys, figure })
         };
-        let wrong = || ReproduceError::Model(format!("\"{text}\" is no change of an input"));
+        let wrong = || ReproduceError::Model(format!("\"{text}\" is not a change of an input"));
         Ok(Self { change: Some(parsed().ok_or_else(wrong)?), ..Self::default() })
     }
 
@@ -90,12 +91,12 @@ impl Inputs {
         Self { brief: true, ..self }
     }
 
-    /// Returns the shipped inputs, with accepted sets and flips that are searched anew.
-    pub(crate) fn searched_anew() -> Self {
+    /// Returns the shipped inputs, with a new search for accepted sets and flips.
+    pub(crate) fn with_new_search() -> Self {
         Self { fresh: true, ..Self::default() }
     }
 
-    /// Puts the chosen values into a server; [`Inputs::requests`] has those of requests.
+    /// Sets the chosen values of a server; [`Inputs::requests`] sets those of requests.
     pub(crate) fn choose(&self, server: &mut RequestServer) -> Result<(), ReproduceError> {
         self.choice
             .iter()
@@ -124,7 +125,7 @@ impl Inputs {
         let Some(change) = self.change.as_ref().filter(|change| change.file == RECEIVE) else {
             return Ok(shipped);
         };
-        // A processor without the prefetcher. The receive path's own form has no field for it.
+        // A processor without the prefetcher: the receive path's form has no field for it.
         if change.keys == [STREAMS] && matches!(change.figure, Changed::To(0.0)) {
             return Ok(ReceivePath { streams: Streams::OFF, ..shipped });
         }
@@ -150,7 +151,7 @@ impl Inputs {
         if change.keys != [REQUESTS.1] {
             return Err(wrong_file(format!("requests have no {}", change.keys.join("."))));
         }
-        // Single requests: no bursts at all.
+        // A burst of one request is no burst.
         if matches!(change.figure, Changed::To(1.0)) {
             return Ok(RequestSpec { burst: 1.0, ..shipped });
         }
@@ -166,7 +167,7 @@ impl Inputs {
             Some(Change { keys, figure: Changed::By(factor), .. }) if keys == &[DAY.1] => {
                 Ok((f64::from(shipped) * factor).round() as u16)
             }
-            Some(_) => Err(wrong_file("a day knows bytes * FACTOR alone")),
+            Some(_) => Err(wrong_file("a day accepts only bytes * FACTOR")),
         }
     }
 
@@ -179,8 +180,8 @@ impl Inputs {
         Ok(space)
     }
 
-    /// Returns the specification of a policy. PowerSave never adds capacity with `climb = 0`: no
-    /// ring holds so many packets. A count moves by one at least, but not below 0.
+    /// Returns the specification of a policy. With `climb = 0` PowerSave never adds capacity: its
+    /// threshold exceeds every ring. A count changes by at least one, but not below 0.
     pub(crate) fn policy(&self, spec: &str) -> Result<String, ReproduceError> {
         let Some(change) = self.change.as_ref().filter(|change| change.file == QUEUE_LENGTH) else {
             return Ok(spec.to_owned());
@@ -219,7 +220,7 @@ impl Inputs {
     }
 }
 
-/// Replaces a parameter that a search varies, if a value is given. Returns the value before.
+/// Replaces a parameter that a search varies, if a value is given. Returns the previous value.
 pub(crate) fn replace(
     server: &mut RequestServer,
     name: &str,
@@ -289,7 +290,7 @@ impl Change {
             Value::Integer(old) if of(*old as f64) == 1.0 => *figure = Value::Integer(1),
             Value::Integer(old) => {
                 let new = moderate(*old as f64)?;
-                // A whole number stays one, as counts must be. The receive path has counts alone.
+                // Counts must stay whole numbers. The receive path has only counts.
                 let new = if self.file == RECEIVE { new.round() } else { new };
                 *figure =
                     if new.fract() == 0.0 { Value::Integer(new as i64) } else { Value::Float(new) };
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn controller_that_never_climbs_replaces_queue_length_alone() {
+    fn controller_that_never_climbs_replaces_only_queue_length() {
         let inputs = Inputs::changed("queue-length: climb = 0").unwrap();
         assert_eq!(inputs.policy("queue-length").unwrap(), "queue-length:q_h=1000000");
         assert_eq!(
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn change_that_names_nothing_is_refused() {
+    fn change_without_a_target_is_refused() {
         for text in ["", "receive: ring", "westmere-2010: ring = many"] {
             assert!(Inputs::changed(text).is_err(), "{text}");
         }

@@ -38,8 +38,8 @@ impl JudgedSets {
         Ok(OverSets::of(&all, checks.widest(check, self.plan.range)?))
     }
 
-    /// Returns the range of a claim that depends on unprinted parameters: that of the check which
-    /// fewest sets meet.
+    /// Returns the range of a claim that depends on unprinted parameters, taken from the check that
+    /// the fewest sets meet.
     pub fn range(&self, claim: &str) -> Result<Option<OverSets>, ReproduceError> {
         let checks = planned::made_for(self.paper)?;
         let mut least: Option<OverSets> = None;

@@ -1,4 +1,4 @@
-//! Reproduction of the papers: their results computed again and compared with the printed ones.
+//! Reproduction of the papers: recomputes their results and compares them with the printed ones.
 //!
 //! Every figure has data, plots and [`Check`](wattline_report::Check)s. Every row of
 //! `crates/reproduce/published/claims.csv` gets a verdict. Contradictions within a paper and lost figures are

@@ -1,22 +1,22 @@
-//! Results that several figures share, or that a changed input leaves as they are.
+//! Cache of results that several figures share, or that a changed input does not affect.
 
 use crate::error::ReproduceError;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Results by what they depend on, each computed once per process, whoever asks first.
-pub(crate) struct Made<K, T>(Mutex<Vec<Entry<K, T>>>);
+/// Results by their inputs, each computed once per process.
+pub(crate) struct Memo<K, T>(Mutex<Vec<Entry<K, T>>>);
 
 type Entry<K, T> = (K, Arc<OnceLock<Result<T, String>>>);
 
-impl<K: PartialEq, T: Clone> Made<K, T> {
+impl<K: PartialEq, T: Clone> Memo<K, T> {
     pub(crate) const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Returns the result for a key, made by `make` if nobody asked for it before.
+    /// Returns the result for a key; the first call computes it with `make`.
     ///
     /// # Errors
-    /// Those of `make`, each time.
+    /// The error of `make`, on every call.
     pub(crate) fn get_or_make(
         &self,
         key: K,
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn result_is_made_once_for_each_key() {
-        let made: Made<(u32, &str), u32> = Made::new();
+        let made: Memo<(u32, &str), u32> = Memo::new();
         let fails = || Err(ReproduceError::Model("again".into()));
         assert_eq!(made.get_or_make((1, "a"), || Ok(3)).unwrap(), 3);
         assert_eq!(made.get_or_make((1, "a"), fails).unwrap(), 3);

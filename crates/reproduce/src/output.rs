@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use wattline_report::Table;
 use wattline_report::page::basis;
 
-/// Writes data, plots, `summary.json` and a page with all of it into the directory `out`.
-/// `again` is the command that makes the page.
+/// Writes data, plots, `summary.json` and a page with all of it into the directory `out`. `again`
+/// is the command that reproduces the page.
 ///
 /// # Errors
-/// Fails when a file cannot be written. What was not there before is removed then.
+/// Fails when a file cannot be written; new files and directories are then removed.
 pub fn write(
     reproductions: &[Reproduction],
     out: &Path,
@@ -27,14 +27,14 @@ pub fn write(
     written
 }
 
-/// Files and directories that were made anew, in this order.
+/// New files and directories, in order of creation.
 #[derive(Default)]
 struct Made(Vec<PathBuf>);
 
 impl Made {
-    /// Makes a directory and those above it.
+    /// Creates a directory and its parents.
     fn directory(&mut self, path: &Path) -> Result<(), ReproduceError> {
-        // A relative path has the empty one above it.
+        // The topmost parent of a relative path is the empty path.
         let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let above: Vec<&Path> = path.ancestors().take_while(missing).collect();
         self.0.extend(above.into_iter().rev().map(Path::to_path_buf));
@@ -48,7 +48,7 @@ impl Made {
         wattline_files::replace(path, text.as_ref()).map_err(failed(path))
     }
 
-    /// Removes what it can: why the results are not there is told already.
+    /// Removes the files and directories; errors are ignored, since the cause is already reported.
     fn remove(self) {
         for path in self.0.iter().rev() {
             let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));

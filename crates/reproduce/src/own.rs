@@ -1,4 +1,4 @@
-//! Traffic of the reader's own in place of a paper's.
+//! The reader's own traffic in place of a paper's.
 
 use crate::error::ReproduceError;
 use std::path::Path;
@@ -7,7 +7,7 @@ use wattline_traffic::rates::{self, RateStep};
 use wattline_traffic::source::{Content, Links, Modulated, Replay, Silent, Source, Steps, Trace};
 use wattline_traffic::spec::BuildError;
 
-/// A capture, or rates over time. It is replayed once, as long as it is.
+/// A capture, or rates over time, replayed once in full length.
 #[derive(Debug, Clone)]
 pub struct OwnTraffic {
     name: String,
@@ -24,7 +24,7 @@ impl OwnTraffic {
     /// Reads a pcap or pcapng file.
     ///
     /// # Errors
-    /// A file that cannot be read, or that has no packets.
+    /// A file that cannot be read or has no packets.
     pub fn capture(file: &Path) -> Result<Self, ReproduceError> {
         let read = || Trace::read(&mut Reader::open(file)?);
         let trace = read().map_err(BuildError::from)?;
@@ -34,7 +34,7 @@ impl OwnTraffic {
     /// Reads a CSV file with the columns `time_seconds` and `rate_pps`.
     ///
     /// # Errors
-    /// A file that cannot be read, with all its mistakes.
+    /// A file that cannot be read; the message lists all its mistakes.
     pub fn rates(file: &Path) -> Result<Self, ReproduceError> {
         let steps = rates::load(file).map_err(BuildError::from)?;
         Ok(Self { name: file.display().to_string(), packets: Packets::Rates(steps) })
@@ -57,7 +57,7 @@ impl OwnTraffic {
         }
     }
 
-    /// Mean length of a packet, where the traffic has lengths.
+    /// Returns the mean length of a packet, if the traffic has lengths.
     pub(crate) fn mean_bytes(&self) -> Option<u16> {
         match &self.packets {
             Packets::Capture(trace) => Some(trace.mean_bytes().round() as u16),
@@ -65,7 +65,7 @@ impl OwnTraffic {
         }
     }
 
-    /// Starts the packets; those at rates have this content.
+    /// Starts the packets. Packets at rates have this content.
     pub(crate) fn source(&self, content: Content, links: Links, seed: u64) -> Box<dyn Source> {
         match &self.packets {
             Packets::Capture(trace) => Box::new(Replay::new(trace, None, false, links)),

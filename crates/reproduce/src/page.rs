@@ -10,11 +10,11 @@ use wattline_report::page::{
 use wattline_report::plot::{Axis, Bars};
 use wattline_report::{Basis, Notes, Verdict, escape};
 
-/// Most rows of data that stand on the page, and beside plots or checks. Longer tables are in the
-/// files beside it.
+/// Limits on the rows of data on the page: of a table alone, and next to plots or checks. Longer
+/// tables are only in the data files.
 const MOST_ROWS: [usize; 2] = [60, 12];
 
-/// Returns the page of papers; `again` is the command that makes it.
+/// Returns the page of papers; `again` is the command that reproduces it.
 pub(super) fn html(reproductions: &[Reproduction], again: &str) -> String {
     let mut page = page::begin("published against ours");
     let total: usize = reproductions.iter().map(|one| one.claims.len()).sum();
@@ -47,7 +47,7 @@ pub(super) fn html(reproductions: &[Reproduction], again: &str) -> String {
     );
     meanings(&mut page);
     chosen(&mut page);
-    // The sections of a page are papers, or the figures of a single one.
+    // The sections of a page are papers, or the figures of a single paper.
     let heading = if reproductions.len() == 1 { SECTION } else { OF_PART };
     for reproduction in reproductions {
         paper(&mut page, reproduction, heading);
@@ -68,7 +68,7 @@ fn overview(summary: &Summary<'_>) -> String {
     Verdict::ALL.into_iter().filter(has).fold(bars, add).stacked([]).svg()
 }
 
-/// Appends what each basis and each verdict means.
+/// Appends the meaning of each basis and verdict.
 fn meanings(page: &mut String) {
     page.push_str(
         "<details class=\"unchosen\"><summary>Meaning of each basis and verdict</summary><dl>\n",
@@ -93,7 +93,7 @@ fn chosen(page: &mut String) {
     page.push_str("</div>\n");
 }
 
-/// Explains the signs in the plots of this page.
+/// Explains the marks in the plots of this page.
 fn signs(reproductions: &[Reproduction]) -> &'static str {
     let plots = reproductions.iter().flat_map(|one| &one.figures).flat_map(|figure| &figure.plots);
     let has = |class: &str| plots.clone().any(|plot| plot.contains(class));
@@ -105,12 +105,12 @@ fn signs(reproductions: &[Reproduction]) -> &'static str {
     }
 }
 
-/// A section, which the list of a page's sections names.
+/// Heading of a section, which the page's list of sections includes.
 const SECTION: &str = "h2";
-/// A part of one.
+/// Heading of a part of a section.
 const OF_PART: &str = "h3";
 
-/// One paper; `heading` is that of its figures.
+/// Appends a paper; `heading` is the heading level of its figures.
 fn paper(page: &mut String, reproduction: &Reproduction, heading: &str) {
     put(page, format_args!("<h2 id=\"{0}\">{0}</h2>\n", reproduction.paper.name()));
     put(page, format_args!("<p>{}</p>\n", escape(reproduction.title)));
@@ -147,7 +147,7 @@ pub(super) fn watts(figures: &[Figure], name: &str) -> String {
     let mut page = page::begin("published watts");
     page.push_str(
         "<h1>Published watts</h1>\n<p class=\"headline\">Measured power of servers and routers of \
-         others, beside fits that did not see it.</p>\n",
+         others, compared with fits that did not see it.</p>\n",
     );
     for one in figures {
         page.push_str("<section class=\"figure\">\n");
@@ -171,7 +171,7 @@ fn figure(page: &mut String, name: &str, figure: &Figure, heading: &str) {
     for plot in &figure.plots {
         page.push_str(plot);
     }
-    // Below the plots, so that the first of a page is in its first view.
+    // The text is below the plots, so that the first plot of a page is in its first view.
     put(page, format_args!("</div>\n<p>{}</p>\n", escape(&figure.about)));
     checks(page, &figure.checks);
     let is_shown = !figure.plots.is_empty() || !figure.checks.is_empty();
@@ -179,7 +179,7 @@ fn figure(page: &mut String, name: &str, figure: &Figure, heading: &str) {
         put(
             page,
             format_args!(
-                "<p>Data: {} rows in {name}/{}.csv beside this page.</p>\n",
+                "<p>Data: {} rows in {name}/{}.csv next to this page.</p>\n",
                 figure.table.rows.len(),
                 figure.id
             ),

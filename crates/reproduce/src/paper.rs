@@ -22,7 +22,7 @@ named! {
 }
 
 impl Paper {
-    /// Citation of the paper.
+    /// Returns the citation of the paper.
     pub fn title(self) -> &'static str {
         match self {
             Self::Powersave => {

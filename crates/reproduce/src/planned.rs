@@ -1,8 +1,9 @@
 //! Checks of a paper's claims: `crates/reproduce/published/checks/PAPER.toml`.
 //!
-//! The file says what is compared, with which value and with which tolerance, and why other claims
-//! have no check. The code only supplies the computed value. A change of the model therefore cannot
-//! change a tolerance or a published figure. A file with a date was written before its model.
+//! The file defines each comparison with its published value and tolerance, and gives the reason
+//! for claims without a check. The code only supplies the computed value, so a change of the model
+//! cannot change a tolerance or a published figure. A file with a date was written before its
+//! model.
 
 use crate::error::ReproduceError;
 use crate::paper::Paper;
@@ -26,14 +27,14 @@ const NAPI: &str = include_str!("../published/checks/bolla-napi.toml");
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plan {
-    /// Date on which they were written, where that was before the model.
+    /// Date of the plan, if it was written before the model.
     date: Option<String>,
     #[serde(rename = "check")]
     pub(super) checks: Vec<Planned>,
     /// Claims that no check answers.
     #[serde(default)]
     pub(super) unchecked: Vec<Unchecked>,
-    /// Space of the search, where the plan is about one.
+    /// Space of the search, if the plan has one.
     #[serde(default)]
     pub(super) space: Option<toml::Table>,
     #[serde(skip)]
@@ -54,13 +55,13 @@ pub(super) struct Unchecked {
 #[derive(Debug, Deserialize)]
 pub(super) struct Planned {
     pub(super) id: String,
-    /// Claims that it answers; none for a figure that only belongs beside others.
+    /// Claims that the check answers; none for a figure that only accompanies others.
     pub(super) claims: Vec<String>,
     quantity: String,
     basis: Option<Basis>,
     #[serde(default)]
     grounds: Grounds,
-    /// Change of an input that makes a predicted check come out otherwise. One that differs needs
+    /// Change of an input that changes the verdict of a predicted check. A check that differs needs
     /// none.
     flip: Option<String>,
     #[serde(flatten)]
@@ -77,7 +78,7 @@ pub(super) struct Planned {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Kind {
-    /// One figure beside a published one, or beside another that is computed.
+    /// A figure compared with a published one, or with another computed one.
     Near {
         published: Option<Figure>,
         tolerance: f64,
@@ -99,7 +100,7 @@ enum Kind {
         #[serde(default)]
         tolerance: f64,
     },
-    /// A statement, which is the text of the claims unless another is given.
+    /// A statement; the text of the claims by default.
     Holds {
         #[serde(default)]
         expects: String,
@@ -117,7 +118,7 @@ impl Kind {
     }
 }
 
-/// A figure that a check is held against.
+/// Reference figure of a check.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 enum Figure {
@@ -128,7 +129,7 @@ enum Figure {
 }
 
 impl Figure {
-    /// Returns the number; NaN, which meets nothing, if the claim prints none.
+    /// Returns the number, or NaN, which meets no check, if the claim prints none.
     fn number(&self) -> f64 {
         match self {
             Self::Reading(number) => *number,
@@ -157,20 +158,20 @@ pub(super) fn made_for(paper: Paper) -> Result<&'static Plan, ReproduceError> {
     read(&PLANS[paper as usize])
 }
 
-/// The planned checks of the readings of PowerSave's text.
+/// Returns the planned checks of the readings of PowerSave's text.
 pub(super) fn powersave_readings() -> Result<&'static Plan, ReproduceError> {
     static PLAN: Read = LazyLock::new(|| Plan::parse("powersave-readings.toml", READINGS));
     read(&PLAN)
 }
 
-/// The planned check of Bolla's form function from NAPI's costs.
+/// Returns the planned check of Bolla's form function from NAPI's costs.
 pub(super) fn bolla_napi() -> Result<&'static Plan, ReproduceError> {
     static PLAN: Read = LazyLock::new(|| Plan::parse("bolla-napi.toml", NAPI));
     read(&PLAN)
 }
 
-/// Returns the claims that constrained a search: all of PowerSave's readings, and those of the
-/// checks that a file of `published/sets` names.
+/// Returns the claims that constrained a search: all claims of PowerSave's readings, and the claims
+/// of checks named in `published/sets`.
 pub(super) fn constraints() -> Result<BTreeSet<&'static str>, ReproduceError> {
     let mut all: BTreeSet<&str> =
         powersave_readings()?.checks.iter().flat_map(Planned::claims).collect();
@@ -204,7 +205,7 @@ impl Plan {
         Ok(Self { file, ..plan })
     }
 
-    /// Returns the changes that make predicted checks come out otherwise.
+    /// Returns the changes that change the verdicts of predicted checks.
     #[cfg(test)]
     pub(super) fn flips(&'static self) -> impl Iterator<Item = &'static str> {
         self.checks.iter().filter_map(|planned| planned.flip.as_deref())
@@ -219,7 +220,7 @@ impl Plan {
         Ok(self.find(id)?.claims())
     }
 
-    /// Returns the widest range of figures that still says something of a check.
+    /// Returns the widest range of figures that is still meaningful for a check.
     pub(super) fn widest(&'static self, id: &str, width: Width) -> Result<f64, ReproduceError> {
         let kind = &self.find(id)?.kind;
         let printed = kind.figures().into_iter().map(|figure| figure.number().abs());
@@ -231,8 +232,8 @@ impl Plan {
         Ok((width.widest_of_printed * printed).max(width.widest_of_tolerance * tolerance))
     }
 
-    /// Checks one number (`near`, `above`, `below`), two that must be equal (`near` without
-    /// `published`), or several that must all be in a `range`.
+    /// Checks one number (`near`, `above`, `below`), two equal numbers (`near` without
+    /// `published`), or several numbers in a `range`.
     pub(super) fn check(&'static self, id: &str, ours: &[f64]) -> Result<Check, ReproduceError> {
         let planned = self.find(id)?;
         let claims = planned.claims();
@@ -315,7 +316,7 @@ impl Plan {
 }
 
 impl Planned {
-    /// Adds what the file has beside the figures; date and reason where the check has both.
+    /// Adds the other fields of the file to a check; date and reason only if it has both.
     fn finish(&'static self, check: Check, date: Option<&str>, why: &str) -> Check {
         let check = check.on(self.grounds).note(&self.note);
         let check = match self.basis {
@@ -378,7 +379,7 @@ mod tests {
         }
     }
 
-    /// Looks for the ids in the sources. Co-PI composes some: its own module tests them.
+    /// Searches the sources for the ids. Co-PI composes some ids; its own module tests them.
     #[test]
     fn every_check_is_made_somewhere() {
         for paper in Paper::ALL.into_iter().filter(|paper| *paper != Paper::Copi) {
@@ -392,8 +393,8 @@ mod tests {
         }
     }
 
-    /// A number is read from `claims.csv` where a claim of the check prints it. Zero and one are
-    /// too common to tell.
+    /// Numbers printed by a claim of the check must be read from `claims.csv`. Zero and one are too
+    /// common to test.
     #[test]
     fn plans_repeat_no_printed_number() {
         let mut repeated = Vec::new();
@@ -419,7 +420,7 @@ mod tests {
         assert!(repeated.is_empty(), "{repeated:#?}");
     }
 
-    /// A flip that names no input, or leaves all of them as they are, is found without a simulation.
+    /// Finds flips without an input or without an effect on it, without simulating.
     #[test]
     fn planned_flips_change_an_input() {
         for flip in
@@ -453,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_answers_as_it_was_planned() {
+    fn check_answers_as_planned() {
         let plan = made_for(Paper::Liao).unwrap();
         assert_eq!(plan.check("skb-misses", &[1.36]).unwrap().verdict, Verdict::Meets);
         assert_eq!(plan.check("skb-misses", &[1.34]).unwrap().verdict, Verdict::Differs);

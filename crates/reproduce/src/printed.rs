@@ -18,7 +18,7 @@ pub(crate) fn printed(id: &str) -> f64 {
     printed_at(id, 0)
 }
 
-/// Returns the number at `index` of those that a claim prints; NaN if there is none.
+/// Returns the number at `index` in a claim; NaN if there is none.
 pub(crate) fn printed_at(id: &str, index: usize) -> f64 {
     numbers_of(id).get(index).copied().unwrap_or(f64::NAN)
 }
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(printed_pair("PS-118"), (27.0, 50.0));
     }
 
-    /// Source text without tests, comments, and strings other than ids of claims.
+    /// Returns source text without tests, comments, and strings other than ids of claims.
     fn code(source: &str) -> String {
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         let mut code = String::new();
@@ -108,7 +108,7 @@ mod tests {
                             _ => text.push(c),
                         }
                     }
-                    // Ids of claims stay.
+                    // Keeps ids of claims.
                     let is_id = text.len() == 6 && text.as_bytes()[2] == b'-';
                     code.push_str(&format!("\"{}\"", if is_id { &text } else { "" }));
                 }
@@ -118,7 +118,7 @@ mod tests {
         code
     }
 
-    /// Numbers of a code, without those that are parts of names.
+    /// Returns the numbers in code, except those that are parts of names.
     fn literals(code: &str) -> Vec<(String, f64)> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
         let words = code.split(|c| !is_part(c)).flat_map(|word| word.split(".."));
@@ -132,7 +132,7 @@ mod tests {
             .collect()
     }
 
-    /// The text from `at` to the end of the call that begins there.
+    /// Returns the text from `at` to the end of the call that begins there.
     fn call(code: &str, at: usize) -> &str {
         let mut depth = 0;
         for (index, c) in code[at..].char_indices() {
@@ -146,13 +146,13 @@ mod tests {
         &code[at..]
     }
 
-    /// Claims that a code names.
+    /// Returns the claims named in code.
     fn ids(code: &str) -> impl Iterator<Item = &str> {
         code.split('"').filter(|text| text.len() == 6 && text.as_bytes()[2] == b'-')
     }
 
-    /// Code without the ids of claims and the calls that read a printed number, whose arguments
-    /// are places.
+    /// Returns code without ids of claims and without calls that read a printed number, whose
+    /// arguments are indices.
     fn without_places(code: &str) -> String {
         let mut rest = ids(code).fold(code.to_owned(), |rest, id| rest.replace(id, ""));
         while let Some(at) = rest.find("printed_at(") {
@@ -162,8 +162,8 @@ mod tests {
         rest
     }
 
-    /// Code without seeds, and without powers of two in lists of three and more numbers: lengths,
-    /// bursts or rings that are swept.
+    /// Returns code without seeds, and without powers of two in lists of three and more numbers:
+    /// these are sweeps of lengths, bursts or rings.
     fn without_sweeps(code: &str) -> String {
         let is_power = |number: f64| number.log2().fract() == 0.0;
         let lines = code.lines().filter(|line| !line.contains("SEED: u64"));
@@ -182,22 +182,23 @@ mod tests {
         rest
     }
 
-    /// Numbers that the source of a paper's figures repeats from `claims.csv`: in what a plot marks
-    /// as printed any of the paper's, elsewhere those of three digits and more. Zero, one and a hundred (for percent) are too common to tell.
+    /// Returns the numbers of `claims.csv` that the source of a paper's figures repeats: any of
+    /// them where a plot marks values as printed, elsewhere those of three digits and more. Zero,
+    /// one and a hundred (for percent) are too common to test.
     fn repeated(source: &str, printed: &[f64]) -> Vec<String> {
         let code = code(source);
         let among =
             |all: &[f64], number: f64| number > 1.0 && number != 100.0 && all.contains(&number);
         let mut repeated: Vec<String> = Vec::new();
-        let mut look = |text: &str, all: &[f64]| {
+        let mut collect = |text: &str, all: &[f64]| {
             let found = literals(&without_places(text)).into_iter();
             repeated.extend(found.filter(|(_, number)| among(all, *number)).map(|(word, _)| word));
         };
         for (at, _) in code.match_indices(".band(") {
-            look(call(&code, at), printed);
+            collect(call(&code, at), printed);
         }
         for (at, _) in code.match_indices("Mark::Published") {
-            look(call(&code, code[..at].rfind('(').unwrap_or(at)), printed);
+            collect(call(&code, code[..at].rfind('(').unwrap_or(at)), printed);
         }
         let long = |word: &str| {
             let digits: String = word.chars().filter(char::is_ascii_digit).collect();

@@ -34,56 +34,56 @@ pub struct Reproduction {
 }
 
 impl Reproduction {
-    /// Number of claims with this verdict.
+    /// Returns the number of claims with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.claims.iter().filter(|claim| claim.verdict == verdict).count()
     }
 }
 
-/// Number of steps of these targets, for a progress bar.
+/// Returns the number of steps of these targets, for a progress bar.
 pub fn steps(targets: &[Target]) -> usize {
     Wanted::of(targets).iter().map(|wanted| wanted.steps().count()).sum()
 }
 
-/// Reproduces papers or single figures, several steps side by side. It calls `told` when a step
-/// begins or ends. If only some figures of a paper are wanted, only the claims that these figures
-/// answer are reported.
+/// Reproduces papers or single figures, several steps side by side. It calls `progress` when a step
+/// begins or ends. For single figures of a paper, only the claims that these figures answer are
+/// reported.
 ///
 /// # Errors
 /// Fails when a model, a simulation or the shipped table of claims fails, and when a claim of a
-/// whole paper has neither a check nor a reason why it has none; not when results differ from the
-/// paper.
+/// whole paper has neither a check nor a reason for having none. Results that differ from the paper
+/// are not errors.
 pub fn reproduce(
     targets: &[Target],
-    told: impl FnMut(Progress<'_>) + Send,
+    progress: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
-    reproduce_with(targets, &Inputs::default(), None, told)
+    reproduce_with(targets, &Inputs::default(), None, progress)
 }
 
-/// Reproduces papers or single figures, and searches accepted sets of unprinted parameters anew
-/// instead of reading them from their cache.
+/// Reproduces papers or single figures, and repeats the search for accepted sets of unprinted
+/// parameters instead of reading their record.
 ///
 /// # Errors
 /// As [`reproduce`].
 pub fn reproduce_fresh(
     targets: &[Target],
-    told: impl FnMut(Progress<'_>) + Send,
+    progress: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
-    reproduce_with(targets, &Inputs::searched_anew(), None, told)
+    reproduce_with(targets, &Inputs::with_new_search(), None, progress)
 }
 
 /// Reproduces papers or single figures with one input changed, as a predicted check names it:
 /// `FILE: KEY = VALUE` or `FILE: KEY * FACTOR`.
 ///
 /// # Errors
-/// As [`reproduce`], and when the text is no change of an input, or an absurd one: a constant may
-/// move by a factor of at most two, and what it stands for may be switched off.
+/// As [`reproduce`], and when the text is not a change of an input, or an absurd one: a constant
+/// may change by a factor of at most two, and its effect may be switched off.
 pub fn reproduce_changed(
     targets: &[Target],
     change: &str,
-    told: impl FnMut(Progress<'_>) + Send,
+    progress: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
-    reproduce_with(targets, &Inputs::changed(change)?, None, told)
+    reproduce_with(targets, &Inputs::changed(change)?, None, progress)
 }
 
 /// Reproduces single figures with the reader's own traffic in place of the paper's. Nothing is
@@ -94,13 +94,13 @@ pub fn reproduce_changed(
 pub fn reproduce_own(
     targets: &[Target],
     own: &OwnTraffic,
-    told: impl FnMut(Progress<'_>) + Send,
+    progress: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
-    reproduce_with(targets, &Inputs::default(), Some(own), told)
+    reproduce_with(targets, &Inputs::default(), Some(own), progress)
 }
 
-/// Returns the verdict on a claim over the accepted sets on record, and whether the record of flips
-/// has it as robust.
+/// Returns the verdict on a claim over the accepted sets on record, and its robustness by the
+/// record of flips.
 ///
 /// # Errors
 /// When a record is damaged or belongs to other inputs.
@@ -114,7 +114,7 @@ pub fn recorded(claim: &str) -> Result<(Option<SetVerdict>, Option<bool>), Repro
     Ok((over.map(|over| over.verdict), flips::robust(claim)?))
 }
 
-/// Returns the judged sets of a paper that has any.
+/// Returns the judged sets of a paper, if it has any.
 fn judged_sets(paper: Paper, fresh: bool) -> Result<Option<JudgedSets>, ReproduceError> {
     match paper {
         Paper::Copi => copi::judged_sets(fresh).map(Some),
@@ -127,7 +127,7 @@ fn reproduce_with(
     targets: &[Target],
     inputs: &Inputs,
     own: Option<&OwnTraffic>,
-    told: impl FnMut(Progress<'_>) + Send,
+    progress: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
     let wanted = Wanted::of(targets);
     let steps: Vec<&'static Step> = wanted.iter().flat_map(Wanted::steps).collect();
@@ -140,7 +140,7 @@ fn reproduce_with(
             with_traffic: with_traffic.collect::<Vec<_>>().join(", "),
         });
     }
-    let mut made = runner::run(&steps, inputs, own, told)?.into_iter();
+    let mut made = runner::run(&steps, inputs, own, progress)?.into_iter();
     let mut all = Vec::new();
     for wanted in wanted {
         let mut figures = Vec::new();

@@ -1,9 +1,9 @@
-//! Runs the steps of a reproduction side by side.
+//! Runs the steps and simulations of a reproduction in parallel.
 //!
-//! The threads here only lead the steps. Simulations run in the process's one pool of threads
-//! ([`wattline_sim::sweep`]), whatever step they belong to: while one step computes something by
-//! itself, another one's simulations keep the cores busy. Steps may wait for each other, as they
-//! do for a simulation that they share, because they never run inside that pool.
+//! Each step has a thread of its own. The simulations of all steps run in the process's one pool of
+//! threads ([`wattline_sim::sweep`]): while one step computes alone, simulations of others keep the
+//! cores busy. Steps may wait for each other, such as for a shared simulation, because they never
+//! run inside that pool.
 
 use crate::error::ReproduceError;
 use crate::figure::Figure;
@@ -19,9 +19,9 @@ use std::thread::available_parallelism;
 /// Progress of a step, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress<'a> {
-    /// It begins.
+    /// The step begins.
     Begins(&'a str),
-    /// Its figures are made.
+    /// The figures of the step are complete.
     Ends(&'a str),
 }
 
@@ -35,21 +35,21 @@ pub(crate) fn run(
     steps: &[&'static Step],
     inputs: &Inputs,
     own: Option<&OwnTraffic>,
-    told: impl FnMut(Progress<'_>) + Send,
+    progress: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Vec<Figure>>, ReproduceError> {
-    // One more than cores: a step that waits for another keeps none of them idle.
+    // One thread more than cores, so that a step that waits for another leaves no core idle.
     let leaders = available_parallelism().map_or(1, NonZeroUsize::get) + 1;
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let told = Mutex::new(told);
-    let tell = |progress: Progress<'_>| {
-        (*told.lock().unwrap_or_else(PoisonError::into_inner))(progress);
+    let progress = Mutex::new(progress);
+    let report = |event: Progress<'_>| {
+        (*progress.lock().unwrap_or_else(PoisonError::into_inner))(event);
     };
     let lead = || {
         let mut made: Vec<(usize, Made)> = Vec::new();
         while !failed.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(step) = steps.get(index) else { break };
-            tell(Progress::Begins(step.name));
+            report(Progress::Begins(step.name));
             let figures = match (own, step.own) {
                 (None, _) => (step.run)(inputs),
                 (Some(own), Some(run)) => run(inputs, own),
@@ -58,7 +58,7 @@ pub(crate) fn run(
                 }
             };
             match figures {
-                Ok(_) => tell(Progress::Ends(step.name)),
+                Ok(_) => report(Progress::Ends(step.name)),
                 Err(_) => failed.store(true, Ordering::Relaxed),
             }
             made.push((index, figures));
@@ -72,6 +72,16 @@ pub(crate) fn run(
     });
     all.sort_by_key(|(index, _)| *index);
     all.into_iter().map(|(_, made)| made).collect()
+}
+
+/// Runs all jobs in parallel on all cores of this machine; results are in the order of the jobs.
+pub(crate) fn side_by_side<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R, ReproduceError> + Sync,
+) -> Result<Vec<R>, ReproduceError> {
+    let results = wattline_sim::sweep(items, 0, work, || ())
+        .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
+    results.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -91,7 +101,7 @@ mod tests {
     }
 
     static FIRST: Step = Step::new("first", &["a"], |_| {
-        // Ends after the second, whose figure still comes second.
+        // Ends after the second step, whose figure must still come second.
         std::thread::sleep(std::time::Duration::from_millis(50));
         Ok(vec![figure("a")])
     });
@@ -101,21 +111,21 @@ mod tests {
 
     #[test]
     fn figures_come_in_the_order_of_the_steps() {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let made = run(&[&FIRST, &SECOND], &Inputs::default(), None, |progress| {
-            told.push(format!("{progress:?}"))
+            events.push(format!("{progress:?}"))
         })
         .unwrap();
         let ids: Vec<_> = made.iter().flatten().map(|figure| figure.id).collect();
         assert_eq!(ids, ["a", "b"]);
-        told.sort();
+        events.sort();
         let expected =
             ["Begins(\"first\")", "Begins(\"second\")", "Ends(\"first\")", "Ends(\"second\")"];
-        assert_eq!(told, expected);
+        assert_eq!(events, expected);
     }
 
     #[test]
-    fn a_step_that_fails_ends_it_with_its_error() {
+    fn failing_step_ends_the_run_with_its_error() {
         let mut ended = Vec::new();
         let result = run(&[&BROKEN, &FIRST], &Inputs::default(), None, |progress| {
             if let Progress::Ends(name) = progress {

@@ -30,14 +30,14 @@ pub(crate) struct SearchPlan {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "method", rename_all = "kebab-case")]
 enum Draw {
-    /// Each parameter once from each of as many strata as there are sets.
+    /// Draws each parameter once from each of as many strata as there are sets.
     LatinHypercube {
         sets: usize,
         seed: u64,
         #[serde(flatten)]
         runs: Runs,
     },
-    /// Evenly spaced values of the only parameter, its bounds among them.
+    /// Evenly spaced values of the only parameter, including its bounds.
     Grid { sets: usize },
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct Judging {
     pub sets: usize,
     /// Numbers of connections; 0 for equal load.
     pub connections: Vec<u32>,
-    /// Checks that are judged, where the plan names them.
+    /// Checks to judge, if the plan names them.
     #[serde(default)]
     pub checks: Vec<String>,
 }
 
-/// Widest range that still says something of a claim that only some sets meet.
+/// Widest range that is still meaningful for a claim that only some sets meet.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Width {
     pub widest_of_printed: f64,
@@ -68,7 +68,7 @@ struct Parameter {
 }
 
 impl Parameter {
-    /// Returns the value at a part of the way from the lower to the upper bound.
+    /// Returns the value at a fraction of the range from the lower to the upper bound.
     fn at(&self, part: f64) -> f64 {
         let Self { low, high, .. } = self;
         rounded(match self.scale {
@@ -90,7 +90,7 @@ struct Constraint {
     check: String,
 }
 
-/// Length of a run of the search, and the moderation periods that it tries.
+/// Length of a search run, and its moderation periods.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Runs {
     pub duration_ms: u64,
@@ -135,16 +135,16 @@ impl SearchPlan {
         {
             return Err("a grid has two values or more of one parameter".to_owned());
         }
-        // A cached result belongs to one plan, to the letter.
+        // A recorded result belongs to the exact text of its plan.
         Ok(Self { hash: hash([text]), ..plan })
     }
 
-    /// Returns the names of the checks that constrain the search, in their order.
+    /// Returns the names of the checks that constrain the search, in order.
     pub fn constraints(&self) -> impl Iterator<Item = &str> {
         self.constraints.iter().map(|constraint| constraint.check.as_str())
     }
 
-    /// Returns the runs of the search; `None` where those of a figure are judged.
+    /// Returns the runs of the search; `None` if the runs of a figure are judged.
     pub fn runs(&self) -> Option<&Runs> {
         match &self.plan {
             Draw::LatinHypercube { runs, .. } => Some(runs),
@@ -184,15 +184,15 @@ impl SearchPlan {
         all
     }
 
-    /// An empty result of this plan.
-    pub fn nothing(&self) -> Found {
+    /// Returns an empty result of this plan.
+    pub fn empty(&self) -> Found {
         Found { plan: self.hash.clone(), ..Found::default() }
     }
 
-    /// Returns a cached result.
+    /// Parses a recorded result.
     ///
     /// # Errors
-    /// When it is damaged or belongs to another plan.
+    /// When the record is damaged or belongs to another plan.
     pub fn cached(&self, text: &str) -> Result<Found, ReproduceError> {
         let failed = |what: &str| {
             ReproduceError::Model(format!("cached sets: {what}; run its test with UPDATE_GOLDEN=1"))
@@ -202,7 +202,7 @@ impl SearchPlan {
         if found.plan == self.hash { Ok(found) } else { Err(failed("the plan has changed")) }
     }
 
-    /// Describes the least and greatest accepted value of each parameter.
+    /// Describes the range of accepted values of each parameter.
     pub fn accepted(&self, found: &Found) -> String {
         let ranges = self.parameters.iter().enumerate().filter_map(|(index, one)| {
             let (low, high) = extremes(found.accepted.iter().map(|set| set[index]))?;
@@ -212,13 +212,13 @@ impl SearchPlan {
     }
 }
 
-/// Returns a hash of texts, one after the other.
+/// Returns a hash of concatenated texts.
 pub(crate) fn hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let hash = texts.into_iter().fold(Sha256::new(), Sha256::chain_update);
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Rounds to four decimals, so that a result reads the same from its cache.
+/// Rounds to four decimals, so that a result equals its record.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
@@ -235,7 +235,7 @@ pub(crate) fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Found {
     plan: String,
-    /// Number of sets that were tried, with the shipped values.
+    /// Number of sets tried, including the shipped values.
     pub tried: usize,
     /// Number of rejected sets by the first constraint that failed.
     pub rejected: BTreeMap<String, usize>,
@@ -249,7 +249,8 @@ pub(crate) struct Found {
 pub(crate) struct Judged {
     pub set: usize,
     pub connections: u32,
-    /// Computed figures by check. One that is not finite is left out, as JSON has none.
+    /// Computed figures by check. Values that are not finite are omitted, since JSON cannot
+    /// represent them.
     pub figures: BTreeMap<String, Vec<f64>>,
 }
 
@@ -257,13 +258,13 @@ pub(crate) struct Judged {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SetVerdict {
-    /// It holds for all sets.
+    /// The claim holds for all sets.
     All,
-    /// It holds for some sets.
+    /// The claim holds for some sets.
     Some,
-    /// It holds for no set.
+    /// The claim holds for no set.
     None,
-    /// It holds for some sets, and its range is wider than the claim is worth.
+    /// The claim holds for some sets, and its range is too wide to be meaningful.
     SaysNothing,
 }
 
@@ -289,7 +290,7 @@ pub struct OverSets {
     pub low: f64,
     /// Greatest figure.
     pub high: f64,
-    /// Number of runs of judged sets that meet the claim. A set has one for each kind of load.
+    /// Number of runs of judged sets that meet the claim. A set has a run for each kind of load.
     pub held: usize,
     /// Number of these runs.
     pub judged: usize,
@@ -305,7 +306,8 @@ impl OverSets {
         format!("{low} to {high}: {verdict} ({} of {} runs)", self.held, self.judged)
     }
 
-    /// Judges figures, each with whether it meets the claim; `widest` is what the claim is worth.
+    /// Judges figures, each with true if it meets the claim; `widest` is the widest meaningful
+    /// range.
     pub(crate) fn of(all: &[(bool, Vec<f64>)], widest: f64) -> Option<Self> {
         let (low, high) = extremes(all.iter().flat_map(|(_, figures)| figures).copied())?;
         let (held, judged) = (all.iter().filter(|(holds, _)| *holds).count(), all.len());
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_with_bounds_that_do_not_ascend_is_refused() {
+    fn plan_with_descending_bounds_is_refused() {
         let text = include_str!("../published/sets/copi.toml");
         assert!(SearchPlan::parse(text).is_ok());
         for (from, to) in [("high = 32", "high = 1"), ("low = 1\n", "low = 0\n")] {
@@ -362,8 +364,8 @@ mod tests {
     #[test]
     fn cache_of_another_plan_is_refused() {
         let plan = copi().unwrap();
-        let text = serde_json::to_string(&plan.nothing()).unwrap();
-        assert_eq!(plan.cached(&text).unwrap(), plan.nothing());
+        let text = serde_json::to_string(&plan.empty()).unwrap();
+        assert_eq!(plan.cached(&text).unwrap(), plan.empty());
         let error = plan.cached(&text.replace(&plan.hash, "0")).unwrap_err().to_string();
         assert!(error.contains("the plan has changed"), "{error}");
     }

@@ -7,13 +7,13 @@ use crate::own::OwnTraffic;
 
 /// One step of a reproduction.
 pub(crate) struct Step {
-    /// Name that is shown while the step runs.
+    /// Name shown while the step runs.
     pub(crate) name: &'static str,
-    /// Ids of the figures that the step makes, in their order.
+    /// Ids of the step's figures, in their order.
     pub(crate) figures: &'static [&'static str],
     /// Function that makes the figures.
     pub(crate) run: Run,
-    /// Function that makes them of the reader's own traffic, where they have any.
+    /// Function that makes them from the reader's own traffic, if they have traffic.
     pub(crate) own: Option<OwnRun>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) type Run = fn(&Inputs) -> Result<Vec<Figure>, ReproduceError>;
 pub(crate) type OwnRun = fn(&Inputs, &OwnTraffic) -> Result<Vec<Figure>, ReproduceError>;
 
 impl Step {
-    /// A step with this name that makes figures with these ids.
+    /// Creates a step with this name that makes figures with these ids.
     pub(crate) const fn new(
         name: &'static str,
         figures: &'static [&'static str],
@@ -30,7 +30,7 @@ impl Step {
         Self { name, figures, run, own: None }
     }
 
-    /// The step with a function that makes its figures of the reader's own traffic.
+    /// Adds a function that makes the figures from the reader's own traffic.
     pub(crate) const fn own(self, run: OwnRun) -> Self {
         Self { own: Some(run), ..self }
     }

@@ -9,13 +9,13 @@ use wattline_report::{Basis, Verdict};
 #[derive(Debug)]
 pub struct Summary<'a>(Vec<&'a ClaimReport>);
 
-/// Returns all bases, and none for claims that no check answers.
+/// Returns all bases, and `None` for claims without a check.
 pub(crate) fn bases() -> impl Iterator<Item = Option<Basis>> {
     Basis::ALL.into_iter().map(Some).chain([None])
 }
 
 impl<'a> Summary<'a> {
-    /// Collects the claims of all these papers.
+    /// Collects the claims of these papers.
     pub fn new(reproductions: &'a [Reproduction]) -> Self {
         Self(reproductions.iter().flat_map(|one| &one.claims).collect())
     }
@@ -25,7 +25,7 @@ impl<'a> Summary<'a> {
         self.0.iter().filter(|claim| (claim.basis, claim.verdict) == (basis, verdict)).count()
     }
 
-    /// Returns the claims of a basis that agree, and those that agree or differ.
+    /// Returns the number of claims of a basis that agree, and the number that agree or differ.
     pub fn agreeing(&self, basis: Basis) -> (usize, usize) {
         let meets = self.count(Some(basis), Verdict::Meets);
         (meets, meets + self.count(Some(basis), Verdict::Differs))
@@ -37,13 +37,13 @@ impl<'a> Summary<'a> {
         predicted.filter_map(|claim| claim.sets).filter(|over| over.verdict == verdict).count()
     }
 
-    /// Returns the number of predicted claims that are robust, or fragile.
+    /// Returns the number of robust, or fragile, predicted claims.
     fn robust(&self, robust: bool) -> usize {
         let predicted = self.0.iter().filter(|claim| claim.basis == Some(Basis::Predicted));
         predicted.filter(|claim| claim.robust == Some(robust)).count()
     }
 
-    /// Returns the sentence about predicted claims, which alone are evidence.
+    /// Returns the sentence about predicted claims, the only evidence.
     pub fn headline(&self) -> String {
         let (meets, of) = self.agreeing(Basis::Predicted);
         let (robust, fragile) = (self.robust(true), self.robust(false));

@@ -30,7 +30,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// All targets: each paper, followed by its figures.
+    /// Returns all targets: each paper, followed by its figures.
     pub fn all() -> impl Iterator<Item = Self> {
         Paper::ALL.into_iter().flat_map(|paper| {
             let ids = steps_of(paper).iter().flat_map(|step| step.figures);
@@ -39,10 +39,10 @@ impl Target {
         })
     }
 
-    /// Targets of a name on the command line: one, or every paper for [`EVERYTHING`].
+    /// Returns the targets of a name on the command line: one, or every paper for [`EVERYTHING`].
     ///
     /// # Errors
-    /// A name that is none, with all that are.
+    /// An unknown name; the message lists all names.
     pub fn named(name: &str) -> Result<Vec<Self>, ReproduceError> {
         if name == EVERYTHING {
             return Ok(Paper::ALL.map(Self::from).to_vec());
@@ -50,13 +50,13 @@ impl Target {
         name.parse().map(|target| vec![target])
     }
 
-    /// Whether this is a figure whose traffic can be replaced by the reader's own.
+    /// Returns true if this is a figure whose traffic can be replaced by the reader's own.
     pub fn takes_traffic(&self) -> bool {
         let of = |step: &&Step| self.figure.is_some_and(|id| step.figures.contains(&id));
         steps_of(self.paper).iter().filter(of).any(|step| step.own.is_some())
     }
 
-    /// Name of the target on the command line.
+    /// Returns the name of the target on the command line.
     pub fn name(&self) -> String {
         let paper = self.paper.name();
         self.figure.map_or(paper.to_owned(), |figure| format!("{paper}/{figure}"))
@@ -78,7 +78,7 @@ impl FromStr for Target {
     }
 }
 
-/// Names of all targets, one line per paper.
+/// Lists the names of all targets, one line per paper.
 fn listed() -> String {
     let mut text = format!("\n  {EVERYTHING}");
     for target in Target::all() {
@@ -95,7 +95,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Targets grouped by paper, in the order in which the papers are first named.
+    /// Groups targets by paper, in the order of first appearance of the papers.
     pub(super) fn of(targets: &[Target]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for target in targets {
@@ -111,7 +111,7 @@ impl Wanted {
         all
     }
 
-    /// Whether the whole paper is wanted.
+    /// Returns true if the whole paper is wanted.
     pub(super) fn whole(&self) -> bool {
         self.figures.is_none()
     }
@@ -120,7 +120,7 @@ impl Wanted {
         self.figures.as_ref().is_none_or(|ids| ids.contains(&id))
     }
 
-    /// Steps that make a wanted figure.
+    /// Returns the steps that make a wanted figure.
     pub(super) fn steps(&self) -> impl Iterator<Item = &'static Step> {
         steps_of(self.paper).iter().filter(|step| step.figures.iter().any(|id| self.has(id)))
     }
@@ -132,7 +132,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_name_leads_to_its_target_and_none_is_given_twice() {
+    fn every_name_leads_to_its_target_and_names_are_unique() {
         let names: Vec<String> = Target::all().map(|target| target.name()).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         assert!(names.len() > 20, "{names:?}");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_every_paper_and_what_is_none_is_told_so() {
+    fn all_is_every_paper_and_unknown_name_is_refused() {
         let all = Target::named("all").unwrap();
         assert_eq!(all.len(), Paper::ALL.len());
         assert!(all.iter().all(|target| target.figure.is_none()));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_and_its_paper_are_the_paper() {
+    fn figure_and_its_paper_are_the_paper() {
         let targets = ["powersave/fig3", "bolla/fig7", "powersave", "bolla/fig3"]
             .map(|name| name.parse().unwrap());
         let wanted = Wanted::of(&targets);

@@ -1,7 +1,7 @@
-//! Published watts of servers and routers, which nobody here could fit to.
+//! Published watts of servers and routers, to which no model here was fitted.
 //!
 //! The data are not part of the project. A directory has `specpower-*.csv`, `specpower-curves.csv`
-//! and `netpowerbench/DEVICE/power_data.yml`; what it lacks is left out.
+//! and `netpowerbench/DEVICE/power_data.yml`; missing files are skipped.
 
 use crate::curves::{Curve, LEVELS, shape};
 use crate::error::ReproduceError;
@@ -16,16 +16,16 @@ use wattline_study::fit::routers::SnakeTest;
 use wattline_study::fit::spec::{Load, SpecError, SpecFit, SpecResult, SpecResults, two_of_three};
 use wattline_units::PacketsPerSecond;
 
-/// First year of the results that are predicted from earlier ones.
+/// First year of the results predicted from earlier ones.
 const LATER: f64 = 2019.0;
-/// Shipped model whose shape is held against measured curves.
+/// Shipped model whose shape is compared with measured curves.
 const SHAPE: &str = "westmere-2010";
-/// Contradictory rows that are named.
+/// Limit on the contradictory rows that are named.
 const MOST_NAMED: usize = 10;
 /// Makes the figures about published watts in a directory.
 ///
 /// # Errors
-/// A directory without such data, and files that cannot be read.
+/// A directory without such data, or a file that cannot be read.
 pub fn published_watts(data: &Path) -> Result<Vec<Figure>, ReproduceError> {
     let mut figures = Vec::new();
     let path = data.join("specpower-curves.csv");
@@ -147,14 +147,14 @@ fn servers(results: &SpecResults) -> Result<Figure, ReproduceError> {
     })
 }
 
-/// Root of the mean squared difference of two shapes between their ends.
+/// Returns the root mean square difference of two shapes between their ends.
 fn apart(one: &[f64], other: &[f64]) -> f64 {
     let inner = 1..one.len() - 1;
     let count = inner.len() as f64;
     (inner.map(|level| (one[level] - other[level]).powi(2)).sum::<f64>() / count).sqrt()
 }
 
-/// Shape of a shipped model whose cores nap between packets.
+/// Returns the shape of a shipped model whose cores nap between packets.
 fn model_shape(server: &ServerModel) -> Result<Vec<f64>, ReproduceError> {
     let cost = server
         .packet_cost(Application::Ipv4, 64)
@@ -202,7 +202,7 @@ fn shapes(curves: &[Curve]) -> Result<Figure, ReproduceError> {
         id: "shapes",
         title: "Shape between idle and full load".into(),
         about: format!(
-            "{} measured curves of whole servers beside {SHAPE}, whose twelve cores nap in C1 between \
+            "{} measured curves of whole servers compared with {SHAPE}, whose twelve cores nap in C1 between \
              packets: on average {:.0} points apart, {:.0} from a straight line; the model is nearer \
              for {nearer}.",
             table.rows.len(),
@@ -248,8 +248,8 @@ fn routers(path: &Path) -> Result<Figure, ReproduceError> {
         id: "routers",
         title: "Routers under traffic".into(),
         about: format!(
-            "Snake tests of NetPowerBench, fitted as a constant, an energy for each bit and one for \
-             each packet. Mean error at packet lengths that the fit did not see: {}. Beside it the \
+            "Snake tests of NetPowerBench, fitted as a constant, an energy per bit and an energy per \
+             packet. Mean error at packet lengths that the fit did not see: {}. For comparison, the \
              error of NetPowerBench's own model on the same rows, with its constant and without.",
             sentences.join(", ")
         ),

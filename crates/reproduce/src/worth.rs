@@ -1,9 +1,9 @@
-//! Worth of power that follows traffic, on measured servers of two decades.
+//! Value of power that follows traffic, on measured servers of two decades.
 //!
-//! A result of SPECpower gives idle and full power under Java and no packet capacity. Between
-//! polling, which draws one power at any load, and a server that draws nothing when idle, a day of
-//! traffic therefore gets a range over [`ASSUMPTIONS`], and a sentence only says what holds in all
-//! of it.
+//! A result of SPECpower gives idle and full power under Java, but no packet capacity. The savings
+//! on a day of traffic, between polling with constant power and a server that draws nothing when
+//! idle, are therefore a range over [`ASSUMPTIONS`]. A sentence states only facts that hold over
+//! the whole range.
 
 use crate::curves::{Curve, LEVELS};
 use crate::figure::Figure;
@@ -12,21 +12,21 @@ use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_study::fit::spec::SpecResult;
 use wattline_traffic::source::DayProfile;
 
-/// Least number of results from which a year's median is taken.
+/// Least number of results for the median of a year.
 const FEW: usize = 5;
-/// Servers that are compared: those before the first year, those from the second to before the
-/// third, and those since the third.
+/// Compared servers: before the first year, from the second to before the third, and since the
+/// third.
 const PERIODS: [(f64, f64, &str); 3] = [
     (0.0, 2010.0, "before 2010"),
     (2017.0, 2021.0, "from 2017 to 2020"),
     (2021.0, 9999.0, "since 2021"),
 ];
-/// Day that is drawn, by its place in [`days`].
+/// Index in [`days`] of the plotted day.
 const DRAWN: usize = 0;
-/// Seed of the days, that of PowerSave's figures.
+/// Seed of the days, the same as in PowerSave's figures.
 const SEED: u64 = 2012;
 
-/// Assumptions about what the results do not tell, each with two ends.
+/// Assumptions about data missing in the results, each with two ends.
 const ASSUMPTIONS: [(&str, [f64; 2]); 3] = [
     ("share of the server's capacity that the highest traffic of its links takes", [0.5, 1.0]),
     ("power above idle of forwarding at full load, as a share of that under Java", [0.6, 1.0]),
@@ -86,7 +86,7 @@ struct Watts {
 }
 
 impl Case<'_> {
-    /// Returns the share of the swing at a load, between the levels of the curve.
+    /// Returns the share of the swing at a load, interpolated between the levels of the curve.
     fn share(&self, load: f64) -> f64 {
         let steps = self.shape.len() - 1;
         let at = load.clamp(0.0, 1.0) * steps as f64;
@@ -102,7 +102,7 @@ impl Case<'_> {
         Day {
             load: mean(&|load| load),
             following: mean(&|load| self.share(load)),
-            // Packets do not cost less because somebody polls for them.
+            // Polling does not make packets cheaper.
             polling: mean(&|load| self.share(load).max(self.polling)),
         }
     }
@@ -120,9 +120,9 @@ impl Case<'_> {
 /// Medians over servers in one case.
 #[derive(Debug, Clone, Copy)]
 struct Worth {
-    /// Power saved by following as the curve does, as a share of polling.
+    /// Power saved by following the curve, as a share of polling.
     saved: f64,
-    /// Power above that of an ideal server that is left then, as a share of polling.
+    /// Remaining power above an ideal server, as a share of polling.
     left: f64,
     /// Watts saved.
     saved_watts: f64,
@@ -152,7 +152,7 @@ fn range(worths: &[Worth], of: impl Fn(&Worth) -> f64) -> [f64; 2] {
     worths.iter().map(of).fold([f64::INFINITY, f64::NEG_INFINITY], ends)
 }
 
-/// Returns the word for a comparison that comes out alike in all cases.
+/// Returns the word for a comparison with the same result in all cases.
 fn always(later: &[Worth], earlier: &[Worth], of: impl Fn(&Worth) -> f64) -> Option<&'static str> {
     let pairs = || later.iter().zip(earlier).map(|(one, other)| (of(one), of(other)));
     if pairs().all(|(one, other)| one > other) {
@@ -161,10 +161,10 @@ fn always(later: &[Worth], earlier: &[Worth], of: impl Fn(&Worth) -> f64) -> Opt
     pairs().all(|(one, other)| one < other).then_some("less")
 }
 
-/// Reads a share.
+/// Accessor of a share.
 type OfWorth = fn(&Worth) -> f64;
 
-/// Returns what holds under every assumption and on every day.
+/// Returns sentences that hold under every assumption and on every day.
 fn sentences(servers: &[SpecResult], shapes: &[Vec<f64>]) -> String {
     let days = days();
     let [first, middle, last] = PERIODS.map(|(from, to, _)| {
@@ -203,7 +203,7 @@ fn sentences(servers: &[SpecResult], shapes: &[Vec<f64>]) -> String {
     text
 }
 
-/// Returns the least and the greatest measured curve, or a straight line where there is none.
+/// Returns the least and the greatest measured curve, or a straight line without curves.
 fn shapes(curves: &[Curve]) -> Vec<Vec<f64>> {
     let levels = 0..LEVELS.len();
     if curves.is_empty() {
@@ -217,7 +217,7 @@ fn shapes(curves: &[Curve]) -> Vec<Vec<f64>> {
     ends.map(end).to_vec()
 }
 
-/// Makes the figure about the worth of power that follows traffic.
+/// Makes the figure about the value of power that follows traffic.
 pub(crate) fn worth(servers: &[SpecResult], curves: &[Curve]) -> Figure {
     let shapes = shapes(curves);
     let mut table = Table::new([
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use wattline_study::fit::spec::SpecResults;
 
-    /// Ten servers of each year, which draw 200 W at full load and a share of it when idle.
+    /// Returns ten servers of each year, which draw 200 W at full load and a share of it when idle.
     fn servers(years: &[(u32, f64)]) -> Vec<SpecResult> {
         let mut text = String::from(
             "published,system,cpu,chips,cores,processor_mhz,memory_gb,watts_full,watts_idle\n",
@@ -345,9 +345,9 @@ mod tests {
         }
     }
 
-    /// A lower share of idle power saves more in every case; the same share says nothing.
+    /// A lower share of idle power saves more in every case; an equal share gives no sentence.
     #[test]
-    fn sentence_says_what_holds_in_every_case_alone() {
+    fn sentence_states_only_facts_of_every_case() {
         let shapes = [line()];
         let better = sentences(&servers(&[(2008, 0.6), (2018, 0.15), (2022, 0.25)]), &shapes);
         for part in [

@@ -1,5 +1,5 @@
-//! Reproduction as a whole: every claim is reported, every difference has a reason, and the files
-//! are written.
+//! Whole reproductions: every claim is reported, every difference has a reason, and the files are
+//! written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,12 @@ use wattline_reproduce::{
     write_watts,
 };
 
-/// The other papers take minutes without optimisation; this one takes none.
+/// The other papers take minutes without optimisation; this one is fast.
 #[test]
 fn bolla_is_answered_claim_by_claim_and_written() {
     let mut begun = Vec::new();
-    let results = reproduce(&[Paper::Bolla.into()], |told| begun.extend(beginning(told))).unwrap();
+    let results =
+        reproduce(&[Paper::Bolla.into()], |event| begun.extend(beginning(event))).unwrap();
     assert_eq!(begun.len(), steps(&[Paper::Bolla.into()]));
     let [bolla] = results.as_slice() else { panic!("one paper") };
 
@@ -26,7 +27,7 @@ fn bolla_is_answered_claim_by_claim_and_written() {
     let summary = Summary::new(&results);
     assert_eq!(summary.agreeing(Basis::Predicted), (0, 1));
     assert!(summary.agreeing(Basis::Rule).0 >= 10);
-    // The polynomial and the text disagree at 700 kpps, and the verdict says so.
+    // The polynomial and the text disagree at 700 kpps, and so does the verdict.
     let knee = bolla.claims.iter().find(|claim| claim.claim.id == "BO-054").unwrap();
     assert_eq!((knee.basis, knee.verdict), (Some(Basis::Arithmetic), Verdict::Differs));
     assert!(knee.note.contains("0.844"), "{}", knee.note);
@@ -55,7 +56,7 @@ fn bolla_is_answered_claim_by_claim_and_written() {
 fn one_figure_is_made_alone_with_the_claims_that_it_answers() {
     let target: Target = "bolla/fig7".parse().unwrap();
     let mut begun = Vec::new();
-    let results = reproduce(&[target], |told| begun.extend(beginning(told))).unwrap();
+    let results = reproduce(&[target], |event| begun.extend(beginning(event))).unwrap();
     assert_eq!(begun, ["bolla: form function"]);
     let [bolla] = results.as_slice() else { panic!("one paper") };
     assert_eq!(bolla.figures.iter().map(|figure| figure.id).collect::<Vec<_>>(), ["fig7"]);
@@ -65,7 +66,7 @@ fn one_figure_is_made_alone_with_the_claims_that_it_answers() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_with_all_that_is() {
+fn unknown_name_is_refused_with_all_known_names() {
     for name in ["powersafe", "powersave/fig99", "powersave/"] {
         let error = name.parse::<Target>().unwrap_err().to_string();
         assert!(error.starts_with(&format!("\"{name}\"")), "{error}");
@@ -76,7 +77,7 @@ fn what_is_not_known_is_refused_with_all_that_is() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_named() {
+fn unwritable_directory_is_named() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error =
         write(&reproduce(&[Paper::Bolla.into()], |_| ()).unwrap(), file.path(), "").unwrap_err();
@@ -84,9 +85,9 @@ fn a_directory_that_cannot_be_written_is_named() {
     assert!(text.starts_with(&file.path().display().to_string()), "{text}");
 }
 
-/// The published results are no part of the project; some of their rows may be others here.
+/// The published results are not part of the project; some of their rows may differ here.
 #[test]
-fn published_watts_are_shown_with_what_following_traffic_is_worth() {
+fn published_watts_are_shown_with_the_value_of_following_traffic() {
     let data = std::env::var_os("WATTLINE_DATA")
         .map_or_else(
             || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
@@ -101,7 +102,7 @@ fn published_watts_are_shown_with_what_following_traffic_is_worth() {
     assert_eq!(ids, ["servers", "worth", "shapes", "routers"]);
     let worth = &figures[1];
     println!("{}", worth.about);
-    // Holds for the results as they are and with any tenth of them held back.
+    // Holds for all results and with any tenth of them removed.
     let says = |text: &str| assert!(worth.about.contains(text), "{text}: {}", worth.about);
     says("In every case it saves over polling more, as a share, than on servers before 2010.");
     says(
@@ -118,7 +119,7 @@ fn published_watts_are_shown_with_what_following_traffic_is_worth() {
     begins_with(&out.path().join("published-watts.html"), "['.headline', 'svg.plot']");
 }
 
-/// A reader sees these parts of a page without scrolling, on a desk and on a telephone.
+/// Checks that these parts of a page are visible without scrolling, on a desktop and on a phone.
 fn begins_with(page: &Path, parts: &str) {
     let Some(mut browser) = Browser::start("the first view of a page") else { return };
     for width in [1200, 400] {
@@ -133,20 +134,20 @@ fn begins_with(page: &Path, parts: &str) {
     }
 }
 
-/// The step that begins, if one does.
-fn beginning(told: Progress<'_>) -> Option<String> {
-    match told {
+/// Returns the step that begins, if any.
+fn beginning(event: Progress<'_>) -> Option<String> {
+    match event {
         Progress::Begins(step) => Some(step.to_owned()),
         Progress::Ends(_) => None,
     }
 }
 
-/// All papers, computed once for the tests that need them.
+/// Returns all papers, computed once for the tests that need them.
 fn everything() -> &'static [Reproduction] {
     static MADE: LazyLock<Vec<Reproduction>> = LazyLock::new(|| {
         let started = Instant::now();
-        let results = reproduce(&Paper::ALL.map(Target::from), |told| {
-            println!("{:7.1} s  {told:?}", started.elapsed().as_secs_f64());
+        let results = reproduce(&Paper::ALL.map(Target::from), |event| {
+            println!("{:7.1} s  {event:?}", started.elapsed().as_secs_f64());
         });
         println!("{:7.1} s  all papers", started.elapsed().as_secs_f64());
         results.unwrap()
@@ -154,7 +155,7 @@ fn everything() -> &'static [Reproduction] {
     &MADE
 }
 
-/// Checks by paper, figure and place. Their quantities may contain computed figures.
+/// Returns the checks by paper, figure and index. Their quantities may contain computed figures.
 fn checks(results: &[Reproduction]) -> BTreeMap<(Paper, &'static str, usize), &Check> {
     let figures = results.iter().flat_map(|one| one.figures.iter().map(|f| (one.paper, f)));
     figures
@@ -165,12 +166,12 @@ fn checks(results: &[Reproduction]) -> BTreeMap<(Paper, &'static str, usize), &C
         .collect()
 }
 
-/// Applies the change that each predicted check names, and compares the verdicts. Only the figures
-/// that hold such checks are computed again. A check that differs has come out against its claim
-/// already; were it dropped without a flip, the count of predictions would lose its failures.
+/// Applies the change named by each predicted check, and compares the verdicts. Only figures with
+/// such checks are computed again. A check that differs needs no flip: it has already failed, and
+/// dropping it would remove failures from the count of predictions.
 #[test]
 #[ignore = "minutes, even with optimisation: `make test-long`"]
-fn predicted_checks_come_out_otherwise_under_their_flip() {
+fn predicted_checks_change_under_their_flip() {
     let base = checks(everything());
     let judged = |check: &Check| matches!(check.verdict, Verdict::Meets | Verdict::Differs);
     let mut flips: BTreeMap<&'static str, BTreeSet<(Paper, &'static str)>> = BTreeMap::new();
@@ -228,8 +229,8 @@ fn predicted_checks_come_out_otherwise_under_their_flip() {
     assert!(same.is_empty(), "checks that their flip leaves as they are: {same:#?}");
 }
 
-/// Compares verdicts with the reviewed ones in `crates/reproduce/published/verdicts.csv`, so that none changes
-/// unnoticed; each that does not meet its claim has a reason.
+/// Compares verdicts with the reviewed ones in `crates/reproduce/published/verdicts.csv`, so that
+/// none changes unnoticed. Each check that does not meet its claim has a reason.
 fn are_on_record(results: &[Reproduction]) {
     let claims = || results.iter().flat_map(|paper| &paper.claims);
     let silent: Vec<_> = claims()
@@ -245,7 +246,7 @@ fn are_on_record(results: &[Reproduction]) {
     assert!(silent.is_empty(), "nothing says why: {silent:#?}");
 }
 
-/// A verdict as the record has it.
+/// Formats a verdict as in the record.
 fn verdict_line(claim: &ClaimReport) -> String {
     let verdict = serde_json::to_value(claim.verdict).unwrap();
     let basis = claim.basis.map_or("", Basis::text);
@@ -289,7 +290,7 @@ const BEGIN: &str =
     "<!-- verdicts: written by UPDATE_GOLDEN=1 cargo test -p wattline-reproduce -->\n";
 const END: &str = "<!-- end of verdicts -->";
 
-/// Claims of the record, as id, paper, basis and verdict.
+/// Returns the claims of the record, as id, paper, basis and verdict.
 fn record() -> Vec<[String; 4]> {
     let papers: BTreeMap<String, String> = csv::Reader::from_path(CLAIMS)
         .unwrap()
@@ -309,7 +310,8 @@ fn record() -> Vec<[String; 4]> {
     all
 }
 
-/// Numbers of claims by paper, basis and verdict, from the record: a table of all, and a sentence.
+/// Returns the numbers of claims by paper, basis and verdict, from the record: as a table, and as a
+/// sentence.
 fn counts() -> [String; 2] {
     let record = record();
     let verdict = |of: Verdict| serde_json::to_value(of).unwrap().as_str().unwrap().to_owned();
@@ -367,7 +369,7 @@ fn counts() -> [String; 2] {
     [text, sentence]
 }
 
-/// Returns, for all predicted claims, whether they are robust, and the verdicts over accepted sets.
+/// Returns the robustness of all predicted claims, and the verdicts over accepted sets.
 fn dependence(record: &[[String; 4]]) -> (Vec<bool>, Vec<SetVerdict>) {
     let predicted = record.iter().filter(|[_, _, basis, _]| basis == Basis::Predicted.text());
     let of = predicted.map(|[id, ..]| {
@@ -379,7 +381,7 @@ fn dependence(record: &[[String; 4]]) -> (Vec<bool>, Vec<SetVerdict>) {
 }
 
 #[test]
-fn the_record_has_every_claim_and_its_counts_stand_in_the_documentation() {
+fn record_has_every_claim_and_the_documentation_its_counts() {
     for (file, counts) in [STATUS, README].into_iter().zip(counts()) {
         let page = std::fs::read_to_string(file).unwrap();
         let (before, rest) = page.split_once(BEGIN).expect("the page has the mark of the counts");
@@ -407,9 +409,9 @@ fn capture(path: &std::path::Path, count: u32) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// One line for each figure: "could I redo it with my own trace?"
+/// Makes each figure with traffic from a trace of the reader's own.
 #[test]
-fn figures_with_traffic_are_made_of_the_readers_own() {
+fn figures_with_traffic_accept_the_readers_own() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, rates) = (folder.path().join("own.pcap"), folder.path().join("own.csv"));
     capture(&trace, 3000);

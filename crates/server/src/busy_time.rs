@@ -1,5 +1,5 @@
-//! Power of a server by how busy its cores are, whatever keeps them busy: for machines that count
-//! busy time and have no meter.
+//! Power of a server by the busy time of its cores, for machines that count busy time and have no
+//! meter.
 
 use crate::file::ServerFile;
 use crate::input::Incomplete;
@@ -10,8 +10,8 @@ use wattline_units::{Hertz, Watts};
 /// A model of power by busy time.
 ///
 /// Each core executes for a share of the time at one frequency and is in the deepest idle state for
-/// the rest. The cores' busy times are taken for independent of each other, which decides how long
-/// the part that they share is awake. Traffic is left out.
+/// the rest. The cores' busy times are assumed to be independent, which determines the time that
+/// their shared part is awake. Traffic is ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BusyTimePower {
     /// The processor's package, by the section `[requests]` of a server file.
@@ -21,7 +21,8 @@ pub enum BusyTimePower {
 }
 
 impl BusyTimePower {
-    /// By the section `[requests]` of a file where it has one, else by its router.
+    /// Creates the model from the section `[requests]` of a file if it has one, otherwise from its
+    /// router.
     ///
     /// # Errors
     /// When both lack figures.
@@ -32,7 +33,7 @@ impl BusyTimePower {
         }
     }
 
-    /// Name of the model, and what its watts are of.
+    /// Returns the name of the model and the scope of its watts.
     pub fn name(&self) -> String {
         match self {
             Self::Package(server) => format!("{}, its package", server.name),
@@ -40,8 +41,8 @@ impl BusyTimePower {
         }
     }
 
-    /// Mean power where the cores execute for such shares of the time, from 0 to 1, at a frequency.
-    /// One that the model has not counts as its nearest.
+    /// Returns the mean power if the cores execute for these shares of the time, from 0 to 1, at a
+    /// frequency. A frequency that the model lacks counts as its nearest.
     pub fn watts(&self, frequency: Hertz, busy: &[f64]) -> Watts {
         let share = |share: &f64| if share.is_nan() { 1.0 } else { share.clamp(0.0, 1.0) };
         let awake: f64 = busy.iter().map(share).sum();
@@ -90,16 +91,17 @@ mod tests {
             assert!(watts(high, &[0.1; 4]) > watts(high, &[0.0; 4]));
             assert!(watts(high, &[0.1; 4]) > watts(low, &[0.1; 4]));
             assert!(watts(low, &[0.2, 0.3]) < watts(low, &[0.5, 0.5]));
-            // One core that works all the time, rather than another: the same.
+            // The choice of the busy core does not matter.
             assert_eq!(watts(low, &[1.0, 0.0]), watts(low, &[0.0, 1.0]));
-            // Beyond the model: its nearest frequency; nonsense counts as busy, and is bounded.
+            // Frequencies beyond the model count as the nearest; invalid shares count as busy and
+            // are bounded.
             assert_eq!(watts(Hertz(high.0 * 9.0), &[2.0]), watts(high, &[1.0]));
             assert_eq!(watts(high, &[f64::NAN]), watts(high, &[1.0]));
         }
     }
 
     #[test]
-    fn a_whole_server_is_its_base_its_busy_cores_and_once_what_they_share() {
+    fn whole_server_is_base_plus_busy_cores_plus_shared_part_once() {
         let model = BusyTimePower::from_file(&ServerFile::load("westmere-2010").unwrap()).unwrap();
         let BusyTimePower::Whole(server) = &model else { panic!("{model:?}") };
         let low = server.processor.lowest_frequency();

@@ -1,5 +1,5 @@
-//! Component data (`crates/server/servers/components/*.toml`): network cards and hosts whose papers print the
-//! power of parts, not of a whole router.
+//! Component data (`crates/server/servers/components/*.toml`): network cards and hosts whose papers
+//! print the power of parts instead of a whole router.
 
 use crate::input::{Document, Figure, InvalidFile, LoadError, Origin, Section};
 use crate::library;
@@ -52,7 +52,7 @@ pub struct NicCard {
     pub link: BitsPerSecond,
     /// Number of ports.
     pub ports: Option<usize>,
-    /// Whether the card has a TCP offload engine.
+    /// True if the card has a TCP offload engine.
     pub offload: Option<bool>,
     /// Idle power on the 3.3 V rail.
     pub idle_3v3: Option<Watts>,
@@ -118,7 +118,7 @@ pub struct Scenario {
     pub nic: Option<Watts>,
 }
 
-/// Cycles that the kernel's receive path takes of every packet, whoever gets it.
+/// Cycles of the kernel's receive path per packet, for any recipient.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReceiveCycles {
     /// Name of the path.
@@ -145,7 +145,7 @@ impl ComponentFile {
         Ok(Self { figures, ..read.ok_or_else(missing)? })
     }
 
-    /// The card with this name.
+    /// Returns the card with this name.
     pub fn card(&self, name: &str) -> Option<&NicCard> {
         self.cards.iter().find(|card| card.name == name)
     }
@@ -169,19 +169,20 @@ impl ComponentFile {
 }
 
 impl NicCard {
-    /// Idle power with all links connected: the sum of the rails, or the total as measured.
+    /// Returns the idle power with all links connected: the sum of the rails, or the total as
+    /// measured.
     pub fn idle(&self) -> Option<Watts> {
         let rails = self.idle_3v3.zip(self.idle_12v).map(|(low, high)| low + high);
         rails.or(self.idle_total).or(self.idle_by_links.last().copied())
     }
 
-    /// First metric of the paper: throughput per watt of the card, in Gbit/s per W.
+    /// Returns the paper's first metric: throughput per watt of the card, in Gbit/s per W.
     pub fn gigabits_per_watt(&self) -> Option<f64> {
         Some(self.throughput?.0 / 1e9 / self.active?.0)
     }
 
-    /// Second metric of the paper: throughput per watt of card and host, in Gbit/s per W. The host
-    /// draws `idle`, plus `per_cpu_percent` for each percent of one processor.
+    /// Returns the paper's second metric: throughput per watt of card and host, in Gbit/s per W.
+    /// The host draws `idle`, plus `per_cpu_percent` for each percent of one processor.
     pub fn server_gigabits_per_watt(&self, idle: Watts, per_cpu_percent: Watts) -> Option<f64> {
         let host = idle + per_cpu_percent * self.host_cpu_percent?;
         Some(self.throughput?.0 / 1e9 / (host + self.active?).0)
@@ -250,7 +251,8 @@ impl Machine {
 }
 
 impl Scenario {
-    /// Part of the total that no component accounts for; `None` if a component is unknown.
+    /// Returns the part of the total that no component accounts for; `None` if a component is
+    /// unknown.
     pub fn unexplained(&self) -> Option<Watts> {
         Some(self.total - (self.cpu? + self.memory? + self.nic?))
     }

@@ -15,7 +15,7 @@ use wattline_units::named;
 
 // The first is the default.
 named! {
-    /// Rule that converts costs from one machine to another, of which only IPv4's cost is known.
+    /// Rule that converts costs to another machine whose cost of IPv4 alone is known.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Scaling {
         /// Multiplies the server's own cost of IPv4 by the measured ratio of application to IPv4. It
@@ -132,7 +132,7 @@ impl MeasuredCosts {
         Some(Self { name, machine, date, command, applications: applications? })
     }
 
-    /// The file's text.
+    /// Returns the file's text.
     pub fn to_toml(&self) -> String {
         let mut text = String::from(
             "# What the applications cost on one machine; see docs/reference/server-model.md.\n",
@@ -164,10 +164,10 @@ impl MeasuredCosts {
         text
     }
 
-    /// The model of `server` with converted costs. Its cost of IPv4 stays; applications that were
-    /// not measured are removed. Costs in server models are linear in the length. The line goes
-    /// through the shortest and the longest frames, or from the origin through the longest if it
-    /// would otherwise begin below zero cycles.
+    /// Returns the model of `server` with converted costs. Its cost of IPv4 is kept; applications
+    /// that were not measured are removed. Costs in server models are linear in the length. The
+    /// line goes through the shortest and the longest frames, or from the origin through the
+    /// longest if it would otherwise begin below zero cycles.
     ///
     /// # Errors
     /// Fails when the server has no cost of IPv4, or when an application would cost nothing.
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_and_added_cycles_give_models_that_say_what_they_are() {
+    fn ratios_and_added_cycles_give_models_named_as_modelled() {
         let costs = MeasuredCosts::parse("mine", TEXT).unwrap();
         let server = ServerModel::load("westmere-2010").unwrap();
         let ratio = costs.on(&server, Scaling::Ratio).unwrap();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told() {
+    fn all_mistakes_are_reported() {
         let text = TEXT
             .replace("[120, 130, 147]", "[120, 130]")
             .replace("date = \"2026-03-01\"", "")

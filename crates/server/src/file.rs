@@ -37,7 +37,7 @@ pub struct ServerFile {
     absent: Vec<(&'static str, &'static str)>,
 }
 
-/// Description of a machine by its source; `None` for what the source does not say.
+/// Description of a machine by its source; `None` for values that the source lacks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Platform {
     /// Processors.
@@ -94,7 +94,7 @@ impl ServerFile {
         Self::parse_with(file, text, Self::whole)
     }
 
-    /// Loads the complete model of a file without `[parts]`, for one that names it.
+    /// Loads the complete model of a file without `[parts]`, for a file that names it in its parts.
     fn whole(name_or_path: &str) -> Result<Whole, String> {
         let text = library::read(name_or_path, library::Kind::Servers)
             .map_err(|error| parts::one_line(&error))?;
@@ -125,7 +125,7 @@ impl ServerFile {
         Ok(Self { figures, ..read })
     }
 
-    /// Model for simulations and closed forms.
+    /// Returns the model for simulations and closed forms.
     pub fn model(&self) -> Result<&ServerModel, Incomplete> {
         self.model.as_ref().ok_or_else(|| {
             let mut missing: Vec<(String, String)> = self
@@ -148,7 +148,7 @@ impl ServerFile {
         })
     }
 
-    /// Bolla's model of the machine, for `optimise` and for comparison with measurements.
+    /// Returns Bolla's model of the machine, for `optimise` and for comparison with measurements.
     pub fn bolla(&self) -> Result<&BollaModel, Incomplete> {
         self.bolla.as_ref().ok_or_else(|| {
             let mut missing = self.missing_figures("bolla.");
@@ -165,7 +165,7 @@ impl ServerFile {
         })
     }
 
-    /// Model of a request server, for `sim --requests`.
+    /// Returns the model of a request server, for `sim --requests`.
     pub fn requests(&self) -> Result<&RequestServer, Incomplete> {
         self.requests.as_ref().ok_or_else(|| {
             let mut missing = self.missing_figures("requests.");
@@ -183,7 +183,7 @@ impl ServerFile {
         })
     }
 
-    /// Fields below `section` that the file marks as missing, with the reasons.
+    /// Returns the fields below `section` that the file marks as missing, with the reasons.
     pub fn missing_figures(&self, section: &str) -> Vec<(String, String)> {
         let within = self.figures.iter().filter(|figure| figure.field.starts_with(section));
         within
@@ -299,7 +299,7 @@ fn check_sections(root: &Section<'_, '_>) {
     root.contradiction("parts", why);
 }
 
-/// Checks that as many cores have a queue as one machine of Wattline can have.
+/// Checks that no more cores have a queue than Wattline supports on one machine.
 fn check_cores(root: &Section<'_, '_>, processor: &Processor, nic: &Nic) {
     let cores = processor.cores().min(nic.queues_per_port);
     if cores > MAX_CORES {

@@ -52,17 +52,17 @@ impl Kind {
     }
 }
 
-/// Names of the shipped files of one kind.
+/// Returns the names of the shipped files of one kind.
 pub fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
     kind.files().iter().map(|(name, _)| *name)
 }
 
-/// Text of the shipped file with this name, as a starting point for a file of one's own.
+/// Returns the text of the shipped file with this name, as a starting point for the user's own.
 pub fn text_of(name: &str, kind: Kind) -> Option<&'static str> {
     kind.files().iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// Text of a shipped file by name, or of a file by its path.
+/// Reads the text of a shipped file by name, or of another file by its path.
 ///
 /// # Errors
 /// Fails when there is no such file, or when it cannot be read.
@@ -79,7 +79,7 @@ pub fn read(name_or_path: &str, kind: Kind) -> Result<Cow<'static, str>, LoadErr
         })
 }
 
-/// Suggestion for a name that is neither a shipped nor another file.
+/// Returns a suggestion for a name that matches no shipped file and no path.
 fn hint_for(name: &str, kind: Kind) -> String {
     let known: Vec<&str> = names(kind).collect();
     match nearest(name, &known) {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_name_is_answered_with_the_nearest() {
+    fn mistyped_name_is_answered_with_the_nearest() {
         let error = ServerFile::load("westmere-2011").unwrap_err().to_string();
         assert!(error.contains("did you mean the shipped `westmere-2010`?"), "{error}");
     }

@@ -1,5 +1,5 @@
-//! `[parts]` of a server file: cores, platform, cards, links and receive path that other files
-//! describe, put together to one model.
+//! `[parts]` of a server file: a model composed of cores, platform, cards, links and receive path
+//! from other files.
 
 use crate::components::{ComponentFile, NicCard, ReceiveCycles};
 use crate::input::{Figure, Section};
@@ -12,10 +12,10 @@ const CARDS: &str = "sohan-2010-nics";
 /// Published and modelled receive paths.
 const RECEIVE: &str = "liao-2011-host";
 
-/// A complete model with the figures that it was made from.
+/// A complete model with its figures.
 pub(crate) type Whole = (ServerModel, Vec<Figure>);
 
-/// Reads `[parts]` and applies it to the file's `own` model, or to the one that it names.
+/// Reads `[parts]` and applies it to the file's `own` model, or to the model that `cores` names.
 pub(crate) fn assemble(
     section: &Section<'_, '_>,
     own: Option<ServerModel>,
@@ -37,7 +37,7 @@ pub(crate) fn assemble(
         ("receive_from", receive_from.is_some(), "receive"),
     ] {
         if from && !section.has(other) {
-            section.contradiction(key, format!("needs {other} beside it"));
+            section.contradiction(key, format!("needs {other} as well"));
         }
     }
     let (mut model, mut figures) = match (cores, section.has("cores")) {
@@ -100,7 +100,7 @@ fn put_platform(model: &mut ServerModel, platform: &ServerModel) {
     }
 }
 
-/// Sets the speed of all links; short packets take longer or shorter on the way out.
+/// Sets the speed of all links, which changes the transmission time of short packets.
 fn put_link(model: &mut ServerModel, link: BitsPerSecond) {
     let on = |link: BitsPerSecond| f64::from(8 * (64 + ETHERNET_OVERHEAD_BYTES)) / link.0;
     let seconds = model.nic.pass_through.as_seconds() + on(link) - on(model.nic.link);
@@ -108,7 +108,7 @@ fn put_link(model: &mut ServerModel, link: BitsPerSecond) {
     model.nic.link = link;
 }
 
-/// Puts cards of a component file into the model, in place of its own.
+/// Replaces the model's cards by cards of a component file.
 fn put_cards(
     section: &Section<'_, '_>,
     model: &mut ServerModel,
@@ -173,8 +173,8 @@ fn put_cards(
     Some(figures)
 }
 
-/// Idle power without and with all links, and watts per Gbit/s that is forwarded. A forwarded bit
-/// counts in both directions, as the throughput of the table does.
+/// Returns the idle power without and with all links, and watts per forwarded Gbit/s. A forwarded
+/// bit counts in both directions, as in the table's throughput.
 fn watts(card: &NicCard) -> Option<(Watts, Watts, f64)> {
     let idle = card.idle()?;
     let gigabits = card.throughput.filter(|it| it.0 > 0.0)?.0 / 1e9;
@@ -221,7 +221,7 @@ fn open(section: &Section<'_, '_>, key: &'static str, name: &str) -> Option<Comp
     file.map_err(|error| section.contradiction(key, one_line(&error))).ok()
 }
 
-/// Figures of one part of a component file, under its name instead of its number.
+/// Returns the figures of one part of a component file, under its name instead of its number.
 fn figures_of(file: &ComponentFile, start: &str, name: &str) -> Vec<Figure> {
     let part = |figure: &Figure| {
         let field = format!("parts.{name}.{}", figure.field.strip_prefix(start)?);
@@ -230,7 +230,7 @@ fn figures_of(file: &ComponentFile, start: &str, name: &str) -> Vec<Figure> {
     file.figures.iter().filter_map(part).collect()
 }
 
-/// An error of another file on one line.
+/// Formats an error of another file on one line.
 pub(crate) fn one_line(error: &impl Display) -> String {
     error.to_string().replace('\n', "; ")
 }
@@ -245,7 +245,7 @@ fn unknown<'n>(
     format!("{from} has no {kind} {name:?}; allowed: {known}")
 }
 
-/// Names with their numbers: `4 x Solarflare(Fibre)`.
+/// Formats names with their counts: `4 x Solarflare(Fibre)`.
 fn counted(names: &[String]) -> String {
     let mut counted: Vec<(&str, usize)> = Vec::new();
     for name in names {
@@ -258,7 +258,7 @@ fn counted(names: &[String]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// File, origins of the figures and publication in words.
+/// Describes the file, the origins of the figures and the publication.
 fn source<'f>(
     name: &str,
     figures: impl IntoIterator<Item = &'f Figure>,

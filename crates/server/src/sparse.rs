@@ -1,22 +1,22 @@
-//! The search of a sparse profile: which V/F states and moderation periods of a load are measured.
+//! Search of a sparse profile: chooses the V/F states and moderation periods to measure at a load.
 //!
-//! It rests on two regularities: tail latency falls with rising frequency, and power falls with lower
-//! frequency and longer period. At one load it searches for the lowest V/F state that some period
-//! brings within the target, and then for the longest such period of that state. A simulated and a
-//! real server are searched in the same way.
+//! The search relies on two regularities: tail latency falls with rising frequency, and power falls
+//! with lower frequency and longer period. At one load it finds the lowest V/F state that some
+//! period brings within the target, and then the longest such period of that state. Simulated and
+//! real servers are searched in the same way.
 
-/// Periods that are tried at a state, coarsely: where latency is U-shaped over the period, its minimum
-/// is in the middle, and where it only rises, at the shortest.
+/// Coarse periods tried at a state: the minimum of latency over the period is in the middle if it
+/// is U-shaped, and at the shortest period if it only rises.
 const COARSE: usize = 4;
-/// Periods between the coarse ones, tried at the next lower state.
+/// Periods between the coarse periods, tried at the next lower state.
 const BETWEEN: usize = 2;
 
 /// Measures a few of `states` × `periods` points of one load. `is_feasible` measures the point of a
-/// state and a period, both as indices that ascend with frequency and length, and says whether it is
-/// within the target; it is asked once per point.
+/// state and a period, both as indices that ascend with frequency and length, and returns true if
+/// it is within the target. It is called at most once per point.
 ///
 /// # Errors
-/// That of `is_feasible`, at once.
+/// The first error of `is_feasible`, which ends the search.
 pub fn search<E>(
     states: usize,
     periods: usize,
@@ -34,7 +34,7 @@ pub fn search<E>(
             None => low = middle + 1,
         }
     }
-    // Between the coarse periods, the next lower state may just meet the target.
+    // The next lower state may just meet the target between the coarse periods.
     if let Some((state, _)) = at
         && let Some(below) = state.checked_sub(1)
     {
@@ -43,12 +43,12 @@ pub fn search<E>(
             at = Some((below, period));
         }
     }
-    // Where no point is fast enough, those of least latency are still useful.
+    // If no point is fast enough, the points of least latency are still useful.
     let Some((state, period)) = at else { return Ok(()) };
     let (mut least, mut most) = (period, last);
     while least < most {
         let middle = (least + most).div_ceil(2);
-        if search.asks(state, middle)? {
+        if search.meets_target(state, middle)? {
             least = middle;
         } else {
             most = middle - 1;
@@ -57,7 +57,7 @@ pub fn search<E>(
     Ok(())
 }
 
-/// The most points that [`search`] can measure.
+/// Returns the most points that [`search`] can measure.
 pub fn most_points(states: usize, periods: usize) -> usize {
     // A bisection of n candidates.
     let steps = |n: usize| (usize::BITS - n.leading_zeros()) as usize;
@@ -71,7 +71,7 @@ struct Search<F> {
 }
 
 impl<F> Search<F> {
-    fn asks<E>(&mut self, state: usize, period: usize) -> Result<bool, E>
+    fn meets_target<E>(&mut self, state: usize, period: usize) -> Result<bool, E>
     where
         F: FnMut(usize, usize) -> Result<bool, E>,
     {
@@ -84,13 +84,13 @@ impl<F> Search<F> {
         Ok(feasible)
     }
 
-    /// The first of these periods that meets the target; `None` if there is none.
+    /// Returns the first of these periods that meets the target; `None` if there is none.
     fn any_of<E>(&mut self, state: usize, periods: &[usize]) -> Result<Option<usize>, E>
     where
         F: FnMut(usize, usize) -> Result<bool, E>,
     {
         for period in periods {
-            if self.asks(state, *period)? {
+            if self.meets_target(state, *period)? {
                 return Ok(Some(*period));
             }
         }
@@ -104,44 +104,46 @@ mod tests {
     use proptest::prelude::*;
     use std::convert::Infallible;
 
-    fn asked(
+    fn measured(
         (states, periods): (usize, usize),
         feasible: impl Fn(usize, usize) -> bool,
     ) -> Vec<(usize, usize)> {
-        let mut asked = Vec::new();
+        let mut measured = Vec::new();
         let ended = search(states, periods, |state, period| {
-            asked.push((state, period));
+            measured.push((state, period));
             Ok::<_, Infallible>(feasible(state, period))
         });
         assert_eq!(ended, Ok(()));
-        asked
+        measured
     }
 
-    /// A lower state needs a shorter period; the cheapest point is among those that were asked for.
+    /// A lower state needs a shorter period; the cheapest point is among the measured points.
     #[test]
-    fn the_lowest_state_and_its_longest_period_are_found() {
+    fn lowest_state_and_its_longest_period_are_found() {
         for lowest in 0..11 {
             for longest in 12..24 {
                 let feasible = |state, period| state >= lowest && period <= longest;
-                let asked = asked((11, 24), feasible);
-                assert!(asked.contains(&(lowest, longest)), "{lowest}, {longest}: {asked:?}");
-                assert!(asked.len() * 10 <= 11 * 24, "{lowest}, {longest}: {}", asked.len());
+                let measured = measured((11, 24), feasible);
+                assert!(measured.contains(&(lowest, longest)), "{lowest}, {longest}: {measured:?}");
+                assert!(measured.len() * 10 <= 11 * 24, "{lowest}, {longest}: {}", measured.len());
             }
         }
     }
 
-    /// Latency that only rises with the period: then the shortest alone is within the target.
+    /// If latency only rises with the period, only the shortest is within the target.
     #[test]
-    fn a_state_that_only_the_shortest_period_saves_is_found() {
-        let asked = asked((11, 24), |state, period| state > 6 || state > 2 && period == 0);
-        assert!(asked.contains(&(3, 0)), "{asked:?}");
-        assert!(asked.len() * 10 <= 11 * 24, "{}", asked.len());
+    fn state_feasible_only_at_the_shortest_period_is_found() {
+        let measured = measured((11, 24), |state, period| state > 6 || state > 2 && period == 0);
+        assert!(measured.contains(&(3, 0)), "{measured:?}");
+        assert!(measured.len() * 10 <= 11 * 24, "{}", measured.len());
     }
 
     #[test]
-    fn nothing_feasible_ends_and_an_error_ends_at_once() {
-        assert!(!asked((11, 24), |_, _| false).is_empty());
-        assert!(asked((0, 24), |_, _| true).is_empty() && asked((4, 0), |_, _| true).is_empty());
+    fn search_ends_without_a_feasible_point_and_at_once_on_an_error() {
+        assert!(!measured((11, 24), |_, _| false).is_empty());
+        assert!(
+            measured((0, 24), |_, _| true).is_empty() && measured((4, 0), |_, _| true).is_empty()
+        );
         let mut calls = 0;
         let ended = search(4, 6, |_, _| {
             calls += 1;
@@ -151,22 +153,22 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the answers are: no point twice, none outside, and no more than was said before.
+        /// For any results: no point twice, none outside, and no more than [`most_points`].
         #[test]
-        fn it_asks_for_no_more_than_it_says(
+        fn search_measures_at_most_the_announced_points(
             states in 0usize..40, periods in 0usize..80, seed in any::<u64>()
         ) {
             let answer = |state: usize, period: usize| {
                 let mixed = (seed ^ (state * 131 + period) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 mixed >> 63 == 1
             };
-            let mut asked = asked((states, periods), answer);
-            prop_assert!(asked.len() <= most_points(states, periods), "{} points", asked.len());
-            prop_assert!(asked.iter().all(|(state, period)| *state < states && *period < periods));
-            let count = asked.len();
-            asked.sort_unstable();
-            asked.dedup();
-            prop_assert_eq!(asked.len(), count);
+            let mut measured = measured((states, periods), answer);
+            prop_assert!(measured.len() <= most_points(states, periods), "{} points", measured.len());
+            prop_assert!(measured.iter().all(|(state, period)| *state < states && *period < periods));
+            let count = measured.len();
+            measured.sort_unstable();
+            measured.dedup();
+            prop_assert_eq!(measured.len(), count);
         }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) struct Column {
     pub(crate) allowed: RangeInclusive<f64>,
     /// Unit in words, with a hint at the likely mistake.
     pub(crate) unit: &'static str,
-    /// Whether the file may omit it.
+    /// True if the file may omit it.
     pub(crate) optional: bool,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Whether there are no errors.
+    /// Returns true if there are no errors.
     pub(crate) fn none(&self) -> bool {
         self.problems.is_empty()
     }
@@ -64,7 +64,7 @@ pub(crate) struct Line<const N: usize> {
 }
 
 /// Reads the columns. Other columns are ignored; lines that begin with `#` are comments. Lines with
-/// an invalid cell are reported and left out.
+/// an invalid cell are reported and skipped.
 pub(crate) fn read<const N: usize>(
     text: &str,
     columns: &[Column; N],

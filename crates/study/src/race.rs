@@ -1,8 +1,8 @@
 //! "Hare or tortoise" and "strength in speed or in numbers": PowerSave's equations 1 to 3.
 //!
 //! Sections 5.1 and 5.2 of the paper compare ways to do the same work in the same time on ideal
-//! cores. The result depends on how active power grows with frequency. For a real machine, the
-//! fitted [`wattline_server::ServerModel`] decides.
+//! cores. The result depends on the growth of active power with frequency. For a real machine, use
+//! the fitted [`wattline_server::ServerModel`].
 
 use wattline_units::{Hertz, Joules, Span, Watts};
 
@@ -23,7 +23,7 @@ pub struct IdealCore {
 }
 
 impl IdealCore {
-    /// Active power Pa(f).
+    /// Returns the active power Pa(f).
     pub fn active_power(&self, frequency: Hertz) -> Watts {
         self.fixed + self.scaling * (frequency / self.fastest).powf(self.exponent)
     }
@@ -40,7 +40,7 @@ impl IdealCore {
     ) -> Option<Joules> {
         let active = cycles / frequency.0;
         let idle = period.as_seconds() - active - transitions.as_seconds();
-        // A picosecond too much is only rounding.
+        // An excess of a picosecond is rounding.
         if idle < -1e-12 {
             return None;
         }

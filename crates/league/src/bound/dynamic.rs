@@ -1,10 +1,10 @@
-//! The cheapest way to serve packets slot by slot, exactly, backward in time.
+//! Exact minimum cost of serving packets slot by slot, computed backward in time.
 //!
-//! The state is the backlog, a real number. With a convex cost of the packets served in a slot
-//! the least cost from a slot on is a convex function of the backlog at its beginning, made of
-//! straight pieces. One step backward joins the pieces of the slot's cost, of the cost from the
-//! next slot on, and of late packets (which vanish for their price), by rising slope: the
-//! infimal convolution. So nothing is rounded, and nothing is searched.
+//! The state is the backlog, a real number. The cost of the packets served in a slot is convex. So
+//! the least cost from a slot on is a convex, piecewise linear function of the backlog at its
+//! beginning. A step backward sorts by slope the pieces of the slot's cost, of the cost from the
+//! next slot on, and of late packets (which vanish for their price): the infimal convolution.
+//! Nothing is rounded or searched.
 
 use super::gaps::{GapClasses, GapCost};
 use super::possible::{fewest_late, most_waiting};
@@ -19,14 +19,14 @@ pub(super) struct Slots<'a> {
     arrivals: &'a Arrivals,
     serving: &'a Serving,
     gaps: GapClasses,
-    /// The dearest second of a gap.
+    /// Highest cost of a second of gap, in joules.
     most_gap: f64,
-    /// Most packets that may wait at the end of each slot: those that came within the slack.
+    /// Most packets that may wait at the end of each slot: the arrivals within the slack.
     most_backlog: Vec<f64>,
 }
 
 impl<'a> Slots<'a> {
-    /// A packet is in time when it has left `slack` seconds after it came.
+    /// Prepares the slots. A packet is in time if it leaves within `slack` seconds of its arrival.
     pub fn new(arrivals: &'a Arrivals, slack: f64, serving: &'a Serving, cost: &GapCost) -> Self {
         let most_backlog = most_waiting(arrivals, slack);
         let gaps = GapClasses::of(arrivals, slack, cost);
@@ -34,12 +34,12 @@ impl<'a> Slots<'a> {
         Self { arrivals, serving, gaps, most_gap, most_backlog }
     }
 
-    /// The fewest packets that are late however they are served.
+    /// Returns the fewest late packets of any schedule.
     pub fn fewest_late(&self) -> f64 {
         fewest_late(self.arrivals, &self.most_backlog, self.serving.most_rate())
     }
 
-    /// The least cost of serving all packets, where a late packet costs the first price in the
+    /// Returns the least cost of serving all packets. A late packet costs the first price in the
     /// backlog and the second in gaps.
     pub fn least(&self, prices: (f64, f64)) -> f64 {
         let slots = self.arrivals.packets.len();
@@ -47,7 +47,7 @@ impl<'a> Slots<'a> {
         let level = |level: usize| self.most_gap * level as f64 / LEVELS as f64;
         let costs: Vec<_> =
             (0..=LEVELS).map(|index| self.serving.slot(whole, level(index))).collect();
-        // What is left at the end may wait: it is not late yet.
+        // The backlog at the end may wait: it is not late yet.
         let mut rest = Pieces { at_zero: 0.0, pieces: Vec::new() };
         if let Some(most) = self.most_backlog.last() {
             rest.pieces.push(Piece { slope: 0.0, width: *most });
@@ -84,8 +84,8 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// The infimal convolution with pieces of rising slope and one more piece. Values at zero
-    /// are the caller's.
+    /// Replaces the pieces by their infimal convolution with `other`, whose slopes rise, and
+    /// `late`. The caller adds the values at zero.
     fn join(&mut self, other: &[Piece], late: Piece, joined: &mut Vec<Piece>) {
         joined.clear();
         let mut put = |piece: Piece| match joined.last_mut() {
@@ -114,8 +114,8 @@ impl Pieces {
         std::mem::swap(&mut self.pieces, joined);
     }
 
-    /// Adds the packets that `came` within the slot to those of before, at most `before`: the
-    /// function of the rest.
+    /// Converts a function of the backlog after arrival into one of the backlog before it: `came`
+    /// packets arrive in the slot, and at most `before` were waiting.
     fn begin_with(&mut self, came: f64, before: f64) {
         let mut drop = came;
         let mut gone = 0;
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Whole packets, all ways to serve them and to let them be late.
+    /// Exhaustive search over whole packets: each is served in some slot or late.
     fn by_hand(came: &[u32], span: usize, cost: &impl Fn(u32) -> f64, price: f64) -> f64 {
         fn go(
             slot: usize,
@@ -172,8 +172,8 @@ mod tests {
     }
 
     proptest! {
-        /// The relaxation to real numbers is below all whole ones, and reaches them where the
-        /// pieces are whole packets wide.
+        /// The relaxation to real numbers is at most the optimum in whole packets, and equals it
+        /// where the pieces are whole packets wide.
         #[test]
         fn equals_a_search_of_all_schedules(
             came in prop::collection::vec(0u32..4, 1..5),

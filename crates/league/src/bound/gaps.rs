@@ -1,18 +1,18 @@
-//! Cost of a stretch in which no core serves a packet.
+//! Cost of a gap, a time in which no core serves a packet.
 
 use crate::arrivals::Arrivals;
 use std::collections::VecDeque;
 use wattline_server::ServerModel;
 
 /// Lower bound on the energy of a gap above the base, by its length. The core that serves the
-/// packet at its end was awake all along, or slept in a state `k` and then left it: it draws
-/// `P_k` asleep and, for the exit latency and the work of waking, as much as an awake core with
-/// the shared part of the chips. All other cores are given free.
+/// packet at the end of the gap either stays awake or sleeps in a state `k` and leaves it. Asleep
+/// it draws `P_k`. During the exit latency and the work of waking it draws the power of an awake
+/// core and the shared part of the chips. All other cores are free.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct GapCost {
     /// Watts of a core that stays awake, at the lowest such power.
     polling: f64,
-    /// Naps by idle state and frequency: watts asleep, seconds of waking, watts meanwhile.
+    /// Naps by idle state and frequency: watts asleep, seconds of waking, watts while waking.
     naps: Vec<(f64, f64, f64)>,
 }
 
@@ -28,7 +28,7 @@ impl GapCost {
             let exit = server.extra_exit_latency(state).as_seconds();
             for &frequency in frequencies {
                 let wake = server.wake_up_seconds(frequency);
-                // The frequency may be another while the state is left than afterwards.
+                // The frequency during the exit latency may differ from the one afterwards.
                 naps.push((
                     asleep,
                     exit + wake,
@@ -40,7 +40,7 @@ impl GapCost {
         Self { polling, naps }
     }
 
-    /// Joules of a gap of so many seconds. Per second it never rises with the length.
+    /// Returns the joules of a gap. The joules per second never rise with its length.
     pub fn joules(&self, seconds: f64) -> f64 {
         let of = |&(asleep, waking, awake): &(f64, f64, f64)| {
             (waking <= seconds).then_some(asleep * (seconds - waking) + awake * waking)
@@ -48,14 +48,14 @@ impl GapCost {
         self.naps.iter().filter_map(of).fold(self.polling * seconds, f64::min)
     }
 
-    /// The dearest wake-up.
+    /// Returns the joules of the most expensive wake-up.
     pub fn longest_wake_joules(&self) -> f64 {
         self.naps.iter().map(|(_, waking, awake)| waking * awake).fold(0.0, f64::max)
     }
 }
 
-/// Gap lengths in classes, with the fewest packets that a gap of each class makes late: for the
-/// least price of a second of gap in each slot.
+/// Classes of gap lengths, with the fewest packets that a gap of each class makes late. They give
+/// the least price of a second of gap in each slot.
 #[derive(Debug, Clone)]
 pub(super) struct GapClasses {
     classes: Vec<Class>,
@@ -63,27 +63,28 @@ pub(super) struct GapClasses {
 
 #[derive(Debug, Clone)]
 struct Class {
-    /// Longest gap of the class, in seconds, and what it costs.
+    /// Longest gap of the class, in seconds.
     longest: f64,
     joules: f64,
-    /// By slot: the fewest packets that are late when a gap of this class covers the slot;
-    /// `u32::MAX` where no such gap fits into the run.
+    /// Fewest late packets if a gap of this class covers the slot, by slot; `u32::MAX` where no
+    /// such gap fits into the run.
     late: Vec<u32>,
 }
 
-/// Classes differ by this factor or by one slot.
+/// Ratio of the lengths of neighbouring classes, which differ by at least one slot.
 const GROWTH: f64 = 1.4;
 
 impl GapClasses {
-    /// A packet that arrives in a gap of length G but in its last `slack` seconds is late when the
-    /// gap ends. Of the G - slack seconds before, at least so many whole slots lie within.
+    /// Builds the classes. A packet is late if it arrives in a gap before its last `slack` seconds:
+    /// in the first G - slack seconds of a gap of length G, which contain at least `slots` whole
+    /// slots in every gap of a class.
     pub fn of(arrivals: &Arrivals, slack: f64, cost: &GapCost) -> Self {
         let slot = arrivals.slot as f64 * 1e-12;
         let mut classes = Vec::new();
         let mut slots = 0usize;
         while slots <= arrivals.packets.len() {
             let next = (slots + 1).max((slots as f64 * GROWTH) as usize);
-            // With fewer than `next` whole slots before its last `slack` seconds.
+            // The longest gap with fewer than `next` whole slots before its last `slack` seconds.
             let longest = slack + (next + 1) as f64 * slot;
             let reach = arrivals.slots_around(longest) + 1;
             let late = fewest(&arrivals.packets, slots, reach);
@@ -93,7 +94,7 @@ impl GapClasses {
         Self { classes }
     }
 
-    /// Returns the least cost of a second of gap in this slot, when a late packet has this price.
+    /// Returns the least cost of a second of gap in this slot if a late packet has this price.
     pub fn watts(&self, slot: usize, price: f64) -> f64 {
         let of = |class: &Class| match class.late[slot] {
             u32::MAX => f64::INFINITY,
@@ -103,8 +104,8 @@ impl GapClasses {
     }
 }
 
-/// By slot: the fewest packets in any `length` slots in a row that lie within `reach` slots of
-/// it; `u32::MAX` where there are none.
+/// Returns, for each slot, the fewest packets in any `length` consecutive slots within `reach`
+/// slots of it; `u32::MAX` where no such window exists.
 fn fewest(packets: &[u32], length: usize, reach: usize) -> Vec<u32> {
     let slots = packets.len();
     if length == 0 {
@@ -149,7 +150,7 @@ mod tests {
     use wattline_server::ServerFile;
 
     #[test]
-    fn a_gap_costs_what_the_states_of_westmere_say() {
+    fn gap_cost_follows_the_idle_states_of_westmere() {
         let file = ServerFile::load("westmere-2010").unwrap();
         let server = file.model().unwrap();
         let cost = GapCost::of(server);
@@ -159,7 +160,7 @@ mod tests {
         let wake = 1.8e-6 + 4.79e-6 / 1.6;
         let nap = 1.5 * (90e-6 - wake) + awake * wake;
         assert!((cost.joules(90e-6) - nap).abs() < 1e-9, "{} {nap}", cost.joules(90e-6));
-        // One second in C6 costs the way out of it alone.
+        // A second in C6 costs only the exit from it.
         assert!(cost.joules(1.0) < awake * 92e-6 + 1e-9);
         let per_second = |seconds: f64| cost.joules(seconds) / seconds;
         let lengths: Vec<f64> = (1..400).map(|n| 1e-6 * 1.05f64.powi(n)).collect();
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fewest_packets_around_each_slot() {
+    fn fewest_packets_around_each_slot() {
         let packets = [5, 1, 0, 4, 9, 2];
         assert_eq!(fewest(&packets, 0, 1), [0; 6]);
         assert_eq!(fewest(&packets, 1, 0), [5, 1, 0, 4, 9, 2]);

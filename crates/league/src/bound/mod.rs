@@ -1,31 +1,32 @@
 //! A lower bound on the energy of every schedule that keeps the budget.
 //!
-//! Energy is that of the model of the server: base watts, awake cores, naps, the shared part of
-//! the chips, traffic. Four relaxations make it a problem that is solved exactly; each only
-//! takes energy away, so the solution is below every schedule, whoever made it and whatever it
-//! knows:
+//! Energy follows the server model: base watts, awake cores, naps, the shared part of the chips,
+//! traffic. Four relaxations give a problem that is solved exactly. Each only removes energy, so
+//! the solution is below the energy of every schedule, including those made in hindsight:
 //!
-//! 1. At a moment at which `k` cores serve packets at frequency `f` the server draws at least
-//!    `k·P(f) + U(f)` above its base, and at most `k / s(f, k)` packets per second are served
-//!    ([`serving`]). Sleeping cores and cores that wake or poll beside them cost nothing here. Mixing
-//!    such moments at will gives a convex cost of the packets served in a slot.
-//! 2. While no core serves (a *gap*), some core either stays awake or pays for its next wake-up,
-//!    and the budget limits how long a gap lasts, since the first packet in it must not be late
-//!    ([`gaps`]). So a second of a gap costs at least what the longest admissible gap costs.
+//! 1. While `k` cores serve packets at frequency `f`, the server draws at least `k·P(f) + U(f)`
+//!    above its base and serves at most `k / s(f, k)` packets per second ([`serving`]). All other
+//!    cores, sleeping, waking or polling, cost nothing here. Free mixing of such moments makes the
+//!    cost of the packets served in a slot convex.
+//! 2. While no core serves (a *gap*), some core either stays awake or pays for its next wake-up.
+//!    The budget limits the length of a gap, since the first packet in it must not be late
+//!    ([`gaps`]). So a second of any gap costs at least as much as a second of the longest
+//!    admissible gap.
 //! 3. Packets flow like water between cores: no table, no queue per core, any order; a packet may
 //!    be served from the beginning of its slot until its deadline ([`dynamic`]).
 //! 4. The share of late packets is priced: late packets vanish for a price, and the allowance is
 //!    given back. By weak duality every price gives a lower bound; the best of some is taken.
 //!
-//! No schedule keeps the budget if even all cores at their fastest make more packets late than it allows
-//! ([`possible`]). Then there is no bound: late packets would be worth any price.
+//! No schedule keeps the budget if all cores at their highest frequency already make more packets
+//! late than it allows ([`possible`]). Then there is no bound: the price of a late packet would
+//! grow without limit.
 //!
 //! Changes of frequency and of cores are free and instant here.
 //!
-//! Two liberties of the simulator lie outside of the model, and [`per_change_joules`] bounds what
-//! a change of operating point can gain by them: a packet in service ends as it began when the
-//! frequency changes, and a core that was taken out serves its backlog at the contention
-//! of the remaining cores alone.
+//! The simulator deviates from the model in two points, and [`per_change_joules`] bounds the gain
+//! of a change of operating point by them. A packet in service keeps its service time when the
+//! frequency changes. A core removed from the table serves its backlog at the contention of the
+//! remaining cores alone.
 
 mod dynamic;
 mod gaps;
@@ -41,27 +42,27 @@ use serde::Serialize;
 use serving::Serving;
 use wattline_units::Span;
 
-/// Slots of a deadline: more of them give a higher bound and take longer.
+/// Slots per deadline: more slots give a higher bound and take longer.
 const SLOTS_PER_DEADLINE: f64 = 12.0;
-/// Slots of a run, so that long runs take bounded time.
+/// Limit on the slots of a run, which bounds the time of long runs.
 const MOST_SLOTS: u64 = 400_000;
 /// Rounds of the search for prices.
 const ROUNDS: usize = 3;
-/// A line of that search ends when its prices differ by less than this, as a natural logarithm.
+/// A line search ends when its prices differ by less than this, as a natural logarithm.
 const CLOSE: f64 = 0.2;
-/// Later rounds look up to this factor around the price so far.
+/// Later rounds search up to this factor around the best price so far.
 const NEAR: f64 = 8.0;
 
 /// The bound with its parts, all in joules.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LowerBound {
-    /// All of it.
+    /// Sum of the parts.
     pub joules: f64,
-    /// Base power, with cores that take no part.
+    /// Base energy, including that of unused cores.
     pub base_joules: f64,
-    /// Energy of moving the bits.
+    /// Energy of forwarding the bits.
     pub traffic_joules: f64,
-    /// Serving and gaps, after the allowance for late packets was given back.
+    /// Energy of serving and of gaps, less the allowance for late packets.
     pub cores_joules: f64,
     /// Price of a late packet in the queues, and in gaps.
     pub late_price_joules: (f64, f64),
@@ -76,7 +77,8 @@ pub fn slot_length(case: &Case<'_>, slack_seconds: f64) -> Span {
 /// Tolerance for rounding, in packets.
 const ROUNDING: f64 = 1e-6;
 
-/// No schedule that keeps the budget takes less than this; `None` where no schedule keeps it.
+/// Returns a lower bound on the energy of every schedule that keeps the budget; `None` if no
+/// schedule keeps it.
 ///
 /// # Errors
 /// When service times are random or the budget is shorter than any packet takes.
@@ -110,7 +112,7 @@ pub fn lower_bound(
     }))
 }
 
-/// Computes the energy that no decision changes: base power, with cores that take no part.
+/// Computes the energy that no decision changes: base energy, including that of unused cores.
 pub(crate) fn base_joules(case: &Case<'_>, arrivals: &Arrivals) -> f64 {
     let server = case.server;
     let unused = server.processor.cores().saturating_sub(case.cores()) as f64;
@@ -119,7 +121,7 @@ pub(crate) fn base_joules(case: &Case<'_>, arrivals: &Arrivals) -> f64 {
 }
 
 /// Bounds the gain of one change of the operating point beyond the model, in joules: on every core
-/// a packet and a wake-up under way at the power of another frequency, and the contents of all
+/// a packet and a wake-up in progress at the power of another frequency, and the contents of all
 /// rings at the contention of a single core.
 pub fn per_change_joules(case: &Case<'_>) -> f64 {
     let server = case.server;
@@ -146,7 +148,7 @@ fn traffic_joules(case: &Case<'_>, budget: Budget, arrivals: &Arrivals, slack: f
     case.server.power.traffic_per_gigabit.0 * bits * 1e-9
 }
 
-/// Prices of late packets that nearly maximise the bound, a concave function of the prices.
+/// Finds prices of late packets that nearly maximise the bound, a concave function of the prices.
 fn search(value: &impl Fn((f64, f64)) -> f64, scale: f64) -> ((f64, f64), f64) {
     let mut best = ((0.0, 0.0), value((0.0, 0.0)));
     for round in 0..ROUNDS {
@@ -154,7 +156,7 @@ fn search(value: &impl Fn((f64, f64)) -> f64, scale: f64) -> ((f64, f64), f64) {
         for second in [false, true] {
             let at = |price: f64| if second { (best.0.0, price) } else { (price, best.0.1) };
             let here = if second { best.0.1 } else { best.0.0 };
-            // Later rounds look near what the first one found.
+            // Later rounds search near the prices of the first.
             let (low, high) = match round {
                 0 => (scale * 1e-3, scale * 1e4),
                 _ if here > 0.0 => (here / NEAR, here * NEAR),
@@ -172,8 +174,9 @@ fn search(value: &impl Fn((f64, f64)) -> f64, scale: f64) -> ((f64, f64), f64) {
     best
 }
 
-/// The highest value between two prices, by golden section on a logarithmic axis: a unimodal
-/// function stays unimodal there. Each step takes one value and keeps 0.618 of the interval.
+/// Returns the highest value between two prices by golden-section search on a logarithmic axis,
+/// where a unimodal function stays unimodal. Each step takes one value and keeps 0.618 of the
+/// interval.
 pub(crate) fn along(value: &impl Fn(f64) -> f64, low: f64, high: f64) -> (f64, f64) {
     let golden = 0.5 * (5.0f64.sqrt() - 1.0);
     let (mut low, mut high) = (low.ln(), high.ln());
@@ -205,9 +208,9 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// With a high price only late packets count.
+    /// At a high price only late packets count.
     #[test]
-    fn the_fewest_late_packets_are_those_that_any_price_leaves() {
+    fn fewest_late_packets_remain_at_the_highest_price() {
         let file = wattline_server::ServerFile::load("westmere-2010").unwrap();
         for (text, some) in [
             ("poisson:30Mpps,size=64", true),
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_finds_the_top_of_a_concave_function_in_few_steps() {
+    fn search_finds_the_top_of_a_concave_function_in_few_steps() {
         for (a, b) in [(0.02, 3.0), (5.0, 0.1), (900.0, 40.0)] {
             let taken = Cell::new(0);
             let value = |(x, y): (f64, f64)| {

@@ -1,8 +1,9 @@
-//! Whether any schedule can keep the budget: all cores serve as fast as they can all the time.
+//! Feasibility of a budget: the late packets of a schedule in which all cores always serve at full
+//! speed.
 
 use crate::arrivals::Arrivals;
 
-/// Most packets that may wait at the end of each slot: those that came within the slack.
+/// Returns the most packets that may wait at the end of each slot: the arrivals within the slack.
 pub(super) fn most_waiting(arrivals: &Arrivals, slack: f64) -> Vec<f64> {
     // A packet may come as late as at the end of its slot.
     let span = arrivals.slots_around(slack);
@@ -17,9 +18,9 @@ pub(super) fn most_waiting(arrivals: &Arrivals, slack: f64) -> Vec<f64> {
     (0..arrivals.packets.len()).map(of).collect()
 }
 
-/// The fewest packets that are late however they are served, when at most `rate` are served in a
-/// second. A packet that can no longer be in time is not served; which one that is does not matter,
-/// since packets flow like water.
+/// Returns the fewest late packets in any schedule that serves at most `rate` packets per second. A
+/// packet that can no longer be in time is not served; packets are interchangeable, so its identity
+/// does not matter.
 pub(super) fn fewest_late(arrivals: &Arrivals, most_waiting: &[f64], rate: f64) -> f64 {
     let (mut backlog, mut late) = (0.0, 0.0);
     for (slot, most) in most_waiting.iter().enumerate() {
@@ -35,7 +36,7 @@ pub(super) fn fewest_late(arrivals: &Arrivals, most_waiting: &[f64], rate: f64) 
 mod tests {
     use super::*;
 
-    /// Slots of a second.
+    /// Slots of one second.
     fn arrivals(packets: &[u32]) -> Arrivals {
         let second = 1_000_000_000_000;
         Arrivals {
@@ -56,9 +57,9 @@ mod tests {
             fewest_late(&arrivals, &most, rate)
         };
         assert_eq!(of(&[4, 4, 4], 1.0, 4.0), 0.0);
-        // The last ones may still wait.
+        // The last packets may still wait.
         assert_eq!(of(&[0, 0, 9], 1.0, 2.0), 0.0);
-        // A burst has its own slot and those of the slack.
+        // A burst may use its own slot and the slots of the slack.
         let span = arrivals(&[]).slots_around(1.0) as f64;
         assert_eq!(of(&[9, 0, 0, 0, 0, 0], 1.0, 2.0), 9.0 - 2.0 * (span + 1.0));
         assert_eq!(of(&[9, 0, 0, 0, 0, 0], 1.0, 9.0), 0.0);

@@ -5,17 +5,17 @@ use crate::error::LeagueError;
 use crate::hull::lower_hull;
 
 /// Corners of the lower convex hull of packets per second and watts above the base, over all
-/// numbers of serving cores and frequencies; rates rise, the rate zero is not among them.
+/// numbers of serving cores and frequencies; rates rise, and rate zero is excluded.
 ///
-/// Cores with frequencies of their own gain nothing: the rate and the power of such a mixture are
-/// an average of those at equal frequencies, since the shared part follows the fastest core and
-/// is linear in its frequency.
+/// Per-core frequencies gain nothing: rate and power of such a mixture are averages of points with
+/// equal frequencies, since the shared part follows the fastest core and is linear in its
+/// frequency.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Serving {
     points: Vec<(f64, f64)>,
 }
 
-/// A piece of a convex cost: packets, and joules for each of them.
+/// A piece of a convex cost: a number of packets, and joules per packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Piece {
     pub slope: f64,
@@ -23,7 +23,7 @@ pub(super) struct Piece {
 }
 
 impl Serving {
-    /// For the shortest frames, which cost least.
+    /// Computes the hull for the shortest frames, which cost least.
     pub fn of(case: &Case<'_>, shortest: u32) -> Result<Self, LeagueError> {
         let (server, cost) = (case.server, case.cost(shortest)?);
         let mut points = Vec::new();
@@ -38,10 +38,10 @@ impl Serving {
         Ok(Self { points })
     }
 
-    /// The cost of a slot of so many seconds in which a gap costs `gap` watts: joules without a
-    /// packet, and the pieces from there on.
+    /// Returns the cost of a slot in which a gap costs `gap` watts: joules without a packet, and
+    /// the pieces for its packets.
     pub fn slot(&self, seconds: f64, gap: f64) -> (f64, Vec<Piece>) {
-        // Whoever would pay more for a gap polls through it.
+        // Polling through the gap costs at most the power of the cheapest point.
         let least = self.points.iter().map(|point| point.1).fold(gap, f64::min);
         let hull = lower_hull(std::iter::once((0.0, least)).chain(self.points.iter().copied()));
         let pieces = hull.windows(2).map(|pair| Piece {
@@ -51,12 +51,12 @@ impl Serving {
         (least * seconds, pieces.collect())
     }
 
-    /// Most packets per second.
+    /// Returns the highest rate in packets per second.
     pub fn most_rate(&self) -> f64 {
         self.points.iter().map(|point| point.0).fold(0.0, f64::max)
     }
 
-    /// The dearest packet: scale of prices.
+    /// Returns the highest cost of a packet: the scale of prices.
     pub fn most_joules_per_packet(&self) -> f64 {
         let (_, pieces) = self.slot(1.0, 0.0);
         pieces.last().map_or(1e-6, |piece| piece.slope.max(1e-9))
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hull_lies_below_all_points_and_is_convex() {
+    fn hull_lies_below_all_points_and_is_convex() {
         let serving = Serving { points: vec![(1.0, 3.0), (2.0, 4.0), (3.0, 9.0), (4.0, 9.5)] };
         let (zero, pieces) = serving.slot(1.0, 1.0);
         assert_eq!(zero, 1.0);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_costs_no_more_than_a_core_that_polls() {
+    fn gap_costs_no_more_than_a_polling_core() {
         let serving = Serving { points: vec![(1.0, 3.0), (2.0, 4.0)] };
         let (zero, pieces) = serving.slot(1.0, 10.0);
         assert_eq!(zero, 3.0);

@@ -1,42 +1,9 @@
-//! Choice of the next changes of a schedule to try.
+//! Random choice of the changes of a schedule to try next.
 
 use super::moves::{MOVES, Move};
+use crate::draws::Draws;
 
-/// Numbers that look random and are the same in every run (SplitMix64).
-#[derive(Debug, Clone)]
-pub(super) struct Draws(pub u64);
-
-impl Draws {
-    /// From zero to below one.
-    pub fn fraction(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// A number below the given one.
-    pub fn below(&mut self, count: usize) -> usize {
-        ((self.fraction() * count as f64) as usize).min(count.saturating_sub(1))
-    }
-
-    /// An index, in proportion to the weights.
-    pub fn by_weight(&mut self, weights: impl Iterator<Item = f64> + Clone) -> usize {
-        let mut left = self.fraction() * weights.clone().sum::<f64>();
-        let mut last = 0;
-        for (index, weight) in weights.enumerate() {
-            last = index;
-            left -= weight;
-            if left < 0.0 {
-                break;
-            }
-        }
-        last
-    }
-}
-
-/// Moves with how often each of them helped.
+/// Moves, with counts of their successes and trials.
 #[derive(Debug, Clone)]
 pub(super) struct Chances {
     moves: Vec<(Move, f64, f64)>,
@@ -48,7 +15,7 @@ impl Chances {
         Self { moves: moves.map(|of| (of, 1.0, 4.0)).collect() }
     }
 
-    /// One that helped often is drawn more often.
+    /// Draws a move; one that helped often is more likely.
     pub fn draw(&self, draws: &mut Draws) -> usize {
         draws.by_weight(self.moves.iter().map(|(_, helped, tried)| (helped / tried).max(0.01)))
     }
@@ -64,7 +31,7 @@ impl Chances {
     pub fn tried(&mut self, index: usize) {
         let (_, helped, tried) = &mut self.moves[index];
         *tried += 1.0;
-        // What helped long ago counts less.
+        // Old successes count less.
         if *tried > 200.0 {
             (*helped, *tried) = (*helped * 0.5, *tried * 0.5);
         }

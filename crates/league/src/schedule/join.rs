@@ -1,23 +1,23 @@
-//! One schedule out of several that were played: the best of them in each slot.
+//! Joins several played schedules into one, with the best of them in each slot.
 
 use super::player::{Outcome, Player};
 use super::price::{Price, late};
 use crate::point::FixedPoint;
 
-/// A schedule with what came of it.
+/// A played schedule.
 pub(super) struct Donor {
     pub points: Vec<FixedPoint>,
     pub outcome: Outcome,
 }
 
-/// The cheapest way through the slots that takes each slot from one of the donors, and the price of
-/// a late packet at which it has as many as are allowed. Late packets are those that the donor had in
-/// this slot, so this is a guess: what waits from the slot before is another.
+/// Returns the cheapest schedule that takes each slot from one of the donors, and the price of a
+/// late packet at which it has as many as are allowed. Late packets are taken from the donor's run,
+/// so they are an estimate: the backlog from the slot before may differ.
 pub(super) fn join(player: &Player<'_>, donors: &[Donor]) -> (Price, Vec<FixedPoint>) {
     let server = player.case.server;
     let fastest = server.processor.highest_frequency();
     let exit = server.extra_exit_latency(server.deepest_idle_state()).as_seconds();
-    // A change costs as much as to wake half a core: queues do not begin empty.
+    // A change costs as much as waking half a core, since queues are not empty at its beginning.
     let wake = exit * server.awake_core_power(fastest).0;
     let change = |from: &FixedPoint, to: &FixedPoint| {
         let more = to.cores.saturating_sub(from.cores) as f64;
@@ -53,10 +53,10 @@ pub(super) fn join(player: &Player<'_>, donors: &[Donor]) -> (Price, Vec<FixedPo
             })
             .collect()
     };
-    let late_on = |way: &[usize]| -> f64 {
-        way.iter().enumerate().map(|(slot, of)| late(&donors[*of].outcome.tallies[slot])).sum()
+    let late_on = |path: &[usize]| -> f64 {
+        path.iter().enumerate().map(|(slot, of)| late(&donors[*of].outcome.tallies[slot])).sum()
     };
     let price = Price::least(player.allowed(), |price| late_on(&through(price)));
-    let way = through(price);
-    (price, way.iter().enumerate().map(|(slot, of)| donors[*of].points[slot]).collect())
+    let path = through(price);
+    (price, path.iter().enumerate().map(|(slot, of)| donors[*of].points[slot]).collect())
 }

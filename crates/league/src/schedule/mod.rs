@@ -1,11 +1,13 @@
 //! A schedule that keeps the budget, found in hindsight and played (E3): the best of all lies
 //! between it and the lower bound.
 //!
-//! Slots are about as long as a packet may wait, but no shorter than a five-thousandth of the run. The
-//! search begins with plans made from the packets ([`starts`]), with the best fixed point and with what an online policy did ([`recorded`]), joins
-//! the best parts of all ([`join`](mod@join)), and then changes stretches of slots wherever that makes the run
-//! cheaper ([`search`]). Each schedule is played in the packet simulator; the best one that keeps the
-//! budget stands. Nothing depends on the clock or on chance, so the same case gives the same schedule.
+//! Slots are about as long as a packet may wait, but no shorter than a five-thousandth of the run.
+//! The search begins with plans made from the packets ([`starts`]), with the best fixed point and
+//! with the decisions of an online policy ([`recorded`]). It joins the best parts of all
+//! ([`join`](mod@join)), and then changes segments of slots wherever that makes the run cheaper
+//! ([`search`]). Each schedule is played in the packet simulator, and the best one that keeps the
+//! budget is returned. Nothing depends on the clock or on chance, so the same case gives the same
+//! schedule.
 
 mod chances;
 mod join;
@@ -35,27 +37,27 @@ use starts::{Kind, Starts};
 pub struct BestSchedule {
     /// Result of playing the schedule.
     pub played: Played,
-    /// The points with the seconds since the start of the run from which they hold.
+    /// The points with their start times, in seconds since the start of the run.
     pub points: Vec<(f64, FixedPoint)>,
-    /// Schedules that were played to find it.
+    /// Number of schedules played to find it.
     pub schedules_played: usize,
 }
 
-/// Stretches of the plans, in slots, the capacity over what is needed, and the naps.
-const STRETCHES: [usize; 2] = [1, 8];
+/// Parameters of the plans: slots per segment, capacity relative to the need, and naps.
+const SEGMENTS: [usize; 2] = [1, 8];
 const SPARE: [f64; 5] = [1.0, 1.1, 1.25, 1.5, 2.0];
 const NAPS: [Option<f64>; 3] = [Some(0.95), Some(0.6), None];
-/// Most schedules that are played in all: so many per second of the run, within these bounds. A league
-/// of short runs must not take longer for this yardstick than for the rest, and a long run needs no
-/// more than one of a tenth of a second, since one schedule tries changes all over it.
+/// Limit on the schedules played: this many per second of the run, within the bounds below. Short
+/// runs must not spend more time on this yardstick than on the rest. A long run needs no more
+/// schedules than one of a tenth of a second, since each schedule tries changes all over the run.
 const PLAYS_PER_SECOND: f64 = 5_000.0;
 const PLAYS: (usize, usize) = (200, 500);
 
-/// Looks for it; `None` where nothing that was played keeps the budget. The best fixed point is one
-/// of the schedules it begins with.
+/// Searches for the best schedule; returns `None` if no played schedule keeps the budget. The best
+/// fixed point is one of the initial schedules.
 ///
 /// # Errors
-/// When the packets cannot be had, or no packet can be in time.
+/// When the packets cannot be generated or read, or no packet can be in time.
 pub fn best_schedule(
     case: &Case<'_>,
     budget: Budget,
@@ -99,14 +101,14 @@ pub fn best_schedule(
     Ok(all.min_by(|a, b| a.played.energy_joules.total_cmp(&b.played.energy_joules)))
 }
 
-/// Schedules to begin with, one point for each slot.
+/// Returns the initial schedules, with one point for each slot.
 fn begin(
     player: &Player<'_>,
     fixed: Option<&BestFixed>,
 ) -> Result<Vec<Vec<FixedPoint>>, LeagueError> {
     let starts = Starts::new(player)?;
     let mut all = Vec::new();
-    for slots in STRETCHES {
+    for slots in SEGMENTS {
         for spare in SPARE {
             for nap in NAPS {
                 all.push(starts.plan(Kind { slots, spare, nap }));

@@ -4,27 +4,27 @@ use crate::point::FixedPoint;
 use wattline_policy::Wait;
 use wattline_units::Span;
 
-/// A change of a stretch of slots.
+/// A change of a segment of slots.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Move {
     /// More or fewer cores, more or fewer steps of frequency.
     Step(i32, i32),
     /// Naps longer by this factor.
     Nap(f64),
-    /// Interrupts instead, which end naps in this state at most.
+    /// Interrupts instead of naps: in the deepest idle state, or in the first.
     Interrupt(bool),
-    /// Naps of this share of the longest that lets a packet pass in time.
+    /// Naps of this share of the longest after which a packet is in time.
     Sleep(f64),
     /// Polling.
     Poll,
-    /// The point of the slot before the stretch, and of the one after it.
+    /// The point of the slot before the segment, and of the slot after it.
     Before,
     After,
-    /// Setting that another schedule had here.
+    /// The points of another schedule in this segment.
     Donor(usize),
 }
 
-/// All but the donors.
+/// All moves except the donors.
 pub(super) const MOVES: [Move; 28] = [
     Move::Step(-1, 0),
     Move::Step(1, 0),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_change_their_stretch_alone_and_stay_within_limits() {
+    fn moves_change_only_their_segment_and_stay_within_limits() {
         let donor = [point(9); 6];
         for of in MOVES.into_iter().chain([Move::Donor(0), Move::Donor(1)]) {
             let mut points = [1, 2, 3, 4, 5, 12].map(point);

@@ -12,8 +12,9 @@ use wattline_policy::{PolicySpec, Wait};
 use wattline_sim::Tally;
 use wattline_units::{Span, Time};
 
-/// Slots are as long as what a packet may wait, within these bounds: a core leaves its deepest state
-/// in about twice the shortest, and what is longer follows no load that leaps.
+/// Bounds of the slot length, which is otherwise the time that a packet may wait. A core leaves its
+/// deepest state in about twice the shortest slot; slots longer than the longest cannot follow
+/// leaps of the load.
 const SLOT: (Span, Span) = (Span::from_micros(40), Span::from_micros(200));
 /// Most slots of a run.
 const MOST_SLOTS: u64 = 5_000;
@@ -22,7 +23,7 @@ const MOST_SLOTS: u64 = 5_000;
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
     pub played: Played,
-    /// By slot.
+    /// Energy and late packets by slot.
     pub tallies: Vec<Tally>,
 }
 
@@ -37,7 +38,7 @@ pub(super) struct Player<'a> {
     pub slots: usize,
     packets: Packets,
     unused: PolicySpec,
-    /// Schedules that were played.
+    /// Number of schedules played.
     pub played: usize,
 }
 
@@ -65,8 +66,8 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// The points with the times from which they hold. The warm-up is played by all cores at full
-    /// speed, so that nothing waits at its end.
+    /// Returns the points with their start times. All cores play the warm-up at full speed, so that
+    /// no packet waits at its end.
     pub fn timed(&self, points: &[FixedPoint]) -> Vec<(Time, FixedPoint)> {
         let warm = FixedPoint {
             cores: self.case.cores(),
@@ -87,12 +88,12 @@ impl<'a> Player<'a> {
         timed
     }
 
-    /// Plays one point for each slot.
+    /// Plays a schedule with one point for each slot.
     pub fn play(&mut self, points: &[FixedPoint]) -> Result<Outcome, LeagueError> {
         self.played += 1;
         let timed = self.timed(points);
         let scenario = self.case.scenario(self.unused.clone(), &[self.budget.p99]);
-        let mut packets = self.packets.again();
+        let mut packets = self.packets.replay();
         let (report, tallies) = scenario.run_tallied(&mut packets, self.slot, |context| {
             Ok(Box::new(Script::new(&timed, self.case.server, context.platform.cores)))
         })?;
@@ -100,14 +101,14 @@ impl<'a> Player<'a> {
         Ok(Outcome { played, tallies })
     }
 
-    /// The share of the allowance for late packets that a run used.
+    /// Returns the share of the allowance for late packets that a run used.
     pub fn used(&self, outcome: &Outcome) -> f64 {
         let played = &outcome.played;
         let used = played.late_fraction / self.budget.late.max(f64::MIN_POSITIVE);
         if played.dropped_packets > 0 { used.max(2.0) } else { used }
     }
 
-    /// Packets that may be late.
+    /// Returns the number of packets that may be late.
     pub fn allowed(&self) -> f64 {
         self.budget.late * self.arrivals.total() as f64
     }

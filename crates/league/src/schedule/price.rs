@@ -1,13 +1,13 @@
-//! Price of a late packet, in joules: with it, parts of a schedule are compared one by one.
+//! Price of a late packet, in joules, by which parts of a schedule are compared.
 
 use super::player::Outcome;
 use wattline_sim::Tally;
 
-/// A dropped packet costs as much as so many late ones.
+/// Price of a dropped packet, in late packets.
 const DROPPED: f64 = 50.0;
-/// A late packet beyond the allowance costs a run so many times the price.
+/// Factor on the price of late packets beyond the allowance.
 const PENALTY: f64 = 4.0;
-/// Prices that are looked at, in joules.
+/// Range of prices, in joules.
 const RANGE: (f64, f64) = (1e-8, 1e-2);
 /// Halvings of that range, by its logarithm.
 const HALVINGS: usize = 14;
@@ -17,18 +17,19 @@ const HALVINGS: usize = 14;
 pub(super) struct Price(pub f64);
 
 impl Price {
-    /// Energy of a slot and what its late packets cost.
+    /// Returns the energy of a slot plus the price of its late packets.
     pub fn of(self, tally: &Tally) -> f64 {
         tally.joules + self.0 * late(tally)
     }
 
-    /// Energy of a run, and a penalty where more packets are late than allowed.
+    /// Returns the energy of a run, plus a penalty if more packets are late than allowed.
     pub fn merit(self, outcome: &Outcome, allowed: f64) -> f64 {
         let late: f64 = outcome.tallies.iter().map(late).sum();
         outcome.played.energy_joules + PENALTY * self.0 * (late - allowed).max(0.0)
     }
 
-    /// The least price at which no more packets are late than allowed, given how many are at a price.
+    /// Returns the least price at which no more packets are late than allowed; `late_at` counts the
+    /// late packets at a price.
     pub fn least(allowed: f64, mut late_at: impl FnMut(Self) -> f64) -> Self {
         let (mut low, mut high) = (RANGE.0.ln(), RANGE.1.ln());
         for _ in 0..HALVINGS {
@@ -43,7 +44,7 @@ impl Price {
     }
 }
 
-/// Late packets, and the dropped ones as if they were many.
+/// Returns the late packets, with each dropped packet counted as many.
 pub(super) fn late(tally: &Tally) -> f64 {
     tally.late as f64 + DROPPED * tally.dropped as f64
 }

@@ -1,4 +1,4 @@
-//! The points that an online policy took, slot by slot: hindsight knows them, too.
+//! The points of an online policy, slot by slot, as an initial schedule.
 
 use super::player::Player;
 use crate::error::LeagueError;
@@ -12,7 +12,7 @@ use wattline_units::{Span, Time};
 
 type Record = Arc<Mutex<Vec<(Time, FixedPoint)>>>;
 
-/// Passes everything on to a policy, and writes down what that decides.
+/// Forwards to a policy, and records its decisions.
 struct Recorder {
     inner: Box<dyn Policy>,
     record: Record,
@@ -41,8 +41,8 @@ impl Policy for Recorder {
     }
 }
 
-/// For each slot the most cores, the highest frequency and the shortest nap that the policy had in
-/// it: a slot cannot change within.
+/// Returns for each slot the most cores, the highest frequency and the shortest nap that the policy
+/// had in it, since a slot has a single point.
 pub(super) fn recorded(
     player: &Player<'_>,
     spec: &PolicySpec,

@@ -1,36 +1,36 @@
 //! Makes a schedule cheaper, piece by piece.
 //!
-//! A change of a few slots is felt there, shortly before (cores wake) and shortly after (what waits is
-//! served). So one run tries many changes at once, far enough from each other, and each is judged by
-//! the energy and the late packets of its own surroundings; a late packet has a price. The price rises
-//! while more packets are late than allowed, and falls while fewer are: so late packets end up where
-//! each of them saves most.
+//! A change of a few slots affects these slots and their neighbourhood: cores wake shortly before,
+//! and the backlog is served shortly after. So one run tries many changes at once, far enough
+//! apart, and each is judged by the energy and the late packets of its neighbourhood. A late packet
+//! has a price, which rises while more packets are late than allowed and falls while fewer are. So
+//! late packets end up where they save most.
 
-use super::chances::{Chances, Draws};
+use super::chances::Chances;
 use super::join::Donor;
 use super::moves::Limits;
 use super::player::{Outcome, Player};
 use super::price::Price;
+use crate::draws::Draws;
 use crate::error::LeagueError;
 use crate::play::Played;
 use crate::point::FixedPoint;
 use wattline_units::Span;
 
-/// Rounds in which changes that seemed to help are played again without those that did not.
+/// Rounds in which changes that seemed to help are played again without the others.
 const CHECKS: usize = 3;
-/// The search ends when so many schedules have not spared this share of the energy.
+/// The search ends when this many schedules have not saved the share `WORTHWHILE` of the energy.
 const PATIENCE: usize = 120;
 const WORTHWHILE: f64 = 3e-5;
-/// Beyond leaving the deepest state: the work of waking.
+/// Work of waking, in addition to leaving the deepest state.
 const WAKING: Span = Span::from_micros(6);
-/// The price of a late packet rises and falls by these factors; it stays while the share of the
-/// allowance that is used is above the last figure.
+/// The price of a late packet rises and falls by these factors. It stays while the used share of
+/// the allowance is above `USED`.
 const DEARER: f64 = 1.08;
 const CHEAPER: f64 = 0.95;
 const USED: f64 = 0.9;
-/// A change has to spare the price of so many late packets: changes are judged one by one, and all of
-/// those that seem to help are less good together. The number rises and falls by these factors,
-/// within these bounds.
+/// A change has to save the price of this many late packets: changes are judged one by one, and
+/// together they save less. The number rises and falls by these factors, within these bounds.
 const MARGIN: (f64, f64) = (0.5, 20.0);
 const DOUBT: f64 = 1.15;
 const TRUST: f64 = 0.85;
@@ -42,21 +42,21 @@ pub(super) struct Search<'a, 'b> {
     price: Price,
     /// Least gain of a change, in late packets.
     margin: f64,
-    /// The schedule so far, and what came of it.
+    /// The best schedule so far, and its outcome.
     held: (Vec<FixedPoint>, Outcome),
     draws: Draws,
-    /// By length of the stretches: the moves, and joules that a run spared.
+    /// Lengths of segments, with their moves and the mean joules that a run saved.
     lengths: Vec<(usize, Chances, f64)>,
 }
 
-/// Points for the slots from `from` up to `to`, by a move of this index.
+/// Points for the slots from `from` up to `to`, made by the move of this index.
 struct Change {
     index: usize,
     from: usize,
     to: usize,
     points: Vec<FixedPoint>,
-    /// Energy that they spared in all runs that had them.
-    spared: f64,
+    /// Energy saved by the change in all its runs.
+    saved: f64,
 }
 
 /// The best schedule that keeps the budget.
@@ -71,7 +71,7 @@ pub(super) fn note(best: &mut Best, points: &[FixedPoint], played: &Played) {
 }
 
 impl<'a, 'b> Search<'a, 'b> {
-    /// Begins with a schedule and what came of it.
+    /// Begins with a schedule and its outcome.
     pub fn new(
         player: &'b mut Player<'a>,
         donors: &'b [Donor],
@@ -104,7 +104,7 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// Plays until so many schedules have been played, or until nothing gets better any more.
+    /// Searches until `until` schedules have been played, or until there is no more progress.
     pub fn run(&mut self, until: usize, best: &mut Best) -> Result<(), LeagueError> {
         let joules = |best: &Best| best.as_ref().map_or(f64::INFINITY, |(_, of)| of.energy_joules);
         let mut since = (self.player.played, joules(best));
@@ -122,54 +122,54 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(())
     }
 
-    /// Draws a length to try: lengths that spared more lately are drawn more often.
+    /// Draws a length to try: lengths that recently saved more are more likely.
     fn class(&mut self) -> usize {
-        let most = self.lengths.iter().map(|(_, _, spared)| *spared).fold(0.0, f64::max);
-        let weight = |spared: f64| 0.15 + if most > 0.0 { spared / most } else { 0.0 };
-        self.draws.by_weight(self.lengths.iter().map(|(_, _, spared)| weight(*spared)))
+        let most = self.lengths.iter().map(|(_, _, saved)| *saved).fold(0.0, f64::max);
+        let weight = |saved: f64| 0.15 + if most > 0.0 { saved / most } else { 0.0 };
+        self.draws.by_weight(self.lengths.iter().map(|(_, _, saved)| weight(*saved)))
     }
 
     /// Tries changes all over the run.
     fn attempt(&mut self, class: usize, best: &mut Best) -> Result<Vec<Change>, LeagueError> {
-        let stretches = self.stretches(self.lengths[class].0);
+        let segments = self.segments(self.lengths[class].0);
         let mut trial = self.held.0.clone();
         let donors: Vec<&[FixedPoint]> =
             self.donors.iter().map(|donor| donor.points.as_slice()).collect();
-        let mut changes = Vec::with_capacity(stretches.len());
-        for (from, to) in stretches {
+        let mut changes = Vec::with_capacity(segments.len());
+        for (from, to) in segments {
             let index = self.lengths[class].1.draw(&mut self.draws);
             self.lengths[class].1.at(index).apply(&mut trial, (from, to), &self.limits, &donors);
             if trial[from..to] != self.held.0[from..to] {
                 let points = trial[from..to].to_vec();
-                changes.push(Change { index, from, to, points, spared: 0.0 });
+                changes.push(Change { index, from, to, points, saved: 0.0 });
             }
         }
         if changes.is_empty() {
-            // So that the search ends.
+            // Counts as a play so that the search ends.
             self.player.played += 1;
             return Ok(changes);
         }
         let outcome = self.player.play(&trial)?;
         note(best, &trial, &outcome.played);
         for change in &mut changes {
-            change.spared = self.spared(change, &outcome);
+            change.saved = self.saved(change, &outcome);
         }
         Ok(changes)
     }
 
-    /// Returns the energy that a run spared in the surroundings of a change, against the held
+    /// Returns the energy that a run saved in the neighbourhood of a change, compared with the held
     /// schedule.
-    fn spared(&self, change: &Change, outcome: &Outcome) -> f64 {
+    fn saved(&self, change: &Change, outcome: &Outcome) -> f64 {
         let (before, after) = self.reach();
-        let felt = change.from.saturating_sub(before)..(change.to + after).min(self.player.slots);
+        let near = change.from.saturating_sub(before)..(change.to + after).min(self.player.slots);
         let sum = |of: &Outcome| -> f64 {
-            of.tallies[felt.clone()].iter().map(|tally| self.price.of(tally)).sum()
+            of.tallies[near.clone()].iter().map(|tally| self.price.of(tally)).sum()
         };
         sum(&self.held.1) - sum(outcome)
     }
 
-    /// Plays the changes that seemed to help, and leaves out those that do not help on average: which
-    /// naps end when differs from run to run, and by that luck many seem good once.
+    /// Plays the changes that seemed to help, and drops those that do not help on average: the
+    /// times at which naps end differ between runs, so many changes seem good once by luck.
     fn keep(
         &mut self,
         class: usize,
@@ -181,7 +181,7 @@ impl<'a, 'b> Search<'a, 'b> {
         let mut better = None;
         let tried: Vec<usize> = changes.iter().map(|change| change.index).collect();
         let mut left: Vec<Change> =
-            changes.into_iter().filter(|change| change.spared > self.least()).collect();
+            changes.into_iter().filter(|change| change.saved > self.least()).collect();
         let mut price = self.price;
         for round in 2..2 + CHECKS {
             if left.is_empty() {
@@ -200,7 +200,7 @@ impl<'a, 'b> Search<'a, 'b> {
                 price.0 = self.price.0 * CHEAPER;
             }
             for change in &mut left {
-                change.spared += self.spared(change, &outcome);
+                change.saved += self.saved(change, &outcome);
             }
             let now = self.price.merit(&outcome, self.player.allowed());
             if now < merit {
@@ -208,7 +208,7 @@ impl<'a, 'b> Search<'a, 'b> {
                 better = Some((points, outcome));
             }
             let count = left.len();
-            left.retain(|change| change.spared > round as f64 * self.least());
+            left.retain(|change| change.saved > round as f64 * self.least());
             if left.len() == count {
                 break;
             }
@@ -236,7 +236,7 @@ impl<'a, 'b> Search<'a, 'b> {
         self.margin * self.price.0
     }
 
-    /// Slots before and after a change in which it is felt.
+    /// Returns the number of slots before and after a change that it affects.
     fn reach(&self) -> (usize, usize) {
         let server = self.player.case.server;
         let slots = |span: Span| span.as_picos().div_ceil(self.player.slot.as_picos()) as usize;
@@ -244,8 +244,8 @@ impl<'a, 'b> Search<'a, 'b> {
         (slots(exit), slots(Span::from_seconds(self.player.slack)) + 1)
     }
 
-    /// Stretches of a length, so far from each other that they are not felt in the next.
-    fn stretches(&mut self, length: usize) -> Vec<(usize, usize)> {
+    /// Draws segments of a length, far enough apart not to affect each other.
+    fn segments(&mut self, length: usize) -> Vec<(usize, usize)> {
         let slots = self.player.slots;
         let (before, after) = self.reach();
         let period = length + before + after;

@@ -1,8 +1,8 @@
-//! Schedules to begin with, from the packets alone.
+//! Initial schedules, planned from the packets alone.
 //!
-//! For each stretch of slots the capacity is known that its packets need to be in time; a dynamic
-//! program over all cores and frequencies takes the cheapest way through the stretches, with the
-//! energy of waking parked cores.
+//! The packets of a segment of slots determine the capacity that they need to be in time. A dynamic
+//! program over all cores and frequencies finds the cheapest sequence of points for the segments,
+//! including the energy of waking parked cores.
 
 use super::player::Player;
 use crate::error::LeagueError;
@@ -14,11 +14,11 @@ use wattline_units::Span;
 /// Method of making a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Kind {
-    /// Slots of a stretch.
+    /// Slots per segment.
     pub slots: usize,
-    /// Capacity over what is needed.
+    /// Capacity relative to the need.
     pub spare: f64,
-    /// Naps as a share of the longest that lets a packet pass in time; interrupts without.
+    /// Naps as a share of the longest after which a packet is in time; `None` for interrupts.
     pub nap: Option<f64>,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Starts<'a> {
     prediction: Prediction<'a>,
 }
 
-/// The packets in stretches.
-struct Stretches {
-    /// Packets per second that must be served for all of them to be in time.
+/// The packets by segment.
+struct Segments {
+    /// Packets per second that must be served for all to be in time.
     need: Vec<f64>,
     packets: Vec<f64>,
     seconds: Vec<f64>,
@@ -39,11 +39,11 @@ struct Stretches {
 impl<'a> Starts<'a> {
     pub fn new(player: &'a Player<'a>) -> Result<Self, LeagueError> {
         let prediction = Prediction::of(player.case, u32::from(player.arrivals.shortest))?;
-        // Interrupts as if packets came at random; they come in trains more often.
+        // Half the interrupts of random arrivals, since packets often arrive in trains.
         Ok(Self { player, prediction: prediction.with_wake_share(0.5) })
     }
 
-    fn stretches(&self, slots: usize) -> Stretches {
+    fn segments(&self, slots: usize) -> Segments {
         let arrivals = self.player.arrivals;
         let long = self.player.slot.as_picos() * slots as u64;
         let count = arrivals.duration.div_ceil(long) as usize;
@@ -54,15 +54,15 @@ impl<'a> Starts<'a> {
             parts[at.min(count - 1)].push(*packets);
         }
         let length = |index: usize| (arrivals.duration - index as u64 * long).min(long);
-        Stretches {
+        Segments {
             need: parts.iter().map(|part| needed(part, fine, self.player.slack)).collect(),
             packets: parts.iter().map(|part| part.iter().map(|n| f64::from(*n)).sum()).collect(),
             seconds: (0..count).map(|index| length(index) as f64 * 1e-12).collect(),
         }
     }
 
-    /// The cheapest way through all stretches, slot by slot. Where no point carries what comes, the
-    /// strongest one stands.
+    /// Returns the cheapest points for all segments, slot by slot. A segment beyond the capacity of
+    /// every point gets the strongest one.
     pub fn plan(&self, kind: Kind) -> Vec<FixedPoint> {
         let server = self.player.case.server;
         let cores = self.player.case.cores();
@@ -76,19 +76,19 @@ impl<'a> Starts<'a> {
         let wake = |point: &FixedPoint| {
             exit * server.awake_core_power(server.processor.frequencies[point.frequency]).0
         };
-        let Stretches { need, packets, seconds } = self.stretches(kind.slots);
+        let Segments { need, packets, seconds } = self.segments(kind.slots);
         let mut cost = vec![0.0; points.len()];
-        let mut ways: Vec<Vec<usize>> = Vec::with_capacity(need.len());
-        for stretch in (0..need.len()).rev() {
-            let needed = (need[stretch] * kind.spare).min(most);
-            // From the stretch on, when this point holds in it.
+        let mut choices: Vec<Vec<usize>> = Vec::with_capacity(need.len());
+        for segment in (0..need.len()).rev() {
+            let needed = (need[segment] * kind.spare).min(most);
+            // Cost from this segment on if this point holds in it.
             let here = points.iter().zip(&cost).map(|(point, rest)| {
                 let carries = self.prediction.capacity(point) >= needed;
-                let energy = self.prediction.energy(point, packets[stretch], seconds[stretch]);
+                let energy = self.prediction.energy(point, packets[segment], seconds[segment]);
                 if carries { energy + rest } else { f64::INFINITY }
             });
             let here: Vec<f64> = here.collect();
-            // The cheapest next point for each number of cores before.
+            // The cheapest point of this segment for each number of cores before it.
             let next: Vec<(f64, usize)> = (0..=cores)
                 .map(|before| {
                     let of = |(index, point): (usize, &FixedPoint)| {
@@ -101,12 +101,12 @@ impl<'a> Starts<'a> {
                 })
                 .collect();
             cost = points.iter().map(|point| next[point.cores].0).collect();
-            ways.push(next.iter().map(|(_, index)| *index).collect());
+            choices.push(next.iter().map(|(_, index)| *index).collect());
         }
         let mut before = 0;
         let mut found = Vec::with_capacity(self.player.slots);
-        for way in ways.iter().rev() {
-            let point = points[way[before]];
+        for choice in choices.iter().rev() {
+            let point = points[choice[before]];
             before = point.cores;
             let room = self.player.slots - found.len();
             found.extend(std::iter::repeat_n(point, kind.slots.min(room)));
@@ -126,23 +126,23 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// Packets per second that must be served for those of a slot to be in time, when nothing waits
-/// at its beginning: the most that come in any stretch, over that stretch and half the slack
-/// (the other half is for naps and for uneven queues).
+/// Returns the packets per second that must be served for the packets of a segment to be in time if
+/// its queues begin empty: the most that arrive in any window, over the window and half the slack.
+/// The other half is for naps and for uneven queues.
 fn needed(packets: &[u32], slot_seconds: f64, slack: f64) -> f64 {
     let mut most = 0.0f64;
-    let mut stretch = 1;
-    while stretch <= packets.len() {
-        let mut sum: u64 = packets[..stretch].iter().map(|count| u64::from(*count)).sum();
+    let mut window = 1;
+    while window <= packets.len() {
+        let mut sum: u64 = packets[..window].iter().map(|count| u64::from(*count)).sum();
         let mut largest = sum;
-        for end in stretch..packets.len() {
-            sum = sum + u64::from(packets[end]) - u64::from(packets[end - stretch]);
+        for end in window..packets.len() {
+            sum = sum + u64::from(packets[end]) - u64::from(packets[end - window]);
             largest = largest.max(sum);
         }
-        most = most.max(largest as f64 / (stretch as f64 * slot_seconds + 0.5 * slack));
-        stretch *= 2;
+        most = most.max(largest as f64 / (window as f64 * slot_seconds + 0.5 * slack));
+        window *= 2;
     }
-    // The whole slot, which no power of two may be.
+    // The whole segment, whose length need not be a power of two.
     let all: u64 = packets.iter().map(|count| u64::from(*count)).sum();
     most.max(all as f64 / (packets.len().max(1) as f64 * slot_seconds))
 }

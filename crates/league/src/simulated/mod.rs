@@ -1,5 +1,5 @@
-//! Pages of simulations: of one ([`Simulation`]), of a server of requests ([`Requests`]), and of many
-//! beside each other ([`Sweep`]).
+//! Pages of simulations: of one ([`Simulation`]), of a server of requests ([`Requests`]), and of
+//! many side by side ([`Sweep`]).
 
 mod one;
 mod requests;
@@ -26,18 +26,18 @@ fn begin(title: &str, outcome: &str, power: &str, notes: &[String]) -> FigurePag
     page
 }
 
-/// Ends the page of one simulation with its conditions and the command that gives the same again.
+/// Ends the page of one simulation with its conditions and the command that reproduces it.
 fn conclude(mut page: FigurePage, conditions: &[(&str, &str)], command: &str) -> FigurePage {
     page.heading("Conditions");
-    page.values(conditions.iter().map(|(what, value)| (*what, (*value).to_owned())));
+    page.values(conditions.iter().map(|(text, value)| (*text, (*value).to_owned())));
     page.again(command);
     page
 }
 
-/// Rows of decisions and of intervals at most: a page stays small.
+/// Limit on the rows of decisions and of intervals, to keep pages small.
 const MOST: usize = 300;
 
-/// Appends the changes of the operating point, the last one first; nothing if none are kept.
+/// Appends the changes of the operating point, the last one first; nothing if there are none.
 fn decisions(page: &mut FigurePage, changes: &[Decision]) {
     if changes.is_empty() {
         return;
@@ -47,30 +47,30 @@ fn decisions(page: &mut FigurePage, changes: &[Decision]) {
         page.text(&format!("The last {MOST} of {} that are kept.", changes.len()));
     }
     let rows = changes.iter().rev().take(MOST).map(|change| {
-        let what = change.to_string();
-        let what = what.strip_suffix(&format!(": {}", change.reason)).unwrap_or(&what);
-        [what.to_owned(), change.reason.clone(), format!("{:.6}", change.at_seconds)]
+        let text = change.to_string();
+        let text = text.strip_suffix(&format!(": {}", change.reason)).unwrap_or(&text);
+        [text.to_owned(), change.reason.clone(), format!("{:.6}", change.at_seconds)]
     });
     page.table(["became", "why", "at, s"], rows);
 }
 
-/// Returns a row for each knob: its steps and what became of them.
+/// Returns a row for each knob: its steps, and how many were altered or failed.
 fn steps(knobs: &[Entry]) -> impl Iterator<Item = [String; 2]> {
     knobs.iter().map(|knob| {
-        let told = format!("{}; {} altered, {} failed", knob.steps, knob.altered, knob.failed);
-        [format!("steps, {}", knob.knob.name()), told]
+        let outcomes = format!("{}; {} altered, {} failed", knob.steps, knob.altered, knob.failed);
+        [format!("steps, {}", knob.knob.name()), outcomes]
     })
 }
 
-/// One bar for each value, by name.
+/// Plots one bar for each value.
 fn bars(title: &str, x_label: &str, y: &str, values: &[(String, f64)]) -> String {
     Bars::new(title, x_label, Axis::new(y), values.iter().map(|(name, _)| name))
         .series(y, values.iter().map(|(_, value)| *value))
         .svg()
 }
 
-/// Percentiles of a latency in microseconds; those that are unknown are left out. `share` names what
-/// the percentages are of.
+/// Plots the known percentiles of a latency in microseconds. `share` names the base of the
+/// percentages.
 fn latencies(share: &str, known: &[(&str, Option<f64>)]) -> Option<String> {
     let values: Vec<(String, f64)> = (known.iter())
         .filter_map(|(name, seconds)| Some(((*name).to_owned(), (*seconds)? * 1e6)))
@@ -78,7 +78,7 @@ fn latencies(share: &str, known: &[(&str, Option<f64>)]) -> Option<String> {
     (!values.is_empty()).then(|| bars("Latency", share, "µs", &values))
 }
 
-/// Tabulates the states of each core, as shares of its time in percent: name of the state, value by
+/// Plots the states of each core, as percentages of its time. Each state has a name and a value by
 /// core.
 fn cores(states: Vec<(String, Vec<f64>)>) -> String {
     let count = states.first().map_or(0, |(_, values)| values.len());
@@ -91,12 +91,12 @@ fn cores(states: Vec<(String, Vec<f64>)>) -> String {
     states.into_iter().fold(bars, add).stacked([]).svg()
 }
 
-/// A time in microseconds, or a dash where it is unknown.
+/// Formats a time in microseconds, or a dash if it is unknown.
 fn micros(seconds: Option<f64>) -> String {
     optional(seconds, 1e6, 2)
 }
 
-/// A value times `scale` with this many decimals, or a dash where it is unknown.
+/// Formats a value times `scale` with this many decimals, or a dash if it is unknown.
 fn optional(value: Option<f64>, scale: f64, decimals: usize) -> String {
     value.map_or("–".to_owned(), |value| format!("{:.decimals$}", value * scale))
 }

@@ -14,28 +14,28 @@ pub struct Simulation<'a> {
     pub server: &'a str,
     /// Policy with its parameters.
     pub policy: &'a str,
-    /// Traffic as it was described.
+    /// Text of the traffic.
     pub traffic: &'a str,
     /// Application that handles each packet.
     pub application: &'a str,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// Variations of the ordinary, such as output links or knobs that fail.
+    /// Variations of the setting, such as output links or failing knobs.
     pub variations: &'a [String],
     /// Notes on substituted inputs.
     pub notes: &'a [String],
-    /// Changes of the operating point, where they were asked for.
+    /// Changes of the operating point, if requested.
     pub changes: &'a [Decision],
-    /// Power by source, where it was asked for.
+    /// Power by source, if requested.
     pub sources: &'a [PartPower],
-    /// The command that gives the same again.
+    /// The command that reproduces the page.
     pub command: &'a str,
     /// Results.
     pub report: &'a Report,
 }
 
 impl Simulation<'_> {
-    /// The page.
+    /// Makes the page.
     pub fn page(&self) -> FigurePage {
         let report = self.report;
         let title = format!("Simulation: {} under {}", self.server, self.policy);
@@ -96,7 +96,7 @@ impl Simulation<'_> {
         conclude(page, &conditions, self.command)
     }
 
-    /// The outcome in a sentence.
+    /// Describes the outcome in a sentence.
     fn outcome(&self) -> String {
         let report = self.report;
         let lost = match report.dropped_packets {

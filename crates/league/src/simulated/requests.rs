@@ -12,22 +12,22 @@ pub struct Requests<'a> {
     pub server: &'a str,
     /// Policy with its parameters.
     pub policy: &'a str,
-    /// Requests as they were described.
+    /// Text of the requests.
     pub requests: &'a str,
     /// Seed of all random numbers.
     pub seed: u64,
     /// Remarks on the figures.
     pub notes: &'a [String],
-    /// Changes of the operating point, where they were asked for.
+    /// Changes of the operating point, if requested.
     pub changes: &'a [Decision],
-    /// The command that gives the same again.
+    /// The command that reproduces the page.
     pub command: &'a str,
     /// Results.
     pub report: &'a RequestReport,
 }
 
 impl Requests<'_> {
-    /// The page.
+    /// Makes the page.
     pub fn page(&self) -> FigurePage {
         let report = self.report;
         let title = format!("Simulation: {} under {}", self.server, self.policy);

@@ -1,4 +1,4 @@
-//! The page of many simulations beside each other.
+//! The page of many simulations side by side.
 
 use super::begin;
 use schemars::JsonSchema;
@@ -9,10 +9,10 @@ use wattline_report::{FigurePage, Spread};
 use wattline_server::Application;
 use wattline_sim::Report;
 
-/// Rows of a table at most, and groups of plots: a page stays below a megabyte.
+/// Limits on the rows of a table and on the groups of plots, to keep a page below a megabyte.
 const MOST_ROWS: usize = 800;
 const MOST_GROUPS: usize = 24;
-/// Lines of a plot at most.
+/// Limit on the lines of a plot.
 const MOST_LINES: usize = 12;
 
 /// A simulation and its report.
@@ -22,7 +22,7 @@ pub struct SweepRow {
     pub server: String,
     /// Policy with its parameters.
     pub policy: String,
-    /// Traffic as it was described.
+    /// Text of the traffic.
     pub traffic: String,
     /// Application that handles each packet.
     pub application: Application,
@@ -31,30 +31,31 @@ pub struct SweepRow {
     /// Results.
     #[serde(flatten)]
     pub report: Report,
-    /// Results of equal parts of the time, of traffic that is the same for each seed: their means give
-    /// the interval.
+    /// Results of equal parts of the time, for traffic that is the same for each seed; their means
+    /// give the confidence interval.
     #[serde(skip)]
     pub parts: Vec<Report>,
 }
 
-/// All of them.
+/// The simulations of a sweep.
 #[derive(Debug)]
 pub struct Sweep<'a> {
-    /// In any order.
+    /// The simulations, in any order.
     pub rows: &'a [SweepRow],
-    /// The command that gives the same again.
+    /// The command that reproduces the page.
     pub command: &'a str,
 }
 
-/// The same but for the seed.
+/// Simulations that differ only by seed.
 struct Point<'a> {
     row: &'a SweepRow,
     reports: Vec<&'a Report>,
 }
 
 impl Point<'_> {
-    /// Mean over the seeds of what each has; NaN where one lacks it. Its interval is by the seeds, or by
-    /// parts of the time where they give the same packets (batch means).
+    /// Returns the mean of a quantity over the seeds, NaN if a report lacks it. The confidence
+    /// interval is over the seeds, or over parts of the time if the seeds give the same packets
+    /// (batch means).
     fn spread(&self, of: impl Fn(&Report) -> Option<f64>) -> Spread {
         let value = |report: &Report| of(report).unwrap_or(f64::NAN);
         let spread = Spread::of(self.reports.iter().map(|report| value(report)));
@@ -117,10 +118,10 @@ const QUANTITIES: [Quantity; 4] = [
 ];
 
 impl Sweep<'_> {
-    /// The page.
+    /// Makes the page.
     pub fn page(&self) -> FigurePage {
         let points = self.points();
-        let title = "Simulations beside each other";
+        let title = "Simulations side by side";
         let lossless = points.iter().filter(|point| point.lost() == 0).count();
         let outcome = format!(
             "{} simulations of {} cases, {lossless} of which lost no packet.",
@@ -140,7 +141,7 @@ impl Sweep<'_> {
         page
     }
 
-    /// Cases in the order in which they first come.
+    /// Returns the cases in order of first appearance.
     fn points(&self) -> Vec<Point<'_>> {
         let mut places = BTreeMap::new();
         let mut points: Vec<Point<'_>> = Vec::new();
@@ -156,7 +157,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Names the policy that needs the least for each traffic without losing a packet.
+/// Names the policy with the least power for each traffic without a lost packet.
 fn least_power(page: &mut FigurePage, points: &[Point<'_>]) {
     let mut best: Vec<(&Point<'_>, usize)> = Vec::new();
     for point in points.iter().filter(|point| point.lost() == 0) {
@@ -203,7 +204,7 @@ fn least_power(page: &mut FigurePage, points: &[Point<'_>]) {
     page.table(heads, rows);
 }
 
-/// Traffic without its rate: `poisson` and `,size=64` of `poisson:5Mpps,size=64`.
+/// Splits traffic around its rate: `poisson` and `,size=64` of `poisson:5Mpps,size=64`.
 fn kind(traffic: &str) -> (&str, &str) {
     let Some((name, rest)) = traffic.split_once(':') else { return (traffic, "") };
     (name, rest.find(',').map_or("", |at| &rest[at..]))
@@ -212,7 +213,7 @@ fn kind(traffic: &str) -> (&str, &str) {
 /// Server, application and kind of traffic of plots.
 type Key<'a> = (&'a str, &'a str, (&'a str, &'a str));
 
-/// Over the offered rate where a traffic comes with several, otherwise side by side.
+/// Plots over the offered rate if a traffic has several rates, otherwise side by side.
 fn plots(page: &mut FigurePage, points: &[Point<'_>]) {
     let mut groups: Vec<(Key<'_>, Vec<&Point<'_>>)> = Vec::new();
     for point in points {
@@ -232,19 +233,19 @@ fn plots(page: &mut FigurePage, points: &[Point<'_>]) {
     }
     let mut shown = Vec::new();
     for ((server, application, (name, rest)), members) in groups.iter().take(MOST_GROUPS) {
-        let what = format!("{name}{rest}, {application}, {server}");
+        let group = format!("{name}{rest}, {application}, {server}");
         for quantity in &QUANTITIES {
             let values = members.iter().map(|point| point.mean(quantity.of));
-            // Nothing lost is said in the table; a plot of zeros shows nothing.
+            // Skips plots of zeros: the table shows that no packet was lost.
             if values.filter(|value| value.is_finite()).any(|value| value > 0.0) {
-                shown.push(plot(quantity, &what, members));
+                shown.push(plot(quantity, &group, members));
             }
         }
     }
     page.plots(shown);
 }
 
-fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
+fn plot(quantity: &Quantity, group: &str, members: &[&Point<'_>]) -> String {
     let mut policies: Vec<&str> = Vec::new();
     let mut traffics: Vec<&str> = Vec::new();
     for point in members {
@@ -263,7 +264,7 @@ fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
     } else {
         String::new()
     };
-    let title = format!("{}: {what}{more}", quantity.title);
+    let title = format!("{}: {group}{more}", quantity.title);
     if traffics.len() > 1 {
         let axis = Axis::new(quantity.unit);
         let axis = if quantity.logarithmic { axis.logarithmic() } else { axis.from_zero() };

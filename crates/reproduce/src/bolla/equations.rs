@@ -62,7 +62,7 @@ pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 
 fn one_core(model: &BollaModel) -> Result<Vec<Check>, ReproduceError> {
     let plan = planned::made_for(Paper::Bolla)?;
-    // Power of the machine without its cores, which the equations leave out, must count once.
+    // Power of the machine outside its cores, which the equations omit, must count once.
     let base = Watts(5.0);
     let model = &BollaModel { base, ..model.clone() };
     let point = model.frequencies[1];

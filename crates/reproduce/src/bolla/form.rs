@@ -44,7 +44,8 @@ pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-/// Returns arguments and values of chi that claims.csv lists, computed from the printed coefficients.
+/// Returns the arguments and values of chi listed in claims.csv, computed from the printed
+/// coefficients.
 pub(super) fn listed() -> impl Iterator<Item = (f64, f64)> {
     numbers_of("BO-068").chunks_exact(2).map(|pair| (pair[0], pair[1]))
 }
@@ -87,7 +88,7 @@ fn checks(chi: &Chi, corrected: &Chi) -> Result<Vec<Check>, ReproduceError> {
     Ok(checks)
 }
 
-/// The local maximum and the next minimum, each as (t, chi).
+/// Returns the local maximum and the next minimum, each as (t, chi).
 fn turning_points(chi: &Chi) -> ((f64, f64), (f64, f64)) {
     let at = |step: usize| (step as f64 / 1e5, chi.value(step as f64 / 1e5));
     let pick = |range: std::ops::Range<usize>, sign: f64| {

@@ -1,4 +1,4 @@
-//! Figures 1 to 6: the points that the text preserves, and the model's results.
+//! Figures 1 to 6: points preserved in the text, and the model's results.
 
 use super::known::xeon_max_pps;
 use crate::error::ReproduceError;
@@ -38,9 +38,9 @@ fn designations(text: &str) -> BTreeSet<String> {
     words.filter(|word| word.chars().any(|c| c.is_ascii_digit())).collect()
 }
 
-/// Designations of a claim that the file does not have.
+/// Returns the designations of a claim that are missing in the file.
 fn lacking(claim: &str, file: &str) -> Vec<String> {
-    // The number of cores behind the semicolon is derived, and stands in another section.
+    // The number of cores after the semicolon is derived, and printed in another section.
     let printed = text_of(claim);
     let printed =
         printed.split("; ").filter(|part| !part.ends_with(" core") && !part.ends_with(" cores"));

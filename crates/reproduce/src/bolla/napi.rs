@@ -13,11 +13,12 @@ use serde::Deserialize;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
 
-/// Packets that a SoftIRQ takes at most: the weight of Linux's network drivers.
+/// Limit on the packets of a SoftIRQ: the weight of Linux's network drivers.
 const BUDGET: f64 = 64.0;
-/// Simulated time of a rate, in seconds.
+/// Simulated time per rate, in seconds.
 const DURATION: f64 = 0.02;
-/// Idle time that counts as near zero, and the part of the printed rate at which there is still more.
+/// Idle share that counts as near zero, and the part of the printed rate at which it is still
+/// larger.
 const IDLE: f64 = 0.05;
 const BEFORE: f64 = 0.9;
 
@@ -49,9 +50,9 @@ impl Space {
 #[derive(Debug, Clone, Copy)]
 struct Costs {
     packet: f64,
-    /// A SoftIRQ without its packets.
+    /// Cost of a SoftIRQ without its packets.
     poll: f64,
-    /// Way from idleness to the first SoftIRQ, and back.
+    /// Cost of the path from idle to the first SoftIRQ, and back.
     interrupt: f64,
     /// Least time between two interrupts.
     moderation: f64,

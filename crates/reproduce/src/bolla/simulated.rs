@@ -1,22 +1,23 @@
-//! Relations that the lost figures showed, looked for on a router that can be simulated: PowerSave's
-//! server, whose rates and watts are printed elsewhere and were not fitted to this paper.
+//! Relations of the lost figures, tested on a router that can be simulated: PowerSave's server,
+//! whose rates and watts are printed elsewhere and were not fitted to this paper.
 
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::paper::Paper;
 use crate::planned;
+use crate::runner::side_by_side;
 use wattline_policies::POLICIES;
 use wattline_report::Table;
 use wattline_server::ServerModel;
-use wattline_sim::{Report, Setting, run, sweep};
+use wattline_sim::{Report, Setting, run};
 use wattline_traffic::source::{Content, Poisson, Rate};
 use wattline_traffic::{Popularity, Sizes, Spread};
 use wattline_units::{Hertz, Span};
 
 const SEED: u64 = 2011;
 const BYTES: u16 = 64;
-/// Offered load beyond the capacity of all operating points of one core.
+/// Offered load above the capacity of one core at any operating point.
 const OVERLOAD: f64 = 4e6;
 /// Shares of a core's capacity at which interrupts are counted.
 const LOADS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
@@ -60,7 +61,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         (rates[at + 1] - rates[at]) / step.gigahertz() / 1e6
     };
     let gains: Vec<f64> = (0..rates.len() - 1).map(gain).collect();
-    // A packet more or less in 20 ms is no gain.
+    // One packet more or less in 20 ms does not count as a gain.
     let noise = 0.01;
     let falling = gains.windows(2).all(|pair| pair[1] <= pair[0] + noise);
     let less = gains.first() > gains.last().map(|last| last + noise).as_ref();
@@ -137,9 +138,7 @@ fn simulate(
     runs: &[Run],
     table: &mut Table,
 ) -> Result<Vec<Report>, ReproduceError> {
-    let made = sweep(runs, 0, |run: &Run| run.report(server), || ())
-        .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
-    let reports: Vec<Report> = made.into_iter().collect::<Result<_, _>>()?;
+    let reports = side_by_side(runs, |run| run.report(server))?;
     for (run, report) in runs.iter().zip(&reports) {
         table.row([
             run.name.into(),
@@ -156,7 +155,7 @@ fn simulate(
     Ok(reports)
 }
 
-/// Useful time of the busiest active core over the mean of the active ones.
+/// Returns the useful time of the busiest active core over the mean of active cores.
 fn busiest(report: &Report) -> f64 {
     let useful = report.residency.cores.iter().map(|core| core.useful);
     let active: Vec<f64> = useful.filter(|useful| *useful > 0.0).collect();
@@ -164,7 +163,8 @@ fn busiest(report: &Report) -> f64 {
     active.iter().copied().fold(0.0, f64::max) / mean
 }
 
-/// Share of the variance of the second values that a straight line over the first ones explains.
+/// Returns the share of the variance of the second values explained by a straight line over the
+/// first.
 fn explained(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;

@@ -103,10 +103,10 @@ fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
     let held_out = fit.held_out.as_ref();
     let largest = held_out.map_or(f64::NAN, |error| error.largest);
     let mean = held_out.map_or(f64::NAN, |error| error.mean);
-    let mut checks =
-        vec![plan.check("mean-held-out", &[mean])?.note(format!(
-            "largest {largest:.3}, with {NOISE} of noise in what it is held against"
-        ))];
+    let mut checks = vec![
+        plan.check("mean-held-out", &[mean])?
+            .note(format!("largest {largest:.3}, with {NOISE} of noise in the reference")),
+    ];
     for (found, known) in fit.frequencies.iter().zip(&truth.frequencies) {
         let at = format!("{} GHz", known.frequency.gigahertz());
         let inside = |quantity: &str, estimate: &wattline_study::fit::Estimate, value: f64| {
@@ -125,7 +125,7 @@ fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
             truth.core_power(known, known.max_rate).0,
         )?);
     }
-    // The optimiser must find the same point as an exhaustive search, at any rate.
+    // At any rate the optimiser must find the same point as an exhaustive search.
     let capacity = truth.even_capacity(2, 1).0;
     let rates = (0..=200).map(|i| PacketsPerSecond(capacity * f64::from(i) / 200.0));
     let mut equal = true;

@@ -1,6 +1,6 @@
 //! Figures 6 and 7: P95 and energy of performance, ondemand and Co-PI.
 
-use super::runs::{Case, LOADS, POLICIES, cases};
+use super::runs::{Case, LOADS, POLICIES, cases, loads_missing};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
@@ -16,8 +16,8 @@ const ABOUT: &str = "Three seeds that nothing was fitted on, 2 s each after 350 
                      profile of other loads and another seed, its target that of the tables plus \
                      5 %. Energy is that of the package, modelled. The loads called ours are not the paper's.";
 
-/// Returns the energy of ondemand divided by that of performance, as it follows from the paper's
-/// savings: memcached and nginx, at three loads.
+/// Returns the energy of ondemand relative to performance, derived from the paper's savings, for
+/// memcached and nginx at three loads.
 fn printed_ratios() -> [[f64; 3]; 2] {
     [0, 3].map(|from| [0, 1, 2].map(|load| printed_at("CP-073", from + load)))
 }
@@ -39,7 +39,7 @@ impl Both {
     fn each(&self) -> [(Workload, &[Case]); 2] {
         [(Workload::Memcached, &self.memcached), (Workload::Nginx, &self.nginx)]
     }
-    /// The cases of both workloads that the paper has.
+    /// Returns the cases of both workloads at the paper's loads.
     fn published(&self) -> impl Iterator<Item = &Case> {
         self.memcached.iter().chain(&self.nginx).filter(|case| case.load.is_some())
     }
@@ -64,7 +64,7 @@ fn latency(plan: &'static Plan, both: &Both) -> Result<Figure, ReproduceError> {
         p95[1] > p95[0] && p95[1] > p95[2]
     });
     let over = |case: &Case| case.p95(2) / case.p95(0);
-    let [low, medium, high, ..] = both.memcached.as_slice() else { return Err(three()) };
+    let [low, medium, high, ..] = both.memcached.as_slice() else { return Err(loads_missing()) };
     let nginx: Vec<f64> = both.nginx.iter().take(LOADS.len()).map(over).collect();
     let best = |cases: &[Case]| {
         cases.iter().take(LOADS.len()).map(|case| below(case, 1)).fold(f64::MIN, f64::max)
@@ -95,7 +95,7 @@ fn latency(plan: &'static Plan, both: &Both) -> Result<Figure, ReproduceError> {
     })
 }
 
-/// Ids of the checks of a saving: against `performance`, and against `ondemand`.
+/// Returns the ids of the checks of a saving, against `performance` and against `ondemand`.
 pub(super) fn saving_ids(workload: Workload, load: &str) -> [String; 2] {
     ["", "-ondemand"].map(|against| format!("fig7-{workload}-{load}{against}"))
 }
@@ -105,7 +105,7 @@ fn energy(plan: &'static Plan, both: &Both) -> Result<Figure, ReproduceError> {
     for (workload, cases) in both.each() {
         for (case, load) in cases.iter().zip(LOADS) {
             for (against, id) in saving_ids(workload, load).iter().enumerate() {
-                checks.push(plan.check(id, &[case.saving(against)])?.note(against_what(case)));
+                checks.push(plan.check(id, &[case.saving(against)])?.note(copi_point(case)));
             }
         }
     }
@@ -155,17 +155,13 @@ fn energy(plan: &'static Plan, both: &Both) -> Result<Figure, ReproduceError> {
 }
 
 /// Describes Co-PI's operating point, so that a difference in the saving can be understood.
-fn against_what(case: &Case) -> String {
+fn copi_point(case: &Case) -> String {
     format!(
         "Co-PI at P{:.1} and {:.0} us on average, P95 {:.0} % of performance's",
         case.state(2),
         case.period(2) * 1e6,
         case.p95(2) / case.p95(0) * 100.0
     )
-}
-
-fn three() -> ReproduceError {
-    ReproduceError::Model("each workload has three published loads".into())
 }
 
 fn table(both: &Both) -> Table {
@@ -200,7 +196,8 @@ fn table(both: &Both) -> Table {
     table
 }
 
-/// Bars by load, the least first; `published` is what the paper has for a policy and one of its loads.
+/// Plots bars by ascending load; `published` is the paper's value for a policy and one of its
+/// loads.
 fn bars(
     title: &str,
     label: &str,

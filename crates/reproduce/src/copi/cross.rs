@@ -1,5 +1,6 @@
-//! Watts fitted on one server's savings and judged by the other's, both ways round. The paper prints
-//! ratios alone, so one level is free: the watts that no state of a core changes.
+//! Watts fitted on the savings of one server and judged by those of the other, in both directions.
+//! The paper prints only ratios, so one level is free: the watts that do not depend on the cores'
+//! states.
 
 use super::compare::saving_ids;
 use super::runs::{Case, LOADS, cases};
@@ -11,7 +12,7 @@ use crate::planned;
 use wattline_report::Table;
 use wattline_traffic::requests::Workload;
 
-/// A printed saving in per cent, and the watts that it compares.
+/// A printed saving in per cent, with the watts of both policies.
 #[derive(Debug, Clone, Copy)]
 struct Saving {
     printed: f64,
@@ -20,7 +21,7 @@ struct Saving {
 }
 
 impl Saving {
-    /// Returns the saving with so many watts more in both, in per cent.
+    /// Returns the saving in per cent if both draw `more` watts more.
     fn with(&self, more: f64) -> f64 {
         100.0 * (1.0 - (self.own + more) / (self.against + more))
     }
@@ -32,7 +33,7 @@ fn error(savings: &[Saving], more: f64) -> f64 {
     (squares.sum::<f64>() / savings.len() as f64).sqrt()
 }
 
-/// Returns the constant watts of the package that come nearest to the printed savings.
+/// Returns the constant watts of the package that fit the printed savings best.
 fn fit(savings: &[Saving], shipped: f64) -> f64 {
     let steps = (0..=1_000).map(|tenths| f64::from(tenths) / 10.0);
     let nearest =
@@ -130,7 +131,7 @@ mod tests {
         assert!(error(&savings, 0.0) > 1.0);
     }
 
-    /// Watts of one core's share of nginx' medium load, standing for all, under a policy.
+    /// Returns the package's watts at nginx' medium load under a policy, simulated on one core.
     fn watts(server: &RequestServer, policy: &str) -> Option<f64> {
         let [_, medium, _] = Workload::Nginx.published_loads();
         let report = run_requests(&RequestSetting {
@@ -151,7 +152,7 @@ mod tests {
         const PACKAGE: f64 = 5.5;
         let server = server(&Inputs::default()).unwrap();
         let fastest = watts(&server, "performance+ixgbe").unwrap();
-        // The cheapest point, however slow it answers.
+        // The cheapest point, regardless of its latency.
         let points = (8..=18).flat_map(|tenths| [56, 206, 356, 606, 1_006].map(|us| (tenths, us)));
         let least = points
             .filter_map(|(tenths, us)| {

@@ -1,5 +1,5 @@
-//! The comparison with the driver's default, repeated with other defaults. It answers no claim, but
-//! it explains the differences in Figures 6 to 9.
+//! The comparison with the driver's default, repeated for other defaults. It answers no claim, but
+//! explains the differences in Figures 6 to 9.
 
 use super::runs::{LOADS, PROFILE_SEED, SLACK, profiled, server};
 use crate::error::ReproduceError;

@@ -1,5 +1,5 @@
-//! The idle state as third dimension of the tables, which the paper leaves to future work: a choice
-//! among V/F state, period and deepest allowed idle state. The figure answers no claim.
+//! The deepest allowed idle state as a third dimension of the tables, besides V/F state and period.
+//! The paper leaves this to future work, so the figure answers no claim.
 
 use super::runs::{Case, LOADS, SLACK, cases, limited, server, under_policy};
 use crate::error::ReproduceError;
@@ -10,7 +10,7 @@ use wattline_report::Table;
 use wattline_server::tables::{Choice, ProfileTables};
 use wattline_traffic::requests::Workload;
 
-/// Tables of one limit, with its name.
+/// Name of an idle-state limit, with its tables.
 type Limited = (String, Arc<ProfileTables>);
 
 /// A choice with the name of its limit.
@@ -19,7 +19,7 @@ struct Chosen<'a> {
     choice: Choice,
 }
 
-/// The point of least power within the target of the last tables, which have no limit.
+/// Returns the point of least power within the target of the last tables, which have no limit.
 fn choose(all: &[Limited], load: f64) -> Option<Chosen<'_>> {
     let target = all.last()?.1.target(load)? * (1.0 + SLACK);
     let chosen = all.iter().filter_map(|(limit, tables)| {
@@ -135,7 +135,7 @@ mod tests {
         let deep = limited("C6", 1.0, 1.0, 20.0);
         assert_eq!(of(&[limited("C1", 1.0, 0.5, 25.0), deep.clone()]), Some("C6".into()));
         assert_eq!(of(&[limited("C1", 1.0, 0.5, 19.0), deep.clone()]), Some("C1".into()));
-        // Its own default is slower; the target is not.
+        // The default of these tables is slower, but the target is unchanged.
         assert_eq!(of(&[limited("C1", 9.0, 2.0, 19.0), deep]), Some("C6".into()));
         assert_eq!(of(&[limited("C1", 1.0, 2.0, 19.0)]), None);
     }

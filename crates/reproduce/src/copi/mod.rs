@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_and_rules_are_as_the_paper_has_them() {
+    fn settings_and_rules_match_the_paper() {
         use wattline_report::Verdict;
         let figures = super::settings::figures(&crate::inputs::Inputs::default()).unwrap();
         for check in &figures[0].checks {

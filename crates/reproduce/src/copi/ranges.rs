@@ -17,7 +17,7 @@ use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
 const SECONDS: f64 = 1.0;
-/// Step of the register, and the state at the medium load, of runs that only compare verdicts.
+/// Step of the register and the only state at the medium load, in runs that only compare verdicts.
 const BRIEF: (usize, usize) = (800, 4);
 
 /// One load: P95 (ms) and power (W) by state, fastest first, and by ITR; `None` where the load is
@@ -37,12 +37,13 @@ impl Load {
     pub fn p95(&self, state: usize) -> Option<(f64, f64)> {
         self.range(state, |(p95, _)| p95)
     }
-    /// Least and greatest change of P95 by period of any state.
+    /// Returns the least and greatest change of P95 by period of any state.
     pub fn spread(&self) -> [f64; 2] {
         let states = (0..self.points.len()).filter_map(|state| self.p95(state));
         extremes(states.map(|(least, most)| most - least)).map_or([f64::NAN; 2], Into::into)
     }
-    /// Mean range of power by period over the range of its means by state, without P0 and P1.
+    /// Returns the mean range of power over periods, relative to the range of its means over
+    /// states, without P0 and P1.
     pub fn period_over_state(&self) -> f64 {
         let states = || (2..self.points.len()).filter(|state| self.p95(*state).is_some());
         let range = |state| self.range(state, |(_, watts)| watts).map(|(low, high)| high - low);
@@ -54,22 +55,21 @@ impl Load {
         let span = extremes(states().map(mean)).map_or(f64::NAN, |(least, most)| most - least);
         ranges / span
     }
-    /// The states as an axis, with room beside the first and the last.
+    /// Returns an axis of the states, with margins.
     fn states(&self) -> Axis {
         let last = self.points.len().saturating_sub(1) as f64;
         Axis::new("V/F state (0: P0)").range(-0.5, last + 0.5).ticks_every(1.0)
     }
-    /// An upright line for each state, from the least to the most.
+    /// Returns a vertical line for each state, from the least to the greatest value.
     fn ranges(&self, of: impl Fn(usize) -> Option<(f64, f64)>) -> Vec<(f64, f64)> {
         let range = |state: usize| Some((state as f64, of(state)?));
         (0..self.points.len())
             .filter_map(range)
-            // No value: the line ends here.
+            // NaN ends the line.
             .flat_map(|(x, (least, most))| [(x, least), (x, most), (x, f64::NAN)])
             .collect()
     }
-    /// States that fail in some settings but not in all; states that fail in all; states that fail
-    /// in none.
+    /// Returns the states that fail in some settings but not in all, in all, and in none.
     fn kinds(&self) -> [Vec<usize>; 3] {
         let mut kinds = [const { Vec::new() }; 3];
         for state in 0..self.points.len() {
@@ -85,7 +85,7 @@ impl Load {
     }
 }
 
-/// Every hundredth value of the register that users may set, or fewer.
+/// Returns every hundredth value of the register that users may set, or fewer for a `brief` run.
 fn itrs(brief: bool) -> Vec<u32> {
     let (low, high) = printed_pair("CP-004");
     (low as u32..=high as u32).step_by(if brief { BRIEF.0 } else { 100 }).collect()
@@ -136,7 +136,7 @@ pub(super) fn setting(
     })
 }
 
-/// Returns P95 (ms) and power (W) of a load that is sustained.
+/// Returns P95 (ms) and power (W) if the load is sustained.
 pub(super) fn outcome(report: &RequestReport) -> Option<(f64, f64)> {
     let p95 = report.latency_p95_seconds.filter(|_| report.sustained)?;
     Some((p95 * 1e3, report.power_watts))
@@ -146,7 +146,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     figures_for(inputs, &server(inputs)?)
 }
 
-/// Both figures for a server with other watts.
+/// Makes both figures for a server with other watts.
 pub(super) fn figures_for(
     inputs: &Inputs,
     server: &RequestServer,
@@ -174,7 +174,8 @@ fn latency(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError
             Axis::new("P95 (ms)").logarithmic(),
         )
         .series("ITRs that sustain the load", Mark::LineAndPoints, load.ranges(range));
-        // A P95 that grows with the run has no place on the axis: the signs stand above all others.
+        // A P95 that grows with the run has no place on the axis, so its marks are drawn above all
+        // others.
         let above = 2.0 * states.filter_map(range).map(|(_, most)| most).fold(0.0, f64::max);
         let [some, every, _] = load.kinds();
         for (words, states) in

@@ -1,8 +1,9 @@
-//! Simulation runs that several figures share.
+//! Simulation runs shared by several figures.
 
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
-use crate::made::Made;
+use crate::made::Memo;
+use crate::runner::side_by_side;
 use std::sync::Arc;
 use wattline_policies::copi;
 use wattline_policy::SpecError;
@@ -37,7 +38,7 @@ pub(super) fn server(inputs: &Inputs) -> Result<RequestServer, ReproduceError> {
     Ok(server)
 }
 
-/// Loads of the profile in requests per second; none of them is one of the compared loads.
+/// Returns the loads of the profile in requests per second; none is a compared load.
 pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
     let loads: &[f64] = match workload {
         Workload::Memcached => &[150e3, 300e3, 450e3, 600e3, 740e3, 850e3, 950e3, 1_050e3],
@@ -47,7 +48,7 @@ pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
     Grid { loads: loads.to_vec(), periods, seed: PROFILE_SEED, within: None }
 }
 
-/// A server, its requests, and the length of its runs: what all results depend on.
+/// Everything that results depend on: a server, its requests, and the length of its runs.
 #[derive(Debug, Clone, PartialEq)]
 struct Subject {
     server: RequestServer,
@@ -56,7 +57,7 @@ struct Subject {
 }
 
 impl Subject {
-    /// Leaves out the costs of the other workload, on which the runs do not depend.
+    /// Creates the subject without the costs of the other workload, which do not affect its runs.
     fn new(inputs: &Inputs, workload: Workload, connections: u32) -> Result<Self, ReproduceError> {
         let mut server = server(inputs)?;
         let name = workload.to_string();
@@ -66,9 +67,9 @@ impl Subject {
         Ok(Self { server, requests, brief: inputs.brief })
     }
 
-    /// Full profile. It is by the load of a core, whatever the connections.
+    /// Returns the full profile. It depends on the load of a core, not on the connections.
     fn profiled(&self) -> Result<Arc<ProfileTables>, ReproduceError> {
-        static MADE: Made<Subject, Arc<ProfileTables>> = Made::new();
+        static MADE: Memo<Subject, Arc<ProfileTables>> = Memo::new();
         let requests = RequestSpec { connections: 0, ..self.requests };
         let even = Self { requests, ..self.clone() };
         MADE.get_or_make(even, || {
@@ -83,9 +84,9 @@ impl Subject {
         })
     }
 
-    /// Reports of a policy without tables, by load and seed.
+    /// Returns reports of a policy without tables, by load and seed.
     fn baseline(&self, policy: &str, rates: &[f64]) -> Result<Reports, ReproduceError> {
-        static MADE: Made<(Subject, String, Vec<f64>), Reports> = Made::new();
+        static MADE: Memo<(Subject, String, Vec<f64>), Reports> = Memo::new();
         let wanted: Vec<_> = rates.iter().map(|rate| (*rate, None)).collect();
         MADE.get_or_make((self.clone(), policy.to_owned(), rates.to_vec()), || {
             under(self, policy, &wanted)
@@ -96,7 +97,7 @@ impl Subject {
 /// Reports by load and seed.
 type Reports = Vec<Vec<RequestReport>>;
 
-/// Full profile of a workload.
+/// Returns the full profile of a workload.
 pub(super) fn profiled(
     inputs: &Inputs,
     workload: Workload,
@@ -104,7 +105,7 @@ pub(super) fn profiled(
     Subject::new(inputs, workload, 0)?.profiled()
 }
 
-/// Full profiles of a workload by the deepest idle state that is allowed, the shallowest first.
+/// Returns full profiles of a workload by deepest allowed idle state, the shallowest first.
 pub(super) fn limited(
     inputs: &Inputs,
     workload: Workload,
@@ -120,7 +121,7 @@ pub(super) fn limited(
         .collect()
 }
 
-/// Reports of a policy without tables, at one load, by seed.
+/// Returns reports of a policy without tables, at one load, by seed.
 pub(super) fn under_policy(
     inputs: &Inputs,
     workload: Workload,
@@ -142,7 +143,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Mean of a figure over the seeds.
+    /// Returns the mean of a figure over the seeds.
     pub fn mean(&self, policy: usize, of: impl Fn(&RequestReport) -> f64) -> f64 {
         let reports = &self.reports[policy];
         reports.iter().map(of).sum::<f64>() / reports.len() as f64
@@ -153,7 +154,7 @@ impl Case {
     pub fn watts(&self, policy: usize) -> f64 {
         self.mean(policy, |report| report.power_watts)
     }
-    /// Saving of Co-PI over another policy, in per cent of that policy's energy.
+    /// Returns the saving of Co-PI over another policy, in per cent of that policy's energy.
     pub fn saving(&self, against: usize) -> f64 {
         (1.0 - self.watts(2) / self.watts(against)) * 100.0
     }
@@ -163,7 +164,7 @@ impl Case {
     pub fn period(&self, policy: usize) -> f64 {
         self.mean(policy, |report| report.period_mean_seconds)
     }
-    /// Share of time in the state P`state`, in per cent.
+    /// Returns the share of time in the state P`state`, in per cent.
     pub fn share(&self, policy: usize, state: usize) -> f64 {
         self.mean(policy, |report| {
             report.frequency_shares.iter().rev().nth(state).copied().unwrap_or(0.0) * 100.0
@@ -171,20 +172,25 @@ impl Case {
     }
 }
 
-/// Cases at the published loads of a workload, then cases at loads that nothing was fitted on. The
-/// latter are only shown, so that changed inputs go without.
+/// Returns the error of a workload without its three published loads.
+pub(super) fn loads_missing() -> ReproduceError {
+    ReproduceError::Model("each workload has three published loads".into())
+}
+
+/// Returns cases at the published loads of a workload, then cases at loads that nothing was fitted
+/// on. The latter are only shown, so changed inputs omit them.
 pub(super) fn cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, ReproduceError> {
     cases_with(inputs, workload, 0)
 }
 
-/// Cases with equal load (0), or with so many connections that the card hashes onto the cores and P95
-/// of the whole server as every core's target.
+/// Returns cases with equal load (`connections` 0), or with connections that the card hashes onto
+/// the cores; then P95 of the whole server is the target of every core.
 pub(super) fn cases_with(
     inputs: &Inputs,
     workload: Workload,
     connections: u32,
 ) -> Result<Vec<Case>, ReproduceError> {
-    static MADE: Made<Subject, Vec<Case>> = Made::new();
+    static MADE: Memo<Subject, Vec<Case>> = Memo::new();
     let subject = Subject::new(inputs, workload, connections)?;
     MADE.get_or_make(subject.clone(), || make_cases(&subject))
 }
@@ -224,8 +230,8 @@ fn make_cases(subject: &Subject) -> Result<Vec<Case>, ReproduceError> {
     Ok(made.collect())
 }
 
-/// Reports of one policy by load and seed. Every run by itself, so that long ones run beside each
-/// other.
+/// Returns reports of one policy by load and seed. Each run is a separate job, so that long runs
+/// are parallel.
 fn under(
     subject: &Subject,
     policy: &str,
@@ -254,11 +260,8 @@ fn under(
             None => Ok(run_requests(&setting)?),
         }
     };
-    let results = wattline_sim::sweep(&runs, 0, one, || ())
-        .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
-    let mut results = results.into_iter();
-    let of_load = |_| results.by_ref().take(seeds.len()).collect();
-    wanted.iter().map(of_load).collect()
+    let mut reports = side_by_side(&runs, one)?.into_iter();
+    Ok(wanted.iter().map(|_| reports.by_ref().take(seeds.len()).collect()).collect())
 }
 
 fn under_copi(

@@ -1,16 +1,17 @@
-//! Sets of unprinted parameters that Figures 3 and 4 allow, and what they leave of the claims on
-//! Figures 6 to 10.
+//! Sets of unprinted parameters that Figures 3 and 4 allow, and the claims on Figures 6 to 10 over
+//! these sets.
 
 use super::compare::saving_ids;
 use super::ranges::{Load, outcome, setting};
-use super::runs::{Case, LOADS, cases_with, server};
+use super::runs::{Case, LOADS, cases_with, loads_missing, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::{Inputs, replace};
 use crate::judged_sets::JudgedSets;
-use crate::made::Made;
+use crate::made::Memo;
 use crate::paper::Paper;
 use crate::planned::{self, Plan};
+use crate::runner::side_by_side;
 use crate::sets::{self, Choice, Found, Judged, OverSets, Runs, SearchPlan, rounded};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use wattline_sim::requests::run_requests;
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
-/// Sets that are tried before the accepted ones among them are judged.
+/// Number of sets tried before the accepted ones among them are judged.
 const AT_ONCE: usize = 100;
 
 const FOUND: &str = include_str!("../../published/sets/copi.json");
@@ -82,7 +83,8 @@ impl<'a> Trial<'a> {
         Ok(false)
     }
 
-    /// Returns true if it holds for every state. Those that reject most sets are tried `first`.
+    /// Returns true if a condition holds for every state. The states in `first`, which reject most
+    /// sets, are tried first.
     fn every(
         &self,
         first: &[usize],
@@ -158,11 +160,8 @@ fn search(
     judge(plan, found, &mut kept)?;
     for some in sets.get(found.tried..).unwrap_or_default().chunks(AT_ONCE) {
         let one = |set: &Vec<f64>| Trial::new(plan, plan.choice(set))?.first_failed();
-        let tried = wattline_sim::sweep(some, 0, one, || ()).map_err(|error| {
-            ReproduceError::Model(format!("threads cannot be started: {error}"))
-        })?;
-        for (set, failed) in some.iter().zip(tried) {
-            match failed? {
+        for (set, failed) in some.iter().zip(side_by_side(some, one)?) {
+            match failed {
                 Some(constraint) => *found.rejected.entry(constraint.to_owned()).or_default() += 1,
                 None => found.accepted.push(set.clone()),
             }
@@ -218,7 +217,7 @@ fn judged(workload: Workload, cases: &[Case]) -> Result<Vec<(String, Vec<f64>)>,
     }
     let over = |case: &Case| case.p95(2) / case.p95(0);
     let [low, medium, high, ..] = cases else {
-        return Err(ReproduceError::Model("each workload has three published loads".into()));
+        return Err(loads_missing());
     };
     let rest = match workload {
         Workload::Memcached => vec![
@@ -239,15 +238,15 @@ fn judged(workload: Workload, cases: &[Case]) -> Result<Vec<(String, Vec<f64>)>,
     Ok(all)
 }
 
-/// Returns the cached result, or that of a search that is made anew.
+/// Returns the recorded result, or that of a new search.
 fn found(fresh: bool) -> Result<Found, ReproduceError> {
-    static MADE: Made<bool, Found> = Made::new();
+    static MADE: Memo<bool, Found> = Memo::new();
     MADE.get_or_make(fresh, || {
         let plan = sets::copi()?;
         if !fresh {
             return plan.cached(FOUND);
         }
-        let mut found = plan.nothing();
+        let mut found = plan.empty();
         search(plan, &mut found, |_| ())?;
         Ok(found)
     })
@@ -350,7 +349,7 @@ mod tests {
         let capacity = 1.8e9 / (cycles + server.services["memcached"].cycles);
         let [.., high] = Workload::Memcached.published_loads();
         let entries = server.nic.redirect_table_entries;
-        // The largest share of a core, on any seed.
+        // The largest share of load of a core, on any seed.
         let most = |connections: u32| {
             let requests = Inputs::default().requests(Workload::Memcached, 1.0).unwrap();
             let requests = RequestSpec { connections, ..requests };
@@ -361,7 +360,7 @@ mod tests {
         assert!(most(planned) < capacity && most(64) > capacity);
     }
 
-    /// Tables of the rejected sets and of the savings over the judged ones, as the page has them.
+    /// Returns the page's tables of the rejected sets and of the savings over the judged ones.
     fn tables(sets: &JudgedSets) -> String {
         let JudgedSets { plan, found, .. } = sets;
         let judged = found.judged.iter().map(|one| one.set + 1).max().unwrap_or(0);
@@ -438,7 +437,7 @@ mod tests {
         let plan = sets::copi().unwrap();
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/published/sets/copi.json");
         let recorded = std::fs::read_to_string(path).unwrap_or_default();
-        let mut found = plan.cached(&recorded).unwrap_or_else(|_| plan.nothing());
+        let mut found = plan.cached(&recorded).unwrap_or_else(|_| plan.empty());
         let save = |found: &Found| {
             println!("{} tried, {} accepted", found.tried, found.accepted.len());
             let text = serde_json::to_string(found).unwrap().replace("},{", "},\n{");

@@ -1,4 +1,4 @@
-//! Settings of the paper and rules of its baselines: lists, identities, single steps.
+//! Settings of the paper and rules of its baselines, checked by lists, identities and single steps.
 
 use super::runs::{PROFILE_SEED, server};
 use crate::claim;
@@ -94,16 +94,17 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-/// Returns the value of the register that a claim is about, which its quantity names.
+/// Returns the register value named in the quantity of a claim.
 pub(super) fn register(id: &str) -> u32 {
     let named = claim::find(id).ok().flatten();
     let digits = named.and_then(|row| row.quantity.strip_prefix("ITR ").map(str::to_owned));
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// Energy that a wrapping counter shows over the energy drawn, in three hours of 20 to 85 W.
+/// Returns the energy shown by a wrapping counter relative to the energy drawn, in three hours at
+/// 20 to 85 W.
 fn counted_energy() -> Result<f64, ReproduceError> {
-    // The range of Intel's package counter in microjoules; 200 W are beyond the package's power.
+    // The range of Intel's package counter in microjoules; 200 W exceed the package's power.
     const HIGHEST: u64 = 262_143_328_850;
     const MOST: u64 = 200_000_000;
     let failed = |error: OutOfRange| ReproduceError::Model(error.to_string());
@@ -122,7 +123,7 @@ fn counted_energy() -> Result<f64, ReproduceError> {
     Ok(counted as f64 / drawn as f64)
 }
 
-/// Shortest and longest period that the driver's rule chooses, in microseconds.
+/// Returns the shortest and longest period that the driver's rule chooses, in microseconds.
 fn default_periods() -> [f64; 2] {
     let mut range = [f64::INFINITY, 0.0f64];
     for packets in 1..=512 {
@@ -193,7 +194,8 @@ fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
     Ok((holds, shown))
 }
 
-/// States in force when two cores ask for P2 and P7: with a chip-wide domain, then per core.
+/// Returns the effective states if two cores request P2 and P7: with a chip-wide domain, then per
+/// core.
 fn domains(server: &wattline_server::RequestServer) -> [[usize; 2]; 2] {
     let mut platform = request_platform(server);
     let fastest = platform.fastest();

@@ -1,6 +1,6 @@
-//! Figures 8 to 11: share of time of each V/F state and interrupt rate.
+//! Figures 8 to 11: shares of time in each V/F state and at each interrupt rate.
 
-use super::runs::{Case, LOADS, POLICIES, cases};
+use super::runs::{Case, LOADS, POLICIES, cases, loads_missing};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
@@ -16,7 +16,7 @@ const BINS: [f64; 7] = [10.0, 20.0, 50.0, 84.0, 200.0, 500.0, 1_022.0];
 pub(super) fn memcached(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::made_for(Paper::Copi)?;
     let cases = cases(inputs, Workload::Memcached)?;
-    let [low, medium, high, ..] = cases.as_slice() else { return Err(three()) };
+    let [low, medium, high, ..] = cases.as_slice() else { return Err(loads_missing()) };
     let states: Vec<Check> = vec![
         plan.check("fig8-ondemand-p0", &[high.share(1, 0)])?.note(WHY_NOT_P0),
         plan.check("fig8-copi-p2", &[high.share(2, 2)])?.note(WHY_NOT_P2),
@@ -45,7 +45,7 @@ const WHY_NOT_P2: &str = "at the fitted cost of an interrupt P2 is just slower t
 pub(super) fn nginx(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::made_for(Paper::Copi)?;
     let cases = cases(inputs, Workload::Nginx)?;
-    let [low, medium, high, ..] = cases.as_slice() else { return Err(three()) };
+    let [low, medium, high, ..] = cases.as_slice() else { return Err(loads_missing()) };
     let states: Vec<Check> = vec![
         plan.check("fig10-ondemand", &[low.state(1)])?,
         plan.check("fig10-copi", &[low.state(2)])?,
@@ -56,10 +56,6 @@ pub(super) fn nginx(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         by_state("fig10", "Figure 10: time in each V/F state, nginx", &cases, states),
         by_period("fig11", "Figure 11: time with each interrupt rate, nginx", &cases, periods),
     ])
-}
-
-fn three() -> ReproduceError {
-    ReproduceError::Model("each workload has three published loads".into())
 }
 
 fn groups(cases: &[Case]) -> Vec<String> {
@@ -115,7 +111,7 @@ fn by_state(id: &'static str, title: &str, cases: &[Case], checks: Vec<Check>) -
     figure((id, title), table, (0..11).fold(bars(title, cases), add), checks)
 }
 
-/// One bar per policy and load; its parts are shares of time.
+/// Plots one bar per policy and load, divided into shares of time.
 fn bars(title: &str, cases: &[Case]) -> Bars {
     Bars::new(title, "policy and load (KRPS)", Axis::new("time (%)"), groups(cases))
         .stacked([])

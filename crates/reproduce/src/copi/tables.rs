@@ -1,4 +1,4 @@
-//! The profile's tables: search compared with exhaustive search, coarse and sparse profiles.
+//! Tables of the profile: the search against exhaustive search, and coarse and sparse profiles.
 
 use super::runs::{SLACK, grid, profiled, server};
 use crate::error::ReproduceError;
@@ -66,7 +66,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
             "the tables and the comparison use different seeds; the cause has not been looked for",
         ),
         plan.check("grid", &[coarse])?
-            .note("the worst of six cases; the paper does not print what a coarse grid costs"),
+            .note("the worst of six cases; the paper does not print the cost of a coarse grid"),
         plan.check("sparse-points", &[share])?,
         plan.check("sparse-saving", &[kept])?,
     ];
@@ -75,8 +75,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         title: "Profiles: full, coarse and sparse".into(),
         about: format!(
             "{MACHINES} machines whose costs and watts are drawn around those of the Xeon by a seed; \
-             each is profiled in full and sparsely at one load. What the sparse choice saves is \
-             told by the full table."
+             each is profiled in full and sparsely at one load. The full table gives the saving of \
+             the sparse choice."
         ),
         table,
         plots: Vec::new(),
@@ -84,7 +84,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-/// Target of the tables at each load divided by P95 under performance with another seed.
+/// Returns the target of the tables at each load relative to P95 under performance with another
+/// seed.
 fn retargeted(
     inputs: &Inputs,
     workload: Workload,
@@ -112,9 +113,9 @@ fn retargeted(
         .collect())
 }
 
-/// Energy of the cheapest feasible point on the coarse grid divided by that on all periods; the
-/// worst of the published loads. To save time, only two states are searched in full: the one that
-/// the coarse grid chose, and the next lower one.
+/// Returns the energy of the cheapest feasible point on the coarse grid relative to that over all
+/// periods, for the worst of the published loads. To save time, only two states are searched in
+/// full: the state chosen by the coarse grid and the next lower one.
 fn coarse_against_fine(inputs: &Inputs, workload: Workload) -> Result<f64, ReproduceError> {
     let server = server(inputs)?;
     let requests = inputs.requests(workload, 1.0)?;
@@ -129,15 +130,14 @@ fn coarse_against_fine(inputs: &Inputs, workload: Workload) -> Result<f64, Repro
         let full = profile(&server, &requests, &coarse, POLICIES)?.tables;
         let load = full.loads()[0];
         let target = full.target(load).unwrap_or(f64::INFINITY) * (1.0 + SLACK);
-        // The coarse grid has no feasible point, so all that the fine grid might have counts as
-        // lost.
+        // The coarse grid has no feasible point, so any point of the fine grid counts as lost.
         let Some(choice) = full.choose(load, target, 1.0, None) else {
             worst = f64::INFINITY;
             continue;
         };
         let mut small = server.clone();
-        // A finer grid changes the least latency by a few per cent. A state that is further from
-        // the target on the coarse grid is left out.
+        // A finer grid changes the least latency by a few per cent. States further from the target
+        // on the coarse grid are skipped.
         let floor = |state: usize| {
             let points = (0..full.periods().len()).filter_map(|p| full.point(0, state, p));
             points.map(|point| point.latency_seconds).fold(f64::INFINITY, f64::min)
@@ -171,7 +171,7 @@ impl Row {
     }
 }
 
-/// A random machine similar to the Xeon, with its own costs and powers.
+/// Makes a random machine similar to the Xeon, with its own costs and powers.
 fn machine(
     inputs: &Inputs,
     random: &mut Xoshiro256PlusPlus,
@@ -204,8 +204,8 @@ fn sparse(
         Grid { loads: vec![rate], periods: Grid::periods_of(&server), seed: SEED, within: None };
     let full = profile(&server, &requests, &grid, POLICIES)?;
     let load = full.tables.loads()[0];
-    // The factor leaves room for a choice: at the latency of the default, some machines can save
-    // nothing, and a fraction of a saving of zero is meaningless.
+    // The factor leaves room for a choice: at the latency of the default some machines save
+    // nothing, and a fraction of zero is undefined.
     let target = full.tables.target(load).unwrap_or(f64::INFINITY) * TARGET;
     let sparse =
         profile_sparse(&server, &requests, &grid, Some(Span::from_seconds(target)), POLICIES)?;
@@ -223,7 +223,7 @@ fn sparse(
     })
 }
 
-/// Number of times that the search and the exhaustive search chose points of different power.
+/// Counts the cases in which the search and the exhaustive search chose points of different power.
 fn wrong_decisions(
     inputs: &Inputs,
     random: &mut Xoshiro256PlusPlus,
@@ -264,10 +264,10 @@ fn wrong_decisions(
 mod tests {
     use super::*;
 
-    /// Machines that nobody has seen: `WATTLINE_SEED` draws others.
+    /// Random machines; `WATTLINE_SEED` draws others.
     #[test]
     #[ignore = "takes minutes of processor time"]
-    fn a_sparse_profile_keeps_the_saving_on_machines_of_any_seed() {
+    fn sparse_profile_keeps_the_saving_on_machines_of_any_seed() {
         let seed = std::env::var("WATTLINE_SEED").ok();
         let seed = seed.map_or(1, |seed| seed.parse().expect("WATTLINE_SEED: a whole number"));
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);

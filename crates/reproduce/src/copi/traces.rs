@@ -17,7 +17,7 @@ use wattline_units::Span;
 /// Claims of the three values of the register ITR.
 const ITR: [&str; 3] = ["CP-007", "CP-010", "CP-011"];
 const DURATION: Span = Span::from_millis(400);
-/// Number of points drawn per panel.
+/// Number of points per panel.
 const DRAWN: usize = 500;
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {

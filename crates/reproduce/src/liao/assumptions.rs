@@ -1,4 +1,4 @@
-//! Dependence of the receive path's misses on what its sources leave open.
+//! Dependence of the receive path's misses on assumptions that its sources leave open.
 
 use super::known::{PACKETS, failed};
 use crate::error::ReproduceError;
@@ -13,8 +13,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     Ok(vec![readings(inputs.receive_path()?)?, rings(inputs.receive_path()?)?])
 }
 
-/// One change each of the shipped model. They were listed before the model was run
-/// (docs/explanation/receive-path.md); none of them is chosen by its result.
+/// Returns variants of the shipped model with one change each. They were listed before the model
+/// was run (docs/explanation/receive-path.md); none was chosen by its result.
 fn changes(base: ReceivePath) -> Vec<(&'static str, ReceivePath)> {
     let streams = Streams::default();
     vec![
@@ -22,8 +22,8 @@ fn changes(base: ReceivePath) -> Vec<(&'static str, ReceivePath)> {
         ("4 busy queues", ReceivePath { queues: 4, ..base }),
         ("8 busy queues", ReceivePath { queues: 8, ..base }),
         ("512 descriptors a queue", ReceivePath { ring: 512, ..base }),
-        ("nothing stands in the sockets", ReceivePath { window_bytes: 0, ..base }),
-        ("four windows stand in each", ReceivePath { window_bytes: 4 * 65_535, ..base }),
+        ("empty sockets", ReceivePath { window_bytes: 0, ..base }),
+        ("four windows in each socket", ReceivePath { window_bytes: 4 * 65_535, ..base }),
         ("no offload: chains of 1", ReceivePath { chain: 1, ..base }),
         ("chains of 44", ReceivePath { chain: 44, ..base }),
         ("no level-1 prefetcher", ReceivePath { next_line: false, ..base }),
@@ -76,7 +76,7 @@ fn readings(base: ReceivePath) -> Result<Figure, ReproduceError> {
     }
     Ok(Figure {
         id: "readings",
-        title: "How much depends on what the sources leave open".into(),
+        title: "Dependence on assumptions that the sources leave open".into(),
         about:
             "Simulated: one change of the model in each row. Printed: 1.5 misses on SKBs, 1.6 on \
                 page structures, 3.5 on payload, headers hidden, 0.04 on descriptors, about 50 of \
@@ -89,13 +89,13 @@ fn readings(base: ReceivePath) -> Result<Figure, ReproduceError> {
     })
 }
 
-/// Misses on headers per packet.
+/// Returns the misses on headers per packet.
 pub(super) fn headers(outcome: &Outcome) -> f64 {
     let phases = [Phase::Conversion, Phase::Protocol];
     phases.map(|phase| outcome.misses(phase, Data::Payload)).iter().sum()
 }
 
-/// Effect of the length of the rings.
+/// Makes the figure of the effect of the rings' length.
 fn rings(base: ReceivePath) -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "ring_descriptors",
@@ -138,7 +138,7 @@ fn rings(base: ReceivePath) -> Result<Figure, ReproduceError> {
     .series("printed", Mark::Published, ["LI-041", "LI-052"].map(|id| (shipped, printed(id))));
     Ok(Figure {
         id: "rings",
-        title: "How much depends on the length of the rings".into(),
+        title: "Dependence on the length of the rings".into(),
         about: "The paper does not say how many buffers circulate; five busy queues of 1024 \
                 descriptors are taken everywhere else. Descriptors hardly depend on it; SKBs and \
                 page structures do. This answers no claim."

@@ -23,7 +23,7 @@ pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 fn groups(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     let (total, published) = (cost::total_cycles(), Cycles::published());
     let both = DRIVER_CYCLES + RELEASE_CYCLES;
-    // This share is the only figure for small I/O, so the total is derived from it.
+    // The total for small I/O is derived from this share, its only printed figure.
     let small_total = both / SMALL_SHARE;
     let mut table = Table::new(["group", "large_io_cycles", "64_byte_io_cycles", "basis"]);
     let lost = "not in the text; Figure 3 is lost";

@@ -4,14 +4,14 @@ use crate::error::ReproduceError;
 use wattline_server::ComponentFile;
 use wattline_study::receive::InvalidPath;
 
-/// Packets per simulator run, not counting those that warm its caches.
+/// Packets per simulator run, without the packets that warm its caches.
 pub(super) const PACKETS: u64 = 60_000;
 
-pub(super) const ASSUMED: &str = "rests on 5 busy queues and what stands in the sockets, which no source \
-                       gives (figures `readings` and `rings` show others)";
+pub(super) const ASSUMED: &str = "rests on 5 busy queues and on data waiting in the sockets, which no \
+                       source gives (figures `readings` and `rings` show other values)";
 
-pub(super) const LEVEL_1: &str = "rests on the level-1 prefetcher, which is on after reset but which \
-                       firmware may switch off (figure `readings`)";
+pub(super) const LEVEL_1: &str = "rests on the level-1 prefetcher, which is on after reset but may be \
+                       switched off by firmware (figure `readings`)";
 
 pub(super) fn host() -> Result<ComponentFile, ReproduceError> {
     Ok(ComponentFile::load("liao-2011-host")?)

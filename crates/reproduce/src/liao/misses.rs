@@ -1,5 +1,5 @@
-//! Figures 4 to 8 and section 3.4: the data that misses the cache, the distance between its uses,
-//! and the effect of a larger cache.
+//! Figures 4 to 8 and section 3.4: cache misses by data, reuse distances, and the effect of a
+//! larger cache.
 
 use super::assumptions::{self, headers};
 use super::known::{ASSUMED, LEVEL_1, PACKETS, failed};
@@ -70,7 +70,7 @@ fn by_data(plan: &'static Plan, inputs: &Inputs) -> Result<Figure, ReproduceErro
         about: format!(
             "Simulated line by line: {PACKETS} packets of {FRAME_LINES} lines, 16 kB I/O, 8 \
              connections, one core, 4 MB of last-level cache with 16 ways, 32 kB of level 1. \
-             Chains of up to 32 packets; a window of 65 535 B stands in each socket. Instructions, \
+             Chains of up to 32 packets; a window of 65 535 B waits in each socket. Instructions, \
              sockets' own data and page tables are not modelled."
         ),
         table,
@@ -190,7 +190,8 @@ fn copy_and_release(
     Ok(all.into_iter().map(|check| check.on(Grounds::Caches)).collect())
 }
 
-/// The study of section 3.4: four cores that share a cache of 1 to 32 MB, at four times the rate.
+/// Reproduces the study of section 3.4: four cores share a cache of 1 to 32 MB at four times the
+/// rate.
 fn by_cache(plan: &'static Plan, inputs: &Inputs) -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "llc_mbytes",

@@ -1,10 +1,10 @@
 //! Liao and Bhuyan: the receive path of a 10 GbE host, its cycles, misses and power.
 //!
-//! Misses come from the cache simulator in `wattline_study::receive`. No source gives how many
-//! receive queues were busy, what stood in the sockets, or which prefetchers the firmware left on.
-//! These decide how much data lies between two uses of a buffer, and what a load still has to wait
-//! for. Results that depend on them are therefore at best *fitted*, and two figures show how much
-//! they depend.
+//! Misses come from the cache simulator in `wattline_study::receive`. No source gives the number of
+//! busy receive queues, the data waiting in the sockets, or the prefetchers that the firmware
+//! enables. They determine the amount of data between two uses of a buffer, and the stalls of
+//! loads. Results that depend on them are therefore at best *fitted*, and two figures show the
+//! dependence.
 
 mod assumptions;
 mod cycles;

@@ -20,23 +20,23 @@ use wattline_units::{BitsPerSecond, Watts};
 const LINK: BitsPerSecond = BitsPerSecond(10e9);
 const SIZES: [u32; 11] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
 
-/// Smallest and largest I/O of a direction for which the power of all parts is printed.
-fn ends(file: &ComponentFile, way: Direction) -> Result<[&Scenario; 2], ReproduceError> {
+/// Returns the smallest and largest I/O of a direction whose parts all have a printed power.
+fn ends(file: &ComponentFile, direction: Direction) -> Result<[&Scenario; 2], ReproduceError> {
     let known = || {
-        let all = file.scenarios.iter().filter(|scenario| scenario.direction == way);
+        let all = file.scenarios.iter().filter(|scenario| scenario.direction == direction);
         all.filter(|scenario| scenario.cpu.is_some())
     };
     let ends = known().min_by_key(|s| s.io_bytes).zip(known().max_by_key(|s| s.io_bytes));
     ends.map(|(small, large)| [small, large]).ok_or_else(|| lacks("the ends of a direction"))
 }
 
-/// Share of a part in the total power, in percent, at both ends.
+/// Returns the share of a part in the total power, in percent, at both ends.
 fn shares(ends: [&Scenario; 2], part: fn(&Scenario) -> Option<Watts>) -> [f64; 2] {
     ends.map(|end| part(end).map_or(f64::NAN, |watts| watts / end.total * 100.0))
 }
 
-/// Processors' dynamic power that the attribution finds when a scenario is put onto two machines of
-/// different idle power, over that of the scenario.
+/// Returns the processors' dynamic power found by attribution, relative to the scenario's, on two
+/// machines of different idle power.
 fn by_subtraction(scenario: &Scenario) -> Result<[f64; 2], ReproduceError> {
     let load = scenario.cpu.ok_or_else(|| lacks("the processors' power"))?;
     let of = |idle: f64| -> Result<f64, ReproduceError> {
@@ -62,7 +62,7 @@ pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 
 fn table_and_plot(
     file: &ComponentFile,
-    way: Direction,
+    direction: Direction,
     title: &str,
     rate: impl Fn(u32) -> Option<f64>,
 ) -> Result<(Table, String), ReproduceError> {
@@ -77,7 +77,7 @@ fn table_and_plot(
     ]);
     let mut all: Vec<(f64, Power)> = Vec::new();
     for size in SIZES {
-        let at = power(file, way, size).ok_or_else(|| lacks("two sizes of a direction"))?;
+        let at = power(file, direction, size).ok_or_else(|| lacks("two sizes of a direction"))?;
         let cell = |watts: Option<Watts>| watts.map_or(String::new(), |w| format!("{:.2}", w.0));
         table.row([
             size.to_string(),
@@ -96,7 +96,7 @@ fn table_and_plot(
     let points = |read: fn(&Power) -> Option<Watts>| -> Vec<(f64, f64)> {
         all.iter().filter_map(|(size, at)| Some((*size, read(at)?.0))).collect()
     };
-    let printed = file.scenarios.iter().filter(|scenario| scenario.direction == way);
+    let printed = file.scenarios.iter().filter(|scenario| scenario.direction == direction);
     let printed = printed.map(|scenario| (f64::from(scenario.io_bytes), scenario.total.0));
     let chart = Chart::new(
         title,

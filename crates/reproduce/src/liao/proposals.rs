@@ -123,8 +123,8 @@ fn judged(
             format!("{fewer:.3} of the former, {same:.3} of the latter"),
         )?
         .note(format!(
-            "prefetchers leave {:.3} misses a packet in the copy even without it; what it removes is \
-             waiting for lines under way: {:.0} of {:.0} cycles remain",
+            "prefetchers leave {:.3} misses a packet in the copy even without it; it only removes \
+             waiting for lines in flight: {:.0} of {:.0} cycles remain",
             copy(base),
             dca.stall_cycles(Phase::Copy),
             base.stall_cycles(Phase::Copy)
@@ -163,7 +163,7 @@ fn rate_adaptive(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     ]);
     let mut worst = (0.0_f64, 0.0_f64);
     for busy in [0, 10, 35, 50, 100] {
-        // The load lasts 20 s; each second is busy in its first part and silent in the rest.
+        // The load lasts 20 s; each second begins busy and ends silent.
         let load = (0..20_000)
             .map(|tick| BitsPerSecond(if tick % 1000 < busy * 10 { 9.49e9 * 0.8 } else { 0.0 }));
         let result = card.carry(load, Span::from_millis(1));

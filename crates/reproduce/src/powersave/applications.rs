@@ -1,5 +1,5 @@
-//! Figure 15 again, with application costs that follow from measured ones, and the order of the
-//! measured costs.
+//! Figure 15 with application costs derived from measured ones, and the order of the measured
+//! costs.
 
 use super::bench::server;
 use super::day::{BYTES, Day, day_checks, days, middle};
@@ -17,13 +17,13 @@ use wattline_server::{Application, MeasuredCosts, Scaling, ServerModel};
 const COSTS: &str = "sapphire-rapids-vm";
 /// Applications besides IPv4, whose cost is always that of the server model.
 const APPLICATIONS: [Application; 3] = [Application::Netflow, Application::Ipsec, Application::Re];
-/// Shortest packet, in bytes, whose cost is comparable with the paper's traffic: the next measured
-/// length below the traffic's mean.
+/// Shortest packet, in bytes, whose cost is comparable with the paper's traffic: the largest
+/// measured length below the traffic's mean.
 const SHORTEST: f64 = 512.0;
 /// Packet lengths in the table, in bytes.
 const LENGTHS: [u16; 4] = [64, 512, BYTES, 1420];
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
     let costs = inputs.costs(COSTS)?;
@@ -74,12 +74,11 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         plots.push(plot(scaling, &days));
     }
     let about = format!(
-        "Simulated, on costs that are modelled, not measured on the paper's server: IPv4 costs what the model of \
-         {} says. Of the others it was measured what they cost beside IPv4 in this program on another machine ({}, \
-         {}, `{}`). \"ratio\" multiplies the server's own cost of IPv4 by the measured ratio, which charges a slow \
-         router of 2012 for everything alike; \"added\" adds the measured cycles beyond IPv4, which takes its \
-         processor for one of today. A server model is linear in the length; what it makes of the measured costs \
-         is in the table.",
+        "Simulated, on costs that are modelled, not measured on the paper's server: the cost of IPv4 is from the \
+         model of {}. The other costs were measured relative to IPv4 in this program on another machine ({}, {}, \
+         `{}`). \"ratio\" multiplies the server's own cost of IPv4 by the measured ratio, as if a router of 2012 \
+         were slower for all code alike; \"added\" adds the measured cycles beyond IPv4, as if its processor were \
+         one of today. A server model is linear in the length; the table has the resulting costs.",
         server.name, costs.machine, costs.date, costs.command
     );
     Ok(vec![Figure {
@@ -117,10 +116,10 @@ fn plot(scaling: Scaling, days: &[Day]) -> String {
 }
 
 /// Reason why the order at the shortest length answers no claim.
-const TOO_SHORT: &str = " Of the four the paper prints that redundancy elimination is the most demanding, of traces \
-                         whose packets have payloads (section 7). Those of 64 bytes have next to none: some 20 bytes, \
-                         less than the window of 64 that ours looks for repeats with, so it leaves them alone. \
-                         An extra row, which answers no claim";
+const TOO_SHORT: &str = " By the paper redundancy elimination is the most demanding of the four, on traces whose \
+                         packets have payloads (section 7). Packets of 64 bytes have a payload of some 20 bytes, less \
+                         than our window of 64 for finding repeats, so it skips them. An extra row, which answers no \
+                         claim";
 
 /// Checks the order of the measured costs at each length.
 fn order(costs: &MeasuredCosts) -> Result<Vec<Check>, ReproduceError> {
@@ -143,8 +142,8 @@ fn order(costs: &MeasuredCosts) -> Result<Vec<Check>, ReproduceError> {
         let short = bytes < SHORTEST;
         let id = if short { "order-of-costs-short" } else { "order-of-costs" };
         Ok(plan.holds(id, same, text.join(" > "))?.of(&format!("{bytes} bytes")).note(format!(
-            "measured on {} ({}). Ours encrypts by the processor's AES instructions, of which the paper \
-             says nothing.{}",
+            "measured on {} ({}). Ours encrypts by the processor's AES instructions, which the paper does \
+             not mention.{}",
             costs.machine,
             costs.date,
             if short { TOO_SHORT } else { "" }
@@ -159,7 +158,7 @@ mod tests {
     use wattline_report::{Grounds, Verdict};
 
     #[test]
-    fn the_order_is_judged_at_each_length() {
+    fn order_is_judged_at_each_length() {
         let mut costs = MeasuredCosts::load(COSTS).unwrap();
         let longest = order(&costs).unwrap().pop().unwrap();
         assert_eq!(longest.verdict, Verdict::Meets, "{}", longest.ours);

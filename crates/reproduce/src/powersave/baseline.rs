@@ -1,4 +1,4 @@
-//! Figure 3: Click that polls, compared with Click that sleeps between packets.
+//! Figure 3: polling Click compared with Click that sleeps between packets.
 
 use super::bench::{Arrivals, Steady, all, ipv4, server};
 use super::breakdown::MPPS_40G;
@@ -16,14 +16,14 @@ use wattline_server::ServerModel;
 use wattline_sim::Report;
 use wattline_units::Span;
 
-/// Loads over which the latencies should converge, as shares of what twelve cores can forward.
+/// Loads over which the latencies should converge, as shares of the capacity of twelve cores.
 const LOADS: [f64; 7] = [0.5, 0.8, 0.9, 0.96, 0.968, 0.98, 0.99];
-/// Number of intervals per run at these loads, from which the error of a figure is estimated.
+/// Intervals per run at these loads, for estimates of the error of a figure.
 const PARTS: u64 = 10;
 /// A low load in Mpps.
 const LOW: f64 = 0.5;
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
     own::over_load(inputs, own, ("fig3", "Figure 3: power of Click and NAPI-Click"))
 }
@@ -128,13 +128,13 @@ fn micros(report: &Report) -> f64 {
     report.latency_mean_seconds.map_or(f64::NAN, |seconds| seconds * 1e6)
 }
 
-/// Relative excess of NAPI-Click's mean latency over Click's.
+/// Returns the relative excess of NAPI-Click's mean latency over Click's.
 fn difference(poll: &Report, napi: &Report) -> f64 {
     micros(napi) / micros(poll) - 1.0
 }
 
-/// Standard error of [`difference`], from the scatter of the intervals. Both runs see the same
-/// packets.
+/// Returns the standard error of [`difference`], from the scatter of the intervals. Both runs have
+/// the same packets.
 fn error(poll: &Report, napi: &Report) -> f64 {
     let parts: Vec<f64> =
         poll.intervals.iter().zip(&napi.intervals).map(|(a, b)| difference(a, b)).collect();
@@ -146,15 +146,15 @@ fn error(poll: &Report, napi: &Report) -> f64 {
 
 /// Runs of Click and NAPI-Click with the same packets.
 struct Pair {
-    /// Offered load divided by what the cores can forward.
+    /// Offered load divided by the capacity of the cores.
     load: f64,
     poll: Report,
     napi: Report,
 }
 
 impl Pair {
-    /// Runs both. The warm-up is long enough for the queues of nearly full cores to fill, and the
-    /// run long enough to measure them.
+    /// Runs both at each load. The warm-up lets the queues of nearly full cores fill, and the run
+    /// is long enough to measure them.
     fn at(server: &ServerModel, most: f64, loads: &[f64]) -> Result<Vec<Self>, ReproduceError> {
         let duration = Span::from_millis(400);
         let runs: Vec<Steady> = loads
@@ -213,14 +213,14 @@ fn convergence(
     Ok(vec![
         plan.holds("difference-latencies-falls", falls, series.join(", "))?
         .note(format!(
-            "{:.0} % at low load. NAPI polls while packets are there. At 96 % load it still sleeps between them: \
-             the 5 µs until it serves what came first delay what comes meanwhile by half of that, which becomes \
-             little only beside the queue of a core that is nearly full",
+            "{:.0} % at low load. NAPI polls while packets wait. At 96 % load it still sleeps between them: the 5 µs \
+             until it serves the first packet delay packets that arrive meanwhile by half of that on average, \
+             which is small only compared with the queue of a nearly full core",
             100.0 * low
         )),
         plan.check("converged", &[top])?.note(format!(
             "a limit, as load goes to 1; 5 % is the reading of claims.csv{carried}. Of the entries of four \
-             redirect tables eight cores have 43 and four 42, so eight are full from 99.2 % on"
+             redirect tables eight cores have 43 and four have 42, so eight are full from 99.2 %"
         )),
     ])
 }

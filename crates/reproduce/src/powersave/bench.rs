@@ -2,6 +2,7 @@
 
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
+use crate::runner::side_by_side;
 use wattline_policies::POLICIES;
 use wattline_server::{Application, PacketCost, ServerModel};
 use wattline_sim::{Report, Setting, run};
@@ -9,9 +10,9 @@ use wattline_traffic::source::{Constant, Content, Poisson, Rate};
 use wattline_traffic::{Popularity, Sizes, Source, Spread};
 use wattline_units::{Hertz, Span};
 
-/// Seed of every run; fixed, so that the page is the same each time.
+/// Seed of every run, fixed so that the page is reproducible.
 pub(super) const SEED: u64 = 2012;
-/// Number of flows; large enough that no single flow matters.
+/// Number of flows, large enough that no single flow matters.
 const FLOWS: u32 = 8192;
 const PORTS: u8 = 4;
 
@@ -45,7 +46,7 @@ pub(super) struct Steady {
 }
 
 impl Steady {
-    /// Poisson arrivals of 64-byte packets for 20 ms, after a warm-up of 2 ms.
+    /// Creates Poisson arrivals of 64-byte packets for 20 ms, after a warm-up of 2 ms.
     pub(super) fn new(policy: impl Into<String>, mpps: f64) -> Self {
         Self {
             policy: policy.into(),
@@ -116,27 +117,17 @@ pub(super) fn all(server: &ServerModel, runs: &[Steady]) -> Result<Vec<Report>, 
     side_by_side(runs, |steady| steady.run(server))
 }
 
-/// Runs all jobs in parallel on all cores of this machine; results are in the order of the jobs.
-pub(super) fn side_by_side<T: Sync, R: Send>(
-    items: &[T],
-    work: impl Fn(&T) -> Result<R, ReproduceError> + Sync,
-) -> Result<Vec<R>, ReproduceError> {
-    let results = wattline_sim::sweep(items, 0, work, || ())
-        .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
-    results.into_iter().collect()
-}
-
-/// Policy in which `cores` cores sleep in the C-state `idle` between packets.
+/// Returns the policy in which `cores` cores sleep in the C-state `idle` between packets.
 pub(super) fn napping(cores: usize, frequency: Hertz, idle: &str) -> String {
     format!("napi:cores={cores},frequency_ghz={:.6},idle={idle}", frequency.gigahertz())
 }
 
-/// Policy in which `cores` cores never sleep.
+/// Returns the policy in which `cores` cores never sleep.
 pub(super) fn polling(cores: usize, frequency: Hertz) -> String {
     format!("poll:cores={cores},frequency_ghz={:.6}", frequency.gigahertz())
 }
 
-/// Cost of an IPv4 packet of 64 bytes.
+/// Returns the cost of an IPv4 packet of 64 bytes.
 pub(super) fn ipv4(server: &ServerModel) -> Result<PacketCost, ReproduceError> {
     cost(server, Application::Ipv4, 64)
 }
@@ -157,7 +148,7 @@ mod tests {
     use crate::paper::Paper;
     use crate::planned;
 
-    /// A server file may refuse a change, such as an idle state that draws more than an awake core.
+    /// A server file may refuse a change, such as an idle state with more power than an awake core.
     #[test]
     fn flips_leave_a_server_that_can_be_simulated() {
         let shipped = server(&Inputs::default()).unwrap();

@@ -95,7 +95,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         id: "fig1",
         title: "Figure 1: power by component in three scenarios".into(),
         about: "Simulated. The bars' values are lost; totals and single components are printed. \
-                The 26 W of the fans are what the printed parts leave over."
+                The 26 W of the fans are the total less the printed parts."
             .into(),
         table,
         plots: vec![bars.svg()],

@@ -1,6 +1,6 @@
 //! Figure 17: the same mean rate in bursts of growing length.
 
-use super::bench::{Job, SEED, content, server, side_by_side, simulate};
+use super::bench::{Job, SEED, content, server, simulate};
 use super::own::{self, Case};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
@@ -8,6 +8,7 @@ use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
 use crate::paper::Paper;
 use crate::planned;
+use crate::runner::side_by_side;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_server::Application;
@@ -19,8 +20,8 @@ use wattline_units::Span;
 /// Packet length in bytes; the paper gives none, so this is a backbone's mean.
 const BYTES: u16 = 600;
 const BURSTS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/// Number of random draws of the ports' burst starts. Bursts have a fixed period, so within one
-/// draw the bursts of the same ports either always meet or always miss each other.
+/// Number of random draws of the ports' burst starts. Bursts have a fixed period, so within a draw
+/// the bursts of two ports either always overlap or never do.
 const DRAWS: u64 = 8;
 const POLICIES: [(&str, &str); 3] =
     [("poll", "Click"), ("napi", "NAPI-Click"), ("queue-length", "PowerSave")];
@@ -53,7 +54,7 @@ impl Length {
     }
 }
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
     let case = Case::new(&server, Application::Ipv4);
@@ -147,8 +148,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         title: "Figure 17: bursts".into(),
         about: format!(
             "Simulated: bursts back to back at the links' rate on each of the four ports, {BYTES}-byte \
-             packets (the paper does not give their size), IPv4 routing; means of {DRAWS} draws of when the ports' \
-             bursts begin. The curves are lost, and so are the lengths, but for 1."
+             packets (the paper does not give their size), IPv4 routing; means of {DRAWS} draws of the start \
+             times of the ports' bursts. The curves are lost, and so are the lengths, but for 1."
         ),
         table,
         plots: vec![chart.svg()],
@@ -156,10 +157,11 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
             plan.check("mean-rate-port", &[mean])?,
             plan.check("range-over-bursts", &[spread(&own)])?.note(format!(
                 "\"varies very little\" has no number in the paper; 5 % is the reading of claims.csv. Up to {steady} \
-                 packets it is below. Beyond, bursts of several ports that meet fill rings above q_h; c_up = 0 adds a \
-                 core for a single such sample, and c_down = 80 low samples in a row, to take it away, hardly come \
-                 between bursts. Both are ours, as the paper's are lost, chosen by the tail of Figure 16: with c_up = 16 \
-                 it was 4.9 % in four other draws, where this was 7.7 in eight. The packets' length matters as much: 3.8 % with 1000 bytes, 4.8 with 64 \
+                 packets it is below. Longer bursts of several ports that overlap fill rings above q_h; c_up = 0 adds a \
+                 core for a single such sample, and the c_down = 80 consecutive low samples that remove it hardly occur \
+                 between bursts. Both constants are ours, since the paper's are lost, chosen by the tail of Figure 16: \
+                 with c_up = 16 it was 4.9 % in four other draws, compared with 7.7 in eight. The length of packets \
+                 matters as much: 3.8 % with 1000 bytes, 4.8 with 64 \
                  (docs/explanation/simulator.md)"
             )),
             plan.check("napi-click-longest", &[napi[napi.len() - 1] / napi[0]])?,

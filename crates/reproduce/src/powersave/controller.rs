@@ -1,7 +1,7 @@
-//! Beside Figure 12: the controller itself above the optimum, at a rate that it comes to from below
-//! and from above. The paper prints the ladder's gap alone.
+//! Supplement to Figure 12: watts of the controller above the optimum, at a rate reached from below
+//! and from above. The paper prints only the ladder's gap.
 
-use super::bench::{Job, SEED, content, ipv4, napping, server, side_by_side, simulate};
+use super::bench::{Job, SEED, content, ipv4, napping, server, simulate};
 use super::own;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
@@ -9,6 +9,7 @@ use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
 use crate::paper::Paper;
 use crate::planned;
+use crate::runner::side_by_side;
 use wattline_policies::POLICIES;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -19,17 +20,17 @@ use wattline_traffic::Popularity;
 use wattline_traffic::source::{Modulated, Modulator};
 use wattline_units::{PacketsPerSecond, Span};
 
-/// Constants that are lost in the paper: those that are shipped, and those that follow the ladder
-/// most closely from both sides.
+/// Constants that are lost in the paper: the shipped ones, and those that follow the ladder most
+/// closely from both sides.
 const CONSTANTS: [&str; 2] = ["queue-length", "queue-length:batch=32,c_down=20"];
-/// The rate before, in packets per second: nearly nothing, and nearly all that the server carries.
+/// Previous rate, in packets per second: nearly zero, and nearly the server's capacity.
 const BEFORE: [(&str, f64); 2] = [("below", 1e4), ("above", 26e6)];
 /// Milliseconds at that rate, of settling, and of measuring.
 const HOLDS: u64 = 60;
 const SETTLES: u64 = 80;
 const MEASURED: u64 = 40;
 
-/// One rate for a while, then another for good.
+/// A rate for `HOLDS`, then another one.
 struct Change {
     before: Option<f64>,
     after: f64,
@@ -64,7 +65,7 @@ fn after_change(
     simulate(server, &job, &mut source)
 }
 
-/// Watts at every rate by constants and by where the rate came from, and the optimum's.
+/// Watts of the controller at every rate, by constants and direction, and watts of the optimum.
 struct Watts {
     mpps: f64,
     optimum: f64,
@@ -103,9 +104,9 @@ fn watts(server: &ServerModel, rates: &[f64]) -> Result<Vec<Watts>, ReproduceErr
         .collect())
 }
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
-    own::over_load(inputs, own, ("fig12-controller", "Beside Figure 12: the controller"))
+    own::over_load(inputs, own, ("fig12-controller", "Supplement to Figure 12: the controller"))
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
@@ -138,8 +139,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         Axis::new("controller less optimum (W)"),
     );
     let mut about = String::from(
-        "Simulated: the controller at a constant rate of Poisson arrivals that follows on a lower or a \
-         higher one, against the cheapest of all 168 points. The controller above the optimum, worst:",
+        "Simulated: the controller at a constant rate of Poisson arrivals after a lower or a higher \
+         rate, against the cheapest of all 168 points. The controller above the optimum, worst:",
     );
     for (constants, name) in CONSTANTS.iter().enumerate() {
         for (from, (side, _)) in BEFORE.iter().enumerate() {
@@ -152,7 +153,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let check = planned::made_for(Paper::Powersave)?.check("widest-gap-controller", &[shipped])?
     .note(format!(
         "the paper says that PowerSave tracks the optimum; its c_up, c_down and batch are lost. Ours are \
-         chosen for the tail of Figure 16 and keep what a step up overshot; `{}` stays within {:.1} W and \
+         chosen for the tail of Figure 16 and keep the overshoot of a step up; `{}` stays within {:.1} W and \
          overtakes packets",
         CONSTANTS[1],
         worst(1, 0).max(worst(1, 1))
@@ -160,7 +161,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let about = about.trim_end_matches(';').to_owned() + ".";
     Ok(vec![Figure {
         id: "fig12-controller",
-        title: "Beside Figure 12: the controller from below and from above".into(),
+        title: "Supplement to Figure 12: the controller from below and from above".into(),
         about,
         table,
         plots: vec![chart.svg()],
@@ -172,10 +173,10 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 mod tests {
     use super::*;
 
-    /// A step up overshoots, and a step down is not followed: the shipped constants keep what they
-    /// had either way. The close ones come back from both.
+    /// A step up overshoots, and a step down is not followed: the shipped constants keep their
+    /// capacity either way. The close ones return from both directions.
     #[test]
-    fn the_shipped_constants_stay_high_from_above() {
+    fn shipped_constants_stay_high_from_above() {
         let at = &watts(&server(&Inputs::default()).unwrap(), &[12.0]).unwrap()[0];
         let [shipped, close] = at.controller.map(|sides| sides.map(|watts| watts - at.optimum));
         println!("shipped {shipped:?}, close {close:?} W above the optimum");

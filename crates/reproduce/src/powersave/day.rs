@@ -1,11 +1,12 @@
-//! A day of traffic under several policies and applications, and the claims about any such day.
+//! A day of traffic under several policies and applications, and the claims about such days.
 
-use super::bench::{Job, SEED, content, cost, side_by_side, simulate};
+use super::bench::{Job, SEED, content, cost, simulate};
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
-use crate::made::Made;
+use crate::made::Memo;
 use crate::paper::Paper;
 use crate::planned;
+use crate::runner::side_by_side;
 use wattline_report::plot::{Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::{Application, ServerModel};
@@ -21,7 +22,7 @@ pub(super) const SECONDS: f64 = 24.0;
 const BRIEF: f64 = 1.0;
 pub(super) const INTERVALS: u64 = 60;
 const MEAN: f64 = 0.35;
-/// Height of the spikes as a share of the capacity: the router still carries them without a growing
+/// Height of the spikes as a share of the capacity: the router carries them without a growing
 /// queue.
 const HIGHEST: f64 = 0.9;
 pub(super) const POLICIES: [(&str, &str); 3] =
@@ -32,7 +33,7 @@ pub(super) struct Day {
     pub(super) application: Application,
     /// Packets per second that the router can forward, limited by its cores or by its links.
     pub(super) capacity: f64,
-    /// Packets per second that its cores alone could forward.
+    /// Packets per second that its cores could forward without the limit of the links.
     pub(super) of_cores: f64,
     /// Reports in the order of [`POLICIES`].
     pub(super) reports: Vec<Report>,
@@ -42,7 +43,7 @@ impl Day {
     fn joules(&self, policy: usize) -> f64 {
         self.reports[policy].energy_joules
     }
-    /// Energy saving over another policy, in percent.
+    /// Returns the energy saving over another policy, in percent.
     pub(super) fn saving(&self, over: usize) -> f64 {
         100.0 * (1.0 - self.joules(2) / self.joules(over))
     }
@@ -86,8 +87,8 @@ pub(super) fn power_table(days: &[Day]) -> Table {
     table
 }
 
-/// Packets of this length per second that the router can forward, and that its cores alone could
-/// forward.
+/// Returns the packets of this length per second that the router can forward, and that its cores
+/// could without the limit of the links.
 pub(super) fn capacities(
     server: &ServerModel,
     application: Application,
@@ -98,13 +99,13 @@ pub(super) fn capacities(
     Ok((of_cores.min(server.link_capacity(bytes.into()).0), of_cores))
 }
 
-/// A day that lasts `seconds`, scaled to the router's capacity. Where packets come in trains, the
-/// rate of the day is the rate of trains.
+/// Returns the packets of a day of `seconds`, scaled to the router's capacity. If packets arrive in
+/// trains, the rate of the day is the rate of trains.
 pub(super) fn packets(capacity: f64, seconds: f64, shape: TrainShape) -> Box<dyn Source> {
     packets_seeded(capacity, BYTES, seconds, shape, SEED)
 }
 
-/// Such a day of packets of another length, or of another seed than that of the figures.
+/// Returns the packets of such a day with a given length and seed.
 pub(super) fn packets_seeded(
     capacity: f64,
     bytes: u16,
@@ -119,12 +120,12 @@ pub(super) fn packets_seeded(
     if shape == TrainShape::NONE {
         return heads;
     }
-    // The links include Ethernet's gaps, so packets come back to back.
+    // The links include Ethernet's gaps, so packets arrive back to back.
     let links = Links { overhead: 20, ..Links::POWERSAVE };
     Box::new(Trains::new(heads, shape, links, &content, seed))
 }
 
-/// A day that lasts `seconds`, with output links.
+/// Returns the job of a day of `seconds`, with output links.
 pub(super) fn job(policy: &str, application: Application, seconds: f64) -> Job<'_> {
     Job {
         policy,
@@ -152,8 +153,8 @@ pub(super) fn days(
         runs.extend(POLICIES.map(|(policy, _)| (application, capacity, policy)));
     }
     let reports = side_by_side(&runs, |(application, capacity, policy)| {
-        // A change of the controller leaves the other policies' days as they were.
-        static MADE: Made<(ServerModel, Application, String, (u16, f64)), Report> = Made::new();
+        // A change of the controller does not affect the days of other policies.
+        static MADE: Memo<(ServerModel, Application, String, (u16, f64)), Report> = Memo::new();
         let policy = inputs.policy(policy)?;
         let key = (server.clone(), *application, policy.clone(), (bytes, seconds));
         MADE.get_or_make(key, || {
@@ -176,8 +177,8 @@ pub(super) fn micros(seconds: Option<f64>) -> f64 {
     seconds.map_or(f64::NAN, |seconds| seconds * 1e6)
 }
 
-/// The highest 99th percentile of any interval, in microseconds, and the highest ratio of the 99th
-/// percentile to the mean.
+/// Returns the highest 99th percentile of any interval, in microseconds, and the highest ratio of
+/// the 99th percentile to the mean.
 pub(super) fn worst(report: &Report) -> (f64, f64) {
     let each = report.intervals.iter().map(|it| {
         let p99 = micros(it.latency_p99_seconds);
@@ -190,7 +191,7 @@ pub(super) fn middle(report: &Report) -> f64 {
     report.from_seconds + report.duration_seconds / 2.0
 }
 
-/// Checks of the claims about any application's day; `name` identifies the day.
+/// Checks the claims about any application's day; `name` identifies the day.
 pub(super) fn day_checks(day: &Day, name: &str) -> Result<Vec<Check>, ReproduceError> {
     let plan = planned::made_for(Paper::Powersave)?;
     let lowest = (0..INTERVALS as usize).all(|index| {

@@ -10,7 +10,7 @@ use wattline_policy::{
 use wattline_server::ServerModel;
 use wattline_units::{Span, Time};
 
-/// A controller after its start, the machine that it governs, and the estimator of its lowest core.
+/// A started controller with its machine and the estimator of its lowest core.
 pub(super) struct Controller {
     policy: Box<dyn Policy>,
     pub platform: Platform,
@@ -39,7 +39,7 @@ impl Controller {
         Ok(controller)
     }
 
-    /// A batch from the queue of this port at the lowest core, in which so many packets waited.
+    /// Reports a batch from this port's queue at the lowest core, in which `fill` packets waited.
     pub fn batch(&mut self, port: usize, fill: u32) {
         self.now += Span::from_micros(10);
         let event = self.estimator.batch(self.now, port, fill, fill);
@@ -56,12 +56,12 @@ impl Controller {
         self.ask = self.policy.decide(&seen, &mut self.point);
     }
 
-    /// Number of active cores, and the step of their frequency.
+    /// Returns the number of active cores, and the step of their frequency.
     pub fn rung(&self) -> (usize, usize) {
         (self.point.active.len(), self.point.fastest_active())
     }
 
-    /// The present rung, and those that follow while every batch finds `fill` packets.
+    /// Returns the present rung, and the rungs that follow while every batch finds `fill` packets.
     pub fn points(&mut self, fill: u32) -> Vec<(usize, usize)> {
         let mut rungs = vec![self.rung()];
         for _ in 0..10_000 {

@@ -21,7 +21,7 @@ struct Point {
 }
 
 impl Point {
-    /// Packets per joule, in thousands.
+    /// Returns the packets per joule, in thousands.
     fn kpkt_per_joule(&self) -> f64 {
         1e3 * self.mpps / self.watts
     }
@@ -40,8 +40,8 @@ impl Grid {
         let mut points = Vec::new();
         for cores in 1..=server.processor.cores() {
             for &frequency in &server.processor.frequencies {
-                // This exceeds the capacity by enough to fill the queue with the fewest of the 128
-                // entries as well.
+                // This exceeds the capacity by enough to fill even the queue with the fewest of the
+                // 128 entries.
                 let offered = 1.2 * server.core_capacity(cost, cores, frequency).mpps();
                 runs.push(Steady {
                     arrivals: Arrivals::Even,
@@ -63,7 +63,7 @@ impl Grid {
         Ok(Self { frequencies, points })
     }
 
-    /// The point with `cores` cores at the frequency nearest to the given one.
+    /// Returns the point with `cores` cores at the frequency nearest to the given one.
     fn at(&self, cores: usize, gigahertz: f64) -> Point {
         let near = |f: &f64| (f - gigahertz).abs();
         let index = (0..self.frequencies.len())

@@ -1,12 +1,12 @@
-//! Figure 10: idle states under load, and over the power of a core that leaves one, which the paper
-//! does not print.
+//! Figure 10: idle states under load, also over the power of a core that leaves one, which the
+//! paper does not print.
 
 use super::bench::{Steady, all, ipv4, napping, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::judged_sets::JudgedSets;
-use crate::made::Made;
+use crate::made::Memo;
 use crate::paper::Paper;
 use crate::planned::Plan;
 use crate::sets::{self, Found, Judged, rounded};
@@ -17,13 +17,14 @@ use wattline_sim::Report;
 
 pub(super) const STATES: [&str; 3] = ["C1", "C3", "C6"];
 const CORES: [usize; 3] = [2, 4, 12];
-/// Least load in Mpps at which the states are compared: the paper argues with one packet each µs.
+/// Least load in Mpps at which the states are compared: the paper's argument assumes a packet per
+/// µs.
 const COMPARED_FROM: f64 = 1.0;
 
 const FOUND: &str = include_str!("../../published/sets/powersave.json");
 
-/// Server whose cores know one idle state alone and enter it at once, as the text of Figure 10 has
-/// it. Leaving it costs its exit latency at the power of an awake core, for every nap.
+/// Makes a server whose cores have a single idle state and enter it at once, as in the text of
+/// Figure 10. Every nap costs the exit latency at the power of an awake core.
 fn at_once(server: &ServerModel, state: &str) -> Result<ServerModel, ReproduceError> {
     let index = server
         .idle_state(state)
@@ -34,7 +35,7 @@ fn at_once(server: &ServerModel, state: &str) -> Result<ServerModel, ReproduceEr
     Ok(only)
 }
 
-/// Runs of a number of cores.
+/// Runs with one number of cores.
 struct Curves {
     cores: usize,
     /// Loads in Mpps.
@@ -60,7 +61,7 @@ impl Curves {
         Ok(Self { cores, rates, reports })
     }
 
-    /// Places of the loads at which states are compared.
+    /// Returns the indices of the loads at which states are compared.
     fn compared(&self) -> impl Iterator<Item = usize> {
         self.rates.iter().enumerate().filter(|(_, rate)| **rate >= COMPARED_FROM).map(|it| it.0)
     }
@@ -69,8 +70,8 @@ impl Curves {
         self.reports[state][load].power_watts
     }
 
-    /// Returns the widest gap in watts between C1 and another state. A core that leaves that state
-    /// draws this share of the way from its power to that of an awake core.
+    /// Returns the widest gap in watts between C1 and another state. A core leaving that state
+    /// draws its power plus the share `leaving` of the difference to an awake core.
     fn gap(&self, server: &ServerModel, leaving: f64) -> f64 {
         let less = |state: usize, report: &Report| {
             (1.0 - leaving) * less_while_leaving(server, STATES[state], report)
@@ -84,8 +85,8 @@ impl Curves {
     }
 }
 
-/// Returns the power that a server draws less if cores leave a state at the power of that state. Every
-/// interrupt wakes a core.
+/// Returns the power saved if cores leave a state at the power of that state. Every interrupt wakes
+/// a core.
 fn less_while_leaving(server: &ServerModel, state: &str, report: &Report) -> f64 {
     let Some(index) = server.idle_state(state) else { return f64::NAN };
     let awake = server.awake_core_power(server.processor.lowest_frequency());
@@ -94,7 +95,7 @@ fn less_while_leaving(server: &ServerModel, state: &str, report: &Report) -> f64
     naps * server.extra_exit_latency(index).as_seconds() * less.0
 }
 
-/// Curves of states that are entered at once.
+/// Returns the curves of states that are entered at once.
 fn curves_at_once(server: &ServerModel) -> Result<Vec<Curves>, ReproduceError> {
     CORES
         .iter()
@@ -173,9 +174,9 @@ pub(super) fn figure(plan: &'static Plan, server: &ServerModel) -> Result<Figure
     })
 }
 
-/// Returns the gap over the power of a core that leaves a state, cached or computed anew.
+/// Returns the gap over the power of a core that leaves a state, from the record or computed again.
 pub(crate) fn judged_sets(fresh: bool) -> Result<JudgedSets, ReproduceError> {
-    static MADE: Made<bool, Found> = Made::new();
+    static MADE: Memo<bool, Found> = Memo::new();
     let plan = sets::powersave()?;
     let found = MADE.get_or_make(fresh, || if fresh { judge() } else { plan.cached(FOUND) })?;
     Ok(JudgedSets { paper: Paper::Powersave, plan, found })
@@ -184,7 +185,7 @@ pub(crate) fn judged_sets(fresh: bool) -> Result<JudgedSets, ReproduceError> {
 fn judge() -> Result<Found, ReproduceError> {
     let (plan, server) = (sets::powersave()?, server(&Inputs::default())?);
     let curves = curves_at_once(&server)?;
-    let mut found = plan.nothing();
+    let mut found = plan.empty();
     for (set, leaving) in plan.draw().into_iter().enumerate() {
         let gap = rounded(widest(&server, &curves, leaving[0]));
         let figures = plan.judged.checks.iter().map(|check| (check.clone(), vec![gap]));

@@ -15,7 +15,7 @@ use wattline_server::ServerModel;
 use wattline_study::optimise::{LoadedServer, cheapest};
 use wattline_units::{Hertz, PacketsPerSecond, Span};
 
-/// PowerSave's rungs: first more cores at the lowest frequency, then higher frequencies.
+/// Returns PowerSave's rungs: first more cores at the lowest frequency, then higher frequencies.
 fn rungs(server: &ServerModel) -> Vec<(usize, Hertz)> {
     let all = &server.processor.frequencies;
     let cores = server.processor.cores();
@@ -23,7 +23,7 @@ fn rungs(server: &ServerModel) -> Vec<(usize, Hertz)> {
     first.chain(all[1..].iter().map(|frequency| (cores, *frequency))).collect()
 }
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
     own::over_load(inputs, own, ("fig12", "Figure 12: PowerSave against the optimum"))
 }
@@ -41,8 +41,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         let (cores, frequency) = rung.copied().unwrap_or(ladder[ladder.len() - 1]);
         let best =
             cheapest(&loaded, rate, None).map_err(|e| ReproduceError::Model(e.to_string()))?;
-        // Packets are evenly spaced, as a generator sends them. At the full load of a point,
-        // Poisson arrivals would be dropped.
+        // Packets are evenly spaced, as from a generator. Some Poisson arrivals would be dropped at
+        // the full load of a point.
         for policy in [napping(cores, frequency, "C1"), napping(best.cores, best.frequency, "C1")] {
             runs.push(Steady { arrivals: Arrivals::Even, ..Steady::new(policy, rate.mpps()) });
         }
@@ -117,7 +117,7 @@ fn checks(
     let widest = |most: f64| {
         points.iter().filter(|p| p.0 <= most).map(|p| p.1 - p.2).fold(f64::MIN, f64::max)
     };
-    // Up to this load one core is best, while the ladder has two from this load on.
+    // Up to `one`, a single core is best; the ladder uses two cores above `ladder_one`.
     let one = points
         .iter()
         .filter(|p| {

@@ -14,21 +14,21 @@ use wattline_sim::Report;
 pub(super) fn click_micros() -> f64 {
     printed("PS-123")
 }
-/// Length in bytes of the packets that fitted the model's base latency (section 3).
+/// Length in bytes of the packets to which the model's base latency was fitted (section 3).
 const SHORT: u16 = 64;
 /// Bit rate of a link, and bytes per second of eight lanes of PCI Express 2.0.
 const LINK: f64 = 10e9;
 const BUS: f64 = 4e9;
 
-/// Latency of the path in section 7's experiment beyond the model, in microseconds. It is the same
-/// for every packet and policy, and is calibrated once with Click's mean.
+/// Latency of the path in section 7's experiment that the model lacks, in microseconds. It is the
+/// same for every packet and policy, and is calibrated once with Click's mean.
 struct Path {
     /// Printed latency of Click minus the model's latency of Click on the same day.
     total: f64,
-    /// Part of `total` that longer packets take to arrive over a link; the model has only the
-    /// output link, besides the base latency.
+    /// Part of `total` by which longer packets take longer to arrive over a link; the model has
+    /// only the output link and the base latency.
     link: f64,
-    /// Part of `total` that longer packets take to cross the cards' buses, in and out.
+    /// Part of `total` by which longer packets take longer to cross the cards' buses, in and out.
     buses: f64,
 }
 
@@ -52,7 +52,7 @@ impl Path {
     }
 }
 
-/// Lowest and highest value of the intervals.
+/// Returns the lowest and highest value of the intervals.
 fn extent(report: &Report, of: impl Fn(&Report) -> f64) -> (f64, f64) {
     let each = report.intervals.iter().map(of);
     each.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))
@@ -91,12 +91,12 @@ pub(super) fn figure(day: &Day) -> Result<Figure, ReproduceError> {
         about: format!(
             "Simulated, every packet counted (the paper takes one sample per millisecond). The paper prints two \
              latencies of the same polling router: 7 µs in section 3, by which the model's base was fitted, and \
-             11 µs in this experiment, where ours has {:.2}. The difference, {:.2} µs, is taken for the path of the \
-             experiment, alike for every packet under every policy: calibrated once, on Click's mean, it is added \
-             to all of PowerSave's latencies, which are then predictions. Of it {:.2} µs are what {BYTES} bytes \
-             take longer than {SHORT} to come in over a 10G link, {:.2} µs to cross PCI Express 2.0 with eight \
-             lanes twice (usual for such cards; the paper names neither); {:.2} µs are unexplained. Uncalibrated \
-             figures stand beside them. What packets in trains would change: fig16-trains.",
+             11 µs in this experiment, where ours has {:.2}. The difference, {:.2} µs, is attributed to the path of \
+             the experiment, equal for every packet under every policy: calibrated once, on Click's mean, it is \
+             added to all of PowerSave's latencies, which are then predictions. In it {:.2} µs are the additional \
+             time of {BYTES} bytes over {SHORT} to arrive over a 10G link, {:.2} µs to cross PCI Express 2.0 with \
+             eight lanes twice (usual for such cards; the paper names neither); {:.2} µs are unexplained. The table \
+             also has uncalibrated figures. For the effect of packets in trains see fig16-trains.",
             micros(click.latency_mean_seconds),
             path.total,
             path.link,
@@ -141,8 +141,8 @@ fn checks(click: &Report, own: &Report, path: &Path) -> Result<Vec<Check>, Repro
     Ok(vec![
         plan.check("mean-latency", &[path.mean(own)])?
         .note(format!(
-            "a prediction: only Click's mean of the same day is set to the printed 11 µs, by {:.2} µs that all \
-             packets take alike. Uncalibrated it is {mean:.2}, below",
+            "a prediction: only Click's mean of the same day is set to the printed 11 µs, by {:.2} µs for \
+             all packets alike. Uncalibrated it is {mean:.2}, below",
             path.total
         )),
         plan.check("mean-latency-intervals", &[lowest, highest])?
@@ -150,10 +150,10 @@ fn checks(click: &Report, own: &Report, path: &Path) -> Result<Vec<Check>, Repro
         plan.check("uncalibrated-mean-latency", &[mean])?,
         plan.check("uncalibrated-mean-latency-click", &[of_click])?.note(format!(
             "one of the named conflicts (crates/reproduce/published/conflicts.md, 3), but no contradiction: the paper's two are of \
-             different experiments, and it does not print what differs. No model with section 3's 7 µs as base and \
+             different experiments, and it does not print their differences. No model with section 3's 7 µs as base and \
              queues beyond gives 11 at 35 % load: polling cores hardly queue, packets in trains (fig16-trains) or \
              spikes up to the links' rate give it only with a tail far beyond the printed 55 µs. Packet length \
-             explains {:.2} of the {:.2} µs that are missing. Calibrated it is 11 by construction, so that is no check",
+             explains {:.2} of the {:.2} µs that are missing. Calibrated it is 11 by construction, so that is not a check",
             path.link + path.buses,
             path.total
         )),
@@ -162,15 +162,15 @@ fn checks(click: &Report, own: &Report, path: &Path) -> Result<Vec<Check>, Repro
         plan.check("tail-over-mean-uncalibrated", &[ratio])?,
         plan.check("tail", &[p99 + path.total])?
             .note(format!(
-                "uncalibrated {p99:.1}. The paper's peaks at 55; 5 more are allowed. The data has how \
-                 often cores come and go (core_changes)"
+                "uncalibrated {p99:.1}. The paper's peaks at 55; 5 more are allowed. The data has the \
+                 number of core changes (core_changes)"
             ))
             .fitted("c_down was chosen so that these bounds hold"),
         plan.check("overtaken", &[own.reordered_unless_held_packets as f64])?
         .note(format!(
-            "of all packets of the day. Where a core is added while one of the others holds more than the 93 µs \
-             of work that the new one takes to leave C6 and wake up, packets overtake; the paper's 10 µs of \
-             queueing hold for one queue by core, here each has one of every port. The simulator holds {} \
+            "of all packets of the day. Packets overtake when a core is added while another one has more work \
+             queued than the 93 µs that the new one takes to leave C6 and wake up; the paper's 10 µs of \
+             queueing hold for one queue per core, here each core has a queue of every port. The simulator holds {} \
              packets back at the egress port, {:.1} µs at most, so that {} leave out of order; nothing in the \
              paper holds packets back",
             own.held_packets,

@@ -1,7 +1,7 @@
-//! The day of Figures 14 to 16 again, for IPv4: how the savings depend on the extra cost of a long
+//! The day of Figures 14 to 16 for IPv4: dependence of the savings on the extra cost of a long
 //! packet over a short one, which the paper does not print.
 
-use super::bench::{cost, server, side_by_side, simulate};
+use super::bench::{cost, server, simulate};
 use super::breakdown::MPPS_40G;
 use super::day::{self, BYTES, POLICIES, capacities, micros, packets, worst};
 use super::latency::click_micros;
@@ -13,6 +13,7 @@ use crate::own::OwnTraffic;
 use crate::paper::Paper;
 use crate::planned;
 use crate::printed::printed_pair;
+use crate::runner::side_by_side;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::{Application, ApplicationCost, ServerModel, WakeUpCost};
@@ -25,10 +26,10 @@ const SECONDS: f64 = 8.0;
 /// Cycles per packet that each byte beyond 64 adds.
 const SLOPES: [f64; 5] = [0.0, 0.4, 0.8, 1.1, 1.4];
 const SHORT: u16 = 64;
-/// Length in bytes of the packets in the measurement of NAPI-Click's 22 % (section 3).
+/// Packet length in bytes in the measurement of NAPI-Click's 22 % (section 3).
 const LOADED: u16 = 1024;
 
-/// Power of NAPI-Click's twelve cores at 40 Gbps, from the closed form.
+/// Returns the power of NAPI-Click's twelve cores at 40 Gbps, from the closed form.
 fn napi_watts(server: &ServerModel) -> Result<f64, ReproduceError> {
     let point = server.napi_point(server.processor.cores(), server.processor.highest_frequency());
     let cost = cost(server, Application::Ipv4, LOADED)?;
@@ -36,10 +37,9 @@ fn napi_watts(server: &ServerModel) -> Result<f64, ReproduceError> {
     Ok(server.power_at(cost, LOADED.into(), &point, offered).total().0)
 }
 
-/// A server whose long packets cost `slope` more per byte, such that all figures of section 3 still
-/// hold. 64-byte packets cost the same. Of the 5 µs of an interrupt (12 µs of latency minus 7), the
-/// part that is work is chosen so that NAPI-Click draws the same power at 40 Gbps of 1024-byte
-/// packets.
+/// Makes a server whose packets cost `slope` cycles more per byte beyond 64, such that all figures
+/// of section 3 still hold. The share of work in the 5 µs of an interrupt (12 µs of latency minus
+/// 7) is chosen so that NAPI-Click draws the same power at 40 Gbps of 1024-byte packets.
 fn variant(server: &ServerModel, slope: f64) -> Result<ServerModel, ReproduceError> {
     let mut own = server.clone();
     let wanted = napi_watts(server)?;
@@ -82,8 +82,8 @@ impl Case {
     fn mean(&self, policy: usize) -> f64 {
         micros(self.reports[policy].latency_mean_seconds)
     }
-    /// Highest 99th percentile of any interval under PowerSave, with Click's mean calibrated to the
-    /// printed one.
+    /// Returns the highest 99th percentile of any interval under PowerSave, with Click's mean
+    /// calibrated to the printed one.
     fn tail(&self) -> f64 {
         worst(&self.reports[2]).0 + click_micros() - self.mean(0)
     }
@@ -108,7 +108,7 @@ fn cases(inputs: &Inputs) -> Result<Vec<Case>, ReproduceError> {
     Ok(SLOPES.into_iter().zip(servers).map(case).collect())
 }
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
     let servers = SLOPES.map(|slope| variant(&server, slope).map(|server| (slope, server)));
@@ -121,7 +121,7 @@ pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, Repr
     own::compared(
         inputs,
         own,
-        ("fig15-lengths", "Figure 15 with packets that cost more the longer they are"),
+        ("fig15-lengths", "Figure 15 with packets whose cost rises with length"),
         &cases,
     )
 }
@@ -154,7 +154,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         ]);
     }
     let chart = Chart::new(
-        "Savings of IPv4 over what a longer packet costs more",
+        "Savings of IPv4 over the extra cost of longer packets",
         Axis::new("cycles for each byte beyond 64"),
         Axis::new("saving over NAPI-Click (%)").range(0.0, 40.0),
     )
@@ -162,15 +162,15 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     .band("printed, of four applications", printed_pair("PS-117").0, printed_pair("PS-117").1);
     Ok(vec![Figure {
         id: "fig15-lengths",
-        title: "Figure 15 with packets that cost more the longer they are, IPv4".into(),
+        title: "Figure 15 with packets whose cost rises with length, IPv4".into(),
         about: format!(
             "Simulated, a day of {SECONDS} s. Section 3 gives the cost of 64-byte packets, and NAPI-Click's 22 % for \
-             1024 bytes. The server's file has IPv4 cost the same at any length, which is assumed. Here each byte \
-             beyond 64 costs more, and so that NAPI-Click's 22 % at 40 Gbps and its 12 µs still hold, less of the \
-             5 µs of an interrupt is work. So nothing that is printed excludes the printed savings. But packets of \
-             {BYTES} bytes are then slower to serve, cores come and go more often with the c_up and c_down that are \
-             ours, and the tail of Figure 16 is lost. The paper's c_up and c_down, which it does not print, may \
-             give both."
+             1024 bytes. In the server's file the cost of IPv4 does not depend on the length, which is assumed. Here \
+             each byte beyond 64 costs extra. A smaller part of the 5 µs of an interrupt is then work, so that \
+             NAPI-Click's 22 % at 40 Gbps and its 12 µs still hold. So no printed figure excludes the printed \
+             savings. But packets of {BYTES} bytes are then slower to serve, cores change more often with our c_up \
+             and c_down, and the tail of Figure 16 is not met. The paper's c_up and c_down, which it does not print, \
+             may give both."
         ),
         table,
         plots: vec![chart.svg()],
@@ -191,7 +191,7 @@ fn checks(cases: &[Case]) -> Result<Vec<Check>, ReproduceError> {
         plan.check("saving-click-lengths", &[case.saving(0)])?.of(&name),
         plan.check("tail-lengths", &[case.tail()])?
             .of(&name)
-            .note(format!("cores come and go {} times in this day", case.reports[2].core_changes)),
+            .note(format!("cores change {} times in this day", case.reports[2].core_changes)),
     ])
 }
 
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dearer_bytes_leave_what_section_3_prints() {
+    fn more_expensive_bytes_keep_the_figures_of_section_3() {
         let shipped = server(&Inputs::default()).unwrap();
         let fastest = shipped.processor.highest_frequency();
         let set_up = |server: &ServerModel| {

@@ -47,9 +47,9 @@ fn profile(days: &[Day]) -> Result<Figure, ReproduceError> {
         id: "fig14",
         title: "Figure 14: traffic".into(),
         about: format!(
-            "A stand-in: the figure and both traces are lost or cannot be had. A day's shape with \
+            "A stand-in: the figure and both traces are lost or unavailable. A day's shape with \
              spikes, compressed to {SECONDS} s, {BYTES}-byte packets, even over four ports; scaled for \
-             each application to a mean of 35 % of what the router forwards."
+             each application to a mean of 35 % of the router's capacity."
         ),
         table,
         plots: vec![chart.svg()],
@@ -97,7 +97,7 @@ fn power_checks(days: &[Day]) -> Result<Vec<Check>, ReproduceError> {
     let least =
         ratio.map(|(own, click)| own.power_watts / click.power_watts).fold(f64::MAX, f64::min);
     checks.push(plan.check("ipv4-least-power", &[least])?);
-    // The largest saving of PowerSave over NAPI-Click, over all applications.
+    // The largest saving of PowerSave over NAPI-Click among all applications.
     let gains = days.iter().flat_map(|day| {
         day.reports[2].intervals.iter().zip(&day.reports[1].intervals).map(|(own, napi)| {
             (own.offered_rate_pps / day.of_cores, 1.0 - own.power_watts / napi.power_watts)

@@ -1,4 +1,4 @@
-//! Knobs, estimator, wake-ups, sampling and traffic of section 3 to 7, as this program has them.
+//! Knobs, estimator, wake-ups, sampling and traffic of sections 3 to 7 in this program.
 
 use super::bench::{Arrivals, SEED, Steady, all, content, napping, server};
 use super::driven::Controller;
@@ -48,7 +48,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     }])
 }
 
-/// Checks which parts of an operating point the controller turns on its way up and down.
+/// Checks which parts of an operating point the controller changes on its way up and down.
 fn knobs(plan: &'static Plan, server: &ServerModel) -> Result<Check, ReproduceError> {
     let mut turned: BTreeSet<&str> = BTreeSet::new();
     let mut controller = Controller::new(server, "queue-length")?;
@@ -80,12 +80,12 @@ fn note_turned(from: &OperatingPoint, to: &OperatingPoint, turned: &mut BTreeSet
     note(from.uncore != to.uncore, "uncore");
 }
 
-/// Checks that each interface has an estimator of its own, which one core runs.
+/// Checks that each interface has its own estimator, run by one core.
 fn estimator(plan: &'static Plan, server: &ServerModel) -> Result<Check, ReproduceError> {
     const C_UP: u32 = 2;
     let long = printed("PS-098") as u32 + 1;
     let mut most_cores = 0;
-    // Times that long queues of these ports, one after the other, lead to a step.
+    // Counts the steps caused by long queues of these ports in sequence.
     let mut steps = |ports: &[usize]| -> Result<usize, ReproduceError> {
         let mut controller = Controller::new(server, &format!("queue-length:c_up={C_UP}"))?;
         let mut steps = 0;
@@ -99,7 +99,7 @@ fn estimator(plan: &'static Plan, server: &ServerModel) -> Result<Check, Reprodu
     };
     let apart = steps(&[0, 1, 0, 1])?;
     let together = steps(&[0, 0, 0])?;
-    // Cores are added, and the estimator stays where it was.
+    // Cores are added, and the estimator stays on its core.
     steps(&[0; 60])?;
     plan.holds(
         "estimators",
@@ -120,7 +120,7 @@ fn row(table: &mut Table, name: &str, report: &Report) {
     ]);
 }
 
-/// Checks that the packet that wakes a core from C6 waits for its exit, and that those after it do not.
+/// Checks that the packet that wakes a core from C6 waits for its exit, and later packets do not.
 fn wake_ups(
     plan: &'static Plan,
     server: &ServerModel,
@@ -132,7 +132,7 @@ fn wake_ups(
         duration: Span::from_millis(millis),
         ..Steady::new(napping(1, slow, "C6"), mpps)
     };
-    // 5 ms between packets: each finds the core in C6. Then 2 µs.
+    // At 5 ms between packets each finds the core in C6; then 2 µs.
     let reports = all(server, &[run(0.0002, 200), run(0.5, 20)])?;
     let [rare, dense] = reports.as_slice() else {
         return Err(ReproduceError::Model("two runs".into()));
@@ -146,13 +146,14 @@ fn wake_ups(
     ])
 }
 
-/// Checks that minimum, mean and P99 of each second are those of a run at the rate of that second.
+/// Checks that minimum, mean and P99 of each second equal those of a run at the rate of that
+/// second.
 fn sampling(
     plan: &'static Plan,
     server: &ServerModel,
     table: &mut Table,
 ) -> Result<Check, ReproduceError> {
-    // The second with few packets comes last: those of the first would show in it.
+    // The second with few packets comes last, so that packets of the first would be visible in it.
     const RATES: [f64; 2] = [1e6, 0.1e6];
     let policy = napping(1, server.processor.lowest_frequency(), "C1");
     let second = Span::from_millis(1_000);
@@ -278,7 +279,7 @@ mod tests {
     use wattline_report::Verdict;
 
     #[test]
-    fn methods_are_as_the_paper_has_them() {
+    fn methods_match_the_paper() {
         for check in &figures(&Inputs::default()).unwrap()[0].checks {
             println!("{}: {} ({})", check.quantity, check.ours, check.verdict.text());
             assert_eq!(check.verdict, Verdict::Meets, "{}: {}", check.quantity, check.ours);

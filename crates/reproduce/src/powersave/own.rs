@@ -1,12 +1,13 @@
-//! The figures that have traffic, made of the reader's own: at its real length, sampled as the paper
-//! samples. The paper's numbers are of other traffic, so nothing is checked.
+//! Figures with the reader's own traffic: at its real length, with the paper's sampling. The
+//! paper's numbers are for other traffic, so nothing is checked.
 
-use super::bench::{SEED, content, cost, server, side_by_side};
+use super::bench::{SEED, content, cost, server};
 use super::day::{BYTES, Day, POLICIES, capacities, micros, middle, power_table};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
+use crate::runner::side_by_side;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_server::{Application, ServerModel};
@@ -16,11 +17,10 @@ use wattline_traffic::source::{Bunched, Links};
 use wattline_traffic::{Popularity, Source};
 use wattline_units::{PacketsPerSecond, Span};
 
-/// Time between two samples of the latency, and length of the intervals that they are reported of
-/// (section 7).
+/// Time between two samples of the latency, and length of the reported intervals (section 7).
 const SAMPLE: Span = Span::from_millis(1);
 const INTERVAL: f64 = 1.0;
-/// Most intervals of a run; longer traffic has longer ones.
+/// Limit on the intervals of a run; longer traffic has longer intervals.
 const MOST: f64 = 50_000.0;
 
 /// Variation of a run.
@@ -33,7 +33,7 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// Packets as they come, which leave through output links.
+    /// Creates the case of unchanged packets that leave through output links.
     pub(super) fn new(server: &'a ServerModel, application: Application) -> Self {
         Self { server, application, burst: 1, output_links: true }
     }
@@ -136,7 +136,7 @@ fn time() -> Axis {
     Axis::new("time (s)")
 }
 
-/// Figures 14 to 16.
+/// Makes Figures 14 to 16.
 pub(super) fn load_and_power(
     inputs: &Inputs,
     own: &OwnTraffic,

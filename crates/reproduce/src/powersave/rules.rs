@@ -91,7 +91,7 @@ fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
         widest = widest.max(most - counts.iter().min().copied().unwrap_or(0));
         stray += entries - counts.iter().sum::<usize>();
     }
-    // Every hash beside the one with its lowest bits alone, and beside the one with the next bit flipped.
+    // Compares every hash with its lowest bits alone, and with the next bit flipped.
     table.spread(CoreSet::first(12));
     let mask = (1_u32 << printed("PS-105") as u32) - 1;
     let hashes = (0..4096_u32).map(|index| index.wrapping_mul(0x9e37_79b9));
@@ -183,19 +183,19 @@ fn energies(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
     ])
 }
 
-/// Operating points, as numbers of cores and of steps of frequency.
+/// Operating points, as pairs of a number of cores and a frequency step.
 struct Rungs {
     up: Vec<(usize, usize)>,
     down: Vec<(usize, usize)>,
-    /// The paper's order.
+    /// Rungs in the paper's order.
     expected: Vec<(usize, usize)>,
 }
 
-/// Number of queue lengths on which controller and pseudo-code are compared.
+/// Number of queue lengths for the comparison of controller and pseudo-code.
 const SAMPLES: u64 = 20_000;
 
 /// Compares the controller with the paper's pseudo-code, written out here, on random lengths at and
-/// beside both limits. Returns the steps that the controller took, and whether both always agreed.
+/// near both limits. Returns the number of the controller's steps, and true if both always agreed.
 fn pseudo_code(server: &ServerModel) -> Result<(usize, bool), ReproduceError> {
     let (c_up, c_down) = (2, 3);
     let spec = format!("queue-length:c_up={c_up},c_down={c_down}");
@@ -207,7 +207,7 @@ fn pseudo_code(server: &ServerModel) -> Result<(usize, bool), ReproduceError> {
     let ((mut c_h, mut c_l), (mut cores, mut frequency), mut length) = ((0, 0), (1, 0), q_l);
     let (mut steps, mut same) = (0, true);
     for _ in 0..SAMPLES {
-        // A length stays for a few samples, so that counters run full.
+        // A length lasts for a few samples, so that counters fill.
         if random.random_bool(0.25) {
             length = lengths[random.random_range(0..lengths.len())];
         }
@@ -260,7 +260,7 @@ fn naps(server: &ServerModel) -> Result<[String; 2], ReproduceError> {
     Ok([limit(0), limit(platform.cores - 1)])
 }
 
-/// Power by the printed equation of cores that nap in C1, forwarding 64-byte packets.
+/// Returns the power of cores that nap in C1 and forward 64-byte packets, by the printed equation.
 fn printed_power(cores: f64, frequency: Hertz, awake: f64, rate: PacketsPerSecond) -> f64 {
     let gigahertz = frequency.gigahertz();
     let [base, uncore] = [0, 1].map(|at| printed_at("PS-134", at));
@@ -271,7 +271,7 @@ fn printed_power(cores: f64, frequency: Hertz, awake: f64, rate: PacketsPerSecon
     base + uncore * gigahertz * any_awake + cores * core + traffic * rate.0 * 64.0 * 8.0 / 1e9
 }
 
-/// Simulated power and the closed form over load, and the difference between them.
+/// Returns simulated power and the closed form over load, with checks of their difference.
 fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), ReproduceError> {
     let cost = ipv4(server)?;
     let points = [(3, 1.6), (12, 1.6), (12, 3.3333)];
@@ -288,7 +288,7 @@ fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), Repro
             let closed = server.power_terms(cost, 64, &point, rate).total().0;
             let awake = server.awake_fraction(cost, &point, rate);
             let printed = printed_power(cores as f64, frequency, awake, rate);
-            // A coefficient that is missing makes it NaN, and it stays so.
+            // A missing coefficient makes the result NaN.
             let apart = (closed - printed).abs();
             if apart.is_nan() || apart > from_equation {
                 from_equation = apart;
@@ -344,7 +344,7 @@ mod tests {
     use wattline_report::Verdict;
 
     #[test]
-    fn rules_are_as_the_paper_has_them() {
+    fn rules_match_the_paper() {
         for check in rules(&server(&Inputs::default()).unwrap()).unwrap() {
             assert_eq!(check.verdict, Verdict::Meets, "{}: {}", check.quantity, check.ours);
         }

@@ -1,7 +1,7 @@
-//! The day of Figures 14 to 16 again, for IPv4: how the results depend on the spacing of packets,
-//! which the paper does not print.
+//! The day of Figures 14 to 16 for IPv4: dependence of the results on the spacing of packets, which
+//! the paper does not print.
 
-use super::bench::{Job, server, side_by_side, simulate};
+use super::bench::{Job, server, simulate};
 use super::day::{self, BYTES, POLICIES, capacities, micros, packets, worst};
 use super::latency::click_micros;
 use super::own;
@@ -11,6 +11,7 @@ use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
 use crate::paper::Paper;
 use crate::planned;
+use crate::runner::side_by_side;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::Application;
@@ -36,8 +37,8 @@ impl Case {
         let joules = |policy: usize| self.reports[policy].energy_joules;
         100.0 * (1.0 - joules(2) / joules(over))
     }
-    /// Highest 99th percentile of any interval, and highest ratio of the 99th percentile to the
-    /// mean.
+    /// Returns the highest 99th percentile of any interval, and the highest ratio of the 99th
+    /// percentile to the mean.
     fn tail(&self, policy: usize) -> (f64, f64) {
         worst(&self.reports[policy])
     }
@@ -68,7 +69,7 @@ fn cases(inputs: &Inputs) -> Result<Vec<Case>, ReproduceError> {
     Ok(cases.into_iter().map(case).collect())
 }
 
-/// Makes the figure of the reader's own traffic.
+/// Makes the figure from the reader's own traffic.
 pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
     let case = own::Case::new(&server, Application::Ipv4);

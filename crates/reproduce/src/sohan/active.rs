@@ -137,7 +137,7 @@ fn fig2(plan: &'static Plan, file: &ComponentFile) -> Result<Figure, ReproduceEr
     })
 }
 
-/// Whether the order is that of Figure 3: the offload card, Solarflare, Intel.
+/// Returns true if the order equals Figure 3: the offload card, Solarflare, Intel.
 fn by_maker(order: &[(&NicCard, f64)]) -> bool {
     let makers = ["Broadcom", "Solarflare", "Solarflare", "Solarflare", "Intel", "Intel"];
     order.len() == makers.len()

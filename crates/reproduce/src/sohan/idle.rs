@@ -13,7 +13,7 @@ use wattline_server::components::{Medium, NicCard};
 use wattline_study::cards::analysis::{bounds, by_medium, offload, one_gigabit, ten_gigabit};
 use wattline_study::cards::{LinkModel, accepted_mean, shunt_power};
 
-/// Claims about the totals of Table II, in the table's order.
+/// Claims of the totals of Table II, in the table's order.
 const TOTALS: [(&str, &str); 6] = [
     ("SO-035", "Intel(Base-T)"),
     ("SO-039", "Solarflare(Base-T)"),

@@ -1,4 +1,4 @@
-//! Inputs that several figures share.
+//! Inputs shared by several figures.
 
 use crate::error::ReproduceError;
 use wattline_report::{Check, Grounds};
@@ -9,7 +9,7 @@ pub(super) fn cards() -> Result<ComponentFile, ReproduceError> {
     Ok(ComponentFile::load("sohan-2010-nics")?)
 }
 
-/// The card with this name; the shipped data has it.
+/// Returns the card with this name.
 pub(super) fn card<'f>(file: &'f ComponentFile, name: &str) -> Result<&'f NicCard, ReproduceError> {
     file.card(name).ok_or_else(|| lacks(&format!("the card {name}")))
 }
@@ -20,12 +20,12 @@ pub(super) fn lacks(what: &str) -> ReproduceError {
     ))
 }
 
-/// A value of a card, or an error that names the missing value.
+/// Returns a value of a card, or an error that names the missing value.
 pub(super) fn known(value: Option<f64>, card: &NicCard, what: &str) -> Result<f64, ReproduceError> {
     value.ok_or_else(|| lacks(&format!("{what} of {}", card.name)))
 }
 
-/// Names of the cards, in the order given.
+/// Lists cards with their metric, in the given order.
 pub(super) fn names(ranked: &[(&NicCard, f64)]) -> String {
     let shown = ranked.iter().map(|(card, metric)| format!("{} {metric:.3}", card.name));
     shown.collect::<Vec<_>>().join(", ")

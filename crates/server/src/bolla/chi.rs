@@ -41,17 +41,18 @@ pub struct ChiDifference {
 }
 
 impl Chi {
-    /// The paper's polynomial as printed: χ(1) = 1.002087, and it falls between 0.8308 and 0.9265.
+    /// Returns the paper's polynomial as printed: χ(1) = 1.002087, and it falls between 0.8308 and
+    /// 0.9265.
     pub fn printed() -> Self {
         Self::polynomial(PRINTED_COEFFICIENTS.to_vec())
     }
 
-    /// A polynomial with these coefficients, constant first.
+    /// Creates a polynomial with these coefficients, constant first.
     pub fn polynomial(coefficients: Vec<f64>) -> Self {
         Self { coefficients, correction: None }
     }
 
-    /// The same form divided by its largest value and without falling parts (running maximum). A
+    /// Returns the form divided by its largest value and without falling parts (running maximum). A
     /// polynomial without a positive value is returned unchanged.
     pub fn corrected(&self) -> Self {
         let mut maxima = Vec::new();
@@ -72,17 +73,17 @@ impl Chi {
         Self { coefficients: self.coefficients.clone(), correction }
     }
 
-    /// Coefficients, constant first.
+    /// Returns the coefficients, constant first.
     pub fn coefficients(&self) -> &[f64] {
         &self.coefficients
     }
 
-    /// Whether this is a [`Self::corrected`] form.
+    /// Returns true if this is a [`Self::corrected`] form.
     pub fn is_corrected(&self) -> bool {
         self.correction.is_some()
     }
 
-    /// χ(t), with t clamped to [0, 1]; NaN counts as 0.
+    /// Returns χ(t), with t clamped to [0, 1]; NaN counts as 0.
     pub fn value(&self, t: f64) -> f64 {
         let t = if t.is_nan() { 0.0 } else { t.clamp(0.0, 1.0) };
         let plain = self.horner(t);
@@ -91,7 +92,7 @@ impl Chi {
         reached.fold(plain.max(0.0), f64::max) / scale
     }
 
-    /// Difference between the corrected form and this one.
+    /// Returns the difference between the corrected form and this one.
     pub fn correction_difference(&self) -> ChiDifference {
         let corrected = self.corrected();
         let mut result = ChiDifference { largest: 0.0, at: 0.0, mean: 0.0 };
@@ -115,7 +116,8 @@ impl Chi {
         terms.fold(0.0, |sum, (power, coefficient)| sum * t + power as f64 * coefficient)
     }
 
-    /// Point between `left` (rising) and `right` where the slope changes its sign, by bisection.
+    /// Finds the point between `left` (rising) and `right` where the slope changes its sign, by
+    /// bisection.
     fn turning_point(&self, mut left: f64, mut right: f64) -> f64 {
         for _ in 0..50 {
             let middle = (left + right) / 2.0;

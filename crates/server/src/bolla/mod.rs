@@ -1,6 +1,6 @@
 //! The power model of a software router by Bolla et al. It is fitted to measurements of a whole
-//! machine instead of being composed of its parts. `docs/explanation/bolla.md` explains how its
-//! equations are read where the print is garbled.
+//! machine instead of being composed of its parts. `docs/explanation/bolla.md` explains the reading
+//! of its equations where the print is garbled.
 
 mod chi;
 pub mod equations;

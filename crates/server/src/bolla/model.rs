@@ -95,7 +95,7 @@ impl BollaModel {
     }
 
     /// Equation 10: rate that a set of cores forwards. One of n cores saturates at gamma(n)/n of
-    /// what it forwards alone.
+    /// its rate alone.
     pub fn throughput(&self, cores: &[CoreLoad]) -> PacketsPerSecond {
         let parts = cores.iter().map(|core| {
             let limit = self.rate_limit(&self.frequencies[core.frequency], cores.len());

@@ -4,7 +4,7 @@ use super::{BollaModel, Chi, FrequencyPoint, PRINTED_COEFFICIENTS};
 use crate::input::Section;
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
-/// Form of χ that a file asks for.
+/// Form of χ requested by a file.
 #[derive(Clone, Copy)]
 enum Form {
     Polynomial,
@@ -85,8 +85,8 @@ impl BollaModel {
     }
 }
 
-/// Checks that gamma(1) = 1 and that each further core adds between nothing and a whole core.
-/// Measured values scatter, so a small excess is allowed.
+/// Checks that gamma(1) = 1 and that each further core adds between zero and one core. Measured
+/// values scatter, so a small excess is allowed.
 fn check_gamma(section: &Section<'_, '_>, gamma: &[f64], cores: Option<usize>) {
     const SCATTER: f64 = 1.05;
     if gamma.first().is_none_or(|first| (first - 1.0).abs() > 1e-9) {

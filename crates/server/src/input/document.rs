@@ -66,7 +66,7 @@ impl<'d> Document<'d> {
         Err(InvalidFile { file: self.file.to_string(), problems })
     }
 
-    /// Line number of a byte of the text, from 1.
+    /// Returns the line number of a byte of the text, from 1.
     pub(super) fn line_of(&self, offset: usize) -> usize {
         1 + self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
     }

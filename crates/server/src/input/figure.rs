@@ -12,7 +12,7 @@ pub enum Origin {
     Derived,
     /// Chosen so that the model meets published or measured figures.
     Fitted,
-    /// Neither published nor measured; the note says why the value is sensible.
+    /// Neither published nor measured; the note justifies the value.
     Assumed,
     /// Measured on the machine that the file describes.
     Measured,
@@ -34,7 +34,7 @@ impl Origin {
         ("borrowed", Self::Borrowed),
     ];
 
-    /// Word in files.
+    /// Returns the word for it in files.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, origin)| *origin == self).map_or("user", |(name, _)| name)
     }
@@ -48,11 +48,11 @@ pub enum FigureValue {
     Number(f64),
     /// A list of numbers in the unit that ends the field's name.
     List(Vec<f64>),
-    /// The source does not give it, so the user must; contains the reason.
+    /// Not given in the source, so the user must supply it; contains the reason.
     Missing(String),
 }
 
-/// One figure of a model file; every number of the file is one, for tables and reports.
+/// One number of a model file, for tables and reports.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// The field with its section, such as `power.core_awake_watts`.

@@ -9,7 +9,7 @@ use toml::de::DeValue;
 const FIGURE_KEYS: [&str; 5] = ["value", "values", "missing", "origin", "note"];
 
 impl<'d> Section<'_, 'd> {
-    /// A required number; `None` if it is absent, marked as missing, or invalid.
+    /// Reads a required number; `None` if it is absent, marked as missing, or invalid.
     pub(crate) fn number(&self, key: &'static str, allowed: RangeInclusive<f64>) -> Option<f64> {
         let value = self.required(key, &format!("a number, {}", range_words(&allowed)))?;
         match self.figure(key, value, &allowed)? {
@@ -18,7 +18,7 @@ impl<'d> Section<'_, 'd> {
         }
     }
 
-    /// A number with a default for files that omit it.
+    /// Reads a number with a default for files that omit it.
     pub(crate) fn number_or(
         &self,
         key: &'static str,
@@ -28,7 +28,7 @@ impl<'d> Section<'_, 'd> {
         if self.has(key) { self.number(key, allowed) } else { Some(default) }
     }
 
-    /// A required whole number.
+    /// Reads a required whole number.
     pub(crate) fn count(&self, key: &'static str, allowed: RangeInclusive<u32>) -> Option<u32> {
         let limits = f64::from(*allowed.start())..=f64::from(*allowed.end());
         let number = self.number(key, limits)?;
@@ -42,7 +42,7 @@ impl<'d> Section<'_, 'd> {
         None
     }
 
-    /// An optional number.
+    /// Reads an optional number.
     pub(crate) fn optional_number(
         &self,
         key: &'static str,
@@ -51,7 +51,7 @@ impl<'d> Section<'_, 'd> {
         if self.has(key) { self.number(key, allowed) } else { None }
     }
 
-    /// A required list of numbers.
+    /// Reads a required list of numbers.
     pub(crate) fn numbers(
         &self,
         key: &'static str,

@@ -12,14 +12,14 @@ pub struct Problem {
     pub field: String,
     /// Value as read, if there is one.
     pub value: Option<String>,
-    /// Kind of the error, with what is allowed.
+    /// Kind of the error, with the allowed values.
     pub kind: ProblemKind,
 }
 
-/// Kind of an error, with what is allowed.
+/// Kind of an error, with the allowed values.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ProblemKind {
-    /// The text does not have the format at all.
+    /// The text is not valid TOML.
     #[error("{0}")]
     Syntax(String),
     /// A number is outside its range.
@@ -98,7 +98,7 @@ pub enum LoadError {
         file: String,
         /// Error of the operating system.
         cause: std::io::Error,
-        /// Suggestion of what was meant.
+        /// Suggestion of the intended name.
         hint: String,
     },
     /// The file can be read but is invalid.
@@ -116,7 +116,7 @@ pub struct Incomplete {
     pub name: String,
     /// Use for which the figures are needed.
     pub purpose: &'static str,
-    /// Whether the file has a fit, which can be completed from another model.
+    /// True if the file has a fit, which can be completed from another model.
     pub fitted: bool,
     /// Each missing field, with the reason that the file gives for its absence.
     pub missing: Vec<(String, String)>,

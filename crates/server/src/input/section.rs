@@ -1,8 +1,8 @@
 //! Walks a TOML document section by section, and collects problems and figures on the way.
 //!
 //! Deserialising into a struct would stop at the first error and lose the line numbers. The
-//! document is therefore walked: each `read` call asks for one key, records its errors and
-//! continues. A figure is written in one of three ways:
+//! document is therefore walked: each `read` call reads one key, records its errors and continues.
+//! A figure is written in one of three ways:
 //!
 //! ```toml
 //! power_watts = 1.5
@@ -26,12 +26,12 @@ pub(crate) struct Section<'s, 'd> {
 }
 
 impl<'s, 'd> Section<'s, 'd> {
-    /// The top level.
+    /// Creates the top-level section.
     pub(super) fn root(document: &'s Document<'d>, table: &'s DeTable<'d>) -> Self {
         Self { document, table, path: String::new(), line: 1, known: RefCell::default() }
     }
 
-    /// The table under `key`.
+    /// Creates the section of the table under `key`.
     pub(super) fn child<'c>(
         &self,
         table: &'c DeTable<'d>,
@@ -55,7 +55,7 @@ impl<'s, 'd> Section<'s, 'd> {
         self.known.borrow_mut().extend(keys);
     }
 
-    /// The document that this section is part of.
+    /// Returns the document of this section.
     pub(crate) fn document(&self) -> &'s Document<'d> {
         self.document
     }
@@ -67,12 +67,12 @@ impl<'s, 'd> Section<'s, 'd> {
         self.problem(line, key, None, ProblemKind::Contradiction(why));
     }
 
-    /// An optional text.
+    /// Reads an optional text.
     pub(crate) fn optional_text(&self, key: &'static str) -> Option<String> {
         if self.has(key) { self.text(key) } else { None }
     }
 
-    /// An optional choice between a few words.
+    /// Reads an optional choice between a few words.
     pub(crate) fn optional_choice<T: Copy>(
         &self,
         key: &'static str,
@@ -81,7 +81,7 @@ impl<'s, 'd> Section<'s, 'd> {
         if self.has(key) { self.choice(key, choices) } else { None }
     }
 
-    /// A required text.
+    /// Reads a required text.
     pub(crate) fn text(&self, key: &'static str) -> Option<String> {
         let value = self.required(key, "a text")?;
         match value.get_ref() {
@@ -93,7 +93,7 @@ impl<'s, 'd> Section<'s, 'd> {
         }
     }
 
-    /// An optional list of texts, one at least.
+    /// Reads an optional list of at least one text.
     pub(crate) fn texts(&self, key: &'static str) -> Option<Vec<String>> {
         let value = self.find(key)?;
         let text = |item: &Spanned<DeValue<'_>>| item.get_ref().as_str().map(str::to_owned);
@@ -106,7 +106,7 @@ impl<'s, 'd> Section<'s, 'd> {
         texts
     }
 
-    /// A choice between a few words; the first is the default if the key is absent.
+    /// Reads a choice between a few words; the first is the default if the key is absent.
     pub(crate) fn choice_or_first<T: Copy>(
         &self,
         key: &'static str,
@@ -118,7 +118,7 @@ impl<'s, 'd> Section<'s, 'd> {
         }
     }
 
-    /// A required choice between a few words.
+    /// Reads a required choice between a few words.
     pub(crate) fn choice<T: Copy>(
         &self,
         key: &'static str,
@@ -144,12 +144,12 @@ impl<'s, 'd> Section<'s, 'd> {
         found
     }
 
-    /// Whether the value is the given word; the key stays unread otherwise.
+    /// Returns true if the value is the given word; otherwise the key remains unread.
     pub(crate) fn is_word(&self, key: &'static str, word: &str) -> bool {
         self.find(key).is_some_and(|value| value.get_ref().as_str() == Some(word))
     }
 
-    /// A required section.
+    /// Reads a required section.
     pub(crate) fn required_section<T>(
         &self,
         key: &'static str,
@@ -159,7 +159,7 @@ impl<'s, 'd> Section<'s, 'd> {
         self.section(key, read)
     }
 
-    /// An optional section.
+    /// Reads an optional section.
     pub(crate) fn section<T>(
         &self,
         key: &'static str,
@@ -175,8 +175,8 @@ impl<'s, 'd> Section<'s, 'd> {
         }
     }
 
-    /// A list of sections `[[key]]`, possibly empty; invalid ones are left out after their problems
-    /// were recorded.
+    /// Reads a list of sections `[[key]]`, possibly empty. Records the problems of invalid sections
+    /// and skips these sections.
     pub(crate) fn sections<T>(
         &self,
         key: &'static str,
@@ -202,12 +202,12 @@ impl<'s, 'd> Section<'s, 'd> {
         all
     }
 
-    /// Whether the file has the key.
+    /// Returns true if the file has the key.
     pub(crate) fn has(&self, key: &'static str) -> bool {
         self.find(key).is_some()
     }
 
-    /// Whether the section `key` of this one has the key `inner`.
+    /// Returns true if the section `key` of this one has the key `inner`.
     pub(crate) fn has_within(&self, key: &'static str, inner: &str) -> bool {
         let table = self.find(key).and_then(|value| value.get_ref().as_table());
         table.is_some_and(|table| table.iter().any(|(name, _)| name.get_ref() == inner))

@@ -13,9 +13,9 @@ use wattline_units::{BitsPerSecond, Hertz, PacketsPerSecond, Span};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// It polls and never sleeps (Click, DPDK).
+    /// Polls and never sleeps (Click, DPDK).
     Poll,
-    /// It sleeps until an interrupt wakes it (NAPI).
+    /// Sleeps until an interrupt wakes it (NAPI).
     Napi,
 }
 
@@ -53,8 +53,8 @@ impl Latency {
 }
 
 impl ServerModel {
-    /// `cores` active cores at `frequency` that nap in the shallowest idle state; the others are
-    /// parked in the deepest, as in PowerSave.
+    /// Returns a point with `cores` active cores at `frequency` that nap in the shallowest idle
+    /// state; the others are parked in the deepest, as in PowerSave.
     pub fn napi_point(&self, cores: usize, frequency: Hertz) -> UniformPoint {
         UniformPoint {
             cores,
@@ -65,12 +65,12 @@ impl ServerModel {
         }
     }
 
-    /// The same point with active cores that never sleep.
+    /// Returns the same point with active cores that never sleep.
     pub fn polling_point(&self, cores: usize, frequency: Hertz) -> UniformPoint {
         UniformPoint { mode: Mode::Poll, ..self.napi_point(cores, frequency) }
     }
 
-    /// Packets per second that the cores can forward: R(m, f).
+    /// Returns the packets per second that the cores can forward: R(m, f).
     pub fn core_capacity(
         &self,
         cost: PacketCost,
@@ -80,12 +80,12 @@ impl ServerModel {
         PacketsPerSecond(cores as f64 / self.service_seconds(cost, frequency, cores))
     }
 
-    /// Frames per second of one size that all links together carry.
+    /// Returns the frames per second of one size that all links together carry.
     pub fn link_capacity(&self, frame_bytes: u32) -> PacketsPerSecond {
         PacketsPerSecond(self.nic.ports as f64 * self.nic.frames_per_second_of_link(frame_bytes))
     }
 
-    /// Rate that is forwarded of an offered load, limited by cores and links.
+    /// Returns the forwarded rate of an offered load, limited by cores and links.
     pub fn forwarded(
         &self,
         cost: PacketCost,
@@ -98,10 +98,10 @@ impl ServerModel {
         PacketsPerSecond(offered.0.min(limit))
     }
 
-    /// Share of time that an active core is out of its idle state. It is 1 when polling or
-    /// saturated, else (w + B) / (1/λ + d + w + B). A cycle consists of an empty queue's wait 1/λ,
-    /// the interrupt's delivery d, the wake-up w and the busy period B = (1 + λ(d + w)) s / (1 -
-    /// λs).
+    /// Returns the share of time that an active core is out of its idle state. It is 1 when polling
+    /// or saturated, else (w + B) / (1/λ + d + w + B). A cycle consists of an empty queue's wait
+    /// 1/λ, the interrupt's delivery d, the wake-up w and the busy period B = (1 + λ(d + w)) s / (1
+    /// - λs).
     pub fn awake_fraction(
         &self,
         cost: PacketCost,
@@ -127,8 +127,8 @@ impl ServerModel {
         awake / (asleep + awake)
     }
 
-    /// Power by cause at an operating point under a load; `frame_bytes` excludes the 20 bytes that
-    /// a frame adds on the link.
+    /// Returns the power by cause at an operating point under a load; `frame_bytes` excludes the 20
+    /// bytes that a frame adds on the link.
     pub fn power_terms(
         &self,
         cost: PacketCost,
@@ -152,7 +152,7 @@ impl ServerModel {
         }
     }
 
-    /// Power by component at an operating point under a load.
+    /// Returns the power by component at an operating point under a load.
     pub fn power_at(
         &self,
         cost: PacketCost,
@@ -163,7 +163,7 @@ impl ServerModel {
         self.power.breakdown(&self.power_terms(cost, frame_bytes, point, offered))
     }
 
-    /// Mean latency under a Poisson load; `None` when the load is not below the capacity.
+    /// Returns the mean latency under a Poisson load; `None` if the load is not below the capacity.
     pub fn mean_latency(
         &self,
         cost: PacketCost,
@@ -197,7 +197,7 @@ impl ServerModel {
         })
     }
 
-    /// Time from the first packet's arrival to its service.
+    /// Returns the time from the first packet's arrival to its service.
     fn set_up_seconds(&self, point: &UniformPoint) -> f64 {
         self.wake_up.delivery_seconds
             + self.wake_up_seconds(point.frequency)

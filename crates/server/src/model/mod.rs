@@ -26,7 +26,7 @@ use wattline_units::{Hertz, Span, Watts};
 /// A server: its throughput and its power at any operating point.
 ///
 /// [`crate::ServerFile`] builds it and has checked every figure. The fields are the parameters. The
-/// methods are what the simulator computes once per frequency and number of cores, and keeps in
+/// simulator computes the methods once per frequency and number of cores, and keeps the results in
 /// tables.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ServerModel {
@@ -48,7 +48,7 @@ pub struct ServerModel {
     pub nic: Nic,
     /// Costs of the applications; at least one.
     pub applications: BTreeMap<Application, ApplicationCost>,
-    /// The path of the packets, of which the costs are.
+    /// The path of the packets, to which the costs apply.
     pub path: Path,
     /// Costs of the other paths.
     pub paths: BTreeMap<Path, PathCost>,
@@ -66,8 +66,8 @@ pub struct NoPath {
 }
 
 impl ServerModel {
-    /// Returns the model whose packets take this path. The other applications cost as much more than
-    /// IPv4 as under workers.
+    /// Returns the model whose packets take this path. The other applications cost the same cycles
+    /// more than IPv4 as under workers.
     ///
     /// # Errors
     /// Fails when the file gives no cost of the path, or none of IPv4.
@@ -93,8 +93,8 @@ impl ServerModel {
         Ok(model)
     }
 
-    /// Cost of a frame of `frame_bytes` under `application`; `None` if the file gives no cost of
-    /// that application.
+    /// Returns the cost of a frame of `frame_bytes` under `application`; `None` if the file gives
+    /// no cost of that application.
     pub fn packet_cost(&self, application: Application, frame_bytes: u32) -> Option<PacketCost> {
         let cost = self.applications.get(&application)?;
         Some(PacketCost {
@@ -103,8 +103,8 @@ impl ServerModel {
         })
     }
 
-    /// Mean time that one core needs for a packet: cycles / frequency, the stall, and the
-    /// contention with the other `active_cores - 1` cores.
+    /// Returns the mean time that one core needs for a packet: cycles / frequency, the stall, and
+    /// the contention with the other `active_cores - 1` cores.
     pub fn service_time(&self, cost: PacketCost, frequency: Hertz, active_cores: usize) -> Span {
         Span::from_seconds(self.service_seconds(cost, frequency, active_cores))
     }
@@ -115,9 +115,9 @@ impl ServerModel {
         cost.cycles / frequency.0 + cost.stall_seconds + self.capacity.contention_seconds * others
     }
 
-    /// Work of a napping core from the waking interrupt to its first packet, at `frequency`: exit
-    /// from the shallowest idle state, the interrupt and its handler. It was fitted as a whole, so
-    /// the shallowest state's exit latency is not added to it.
+    /// Returns the work of a napping core from the waking interrupt to its first packet, at
+    /// `frequency`: exit from the shallowest idle state, the interrupt and its handler. It was
+    /// fitted as a whole, so the shallowest state's exit latency is not added to it.
     pub fn wake_up_work(&self, frequency: Hertz) -> Span {
         Span::from_seconds(self.wake_up_seconds(frequency))
     }
@@ -127,8 +127,9 @@ impl ServerModel {
         self.wake_up.fixed_seconds + self.wake_up.cycles / frequency.0
     }
 
-    /// Time to leave the idle state `index` beyond [`Self::wake_up_work`]: its exit latency minus
-    /// that of the shallowest state. The core draws the power of an awake core meanwhile.
+    /// Returns the time to leave the idle state `index` in addition to [`Self::wake_up_work`]: its
+    /// exit latency minus that of the shallowest state. The core draws the power of an awake core
+    /// meanwhile.
     ///
     /// # Panics
     /// Panics when there is no such idle state.
@@ -136,17 +137,19 @@ impl ServerModel {
         self.idle_states[index].exit_latency - self.idle_states[0].exit_latency
     }
 
-    /// Time from raising an interrupt to its arrival at the core, which sleeps meanwhile.
+    /// Returns the time from raising an interrupt to its arrival at the core, which sleeps
+    /// meanwhile.
     pub fn interrupt_delivery(&self) -> Span {
         Span::from_seconds(self.wake_up.delivery_seconds)
     }
 
-    /// Power of a core that executes at `frequency`, above a core in the deepest idle state.
+    /// Returns the power of a core that executes at `frequency`, above a core in the deepest idle
+    /// state.
     pub fn awake_core_power(&self, frequency: Hertz) -> Watts {
         self.power.awake_core(frequency)
     }
 
-    /// Power of a core in the idle state `index`, above a core in the deepest one.
+    /// Returns the power of a core in the idle state `index`, above a core in the deepest one.
     ///
     /// # Panics
     /// Panics when there is no such idle state.
@@ -154,17 +157,17 @@ impl ServerModel {
         self.idle_states[index].power
     }
 
-    /// Index of the shallowest idle state, in which active cores nap.
+    /// Returns the index of the shallowest idle state, in which active cores nap.
     pub const fn shallowest_idle_state(&self) -> usize {
         0
     }
 
-    /// Index of the deepest idle state, in which inactive cores are parked.
+    /// Returns the index of the deepest idle state, in which inactive cores are parked.
     pub fn deepest_idle_state(&self) -> usize {
         self.idle_states.len().saturating_sub(1)
     }
 
-    /// Index of the idle state with this name.
+    /// Returns the index of the idle state with this name.
     pub fn idle_state(&self, name: &str) -> Option<usize> {
         self.idle_states.iter().position(|state| state.name == name)
     }
@@ -175,7 +178,7 @@ impl ServerModel {
     }
 
     /// Divides power by the source of its figures; the parts add up to the total. `receive` is the
-    /// part of the awake cores' power that the named receive path takes.
+    /// power of the named receive path, part of the awake cores' power.
     pub fn power_by_source(&self, terms: &PowerTerms, receive: Watts) -> Vec<PartPower> {
         let cards = self.power.base.nic;
         let parts = PowerPart::ALL.map(|part| {

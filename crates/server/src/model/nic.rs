@@ -42,7 +42,7 @@ pub struct Moderation {
 }
 
 impl Moderation {
-    /// The setting nearest to the requested period.
+    /// Returns the setting nearest to the requested period.
     pub fn nearest(&self, period: Span) -> Span {
         let clamped = period.max(self.shortest).min(self.longest);
         let above = (clamped - self.shortest).as_picos();
@@ -73,7 +73,7 @@ impl Moderation {
 }
 
 impl Nic {
-    /// Highest rate of frames of this size on one link, per second.
+    /// Returns the highest rate of frames of this size on one link, per second.
     pub fn frames_per_second_of_link(&self, frame_bytes: u32) -> f64 {
         self.link.0 / (8.0 * f64::from(frame_bytes + ETHERNET_OVERHEAD_BYTES))
     }
@@ -120,7 +120,7 @@ impl Nic {
     }
 }
 
-/// A ring's size, or `Some(None)` for the word `unbounded`.
+/// Reads a ring's size, or `Some(None)` for the word `unbounded`.
 fn ring(section: &Section<'_, '_>, key: &'static str) -> Option<Option<usize>> {
     if section.is_word(key, "unbounded") {
         return Some(None);

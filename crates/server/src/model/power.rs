@@ -1,8 +1,8 @@
 //! Power of a server and its split by component.
 //!
-//! The sum is known better than its split. It is computed from four terms ([`PowerTerms`]), which
-//! are then divided among the components. Both steps are linear, so energies may be summed as terms
-//! and split once at the end.
+//! The sum is known better than its split. It is computed from terms by cause ([`PowerTerms`]),
+//! which are then divided among the components. Both steps are linear, so energies may be summed as
+//! terms and split once at the end.
 
 use crate::input::Section;
 use schemars::JsonSchema;
@@ -69,7 +69,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// Name in tables and metrics.
+    /// Returns the name in tables and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CpuPackages => "cpu-packages",
@@ -103,7 +103,7 @@ pub struct PowerBreakdown {
 }
 
 impl PowerBreakdown {
-    /// Each component with its power.
+    /// Returns each component with its power.
     pub fn parts(&self) -> [(Component, Watts); 7] {
         [
             (Component::CpuPackages, self.cpu_packages),
@@ -122,15 +122,17 @@ impl PowerBreakdown {
 }
 
 impl PowerModel {
-    /// Power of a core that executes at `frequency`, above a core in the deepest idle state.
+    /// Returns the power of a core that executes at `frequency`, above a core in the deepest idle
+    /// state.
     pub fn awake_core(&self, frequency: Hertz) -> Watts {
         self.core_awake + self.core_awake_per_gigahertz * frequency.gigahertz()
     }
-    /// Shared power while any core is awake; `frequency` is the highest of the awake cores.
+    /// Returns the shared power while any core is awake; `frequency` is the highest of the awake
+    /// cores.
     pub fn uncore(&self, frequency: Hertz) -> Watts {
         self.uncore_per_gigahertz * frequency.gigahertz()
     }
-    /// Power of forwarding this many bits of frames per second.
+    /// Returns the power of forwarding this many bits of frames per second.
     pub fn traffic(&self, rate: BitsPerSecond) -> Watts {
         self.traffic_per_gigabit * (rate.0 / 1e9)
     }
@@ -154,8 +156,8 @@ impl PowerModel {
         }
     }
 
-    /// Reads `[power]`; the cards' base power is per port, so their number is needed. Nothing of the
-    /// cards is required where `[parts]` names them.
+    /// Reads `[power]`; the cards' base power is per port, so their number is needed. Figures of
+    /// the cards are optional if `[parts]` names cards.
     pub(crate) fn read(
         section: &Section<'_, '_>,
         ports: Option<usize>,

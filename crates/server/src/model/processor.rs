@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::num::NonZeroU8;
 use wattline_units::{Hertz, Span, Watts};
 
-/// Most cores of one machine that can forward packets.
+/// Limit on the forwarding cores of one machine.
 pub const MAX_CORES: usize = 128;
 
 /// Cores that share a frequency.
@@ -14,9 +14,9 @@ pub const MAX_CORES: usize = 128;
 pub enum DvfsDomain {
     /// Every core has its own frequency.
     PerCore,
-    /// So many neighbours run at the highest frequency that any of them asks for.
+    /// Groups of neighbours run at the highest frequency that any of their cores requests.
     PerCluster(NonZeroU8),
-    /// All cores of a chip run at the highest frequency that any of them asks for.
+    /// All cores of a chip run at the highest frequency that any of them requests.
     PerChip,
 }
 
@@ -36,19 +36,19 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// Cores of the whole server.
+    /// Returns the number of cores of the whole server.
     pub fn cores(&self) -> usize {
         self.sockets * self.cores_per_socket
     }
-    /// The lowest frequency.
+    /// Returns the lowest frequency.
     pub fn lowest_frequency(&self) -> Hertz {
         self.frequencies.first().copied().unwrap_or(Hertz::ZERO)
     }
-    /// The highest frequency.
+    /// Returns the highest frequency.
     pub fn highest_frequency(&self) -> Hertz {
         self.frequencies.last().copied().unwrap_or(Hertz::ZERO)
     }
-    /// Frequency of the P-state nearest to the requested one.
+    /// Returns the frequency of the P-state nearest to the requested one.
     pub fn nearest_frequency(&self, frequency: Hertz) -> Hertz {
         let distance = |candidate: &Hertz| (candidate.0 - frequency.0).abs();
         self.frequencies
@@ -122,8 +122,8 @@ impl IdleState {
         Some(Self { name: name?, power: Watts(power?), exit_latency: micros(exit_latency?) })
     }
 
-    /// Checks that deeper states draw less and take longer to leave; otherwise no rule could
-    /// choose.
+    /// Checks that deeper states draw less power and take longer to leave; a rule could not choose
+    /// among others.
     pub(crate) fn check_order(section: &Section<'_, '_>, states: &[Self]) {
         for pair in states.windows(2) {
             let [shallow, deep] = pair else { continue };

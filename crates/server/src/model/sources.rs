@@ -20,16 +20,16 @@ named! {
         Uncore = "uncore",
         /// Everything else without cards, with all cores in the deepest idle state.
         Platform = "platform",
-        /// Network cards without traffic, their measured links excepted.
+        /// Network cards without traffic, except for their measured links.
         Cards = "cards",
-        /// Connected links, where a card was measured by links.
+        /// Connected links of a card measured by links.
         Links = "links",
         /// Forwarding bits.
         Traffic = "traffic",
     }
 }
 
-/// Sources of a model's power, and the divisions that its components do not show.
+/// Sources of a model's power, and parts that its components do not distinguish.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sources {
     /// Source of each part's figures.

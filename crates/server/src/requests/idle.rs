@@ -1,23 +1,23 @@
-//! Idle states as the kernel's idle governor sees them.
+//! Idle states from the view of the kernel's idle governor.
 
 use crate::input::Section;
 use crate::model::micros;
 use serde::Serialize;
 use wattline_units::{Span, Watts};
 
-/// A C-state and the idle time from which on it saves energy.
+/// A C-state and the idle time from which it saves energy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequestIdleState {
     /// Name, such as `C1E`.
     pub name: String,
     /// Power of one core in this state, at any V/F state, above a core in the deepest state.
     pub power: Watts,
-    /// Share of the core's static power at its present voltage that it also draws: 1 if only clocks
-    /// stop, 0 if the voltage goes to its lowest value or is cut off.
+    /// Share of the core's static power at its present voltage that remains in this state: 1 if
+    /// only clocks stop, 0 if the voltage drops to its lowest value or is cut off.
     pub static_share: f64,
     /// Time from the waking event to the core's first instruction.
     pub exit_latency: Span,
-    /// Shortest idle time for which the kernel chooses it.
+    /// Shortest idle time for which the kernel chooses this state.
     pub target_residency: Span,
 }
 

@@ -20,11 +20,11 @@ pub struct RequestPower {
     pub package: Watts,
     /// Power of the uncore by the fastest V/F state of any core, in the order of the frequencies.
     pub uncore: Vec<Watts>,
-    /// Share of the uncore's power that it draws while no core executes: 1 if it does not follow
-    /// their activity.
+    /// Share of the uncore's power drawn while no core executes: 1 if it does not depend on their
+    /// activity.
     pub uncore_idle_share: f64,
-    /// Power of package and uncore in the package's idle state, which it enters while all cores are
-    /// in their deepest. `None` without such a state.
+    /// Power of package and uncore in the package's idle state, entered while all cores are in
+    /// their deepest. `None` without such a state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package_idle: Option<Watts>,
 }
@@ -70,11 +70,11 @@ impl RequestPower {
         })
     }
 
-    /// Mean power of package and uncore without cores. `uncore` is the uncore's by the V/F states
-    /// alone, `executing` the share of time in which any core executes, and `asleep` the share in
-    /// which all cores are in the deepest idle state.
+    /// Returns the mean power of package and uncore without cores. `uncore` is the uncore's power
+    /// by V/F states alone, `executing` the share of time in which any core executes, and `asleep`
+    /// the share in which all cores are in the deepest idle state.
     pub fn without_cores(&self, uncore: Watts, executing: f64, asleep: f64) -> (Watts, Watts) {
-        // Without activity the uncore draws this, in the time that the package sleeps too.
+        // Power of the uncore without activity, also counted while the package sleeps.
         let still = uncore * self.uncore_idle_share;
         let uncore = still + (uncore - still) * executing;
         match self.package_idle {
@@ -83,13 +83,13 @@ impl RequestPower {
         }
     }
 
-    /// Power of a powered core with stopped clocks, at the V/F state with this index.
+    /// Returns the power of a powered core with stopped clocks, at the V/F state with this index.
     pub fn core_static(&self, state: usize) -> Watts {
         let volts = self.volts.get(state).copied().unwrap_or_default();
         Watts(self.static_per_square_volt * volts * volts)
     }
 
-    /// Power of an executing core at the V/F state with this index and frequency.
+    /// Returns the power of an executing core at the V/F state with this index and frequency.
     pub fn core_awake(&self, state: usize, frequency: Hertz) -> Watts {
         let volts = self.volts.get(state).copied().unwrap_or_default();
         let dynamic = self.dynamic_per_gigahertz * frequency.gigahertz() * volts * volts;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn package_and_uncore_follow_the_cores_only_where_the_file_has_the_figures() {
+    fn package_and_uncore_follow_the_cores_only_if_the_file_has_the_figures() {
         let of = |power: RequestPower, executing, asleep| {
             let (package, uncore) = power.without_cores(Watts(8.0), executing, asleep);
             (package.0, uncore.0)
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(of(power(1.0, None), 0.25, 0.5), (16.0, 8.0));
         assert_eq!(of(power(0.5, None), 0.25, 0.5), (16.0, 5.0));
         assert_eq!(of(power(0.5, None), 1.0, 0.0), (16.0, 8.0));
-        // Half of the time package and uncore together draw 12 W.
+        // For half of the time package and uncore together draw 12 W.
         assert_eq!(of(power(1.0, Some(12.0)), 0.25, 0.5), (14.0, 4.0));
         assert_eq!(of(power(0.5, Some(12.0)), 0.0, 1.0), (12.0, 0.0));
     }

@@ -12,7 +12,7 @@ pub struct KernelCosts {
     pub interrupt_cycles: f64,
     /// Part of an interrupt's time that does not depend on the frequency: the card's registers.
     pub interrupt_fixed: Span,
-    /// Cycles to bring a received segment to its socket.
+    /// Cycles to deliver a received segment to its socket.
     pub segment_cycles: f64,
     /// Cycles to free the buffers of one sent response.
     pub completion_cycles: f64,

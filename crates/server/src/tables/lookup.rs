@@ -1,4 +1,4 @@
-//! The search of Co-PI's decision engine: the point of least power that is fast enough.
+//! Search of Co-PI's decision engine for the point of least power that is fast enough.
 
 use super::{ProfilePoint, ProfileTables};
 
@@ -14,9 +14,8 @@ pub struct Choice {
 }
 
 impl ProfileTables {
-    /// The load, in requests per second of a core, that so many packets per second at its queues
-    /// stand for: between two profiled loads interpolated linearly, beyond them by the ratio of the
-    /// nearest.
+    /// Converts packets per second at a core's queues to a load in requests per second. Between two
+    /// profiled loads the ratio is interpolated linearly; beyond them the nearest ratio applies.
     pub fn load_of(&self, arrivals: f64) -> f64 {
         let ratios = &self.conditions.arrivals_per_request;
         let ends = ratios.first().zip(ratios.last());
@@ -28,7 +27,7 @@ impl ProfileTables {
             None => arrivals / last,
             Some(0) => arrivals / first,
             Some(upper) => {
-                // What is below it was passed over, so that this interval has a length.
+                // Lower loads were skipped, so this interval has a positive length.
                 let (from, to) = (of(upper - 1), of(upper));
                 let weight = (arrivals - from) / (to - from);
                 self.loads[upper - 1] + (self.loads[upper] - self.loads[upper - 1]) * weight
@@ -36,21 +35,21 @@ impl ProfileTables {
         }
     }
 
-    /// Latency and power of a point at a load between the profiled ones; `None` if they are
+    /// Returns latency and power of a point at a load between the profiled ones; `None` if they are
     /// unknown.
     ///
     /// Both are interpolated linearly between two loads. If the lower load was not profiled, the
     /// values of the upper one apply, since more load is never faster. If one of the loads was not
-    /// sustained, nothing between them is. Below the lowest load its values apply; above the
-    /// highest nothing is known.
+    /// sustained, no load between them is. Below the lowest load its values apply; above the
+    /// highest the values are unknown.
     pub fn at(&self, load: f64, frequency: usize, period: usize) -> Option<ProfilePoint> {
         self.between(load, |index| self.point(index, frequency, period))
     }
 
-    /// Target at a load: the tail latency in seconds at the fastest frequency with the driver's own
-    /// moderation. Between loads it is interpolated as in [`Self::at`]. Where that did not sustain
-    /// the load, the target is that of the highest load below that it did, since any latency would
-    /// be within an infinite one.
+    /// Returns the target at a load: the tail latency in seconds at the fastest frequency with the
+    /// driver's own moderation, interpolated as in [`Self::at`]. If this default does not sustain
+    /// the load, the target is that of the highest sustained load below: any latency would meet an
+    /// infinite target.
     pub fn target(&self, load: f64) -> Option<f64> {
         let target = self.default_at(load)?.latency_seconds;
         if target.is_finite() {
@@ -63,8 +62,8 @@ impl ProfileTables {
         (0..self.loads.len()).rev().find_map(sustained)
     }
 
-    /// Latency and power at a load at the fastest frequency with the driver's own moderation, as in
-    /// [`Self::at`].
+    /// Returns latency and power at a load at the fastest frequency with the driver's own
+    /// moderation, as in [`Self::at`].
     pub fn default_at(&self, load: f64) -> Option<ProfilePoint> {
         self.between(load, |index| self.default_point(index))
     }
@@ -74,7 +73,7 @@ impl ProfileTables {
         load: f64,
         of: impl Fn(usize) -> Option<ProfilePoint>,
     ) -> Option<ProfilePoint> {
-        // Refuses NaN as well.
+        // Also refuses NaN.
         if load.is_nan() || load < 0.0 {
             return None;
         }
@@ -97,11 +96,11 @@ impl ProfileTables {
         })
     }
 
-    /// The point of least power whose latency, times `correction`, is within `target` seconds;
-    /// `None` if there is none. Among points of equal power, the lower latency wins, then the higher
-    /// frequency, then the longer period. Of points without watts it is the one of the lowest
-    /// frequency, and there of the longest period ([`super::EnergyOrder`]). `frequency` restricts the
-    /// search to one frequency.
+    /// Returns the point of least power whose latency, times `correction`, is within `target`
+    /// seconds; `None` if there is none. Among points of equal power, the lower latency wins, then
+    /// the higher frequency, then the longer period. Points without watts are ordered by lowest
+    /// frequency, then by longest period ([`super::EnergyOrder`]). `frequency` restricts the search
+    /// to one frequency.
     pub fn choose(
         &self,
         load: f64,
@@ -137,8 +136,8 @@ impl ProfileTables {
         best
     }
 
-    /// Whether `one` costs at most a share `more` more than `other`: by watts, else by state and
-    /// period as in [`Self::choose`].
+    /// Returns true if `one` costs at most a share `more` more than `other`: by watts, or without
+    /// them by state and period as in [`Self::choose`].
     pub fn is_near(&self, one: &Choice, other: &Choice, more: f64) -> bool {
         let (watts, others) = (one.point.power_watts, other.point.power_watts);
         if !(watts.is_nan() && others.is_nan()) {
@@ -151,7 +150,7 @@ impl ProfileTables {
         one.frequency < other.frequency || one.frequency == other.frequency && long_enough
     }
 
-    /// Values of a point at a load, if they are known and within the target.
+    /// Returns the values of a point at a load, if they are known and within the target.
     pub fn feasible(
         &self,
         load: f64,

@@ -23,8 +23,8 @@ pub struct Fingerprint {
     pub frequencies_ghz: Vec<f64>,
     /// Shortest and longest moderation period in microseconds.
     pub moderation_us: [f64; 2],
-    /// Processor, idle states and cards, in words. Empty for a machine that is not real and in
-    /// tables older than this field: then it is not compared.
+    /// Processor, idle states and cards, in words. Empty for a simulated machine and in tables
+    /// older than this field; an empty list is not compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hardware: Vec<String>,
 }
@@ -45,12 +45,12 @@ pub struct Conditions {
     pub percentile: f64,
     /// The machine.
     pub machine: Fingerprint,
-    /// Packets that arrive at the server's queues for each request, acknowledgements among them, by
-    /// load in the order of the loads; empty for one each. A governor counts packets, not requests.
+    /// Packets at the server's queues per request, including acknowledgements, in the order of the
+    /// loads; empty for one packet per request. A governor counts packets, not requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrivals_per_request: Vec<f64>,
-    /// Origin of the watts where it is not that of the latencies, in words: a meter, or a model; of
-    /// tables without watts [`NOT_MEASURED`]. None: as `source`.
+    /// Origin of the watts, in words, such as a meter or a model; [`NOT_MEASURED`] in tables
+    /// without watts. `None` if it equals `source`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<String>,
 }
@@ -59,13 +59,13 @@ pub struct Conditions {
 pub const NOT_MEASURED: &str = "not measured; points are ordered by V/F state, the lowest first, then by \
      moderation period, the longest first";
 
-/// By what points are called cheaper than others.
+/// Criterion by which points are cheaper than others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnergyOrder {
     /// By the watts of the tables.
     Watts,
-    /// Nobody knows watts: a lower V/F state counts as cheaper, and of the same state the longer
-    /// moderation period, which has fewer interrupts. An assumption, not a measurement.
+    /// Without watts: a lower V/F state counts as cheaper, and within a state the longer moderation
+    /// period, which has fewer interrupts. This is an assumption, not a measurement.
     StateThenPeriod,
 }
 
@@ -74,7 +74,7 @@ pub enum EnergyOrder {
 pub struct ProfilePoint {
     /// Tail latency in seconds; infinite if the load was not sustained.
     pub latency_seconds: f64,
-    /// Power of the package in watts; not a number where no meter saw it.
+    /// Power of the package in watts; not a number if it was not measured.
     pub power_watts: f64,
 }
 
@@ -97,7 +97,7 @@ pub struct ProfileTables {
 const MOST_POINTS: usize = 2_000_000;
 
 impl ProfileTables {
-    /// Tables without points over these axes. The frequencies are those of the machine.
+    /// Creates tables without points over these axes. The frequencies are those of the machine.
     ///
     /// # Errors
     /// Fails when an axis is empty, not ascending or not finite, or when the tables would be too
@@ -143,20 +143,20 @@ impl ProfileTables {
         Ok(Self { conditions, loads, frequencies, periods, points, defaults })
     }
 
-    /// Profiled requests per second and core, ascending.
+    /// Returns the profiled requests per second and core, ascending.
     pub fn loads(&self) -> &[f64] {
         &self.loads
     }
-    /// Frequencies, ascending.
+    /// Returns the frequencies, ascending.
     pub fn frequencies(&self) -> &[Hertz] {
         &self.frequencies
     }
-    /// Moderation periods, ascending.
+    /// Returns the moderation periods, ascending.
     pub fn periods(&self) -> &[Span] {
         &self.periods
     }
-    /// By what points can be compared. None where watts are known of some points and not of others:
-    /// neither order holds for all of them then.
+    /// Returns the criterion by which points can be compared; `None` if only some points have
+    /// watts, since no order then covers all points.
     pub fn energy_order(&self) -> Option<EnergyOrder> {
         let points = || self.points.iter().chain(&self.defaults).flatten();
         let known = points().filter(|point| point.power_watts.is_finite()).count();
@@ -166,11 +166,11 @@ impl ProfileTables {
             _ => None,
         }
     }
-    /// Number of known points.
+    /// Returns the number of known points.
     pub fn known_points(&self) -> usize {
         self.points.iter().flatten().count()
     }
-    /// Number of possible points.
+    /// Returns the number of possible points.
     pub fn all_points(&self) -> usize {
         self.points.len()
     }
@@ -183,7 +183,7 @@ impl ProfileTables {
         inside.then_some(index)
     }
 
-    /// Point at these indices; `None` if it is not known.
+    /// Returns the point at these indices; `None` if it is unknown.
     pub fn point(&self, load: usize, frequency: usize, period: usize) -> Option<ProfilePoint> {
         self.index(load, frequency, period).and_then(|index| self.points[index])
     }
@@ -195,7 +195,7 @@ impl ProfileTables {
         }
     }
 
-    /// Point at the fastest frequency with the driver's own moderation, at a load.
+    /// Returns the point at the fastest frequency with the driver's own moderation, at a load.
     pub fn default_point(&self, load: usize) -> Option<ProfilePoint> {
         self.defaults.get(load).copied().flatten()
     }
@@ -209,10 +209,11 @@ impl ProfileTables {
 }
 
 impl ProfileTables {
-    /// The same figures for another machine, as far as they can be carried over: the figures of each
-    /// profiled frequency go to the lowest of its own that is not slower. No latency looks better
-    /// than it is, and watts are those of the profiled frequency. Its other frequencies get none:
-    /// with the same figures, the fastest of them would seem as good. Nobody has measured them there.
+    /// Returns the figures for another machine, as far as they can be transferred: the figures of
+    /// each profiled frequency go to the machine's lowest frequency that is not slower. So no
+    /// latency is too optimistic, and watts are those of the profiled frequency. The other
+    /// frequencies were not measured and get no figures: with copied figures, the fastest would
+    /// seem as good.
     #[must_use]
     pub fn carried_to(&self, machine: Fingerprint) -> Option<Self> {
         let from: Vec<f64> = self.frequencies.iter().map(|f| f.gigahertz()).collect();
@@ -237,10 +238,10 @@ impl ProfileTables {
     }
 }
 
-/// Share by which two figures of one driver may differ: what formatting takes away.
+/// Relative difference allowed between two figures of one driver: the loss by formatting.
 const EXACT: f64 = 1e-6;
-/// The same for the frequency of a machine that has only one: the kernel measures it anew at every
-/// start, and two measurements differ by up to some tenths of a per cent.
+/// The same for the frequency of a machine with only one: the kernel measures it at every boot, and
+/// two measurements differ by up to some tenths of a per cent.
 const MEASURED: f64 = 1e-2;
 
 fn alike(a: &[f64], b: &[f64], within: f64) -> bool {
@@ -248,18 +249,19 @@ fn alike(a: &[f64], b: &[f64], within: f64) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(*a, *b))
 }
 
-/// Whether two lists of frequencies in gigahertz can be of one machine.
+/// Returns true if two lists of frequencies in gigahertz can be of one machine.
 pub fn same_frequencies(a: &[f64], b: &[f64]) -> bool {
     alike(a, b, if a.len() == 1 { MEASURED } else { EXACT })
 }
 
 impl Fingerprint {
-    /// The periods as they are told: in whole picoseconds, as 1022 us of seconds is 1021.9999999999999.
+    /// Returns the periods rounded to whole picoseconds: converted from seconds, 1022 us is
+    /// 1021.9999999999999.
     fn moderation(&self) -> [f64; 2] {
         self.moderation_us.map(|micros| (micros * 1e6).round() / 1e6)
     }
 
-    /// Description of how this machine differs from another; `None` if they agree.
+    /// Describes the differences between this machine and another; `None` if they agree.
     pub fn differs_from(&self, other: &Self) -> Option<String> {
         let mut found = Vec::new();
         if self.cores != other.cores {
@@ -278,7 +280,8 @@ impl Fingerprint {
                 other.moderation()
             ));
         }
-        // Cards that the tables do not know are no matter: they are not moderated by them.
+        // Cards unknown to the tables do not matter: their moderation does not depend on the
+        // tables.
         if !other.hardware.is_empty() {
             let missing = self.hardware.iter().filter(|part| !other.hardware.contains(part));
             let missing: Vec<&str> = missing.map(String::as_str).collect();

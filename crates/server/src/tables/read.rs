@@ -7,7 +7,7 @@ use wattline_files::read_text;
 use wattline_units::Span;
 
 const VERSION: u32 = 1;
-/// Largest number of problems listed, so that a wholly wrong file is not repeated.
+/// Largest number of problems listed, so that a completely wrong file is not repeated in full.
 const MOST_PROBLEMS: usize = 20;
 
 /// A line of the table.
@@ -21,7 +21,7 @@ struct Row {
 }
 
 impl ProfileTables {
-    /// Text of the most points that tables may have, with long figures.
+    /// Size of the text of the largest tables, with long figures.
     pub const MOST_BYTES: u64 = 128 << 20;
 
     /// Reads a file.
@@ -160,7 +160,7 @@ fn fill(head: Conditions, rows: &[Row], problems: &mut Vec<Problem>) -> Option<P
     let loads = axis(&mut rows.iter().map(|row| row.load));
     let micros = axis(&mut rows.iter().filter_map(|row| row.micros));
     if micros.is_empty() && !rows.is_empty() {
-        // Rows with a period that cannot be read are told of already.
+        // Rows with an invalid period are already reported.
         if problems.is_empty() {
             let why = "no row has a period: `default` rows give the target and no point to choose; \
                        add rows whose period is in microseconds, as `wattline profile` measures them";
@@ -219,8 +219,8 @@ mod tests {
                         # source = \"measured\"\n# percentile = 95.0\n# machine.cores = 1\n\
                         # machine.frequencies_ghz = [1.0]\n# machine.moderation_us = [0.0, 0.0]\n";
 
-    /// The time of a line must not grow with the number of loads: a search from the first one to each
-    /// line's own takes 64 times as long for 8 times the loads.
+    /// The time per line must not grow with the number of loads: a linear search for each line's
+    /// load takes 64 times as long for 8 times the loads.
     #[test]
     fn twice_the_loads_take_about_twice_the_time() {
         let text = |loads: usize| {
@@ -228,7 +228,7 @@ mod tests {
             format!("{HEAD}{}\n{}", COLUMNS.join(","), rows.collect::<String>())
         };
         let (few, many) = (text(20_000), text(160_000));
-        // The shortest of a few, in turn: others use the machine, too.
+        // Takes the shortest of a few alternating runs, since other processes use the machine, too.
         let mut shortest = [f64::INFINITY; 2];
         for _ in 0..3 {
             for (text, shortest) in [&few, &many].into_iter().zip(&mut shortest) {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_found_on_its_axis_as_a_text_gives_it() {
+    fn value_is_found_on_its_axis_with_the_precision_of_text() {
         let axis = [0.0, 0.8, 1.300_000_000_1, 1e9];
         for (value, found) in [
             (0.0, Some(0)),
@@ -259,25 +259,25 @@ mod tests {
         assert_eq!(near(&[], 1.0), None);
     }
 
-    /// An interrupted profile begins with the `default` rows.
+    /// An interrupted profile has only its first rows, the `default` ones.
     #[test]
-    fn tables_of_default_rows_alone_are_told_what_they_lack() {
-        let told = |rows: &str| {
+    fn tables_with_only_default_rows_are_refused_with_the_missing_rows() {
+        let parsed = |rows: &str| {
             let text = format!("{HEAD}{}\n{rows}", COLUMNS.join(","));
             ProfileTables::parse("test", &text).map(drop).map_err(|error| error.to_string())
         };
-        let only = told("1000,1,default,100,10\n2000,1,default,200,10\n").unwrap_err();
+        let only = parsed("1000,1,default,100,10\n2000,1,default,200,10\n").unwrap_err();
         assert!(only.contains("no row has a period") && only.contains("add rows"), "{only}");
         assert!(!only.contains("ascend"), "{only}");
-        assert_eq!(told("1000,1,default,100,10\n1000,1,0,100,10\n"), Ok(()));
-        // A row that has one, though none that can be read.
-        let unread = told("1000,1,default,100,10\n1000,1,often,100,10\n").unwrap_err();
+        assert_eq!(parsed("1000,1,default,100,10\n1000,1,0,100,10\n"), Ok(()));
+        // A row with a period that cannot be read.
+        let unread = parsed("1000,1,default,100,10\n1000,1,often,100,10\n").unwrap_err();
         assert!(unread.contains("often") && !unread.contains("no row has"), "{unread}");
     }
 
     #[test]
-    fn a_file_without_end_is_refused() {
-        let told = ProfileTables::load("/dev/zero").unwrap_err().to_string();
-        assert!(told.contains("/dev/zero: is longer than"), "{told}");
+    fn endless_file_is_refused() {
+        let error = ProfileTables::load("/dev/zero").unwrap_err().to_string();
+        assert!(error.contains("/dev/zero: is longer than"), "{error}");
     }
 }

@@ -10,11 +10,11 @@ pub(super) const COLUMNS: [&str; 5] =
 pub(super) const SATURATED: &str = "saturated";
 /// Word for a period that the driver chose.
 pub(super) const DEFAULT: &str = "default";
-/// Stands for a power that no meter saw.
+/// Word for a power that was not measured.
 pub(super) const UNKNOWN: &str = "unknown";
 
 impl ProfileTables {
-    /// Text form, which [`Self::parse`] reads.
+    /// Returns the text form, which [`Self::parse`] reads.
     pub fn to_text(&self) -> String {
         let conditions = &self.conditions;
         let machine = &conditions.machine;
@@ -62,7 +62,7 @@ impl ProfileTables {
     }
 }
 
-/// A TOML string on one line, for any content.
+/// Formats any text as a TOML string on one line.
 fn quoted(value: &str) -> String {
     let mut text = String::from('"');
     for letter in value.chars() {

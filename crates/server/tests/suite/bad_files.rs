@@ -1,4 +1,4 @@
-//! Server files with errors: each one is reported with its line and what is allowed.
+//! Server files with errors: each error is reported with its line and the allowed values.
 
 use proptest::prelude::*;
 use wattline_server::{
@@ -9,7 +9,7 @@ fn westmere() -> &'static str {
     library::text_of("westmere-2010", library::Kind::Servers).unwrap()
 }
 
-/// The messages for westmere's file with some of its text replaced.
+/// Returns the messages for westmere's file with some of its text replaced.
 fn messages(changes: &[(&str, &str)]) -> Vec<String> {
     let mut text = westmere().to_string();
     for (old, new) in changes {
@@ -74,7 +74,7 @@ fn syntax_errors_are_named_without_guesses_at_the_rest() {
 }
 
 #[test]
-fn core_that_sleeps_hotter_than_it_works_is_a_contradiction() {
+fn core_with_more_idle_than_active_power_is_a_contradiction() {
     let found = messages(&[
         ("core_awake_watts = { value = 1.17", "core_awake_watts = { value = 0"),
         ("watts_per_ghz = { value = 3.267", "watts_per_ghz = { value = 0.1"),
@@ -109,7 +109,7 @@ fn figures_keep_their_origin() {
 }
 
 #[test]
-fn models_with_missing_figures_say_which() {
+fn models_with_missing_figures_name_them() {
     for name in library::names(library::Kind::Servers).filter(|name| name.starts_with("bolla-")) {
         let error = ServerModel::load(name).unwrap_err().to_string();
         assert!(error.contains("cannot be used for simulation"), "{error}");

@@ -1,4 +1,4 @@
-//! `xeon-platinum-8470` compared with what NHR@FAU measured and published of that processor; see
+//! `xeon-platinum-8470` compared with measurements of that processor published by NHR@FAU; see
 //! docs/explanation/modern-server.md.
 
 use wattline_server::{ServerFile, ServerModel};
@@ -31,7 +31,7 @@ fn off(ours: f64, measured: f64) -> f64 {
 }
 
 #[test]
-fn the_package_of_a_request_server_is_the_measured_one_at_every_frequency() {
+fn package_of_a_request_server_matches_the_measurement_at_every_frequency() {
     let file = ServerFile::load("xeon-platinum-8470").unwrap();
     let (processor, power) = (file.processor.as_ref().unwrap(), &file.requests().unwrap().power);
     assert_eq!(processor.frequencies.len(), ONE_CORE.len());
@@ -44,7 +44,7 @@ fn the_package_of_a_request_server_is_the_measured_one_at_every_frequency() {
 }
 
 #[test]
-fn cores_add_what_was_measured_at_the_base_frequency() {
+fn cores_add_the_measured_power_at_the_base_frequency() {
     let file = ServerFile::load("xeon-platinum-8470").unwrap();
     let power = &file.requests().unwrap().power;
     let frequency = Hertz::from_gigahertz(2.0);
@@ -56,10 +56,10 @@ fn cores_add_what_was_measured_at_the_base_frequency() {
     }
 }
 
-/// The router's model has one uncore figure per GHz: it can follow the step at 2.0 GHz only so far, and
-/// the page says by how much.
+/// The router's model has a single uncore figure per GHz, so it follows the step at 2.0 GHz only
+/// partly; the page documents the difference.
 #[test]
-fn the_package_of_a_router_misses_the_step_of_the_uncore_by_what_is_documented() {
+fn package_of_a_router_misses_the_step_of_the_uncore_as_documented() {
     let model = ServerModel::load("xeon-platinum-8470").unwrap();
     let misses = ONE_CORE.map(|(ghz, measured)| {
         let frequency = Hertz::from_gigahertz(ghz);

@@ -16,7 +16,7 @@ fn machine(parts: &str) -> ServerModel {
     file(parts).unwrap_or_else(|error| panic!("{error}")).model().unwrap().clone()
 }
 
-/// Watts at 5 Mpps of 64 B on six cores.
+/// Returns the watts at 5 Mpps of 64 B on six cores.
 fn watts(server: &ServerModel) -> f64 {
     let cost = server.packet_cost(Application::Ipv4, 64).unwrap();
     let point = server.napi_point(6, server.processor.highest_frequency());
@@ -26,19 +26,19 @@ fn watts(server: &ServerModel) -> f64 {
 const FIBRE: &str = "cards = [\"Solarflare(Fibre)\", \"Solarflare(Fibre)\"]\n";
 
 #[test]
-fn cards_draw_what_the_table_says_idle_and_loaded() {
+fn cards_draw_the_table_power_idle_and_loaded() {
     let parts = format!("cores = \"westmere-2010\"\n{FIBRE}");
     let (with, without) = (machine(&parts), ServerModel::load("westmere-2010").unwrap());
     let named = ServerModel { name: "mine".into(), ..without.clone() };
     let named = ServerModel { description: "a machine of parts".into(), ..named };
-    assert_eq!(machine("cores = \"westmere-2010\""), named, "nothing but names changes");
+    assert_eq!(machine("cores = \"westmere-2010\""), named, "only names change");
     assert_eq!((with.nic.ports, with.power.base.nic.0), (2, 2.0 * (2.6 + 3.1)));
-    // Table IV: 0.2 W for 15.9 Gbit/s of both directions, of which forwarding counts each bit twice.
+    // Table IV: 0.2 W for 15.9 Gbit/s of both directions; a forwarded bit counts twice.
     assert!((with.power.traffic_per_gigabit.0 - 2.0 * 0.2 / 15.9).abs() < 1e-9);
     let gigabits = 5e6 * 64.0 * 8.0 / 1e9;
     let swapped = (11.4 - 8.0) + gigabits * (2.0 * 0.2 / 15.9 - 0.175);
     assert!((watts(&with) - watts(&without) - swapped).abs() < 1e-9);
-    // A file with sections of its own may name cards too, and leave out what they replace.
+    // A file with its own sections may also name cards, and omit the sections that they replace.
     let own = library::text_of("westmere-2010", library::Kind::Servers).unwrap();
     let own = own.lines().filter(|line| !line.starts_with("nic_port_watts"));
     let own = own.chain(["[parts]", FIBRE]).collect::<Vec<_>>().join("\n");
@@ -52,7 +52,7 @@ fn links_of_a_card_have_their_own_watts_and_speed() {
     assert_eq!((server.nic.ports, server.nic.link.0), (4, 1e9));
     assert!((server.power.base.nic.0 - 12.3).abs() < 1e-9);
     assert!((server.sources.links.0 - (12.3 - 7.9)).abs() < 1e-9, "Table III");
-    // A short packet stays 0.672 us on a link of 1 Gbit/s instead of 0.067.
+    // A short packet takes 0.672 us on a link of 1 Gbit/s instead of 0.067.
     let slower = server.nic.pass_through.as_seconds() * 1e6 - 6.58;
     assert!((slower - 0.6048).abs() < 1e-3, "{slower}");
 }
@@ -105,7 +105,7 @@ fn every_part_has_a_source_and_its_figures() {
 }
 
 #[test]
-fn mistakes_name_file_line_field_and_what_is_allowed() {
+fn mistakes_name_file_line_field_and_allowed_values() {
     let cases = [
         (
             "cards = [\"intel-82599\"]",
@@ -126,7 +126,7 @@ fn mistakes_name_file_line_field_and_what_is_allowed() {
             7,
             "parts.cards_from: none-such: ",
         ),
-        ("cards_from = \"sohan-2010-nics\"", 6, "parts.cards_from: needs cards beside it"),
+        ("cards_from = \"sohan-2010-nics\"", 6, "parts.cards_from: needs cards as well"),
         (
             "receive = \"fast\"",
             6,

@@ -51,14 +51,14 @@ impl Westmere {
     fn gigahertz(&self) -> Vec<f64> {
         self.model.processor.frequencies.iter().map(|f| f.gigahertz()).collect()
     }
-    /// Power of the cheapest of the given points that carries the rate.
+    /// Returns the power of the cheapest of the given points that carries the rate.
     fn cheapest(&self, points: impl Iterator<Item = (usize, f64)>, mpps: f64) -> f64 {
         points
             .filter(|&(m, f)| self.rate(m, f) >= mpps)
             .map(|(m, f)| self.watts(&self.napi(m, f), 64, mpps))
             .fold(f64::INFINITY, f64::min)
     }
-    /// Power of PowerSave's ladder: the first rung that carries the rate.
+    /// Returns the power of PowerSave's ladder: the first rung that carries the rate.
     fn ladder(&self, mpps: f64) -> f64 {
         let cores = (1..=12).map(|m| (m, 1.6));
         let speeds = self.gigahertz().into_iter().skip(1).map(|f| (12, f));
@@ -162,8 +162,8 @@ fn orderings() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// Least extra power of a point with fewer, faster cores over one with more, slower cores and the
-/// same capacity (within 2 %).
+/// Returns the least extra power of a point with fewer, faster cores over a point with more, slower
+/// cores and the same capacity (within 2 %).
 fn fig9_margin(w: &Westmere) -> f64 {
     let frequencies = w.gigahertz();
     let points: Vec<(usize, f64, f64, f64)> = (1..=12)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use wattline_server::ComponentFile;
 
-/// The claims by id, or `None` where the package is built without the repository around it.
+/// Returns the claims by id, or `None` if the package is built outside the repository.
 fn claims() -> Option<BTreeMap<String, csv::StringRecord>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../reproduce/published/claims.csv");
     let Ok(mut reader) = csv::Reader::from_path(path) else {

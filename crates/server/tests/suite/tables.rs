@@ -27,8 +27,8 @@ fn conditions() -> Conditions {
 
 type Cell = Option<(u8, u8)>;
 
-/// Three loads, three frequencies, four periods: 36 cells and three defaults. The values are a few
-/// whole numbers, so that ties are common.
+/// Makes tables of three loads, three frequencies and four periods: 36 cells and three defaults.
+/// The values are a few whole numbers, so that ties are common.
 fn tables(cells: &[Cell], defaults: &[Cell]) -> ProfileTables {
     let periods = [6, 50, 200, 1022].map(Span::from_micros).to_vec();
     let mut tables = ProfileTables::new(conditions(), vec![10.0, 20.0, 40.0], periods).unwrap();
@@ -47,7 +47,7 @@ fn tables(cells: &[Cell], defaults: &[Cell]) -> ProfileTables {
 
 /// Converted from seconds, 1022 us would be 1021.9999999999999.
 #[test]
-fn a_period_is_written_as_it_was_set() {
+fn period_is_written_as_set() {
     let mut tables = tables(&[Some((1, 1)); 36], &[]);
     tables.conditions.machine.moderation_us[1] = Span::from_micros(1022).as_seconds() * 1e6;
     let text = tables.to_text();
@@ -55,11 +55,11 @@ fn a_period_is_written_as_it_was_set() {
     assert!(!text.contains("1021.99"), "{text}");
     let mut other = conditions().machine;
     other.moderation_us = [6.0, 200.0];
-    let told = tables.conditions.machine.differs_from(&other).unwrap();
-    assert!(told.contains("[6.0, 1022.0] us"), "{told}");
+    let difference = tables.conditions.machine.differs_from(&other).unwrap();
+    assert!(difference.contains("[6.0, 1022.0] us"), "{difference}");
 }
 
-/// As of a machine without a meter.
+/// Removes the watts, as on a machine without a meter.
 fn forget_watts(tables: &mut ProfileTables) {
     for index in 0..36 {
         let (load, frequency, period) = (index / 12, index / 4 % 3, index % 4);
@@ -70,7 +70,7 @@ fn forget_watts(tables: &mut ProfileTables) {
 }
 
 fn point((latency, power): (u8, u8)) -> ProfilePoint {
-    // One in eight is saturated.
+    // One point in eight is saturated.
     let latency_seconds = if latency > 7 { f64::INFINITY } else { f64::from(latency + 1) };
     ProfilePoint { latency_seconds, power_watts: f64::from(power) }
 }
@@ -117,7 +117,7 @@ fn by_brute_force(
         }
     }
     if tables.energy_order() == Some(EnergyOrder::StateThenPeriod) {
-        // The lowest state, there the longest period.
+        // The lowest state, then the longest period.
         all.sort_by_key(|(_, _, frequency, period)| (*frequency, std::cmp::Reverse(*period)));
         return all.first().map(|(_, _, frequency, period)| (*frequency, *period));
     }
@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(10_000))]
 
     #[test]
-    fn the_search_equals_brute_force_and_is_never_infeasible(
+    fn search_equals_brute_force_and_is_never_infeasible(
         cells in prop::collection::vec(prop::option::weighted(0.8, (0u8..9, 0u8..6)), 36),
         load in prop_oneof![0.0f64..60.0, Just(10.0), Just(20.0), Just(40.0)],
         target in 0u8..9,
@@ -215,7 +215,7 @@ fn hostile_figures_are_named_with_their_lines() {
 }
 
 #[test]
-fn another_machine_is_told_apart() {
+fn another_machine_is_distinguished() {
     let machine = conditions().machine;
     let other = Fingerprint {
         cores: 8,
@@ -231,7 +231,7 @@ fn another_machine_is_told_apart() {
 }
 
 #[test]
-fn the_parts_of_a_machine_belong_to_it() {
+fn parts_of_a_machine_identify_it() {
     let machine = conditions().machine;
     let with = |parts: &[&str]| Fingerprint {
         hardware: parts.iter().map(|part| (*part).to_owned()).collect(),
@@ -244,25 +244,25 @@ fn the_parts_of_a_machine_belong_to_it() {
     assert!(
         machine.differs_from(&with(&[processor, deferred])).unwrap().contains("each moderated")
     );
-    // One more card is no other machine, nor are tables from before this was told.
+    // An additional card does not make another machine, nor do tables older than this field.
     assert_eq!(machine.differs_from(&with(&[processor, "card of veth", card])), None);
     assert_eq!(with(&[]).differs_from(&machine), None);
-    assert_eq!(machine.differs_from(&with(&[])), None, "a machine that is not real");
+    assert_eq!(machine.differs_from(&with(&[])), None, "a simulated machine");
 }
 
-/// The kernel measures the frequency of a machine without a choice at every start.
+/// The kernel measures the frequency of a machine with only one at every boot.
 #[test]
-fn a_machine_of_one_frequency_is_the_same_after_a_restart() {
+fn machine_of_one_frequency_is_the_same_after_a_restart() {
     let of = |ghz: &[f64]| Fingerprint { frequencies_ghz: ghz.to_vec(), ..conditions().machine };
     assert_eq!(of(&[2.596148]).differs_from(&of(&[2.5962])), None);
     assert!(of(&[2.596148]).differs_from(&of(&[2.5])).is_some());
-    // Drivers that offer a choice name exact figures; 1 MHz more stands for turbo.
+    // Drivers with several frequencies report exact figures; 1 MHz more stands for turbo.
     assert!(of(&[0.8, 2.1]).differs_from(&of(&[0.8, 2.101])).is_some());
 }
 
-/// A governor counts packets, and the tables are of requests.
+/// A governor counts packets, while the tables are indexed by requests.
 #[test]
-fn packets_are_told_from_requests_by_load() {
+fn packets_are_converted_to_requests_by_load() {
     let made = |arrivals_per_request: Vec<f64>| {
         let conditions = Conditions { arrivals_per_request, ..conditions() };
         ProfileTables::new(conditions, vec![10.0, 20.0, 40.0], vec![Span::from_micros(6)])
@@ -283,7 +283,7 @@ fn packets_are_told_from_requests_by_load() {
         let found = acknowledged.load_of(packets);
         assert!((found - load).abs() < 1e-9, "{packets}: {found}, not {load}");
     }
-    // Also where noise has it that more requests bring fewer packets.
+    // Also if noise makes more requests bring fewer packets.
     let noisy = made(vec![2.0, 0.9, 1.0]).unwrap();
     for packets in 0..200 {
         let load = noisy.load_of(f64::from(packets));
@@ -304,9 +304,9 @@ fn packets_are_told_from_requests_by_load() {
     assert!(error.contains("each of the 3 loads"), "{error}");
 }
 
-/// Any latency would be within the infinite one of a default that did not sustain its load.
+/// Any latency would meet the infinite target of a default that did not sustain its load.
 #[test]
-fn the_target_beyond_what_the_default_sustained_is_its_last() {
+fn target_beyond_the_last_sustained_load_of_the_default_is_that_of_this_load() {
     let target = |defaults: [Option<f64>; 3], load| {
         let mut tables = tables(&[], &[]);
         for (index, latency) in defaults.into_iter().enumerate() {

@@ -20,17 +20,17 @@ pub struct MediumPower {
     pub most: Watts,
 }
 
-/// Cards with at least 10 Gbit/s per link.
+/// Returns the cards with at least 10 Gbit/s per link.
 pub fn ten_gigabit(cards: &[NicCard]) -> Vec<&NicCard> {
     cards.iter().filter(|card| card.link.0 >= 10e9).collect()
 }
 
-/// Cards with less than 10 Gbit/s per link.
+/// Returns the cards with less than 10 Gbit/s per link.
 pub fn one_gigabit(cards: &[NicCard]) -> Vec<&NicCard> {
     cards.iter().filter(|card| card.link.0 < 10e9).collect()
 }
 
-/// Idle power by medium, lowest first; cards with an unknown medium or power are left out.
+/// Returns the idle power by medium, lowest first; skips cards with an unknown medium or power.
 pub fn by_medium(cards: &[&NicCard]) -> Vec<MediumPower> {
     let mut all: Vec<MediumPower> = [Medium::Cx4, Medium::Fibre, Medium::BaseT]
         .into_iter()
@@ -107,7 +107,7 @@ pub struct PortUse {
     pub watts_per_port: Watts,
 }
 
-/// Throughput and power per port, for cards whose number of ports and load are known.
+/// Returns throughput and power per port, for cards with a known number of ports and load.
 pub fn ports(cards: &[&NicCard]) -> Vec<PortUse> {
     let of = |card: &&NicCard| {
         let ports = card.ports?;
@@ -123,7 +123,7 @@ pub fn ports(cards: &[&NicCard]) -> Vec<PortUse> {
     cards.iter().filter_map(of).collect()
 }
 
-/// Cards sorted by a metric, best first; cards without it are left out.
+/// Sorts cards by a metric, best first; skips cards without it.
 pub fn ranked<'c>(
     cards: &[&'c NicCard],
     metric: impl Fn(&NicCard) -> Option<f64>,
@@ -134,8 +134,8 @@ pub fn ranked<'c>(
     all
 }
 
-/// Spearman's rank correlation of pairs; `None` for fewer than three pairs, or if one side is
-/// constant.
+/// Returns Spearman's rank correlation of pairs; `None` for fewer than three pairs, or if one side
+/// is constant.
 pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.len() < 3 {
         return None;
@@ -150,7 +150,7 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     (scale > 0.0).then(|| product(&x, &y) / scale)
 }
 
-/// Ranks from 1, ties sharing their mean.
+/// Returns ranks from 1; ties share their mean.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
         let (mut below, mut equal) = (0, 0);
@@ -166,15 +166,15 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(rank).collect()
 }
 
-/// Lowest and highest value; `None` for an empty slice.
+/// Returns the lowest and highest value; `None` for an empty slice.
 pub fn bounds(values: &[f64]) -> Option<(f64, f64)> {
     let first = *values.first()?;
     Some(values.iter().fold((first, first), |(low, high), v| (low.min(*v), high.max(*v))))
 }
 
-/// Highest power in watts per percent of a processor at which `order` still holds for the server's
-/// performance per watt, with `idle` watts; found by bisection below `most`. `None` if it does not
-/// hold at 0, or still holds at `most`.
+/// Finds the highest power in watts per percent of a processor at which `order` still holds for the
+/// server's performance per watt, with `idle` watts, by bisection below `most`. Returns `None` if
+/// it does not hold at 0, or still holds at `most`.
 pub fn order_limit(
     cards: &[&NicCard],
     idle: Watts,
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rank_correlation_knows_its_limits() {
+    fn rank_correlation_is_none_for_few_or_constant_values() {
         let up = [(1.0, 10.0), (2.0, 11.0), (3.0, 50.0)];
         assert_eq!(rank_correlation(&up), Some(1.0));
         let down = up.map(|(x, y)| (x, -y));

@@ -27,7 +27,7 @@ pub struct Need {
     pub slots: usize,
     /// Limit on the power of all cards together.
     pub power: Option<Watts>,
-    /// Power of the host, if it counts as well; the best card then minimises the server's power.
+    /// Power of the host, if it counts; the best card then minimises the server's power.
     pub host: Option<HostPower>,
 }
 
@@ -69,12 +69,12 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Whether all requirements are met.
+    /// Returns true if all requirements are met.
     pub fn fits(&self) -> bool {
         self.obstacles.is_empty()
     }
 
-    /// Power to be minimised.
+    /// Returns the power to minimise.
     fn cost(&self) -> f64 {
         self.server.or(self.power).map_or(f64::INFINITY, |watts| watts.0)
     }
@@ -110,7 +110,7 @@ pub fn choose(cards: &[NicCard], need: &Need) -> Result<Vec<Candidate>, NeedErro
 }
 
 fn candidate(card: &NicCard, each: BitsPerSecond, need: &Need) -> Candidate {
-    // The tolerance makes 33 Gbit/s take ten cards of 3.3 and not eleven.
+    // The tolerance makes 33 Gbit/s take ten cards of 3.3 Gbit/s instead of eleven.
     let count = ((need.throughput / each - 1e-9).ceil().max(1.0)) as usize;
     let power = card.active.map(|watts| watts * count as f64);
     let cpu = card.host_cpu_percent.map(|percent| percent * (need.throughput / each));
@@ -124,7 +124,7 @@ fn candidate(card: &NicCard, each: BitsPerSecond, need: &Need) -> Candidate {
             obstacles.push(format!("takes {cpu:.0} % of {most:.0} % of a processor"));
         }
         (None, Some(_)) => {
-            obstacles.push("what it takes of the host's processors is not known".into());
+            obstacles.push("its load on the host's processors is not known".into());
         }
         _ => {}
     }
@@ -136,7 +136,7 @@ fn candidate(card: &NicCard, each: BitsPerSecond, need: &Need) -> Candidate {
         _ => {}
     }
     if need.host.is_some() && server.is_none() && need.host_cpu_percent.is_none() {
-        obstacles.push("what the server would draw with it is not known".into());
+        obstacles.push("the server's power with it is not known".into());
     }
     Candidate {
         name: card.name.clone(),
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn each_budget_changes_the_choice() {
         assert_eq!(best(&need(16.0)).unwrap(), "Solarflare(CX4)");
-        // Only the offload card carries 18 Gbit/s in one slot, and only it carries 16 with 250 %.
+        // Only the offload card carries 18 Gbit/s in one slot, or 16 Gbit/s with 250 %.
         assert_eq!(best(&need(18.0)).unwrap(), "Broadcom(Fibre)");
         let cpu = Need { host_cpu_percent: Some(250.0), ..need(16.0) };
         assert_eq!(best(&cpu).unwrap(), "Broadcom(Fibre)");
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn the_host_counts_where_its_power_is_given() {
+    fn host_counts_if_its_power_is_given() {
         let host = HostPower { idle: Watts(200.0), per_cpu_percent: Watts(0.2) };
         assert_eq!(best(&Need { host: Some(host), ..need(16.0) }).unwrap(), "Broadcom(Fibre)");
     }
 
     #[test]
-    fn the_choice_equals_a_search_through_all() {
+    fn choice_equals_an_exhaustive_search() {
         let cards = ComponentFile::load("sohan-2010-nics").unwrap().cards;
         for tenths in 1..400 {
             let need =
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_need_that_is_none_is_refused() {
+    fn invalid_need_is_refused() {
         let refused = |need: Need| choose(&[], &need).unwrap_err().to_string();
         assert!(refused(need(0.0)).contains("throughput is 0"));
         assert!(refused(need(f64::NAN)).contains("throughput is NaN"));

@@ -15,22 +15,20 @@ pub struct LinkModel {
 }
 
 impl LinkModel {
-    /// Least-squares line through the idle powers with 0, 1, 2, … links; `None` for fewer than two
-    /// of them.
+    /// Fits a line through the idle powers with 0, 1, 2, … links by least squares; `None` for fewer
+    /// than two powers.
     pub fn fit(by_links: &[Watts]) -> Option<Self> {
         let points = by_links.iter().enumerate().map(|(links, watts)| (links as f64, watts.0));
         Self::through(&points.collect::<Vec<_>>())
     }
 
-    /// Idle power with this many links.
+    /// Returns the idle power with this many links.
     pub fn idle(&self, links: usize) -> Watts {
         self.base + self.per_link * links as f64
     }
 
-    /// For each number of links, the prediction of the line through all *other* ones. Such a
-    /// prediction
-    /// can be wrong, while a line through all points fits them by construction. `None` for fewer
-    /// than
+    /// Predicts each point by the line through all *other* points. Such a prediction can be wrong,
+    /// while a line through all points fits them by construction. Returns `None` for fewer than
     /// three points.
     pub fn left_out(by_links: &[Watts]) -> Option<Vec<Watts>> {
         if by_links.len() < 3 {
@@ -63,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_found_again_and_a_kink_is_seen() {
+    fn line_is_recovered_and_kink_is_detected() {
         let line: Vec<Watts> = (0..5).map(|n| Watts(3.0 + 0.5 * f64::from(n))).collect();
         let model = LinkModel::fit(&line).unwrap();
         assert!((model.base.0 - 3.0).abs() < 1e-12 && (model.per_link.0 - 0.5).abs() < 1e-12);

@@ -2,17 +2,17 @@
 
 use wattline_units::Watts;
 
-/// Power of a rail: the current that causes `drop_volts` at a shunt of `ohms`, times `rail_volts`
-/// (Sohan et al., section II.C: P = (V1 / R) V2; Liao and Bhuyan, section 4.1, the same for each
-/// supply rail and DIMM).
+/// Returns the power of a rail: the current that causes `drop_volts` at a shunt of `ohms`, times
+/// `rail_volts` (Sohan et al., section II.C: P = (V1 / R) V2; Liao and Bhuyan, section 4.1, the
+/// same for each supply rail and DIMM).
 pub fn shunt_power(drop_volts: f64, rail_volts: f64, ohms: f64) -> Watts {
     Watts(drop_volts / ohms * rail_volts)
 }
 
-/// Reasons why measurements are not averaged.
+/// Reasons for refusing to average measurements.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Unaccepted {
-    /// There are too few runs to tell their spread.
+    /// There are too few runs to determine their spread.
     #[error("{0} runs; at least {least} are needed", least = LEAST_RUNS)]
     TooFew(usize),
     /// The runs do not agree.
@@ -29,7 +29,7 @@ pub enum Unaccepted {
 const LEAST_RUNS: usize = 3;
 const MOST_SPREAD: f64 = 0.03;
 
-/// Mean of at least three runs that lie within 3 % of one another (Sohan et al., section II.C).
+/// Returns the mean of at least three runs within 3 % of one another (Sohan et al., section II.C).
 ///
 /// # Errors
 /// Fails when there are too few runs, or when they do not agree.
@@ -55,13 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shunt_gives_current_times_rail() {
+    fn shunt_gives_current_times_rail() {
         assert!((shunt_power(0.010, 12.0, 0.01).0 - 12.0).abs() < 1e-12);
         assert!((shunt_power(0.005, 3.3, 0.01).0 - 1.65).abs() < 1e-12);
     }
 
     #[test]
-    fn runs_are_averaged_only_when_they_agree() {
+    fn runs_are_averaged_only_if_they_agree() {
         assert_eq!(accepted_mean(&[10.0, 10.1, 10.2]), Ok(10.1));
         assert!(accepted_mean(&[10.0, 10.1, 10.3]).is_ok());
         assert_eq!(accepted_mean(&[10.0, 10.1]), Err(Unaccepted::TooFew(2)));

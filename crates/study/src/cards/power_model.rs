@@ -1,10 +1,10 @@
 //! Reader and writer of power models of network devices in the YAML of NetPowerBench
 //! (<https://github.com/nsg-ethz/NetPowerBench>, `power_model.yml`).
 //!
-//! That project has three layouts, and all are read: port type, transceiver and speed as nested
-//! keys beside `metadata`; one flat table with `Device`, `Port_type`, `Port_speed`, `Transceivers`;
-//! and the same split into `Arguments` and `Power_model`. The nested layout is written, since it
-//! alone can hold several interfaces.
+//! All three layouts of that project are read: port type, transceiver and speed as nested keys next
+//! to `metadata`; one flat table with `Device`, `Port_type`, `Port_speed`, `Transceivers`; and the
+//! same table split into `Arguments` and `Power_model`. Files are written in the nested layout, the
+//! only one that can hold several interfaces.
 
 use super::LinkModel;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use wattline_server::components::{Medium, NicCard};
 use wattline_units::{BitsPerSecond, PacketsPerSecond, Watts};
 
-/// Terms of one kind of interface, in watts unless said otherwise. `None` for a term that was not
-/// measured (`.nan`, or absent).
+/// Terms of one kind of interface, in watts unless noted. `None` for a term that was not measured
+/// (`.nan`, or absent).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Terms {
     /// Power of the device without ports or transceivers.
@@ -73,7 +73,7 @@ pub struct DevicePowerModel {
 /// State of a port.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PortState {
-    /// Whether the link is up, which implies that the port is on and the transceiver plugged in.
+    /// True if the link is up, which implies that the port is on and the transceiver plugged in.
     pub up: bool,
     /// Rate of frame bits in each direction.
     pub rate: BitsPerSecond,
@@ -81,7 +81,7 @@ pub struct PortState {
     pub packets: PacketsPerSecond,
 }
 
-/// Errors in a power model or in a question to it.
+/// Errors in a power model or in a query of it.
 #[derive(Debug, thiserror::Error)]
 pub enum PowerModelError {
     /// The file is not YAML.
@@ -92,15 +92,15 @@ pub enum PowerModelError {
         /// Message of the parser, with the position.
         reason: String,
     },
-    /// The file is YAML but no power model.
-    #[error("{file}: {at}: {what}")]
+    /// The file is YAML but not a power model.
+    #[error("{file}: {at}: {fault}")]
     Shape {
         /// Name of the file.
         file: String,
         /// Path of keys to the fault.
         at: String,
-        /// The fault, and what is allowed.
-        what: String,
+        /// The fault, and the allowed values.
+        fault: String,
     },
     /// The model lacks a term that is needed.
     #[error("{interface}: {term} is not in the model; it was not measured")]
@@ -113,9 +113,9 @@ pub enum PowerModelError {
     /// The interface does not exist.
     #[error("no interface \"{name}\" in the model; there are {known}")]
     NoInterface {
-        /// Name that was asked for.
+        /// Requested name.
         name: String,
-        /// Names that exist.
+        /// Existing names.
         known: String,
     },
     /// The model could not be written.
@@ -135,13 +135,13 @@ enum Node {
 type Keys = BTreeMap<String, Node>;
 
 impl InterfacePower {
-    /// Name on the command line: `QSFP28/PCC/100G`.
+    /// Returns the name on the command line: `QSFP28/PCC/100G`.
     pub fn name(&self) -> String {
         [self.port_type.as_str(), &self.transceiver, &self.speed].join("/")
     }
 
-    /// Power of these ports beyond the device's base: ports switched on and plugged in where up,
-    /// and the energy of their traffic.
+    /// Returns the power of these ports above the device's base: ports that are up, with their
+    /// transceivers, and the energy of their traffic.
     ///
     /// # Errors
     /// Fails when a needed term was not measured.
@@ -173,7 +173,7 @@ impl DevicePowerModel {
     /// Parses one of the three layouts; `file` names it in errors.
     ///
     /// # Errors
-    /// Fails when the text is no YAML or no power model.
+    /// Fails when the text is not YAML or not a power model.
     pub fn parse(file: &str, text: &str) -> Result<Self, PowerModelError> {
         // A term that was not measured is written as .nan.
         let options = serde_saphyr::options! {
@@ -185,10 +185,10 @@ impl DevicePowerModel {
             let reason = reason.trim_start_matches("error: ").to_owned();
             PowerModelError::Syntax { file: file.to_owned(), reason }
         })?;
-        let shape = |at: &str, what: &str| PowerModelError::Shape {
+        let shape = |at: &str, fault: &str| PowerModelError::Shape {
             file: file.to_owned(),
             at: at.to_owned(),
-            what: what.to_owned(),
+            fault: fault.to_owned(),
         };
         let model = match (keys.get("Power_model"), keys.get("Arguments")) {
             (Some(Node::Table(terms)), Some(Node::Table(arguments))) => {
@@ -196,7 +196,7 @@ impl DevicePowerModel {
             }
             (None, None) if keys.contains_key("P_BASE") => flat(&keys, &keys, &shape)?,
             (None, None) => nested(&keys, &shape)?,
-            _ => return Err(shape("Power_model", "stands only beside Arguments, both as tables")),
+            _ => return Err(shape("Power_model", "needs Arguments, both as tables")),
         };
         if model.interfaces.is_empty() {
             return Err(shape(
@@ -207,7 +207,7 @@ impl DevicePowerModel {
         Ok(model)
     }
 
-    /// The model in NetPowerBench's nested YAML.
+    /// Returns the model in NetPowerBench's nested YAML.
     ///
     /// # Errors
     /// Fails when the serializer fails.
@@ -250,11 +250,11 @@ impl DevicePowerModel {
         serde_saphyr::to_string(&root).map_err(|error| PowerModelError::Write(error.to_string()))
     }
 
-    /// The interface with this name, such as `QSFP28/PCC/100G`, or the only one if `name` is
-    /// `None`. An interface with a stand-in gives the stand-in.
+    /// Returns the interface with this name, such as `QSFP28/PCC/100G`, or the only one if `name`
+    /// is `None`. An interface with a stand-in gives the stand-in.
     ///
     /// # Errors
-    /// Fails when there is none, or when there are several and none was named.
+    /// Fails when there is no such interface, or when there are several and `name` is `None`.
     pub fn interface(&self, name: Option<&str>) -> Result<&InterfacePower, PowerModelError> {
         let missing = |name: &str| PowerModelError::NoInterface {
             name: name.to_owned(),
@@ -271,7 +271,7 @@ impl DevicePowerModel {
         match &found.stand_in {
             None => Ok(found),
             Some(keys) => by_name(&keys.join("/")).and_then(|stand_in| {
-                // Only one step: a stand-in of a stand-in was not measured either.
+                // A stand-in with a stand-in of its own was not measured either.
                 if stand_in.stand_in.is_none() {
                     Ok(stand_in)
                 } else {
@@ -282,8 +282,8 @@ impl DevicePowerModel {
     }
 
     /// Converts a card's tables: the base without links, the power per connected link, and the
-    /// difference of active and idle power per bit of each direction. `None` if the card's power
-    /// was not measured over its links.
+    /// difference of active and idle power per bit of each direction. Returns `None` if the card's
+    /// power was not measured over its links.
     pub fn from_card(card: &NicCard, source: &str) -> Option<Self> {
         let links = LinkModel::fit(&card.idle_by_links)?;
         let connected = card.idle_by_links.len() - 1;
@@ -306,9 +306,9 @@ impl DevicePowerModel {
             None => "unknown",
         };
         let note = format!(
-            "a line through idle power with 0 to {connected} links; what a port, a plugged \
-             transceiver and its link draw was not measured apart, and stands in P_TRX_UP; energy \
-             per packet is not known and is part of E_BIT"
+            "a line through idle power with 0 to {connected} links; the power of a port, \
+             a plugged transceiver and its link was not measured separately and is in P_TRX_UP; \
+             energy per packet is not known and is part of E_BIT"
         );
         Some(Self {
             device: card.name.clone(),
@@ -513,7 +513,7 @@ SFP:
                 "Q.P.1G.P_BASE: is not a finite",
             ),
             ("metadata: {device_id: d}\nQ: {P: {1G: {P_PORT: 1}}}", "Q.P.1G.P_BASE: is missing"),
-            ("Power_model: {P_BASE: 1}", "beside Arguments"),
+            ("Power_model: {P_BASE: 1}", "needs Arguments"),
         ] {
             let error = DevicePowerModel::parse("x", text).unwrap_err().to_string();
             assert!(error.contains(word) && error.starts_with("x: "), "{text:?}: {error}");
@@ -521,7 +521,7 @@ SFP:
     }
 
     #[test]
-    fn a_card_with_link_states_gives_its_own_tables_back() {
+    fn card_with_link_states_reproduces_its_own_tables() {
         let file = ComponentFile::load("sohan-2010-nics").unwrap();
         let card = file.card("Intel Multiport(4x1G)").unwrap();
         let model = DevicePowerModel::from_card(card, &file.source).unwrap();

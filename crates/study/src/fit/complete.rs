@@ -1,5 +1,5 @@
-//! Completes a fit to a server that can be simulated: its rows give the cost of a packet, the
-//! wake-up and the power; what they cannot know is borrowed from a model, and marked.
+//! Completes a fit to a server that can be simulated. The rows give the cost of a packet, the
+//! wake-up and the power; other figures are borrowed from a model, and marked.
 
 use super::spec_file::figure;
 use super::{Fit, FitError, USELESS, linear};
@@ -14,12 +14,12 @@ const HEAD: &str =
 /// Sections whose figures are borrowed, if the model has them.
 const SECTIONS: [&str; 7] =
     ["idle_state", "capacity", "application", "wake_up", "path", "power", "nic"];
-/// First and last step of the search of the wake-up, in seconds.
+/// First and last step of the search for the wake-up, in seconds.
 const STEPS: [f64; 2] = [4e-6, 1e-9];
-/// Most of each part of a wake-up, in seconds.
+/// Limit of each part of a wake-up, in seconds.
 const MOST_WORK: f64 = 1e-3;
-/// Note of a figure that the rows cannot tell apart from others.
-const NOT_TOLD_APART: &str = "the rows do not tell it apart from the other figures";
+/// Note of a figure that the rows cannot distinguish from others.
+const INDISTINGUISHABLE: &str = "the rows do not distinguish it from the other figures";
 
 /// Model from which figures are borrowed.
 #[derive(Debug, Clone)]
@@ -51,12 +51,12 @@ impl Lender {
         let text = read(name_or_path, Kind::Servers)?;
         let file = ServerFile::parse(name_or_path, &text)?;
         let model = file.model()?.clone();
-        // It was parsed above, by a stricter parser.
+        // A stricter parser has accepted the text above.
         let sections = toml::from_str(&text).unwrap_or_default();
         Ok(Self { name: file.name, sections, model })
     }
 
-    /// Marks the figures below a value as borrowed, times `factor` of their key.
+    /// Marks the figures below a value as borrowed, multiplied by `factor` of their key.
     fn mark(&self, key: &str, value: &mut Value, factor: &dyn Fn(&str) -> f64) {
         let scale = |number: &mut Value| match number {
             // An integer that is not scaled remains one.
@@ -92,8 +92,8 @@ impl Lender {
     }
 }
 
-/// Parameters of a server that rows determine; `None` for one that they cannot tell apart from
-/// others.
+/// Parameters of a server determined by rows; `None` for a parameter that they cannot distinguish
+/// from others.
 struct Structure {
     /// Cycles, stall and contention of a packet; the latter two in seconds.
     packet: [Option<f64>; 3],
@@ -107,12 +107,11 @@ struct Structure {
 }
 
 impl Fit {
-    /// Completes the fit to a server file for simulation. `application` handled the packets of
-    /// `bytes`.
+    /// Completes the fit to a server file for simulation. `application` handled packets of `bytes`
+    /// bytes.
     ///
     /// # Errors
-    /// Fails when the rows do not follow from any such server, or the lender has no cost of the
-    /// application.
+    /// Fails when no such server fits the rows, or the lender has no cost of the application.
     pub fn complete(
         &self,
         name: &str,
@@ -130,7 +129,7 @@ impl Fit {
         if error_mean.is_nan() || error_mean > USELESS {
             return Err(unidentified(format!(
                 "--like {}: power of the rows is missed by {:.0} % on average (at most {:.0} %): \
-                 without --like, the file has Bolla's model alone",
+                 without --like, the file has only Bolla's model",
                 lender.name,
                 100.0 * error_mean,
                 100.0 * USELESS
@@ -152,7 +151,7 @@ impl Fit {
         Ok(Completed { toml, borrowed, error_mean, error_largest })
     }
 
-    /// Adds the lender's sections to a file, and replaces what was found.
+    /// Adds the lender's sections to a file, with the fitted figures in place.
     fn borrow(
         &self,
         file: &mut Table,
@@ -166,8 +165,8 @@ impl Fit {
         let nap = nap.min(constant + per_gigahertz * slowest);
         if model.idle_states.len() < 2 && nap > 0.0 {
             return Err(FitError::Unidentified(format!(
-                "--like {}: it has a single idle state, and the rows tell napping cores from parked \
-                 ones; take a model with several",
+                "--like {}: it has a single idle state, and the rows distinguish napping from parked \
+                 cores; take a model with several",
                 lender.name
             )));
         }
@@ -187,7 +186,7 @@ impl Fit {
         }
         let fitted = |value: Option<f64>, scale: f64| match value {
             Some(value) => Value::Float(value * scale),
-            None => figure(Value::Integer(0), "assumed", NOT_TOLD_APART),
+            None => figure(Value::Integer(0), "assumed", INDISTINGUISHABLE),
         };
         let section = |file: &mut Table, path: &[&str], values: Vec<(&str, Value)>| {
             let mut table = Some(file);
@@ -292,8 +291,8 @@ impl Fit {
             )
         };
         let saturated: Vec<_> = self.residuals.iter().filter(|row| row.load >= 1.0).collect();
-        // In microseconds and GHz, so that all columns are of one size; each row counts by its
-        // relative error.
+        // Units are microseconds and GHz, so that all columns have similar size; each row counts by
+        // its relative error.
         let columns = |row: &&super::Residual| {
             let weight = row.throughput_pps * 1e-6 / row.cores as f64;
             let gigahertz = row.frequency_hertz * 1e-9;
@@ -381,7 +380,7 @@ impl Fit {
     }
 }
 
-/// Returns the share of time that a core is awake which sleeps when its queue is empty
+/// Returns the share of time awake of a core that sleeps when its queue is empty
 /// ([`ServerModel::awake_fraction`]).
 fn awake_share(rate: f64, service: f64, work: f64, delivery: f64) -> f64 {
     let utilisation = rate * service;
@@ -396,7 +395,7 @@ fn awake_share(rate: f64, service: f64, work: f64, delivery: f64) -> f64 {
 }
 
 /// Solves for the least squared error with no coefficient below zero, and returns the remaining
-/// error of each row. Columns come by rank: one that depends on those before it has no coefficient.
+/// error of each row. A column that depends on earlier columns has no coefficient.
 fn not_negative<const N: usize>(
     rows: &[[f64; N]],
     target: &[f64],
@@ -412,7 +411,7 @@ fn not_negative<const N: usize>(
             columns.pop();
         }
     }
-    let told = columns.clone();
+    let independent = columns.clone();
     loop {
         let design = design(&columns);
         let values: Vec<f64> =
@@ -424,7 +423,7 @@ fn not_negative<const N: usize>(
         }
         let errors = &target - &design * DVector::from_column_slice(&values);
         let mut all = [None; N];
-        told.iter().for_each(|column| all[*column] = Some(0.0));
+        independent.iter().for_each(|column| all[*column] = Some(0.0));
         columns.iter().zip(&values).for_each(|(column, value)| all[*column] = Some(*value));
         return Some((all, errors.iter().copied().collect()));
     }

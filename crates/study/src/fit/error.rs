@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Reasons why there is no fit.
+/// Reasons for the failure of a fit.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum FitError {
     /// The rows are valid but do not determine the model.

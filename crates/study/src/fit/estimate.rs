@@ -20,32 +20,32 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// A given value, which was not fitted.
+    /// Creates a given value, which was not fitted.
     pub fn exact(value: f64) -> Self {
         Self { value, low: Some(value), high: Some(value) }
     }
 
-    /// A value with this standard deviation, estimated with `freedom` degrees of freedom.
+    /// Creates an estimate with this standard deviation and `freedom` degrees of freedom.
     pub(crate) fn new(value: f64, deviation: f64, freedom: usize) -> Self {
         let half = (freedom > 0).then(|| quantile(freedom) * deviation);
         Self { value, low: half.map(|half| value - half), high: half.map(|half| value + half) }
     }
 
-    /// Estimate of a positive quantity from that of its logarithm.
+    /// Converts an estimate of a logarithm into one of the positive quantity.
     pub(crate) fn exponential(self) -> Self {
         Self { value: self.value.exp(), low: self.low.map(f64::exp), high: self.high.map(f64::exp) }
     }
 
-    /// Whether the interval contains a value; false without an interval.
+    /// Returns true if the interval contains a value; false without an interval.
     pub fn contains(&self, value: f64) -> bool {
         self.low.is_some_and(|low| low <= value) && self.high.is_some_and(|high| value <= high)
     }
 }
 
-/// Half width of the interval in standard deviations (Student's t).
+/// Returns half the width of the interval in standard deviations (Student's t).
 fn quantile(freedom: usize) -> f64 {
     let upper = (1.0 + CONFIDENCE) / 2.0;
-    // Only a freedom of zero is refused, and the caller has excluded it.
+    // Only zero degrees of freedom are refused, which the caller has excluded.
     StudentsT::new(0.0, 1.0, freedom as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(upper))
 }
 

@@ -1,10 +1,10 @@
-//! Order of χ: as high as the rows tell from noise, then as low as the bound allows.
+//! Order of χ: as high as the rows support above noise, then as low as the bound allows.
 
 use super::power::{self, Base, PowerFit, Sample};
 use super::{FitError, linear};
 use nalgebra::{DMatrix, DVector};
 
-/// Highest order that the distinct loads between idle and saturated determine.
+/// Returns the highest order determined by the distinct loads between idle and saturated.
 fn richest_order(samples: &[Sample], order_max: usize) -> usize {
     const SAME_LOAD: f64 = 0.02;
     let mut loads: Vec<f64> = samples.iter().map(|sample| sample.load).collect();
@@ -21,16 +21,16 @@ fn richest_order(samples: &[Sample], order_max: usize) -> usize {
     order_max.min(distinct + 1)
 }
 
-/// The fit whose χ the others are measured by, and the order that suffices.
+/// The reference fit for the departure of other χ, and the sufficient order.
 pub(super) struct Richest {
     /// The fit of least AICc.
     pub(super) fitted: PowerFit,
-    /// Order of the fit of least BIC: terms above it are not told from noise.
+    /// Order of the fit of least BIC: higher terms are indistinguishable from noise.
     pub(super) above_noise: usize,
 }
 
-/// Fits all orders and takes the richest that the rows support: of those whose χ rises, the one of
-/// least AICc (Hurvich and Tsai, Biometrika 76, 1989), which is stricter where rows are few.
+/// Fits all orders and returns the richest that the rows support: the fit with rising χ and the
+/// least AICc (Hurvich and Tsai, Biometrika 76, 1989), which is stricter for few rows.
 pub(super) fn richest(
     samples: &[Sample],
     frequencies: usize,
@@ -38,14 +38,14 @@ pub(super) fn richest(
     base: Base,
 ) -> Result<Richest, FitError> {
     let highest = richest_order(samples, order_max);
-    // Rows that cannot fix it are too few for a choice.
+    // If the rows cannot determine this order, they are too few for a choice.
     let last = power::fit(samples, frequencies, highest, base)?;
     let lower = (1..highest).filter_map(|order| power::fit(samples, frequencies, order, base).ok());
     let count = samples.len() as f64;
     let scored = lower.chain([last]).filter(|fitted| rises(&fitted.shape)).map(|fitted| {
         let error =
             |sample: &Sample| (fitted.predict(sample, &fitted.shape) - sample.power) / sample.power;
-        // Errors below the digits of a file are none, whatever the order.
+        // Errors below the precision of a file count as zero for any order.
         let squares = samples.iter().map(|sample| error(sample).powi(2)).sum::<f64>().max(1e-18);
         // Powers of each frequency, platform, shape, and the variance.
         let free = usize::from(base == Base::Free);
@@ -60,12 +60,12 @@ pub(super) fn richest(
     let best = scored.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
     match (best, simple) {
         (Some((.., fitted)), Some(above_noise)) => Ok(Richest { fitted, above_noise }),
-        // Order 1 rises whenever it can be fitted.
+        // A fit of order 1 always rises.
         _ => Err(FitError::Unidentified("no form function that rises fits the rows".into())),
     }
 }
 
-/// Largest fall of χ that noise explains; the printed χ falls by some hundredths, too.
+/// Largest fall of χ explained by noise; the printed χ also falls by some hundredths.
 const FALL: f64 = 0.1;
 
 /// Returns true if χ rises with load, as power does.
@@ -77,8 +77,8 @@ fn rises(shape: &[f64]) -> bool {
     })
 }
 
-/// χ of the lowest order whose departure from the richest one is within the bound at every
-/// measured load, or of the order that the rows tell from noise; also returns the departure.
+/// Returns χ of the lowest order whose departure from the richest χ is within the bound at every
+/// measured load, or of the highest order above noise, with the departure.
 pub(super) fn simplest(samples: &[Sample], richest: &Richest, error_bound: f64) -> (Vec<f64>, f64) {
     let Richest { fitted, above_noise } = richest;
     for order in 1..=fitted.shape.len() {
@@ -95,7 +95,7 @@ pub(super) fn simplest(samples: &[Sample], richest: &Richest, error_bound: f64) 
     (fitted.shape.clone(), 0.0)
 }
 
-/// Least squares for the shape of χ alone, with the fitted powers.
+/// Fits the shape of χ alone by least squares, with the fitted powers.
 fn fit_shape(samples: &[Sample], fitted: &PowerFit, order: usize) -> Option<Vec<f64>> {
     if order == 1 {
         return Some(Vec::new());
@@ -116,7 +116,7 @@ fn fit_shape(samples: &[Sample], fitted: &PowerFit, order: usize) -> Option<Vec<
     Some(solution.estimates.into_iter().map(|estimate| estimate.value).collect())
 }
 
-/// Coefficients of t + Σ b_j (t^j - t), constant first.
+/// Returns the coefficients of t + Σ b_j (t^j - t), constant first.
 pub(super) fn coefficients(shape: &[f64]) -> Vec<f64> {
     let linear = 1.0 - shape.iter().sum::<f64>();
     [0.0, linear].into_iter().chain(shape.iter().copied()).collect()

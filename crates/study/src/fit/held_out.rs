@@ -8,10 +8,10 @@ use serde::Serialize;
 /// Number of parts of the rows; each is left out in turn.
 const FOLDS: usize = 5;
 
-/// Relative errors of predicted power on rows that were left out of the fit.
+/// Relative errors of predicted power on rows left out of the fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HeldOutError {
-    /// Number of parts that were left out in turn.
+    /// Number of parts left out in turn.
     pub folds: usize,
     /// Mean absolute relative error.
     pub mean: f64,
@@ -21,15 +21,15 @@ pub struct HeldOutError {
     pub largest: f64,
 }
 
-/// Repeats the fit, with its choice of an order, without every fifth row and predicts those; r_max
-/// and gamma stay.
+/// Repeats the fit, with its choice of an order, without every fifth row and predicts these rows;
+/// r_max and gamma are kept.
 pub(super) fn error(
     samples: &[Sample],
     frequencies: usize,
     options: &FitOptions,
     base: Base,
 ) -> Option<HeldOutError> {
-    // Sorted, so that every part has rows of all frequencies and loads.
+    // Sorting gives every part rows of all frequencies and loads.
     let mut sorted = samples.to_vec();
     let key = |sample: &Sample| (sample.frequency, sample.cores, sample.load);
     sorted.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));

@@ -5,8 +5,8 @@
 //! whose error stays within a bound. The powers are fitted together with the richest χ that the
 //! rows support, so that their intervals hold whatever order is chosen later. The fit then takes
 //! the simplest χ that departs from the richest by no more than the bound, or whose departures the
-//! rows' noise explains. χ rises, as power does. Errors on rows that were left out show how far the
-//! model can be trusted: large ones are reported, larger ones refused.
+//! rows' noise explains. χ rises with load, like power. Errors on rows left out show the accuracy
+//! of the model: large errors are reported, larger ones refused.
 
 mod complete;
 mod error;
@@ -111,7 +111,7 @@ pub struct Fit {
     pub held_out: Option<HeldOutError>,
     /// Residual of each row, in the order of the file.
     pub residuals: Vec<Residual>,
-    /// Remarks on this fit for the reader.
+    /// Remarks on the fit.
     pub notes: Vec<String>,
 }
 
@@ -212,8 +212,8 @@ fn check(options: &FitOptions) -> Result<(), FitError> {
     }
 }
 
-/// Also fits the platform's power if the number of cores varies, and removes it again if it cannot
-/// be distinguished from zero.
+/// Also fits the platform's power if the number of cores varies, unless it cannot be distinguished
+/// from zero.
 fn fit_with_base(
     samples: &[Sample],
     groups: &Groups,
@@ -235,22 +235,24 @@ fn fit_with_base(
     }
     let richest = form::richest(samples, frequencies, options.order_max, base)?;
     if base == Base::Free && richest.fitted.base.contains(0.0) {
-        notes.push("the platform's power cannot be told from 0 W and is taken as 0 W".to_string());
+        notes.push(
+            "the platform's power cannot be distinguished from 0 W and is taken as 0 W".to_string(),
+        );
         let base = Base::Fixed(0.0);
         return Ok((form::richest(samples, frequencies, options.order_max, base)?, base));
     }
     Ok((richest, base))
 }
 
-/// Mean error on rows left out above which the fit says so.
+/// Mean error on rows left out above which the fit has a remark.
 const DOUBTFUL: f64 = 0.05;
-/// Mean error on rows left out above which there is no model.
+/// Mean error on rows left out above which the fit fails.
 const USELESS: f64 = 0.2;
 
-/// Returns a remark if the model predicts rows that it has not seen badly, or cannot be tried.
+/// Returns a remark if the model predicts unseen rows badly, or cannot be tested.
 ///
 /// # Errors
-/// Fails if it predicts none of use.
+/// Fails if the predictions are useless.
 fn trust(held_out: Option<&HeldOutError>) -> Result<Option<String>, FitError> {
     let Some(error) = held_out else {
         return Ok(Some(
@@ -259,7 +261,7 @@ fn trust(held_out: Option<&HeldOutError>) -> Result<Option<String>, FitError> {
         ));
     };
     let percent = 100.0 * error.mean;
-    // NaN is of no use either.
+    // NaN is useless, too.
     let is_useful = error.mean <= USELESS;
     if !is_useful {
         return Err(FitError::Unidentified(format!(
@@ -297,7 +299,7 @@ fn check_rise(fitted: &PowerFit, groups: &Groups) -> Result<(), FitError> {
     Err(FitError::Unidentified(why))
 }
 
-/// Returns the remark on numbers of cores that no row has.
+/// Returns the remark on numbers of cores without rows.
 fn interpolated(cores: &[usize]) -> String {
     let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
     format!(

@@ -6,7 +6,7 @@ use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
 impl Fit {
-    /// The fitted model.
+    /// Returns the fitted model.
     pub fn model(&self, name: &str) -> BollaModel {
         let point = |fit: &super::FrequencyFit| FrequencyPoint {
             frequency: Hertz(fit.frequency_hertz),
@@ -24,7 +24,7 @@ impl Fit {
         }
     }
 
-    /// gamma for 1, 2, … cores; between measured numbers it is interpolated.
+    /// Returns gamma for 1, 2, … cores, interpolated between measured numbers.
     fn gamma_by_cores(&self) -> Vec<f64> {
         let mut all = Vec::new();
         for pair in self.gamma.windows(2) {
@@ -37,14 +37,14 @@ impl Fit {
         all
     }
 
-    /// Numbers of cores between measured ones, whose gamma is interpolated.
+    /// Returns the numbers of cores between measured ones, whose gamma is interpolated.
     pub(super) fn interpolated_cores(&self) -> Vec<usize> {
         let between = |pair: &[super::GammaFit]| pair[0].cores + 1..pair[1].cores;
         self.gamma.windows(2).flat_map(between).collect()
     }
 
-    /// A server file with this fit; `source` describes the measurement. `optimise` accepts the file
-    /// as it is; simulations need what [`Self::complete`] adds.
+    /// Returns a server file with this fit; `source` describes the measurement. `optimise` accepts
+    /// this file; simulations need the additions of [`Self::complete`].
     pub fn to_toml(&self, name: &str, source: &str) -> String {
         let model = self.model(name);
         let list = |values: Vec<f64>| {
@@ -86,7 +86,7 @@ impl Fit {
         };
         let base = match self.base_watts {
             Estimate { value: 0.0, low: Some(0.0), high: Some(0.0) } => {
-                "{ value = 0, origin = \"assumed\", note = \"not told apart from the cores' power\" }"
+                "{ value = 0, origin = \"assumed\", note = \"not distinguished from the cores' power\" }"
                     .to_owned()
             }
             Estimate { value, low, high } if low == Some(value) && high == low => {

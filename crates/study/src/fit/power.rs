@@ -1,9 +1,8 @@
 //! Fits platform, Φ_idle, Φ_active and χ to all rows at once.
 //!
-//! The model P = base + n [Φ_idle(f) (1 - χ(t)) + Φ_active(f) χ(t)] multiplies unknowns with
-//! unknowns,
-//! so it is solved by the Levenberg-Marquardt method. χ is written as t + Σ b_j (t^j - t), so that
-//! χ(0) = 0 and χ(1) = 1 for any b_j. Residuals are relative, since errors of power meters are.
+//! The model P = base + n [Φ_idle(f) (1 - χ(t)) + Φ_active(f) χ(t)] has products of unknowns, so it
+//! is solved by the Levenberg-Marquardt method. χ is written as t + Σ b_j (t^j - t), so that χ(0) =
+//! 0 and χ(1) = 1 for any b_j. Residuals are relative, like the errors of power meters.
 
 use super::linear;
 use super::{Estimate, FitError};
@@ -42,7 +41,7 @@ pub(super) struct PowerFit {
 }
 
 impl PowerFit {
-    /// Predicted power with another shape of χ.
+    /// Predicts the power with another shape of χ.
     pub(super) fn predict(&self, sample: &Sample, shape: &[f64]) -> f64 {
         let chi = chi(shape, sample.load);
         let idle = self.idle[sample.frequency].value;
@@ -81,7 +80,7 @@ pub(super) fn fit(
     let deviations =
         linear::deviations(&solved.derivatives(), squares, freedom).ok_or_else(|| {
             FitError::Unidentified(
-            "the rows cannot tell idle from active power: measure every frequency without load, \
+            "the rows cannot distinguish idle from active power: measure every frequency without load, \
              in between and saturated"
                 .into(),
         )
@@ -98,7 +97,8 @@ pub(super) fn fit(
     })
 }
 
-/// Parameters in this order: idle and active power of each frequency, base if free, shape.
+/// Problem with the parameters in this order: idle and active power of each frequency, base if
+/// free, shape.
 struct Problem<'s> {
     samples: &'s [Sample],
     frequencies: usize,
@@ -199,7 +199,7 @@ mod tests {
     use levenberg_marquardt::differentiate_numerically;
 
     #[test]
-    fn derivatives_are_those_of_the_residuals() {
+    fn derivatives_match_the_residuals() {
         let samples: Vec<Sample> = (0..20)
             .map(|step| Sample {
                 frequency: step % 2,

@@ -1,7 +1,8 @@
-//! Power of routers under traffic, from the laboratory rows of NetPowerBench, beside its own models.
+//! Power of routers under traffic, from the laboratory rows of NetPowerBench, compared with its own
+//! models.
 //!
-//! In a snake test every port of a router forwards at one rate and one length of packets. Power is
-//! fitted as a constant, an energy for each bit and one for each packet; the error is that of
+//! In a snake test every port of a router forwards packets of one length at one rate. Power is
+//! fitted as a constant, an energy per bit and an energy per packet. The error is measured at
 //! lengths that the fit did not see.
 
 use super::{FitError, linear};
@@ -69,11 +70,11 @@ pub struct SnakeTest {
 pub struct SnakeErrors {
     /// Difference between the highest and the lowest power in W.
     pub swing_watts: f64,
-    /// Error of our fit at lengths that it did not see, in W.
+    /// Error of our fit at unseen lengths, in W.
     pub unseen_watts: f64,
-    /// Error of the published model in W; none if there is none.
+    /// Error of the published model in W; `None` without a model.
     pub published_watts: Option<f64>,
-    /// The same without its constant part, which other ports shift.
+    /// Error without the constant part, which other ports shift.
     pub published_shape_watts: Option<f64>,
 }
 
@@ -118,7 +119,7 @@ impl SnakeTest {
                     if rows.is_empty() {
                         continue;
                     }
-                    // Models name the port's kind otherwise in some files (QSFP, QSFP28).
+                    // Some files name the port's kind differently in the model (QSFP, QSFP28).
                     let own = &model[port][transceiver][speed];
                     let other = entries(model).map(|(_, kinds)| &kinds[transceiver][speed]);
                     let found = [own].into_iter().chain(other).find_map(published);
@@ -136,7 +137,7 @@ impl SnakeTest {
 
     /// Fits constant, energy of a bit and energy of a packet.
     fn fit(rows: &[&SnakeRow]) -> Option<[f64; 3]> {
-        // Columns of one size: W, W for Tbit/s, W for Gpps.
+        // Columns of similar size: W, W per Tbit/s, W per Gpps.
         let features = rows.iter().flat_map(|row| [1.0, row.bits() / 1e12, row.packets() / 1e9]);
         let design = DMatrix::from_row_iterator(rows.len(), 3, features);
         let target = DVector::from_iterator(rows.len(), rows.iter().map(|row| row.watts));
@@ -157,7 +158,7 @@ impl SnakeTest {
             unseen.extend(out.iter().map(|row| (predict(row) - row.watts).abs()));
         }
         let mean = |errors: &[f64]| errors.iter().sum::<f64>() / errors.len() as f64;
-        let theirs: Option<Vec<f64>> = self.published.map(|published| {
+        let published_errors: Option<Vec<f64>> = self.published.map(|published| {
             self.rows.iter().map(|row| published.predict(row) - row.watts).collect()
         });
         let absolute = |errors: &Vec<f64>, from: f64| {
@@ -167,13 +168,15 @@ impl SnakeTest {
         Some(SnakeErrors {
             swing_watts: watts().fold(f64::MIN, f64::max) - watts().fold(f64::MAX, f64::min),
             unseen_watts: mean(&unseen),
-            published_watts: theirs.as_ref().map(|errors| absolute(errors, 0.0)),
-            published_shape_watts: theirs.as_ref().map(|errors| absolute(errors, mean(errors))),
+            published_watts: published_errors.as_ref().map(|errors| absolute(errors, 0.0)),
+            published_shape_watts: published_errors
+                .as_ref()
+                .map(|errors| absolute(errors, mean(errors))),
         })
     }
 }
 
-/// Parses a file, whose figures may be no numbers.
+/// Parses a file, whose figures may be NaN.
 fn parse(text: &str) -> Result<Value, serde_saphyr::Error> {
     let options = serde_saphyr::options! {
         non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
@@ -185,7 +188,7 @@ fn entries(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
 }
 
-/// Rows below ports, lengths and rates.
+/// Collects the rows below ports, lengths and rates.
 fn rows(by_ports: &Value) -> Vec<SnakeRow> {
     let mut all = Vec::new();
     for (ports, by_length) in entries(by_ports) {
@@ -257,7 +260,7 @@ base:
         assert_eq!((test.kind.as_str(), test.rows.len()), ("QSFP PCC 100G", 6));
         let first = test.rows.iter().find(|row| (row.bytes, row.gbps) == (256.0, 10.0)).unwrap();
         assert_eq!((first.ports, first.watts), (4.0, 102.0));
-        assert!(test.published.is_none(), "a model that is no number");
+        assert!(test.published.is_none(), "a model of NaN");
         let errors = test.errors().unwrap();
         assert_eq!(errors.swing_watts, 112.0 - 101.0625);
         assert!(errors.unseen_watts < 0.5 * errors.swing_watts, "{errors:?}");
@@ -265,7 +268,7 @@ base:
     }
 
     #[test]
-    fn published_model_is_held_against_the_rows() {
+    fn published_model_is_compared_with_the_rows() {
         let data = parse(DATA).unwrap();
         let model = parse(
             "QSFP28: {PCC: {100G: {P_BASE: 90, P_PORT: 1, P_TRX: 1, P_OFFSET: .5, E_BIT: 2.5e-11, E_PKT: 0}}}",

@@ -16,7 +16,7 @@ pub struct Row {
     pub cores: usize,
     /// Packets per second that were forwarded.
     pub throughput_pps: f64,
-    /// Power in watts of the server, or of its processors if that is so in all rows.
+    /// Power in watts of the server, or in all rows of its processors.
     pub power_watts: f64,
     /// Offered packets per second, if the generator's rate is known.
     pub offered_pps: Option<f64>,
@@ -95,7 +95,7 @@ fn check_together(rows: &[Row], found: &mut Findings) {
         if let Some(offered) = row.offered_pps
             && offered < row.throughput_pps * 0.9
         {
-            let why = format!("{offered} is less than what was forwarded, {}", row.throughput_pps);
+            let why = format!("{offered} is less than the forwarded rate, {}", row.throughput_pps);
             found.contradiction(Some(row.line), OFFERED, why);
         }
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_fitted_are_refused() {
+    fn unfittable_files_are_refused() {
         let short: String = good().lines().take(5).map(|line| format!("{line}\n")).collect();
         assert!(message(&short).contains("4 rows are too few; measure at least 8"));
         assert!(message("").contains("missing; give this column"));

@@ -21,7 +21,7 @@ pub(super) struct Saturation {
     pub(super) max_rate: Vec<Estimate>,
     /// gamma(n), by number of cores as in [`Groups::cores`].
     pub(super) gamma: Vec<Estimate>,
-    /// Whether each row is saturated according to its offered rate.
+    /// True if each row is saturated according to its offered rate.
     pub(super) saturated: Vec<bool>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn fit(rows: &[Row], groups: &Groups) -> Result<Saturation, FitError>
             plateau.extend(top);
         }
     }
-    // Columns: log r_max of each frequency, then log gamma of each number of cores but one core.
+    // Columns: log r_max of each frequency, then log gamma of each number of cores above one.
     let columns = frequencies + core_counts - 1;
     let mut design = DMatrix::zeros(plateau.len(), columns);
     let mut target = DVector::zeros(plateau.len());
@@ -69,7 +69,8 @@ pub(super) fn fit(rows: &[Row], groups: &Groups) -> Result<Saturation, FitError>
     Ok(Saturation { max_rate, gamma, saturated })
 }
 
-/// Saturated rows of one (frequency, cores), at least one, and whether offered rates show this.
+/// Returns the saturated rows of one (frequency, cores), at least one, and true if offered rates
+/// prove the saturation.
 fn saturated_members(rows: &[Row], members: &[usize]) -> (Vec<usize>, bool) {
     let offered: Option<Vec<f64>> = members.iter().map(|&row| rows[row].offered_pps).collect();
     if let Some(offered) = offered {
@@ -83,8 +84,8 @@ fn saturated_members(rows: &[Row], members: &[usize]) -> (Vec<usize>, bool) {
     (members.iter().copied().filter(near).collect(), false)
 }
 
-/// Least squares of log min(offered, R) over R: the rows with an offered rate above the best R.
-/// Empty if no row was offered more than it forwarded.
+/// Returns the rows with an offered rate above R, for the R that fits log min(offered, R) best by
+/// least squares. Empty if no row was offered more than it forwarded.
 fn by_offered_rate(rows: &[Row], members: &[usize], offered: &[f64]) -> Vec<usize> {
     let mut sorted: Vec<(f64, usize)> = offered
         .iter()

@@ -1,8 +1,8 @@
 //! Power of whole servers by their size and year, from published results of SPECpower_ssj2008.
 //!
 //! Idle and full power are fitted in logarithms to cores, processors, memory and the date. The load
-//! was Java, not packets, and a result is of a server as its maker tuned it: what a fit gives is a
-//! range for servers alike, no measurement of one.
+//! was Java, not packets, and each server was tuned by its maker. So a fit gives a range for
+//! similar servers, not a measurement of one.
 
 use super::Estimate;
 use super::error::FitError;
@@ -45,9 +45,9 @@ pub struct SpecResult {
 /// Results of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpecResults {
-    /// Rows that can be true.
+    /// Plausible rows.
     pub rows: Vec<SpecResult>,
-    /// Rows that cannot, by number, with the reason. They are left out.
+    /// Contradictory rows by number, with the reason; they are left out.
     pub refused: Vec<(usize, String)>,
 }
 
@@ -101,12 +101,13 @@ impl SpecResult {
     }
 }
 
-/// Power of a processor at full load, with its share of the server, in W: a ninth of the least that any
-/// other published result has.
+/// Least power of a processor at full load, with its share of the server, in W: a ninth of the
+/// least in all other published results.
 const LEAST_WATTS: f64 = 5.0;
-/// Memory for each core in GB, an eighth of the least. Results that state terabytes have far less.
+/// Least memory per core in GB: an eighth of the least in other results. Results given in terabytes
+/// have far less.
 const LEAST_MEMORY: f64 = 1.0 / 16.0;
-/// Results that are averaged for a prediction without a model.
+/// Results averaged for a prediction without a model.
 const NEIGHBOURS: usize = 5;
 
 /// Constant, cores, chips, memory, date and its square.
@@ -116,7 +117,7 @@ impl SpecResults {
     /// Reads a file of results.
     ///
     /// # Errors
-    /// A file that cannot be read, and one whose cells are no figures.
+    /// A file that cannot be read, or with cells that are not numbers.
     pub fn load(path: &str) -> Result<Self, LoadError> {
         let text = read_text(path.as_ref(), MOST_TEXT).map_err(|cause| LoadError::Unreadable {
             file: path.to_string(),
@@ -130,7 +131,7 @@ impl SpecResults {
     /// memory_gb, watts_full and watts_idle. Other columns are ignored.
     ///
     /// # Errors
-    /// All lines with cells that are no figures.
+    /// Lists all lines with cells that are not numbers.
     pub fn parse(file: &str, text: &str) -> Result<Self, InvalidFile> {
         let mut found = Findings::default();
         let mut results = Self { rows: Vec::new(), refused: Vec::new() };
@@ -164,7 +165,7 @@ impl SpecResults {
 }
 
 named! {
-    /// Power that is fitted.
+    /// Power to fit.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Load {
@@ -198,7 +199,7 @@ impl SpecFit {
     /// Fits one power to results.
     ///
     /// # Errors
-    /// Results that are too few, or too much alike.
+    /// Too few results, or results that are too similar.
     pub fn new(results: &[&SpecResult], load: Load) -> Result<Self, FitError> {
         let unidentified = || {
             FitError::Unidentified(format!(
@@ -226,7 +227,7 @@ impl SpecFit {
         Ok(Self { coefficients, inverse, deviation, freedom })
     }
 
-    /// Predicts the power of a server in W, with the interval in which a single new result lies.
+    /// Predicts the power of a server in W, with the prediction interval of a single new result.
     pub fn predict(&self, result: &SpecResult) -> Estimate {
         let features = DVector::from_row_slice(&result.features());
         let spread = 1.0 + (features.transpose() * &self.inverse * &features)[(0, 0)];
@@ -260,12 +261,12 @@ fn nearest(results: &[&SpecResult], of: &SpecResult, load: Load) -> f64 {
     (near.iter().map(|(_, watts)| watts).sum::<f64>() / near.len() as f64).exp()
 }
 
-/// Errors of a fit on results that it did not see.
+/// Errors of a fit on unseen results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SpecError {
-    /// Results that were fitted.
+    /// Number of fitted results.
     pub fitted: usize,
-    /// Results that were predicted.
+    /// Number of predicted results.
     pub predicted: usize,
     /// Half of the errors are smaller, as a fraction of the published power.
     pub median: f64,
@@ -281,7 +282,7 @@ impl SpecError {
     /// Fits the results that `seen` selects, and predicts the others.
     ///
     /// # Errors
-    /// As [`SpecFit::new`], and when nothing is left to predict.
+    /// As [`SpecFit::new`], and if no result is left to predict.
     pub fn measure(
         results: &[SpecResult],
         load: Load,
@@ -319,7 +320,7 @@ impl SpecError {
     }
 }
 
-/// Selects two of three results at random, the same ones each time.
+/// Selects two of three results pseudorandomly, always the same ones.
 pub fn two_of_three(result: &SpecResult) -> bool {
     let hash = (result.row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33;
@@ -330,7 +331,7 @@ pub fn two_of_three(result: &SpecResult) -> bool {
 mod tests {
     use super::*;
 
-    /// Results of servers that draw what a law says, with noise of a few percent.
+    /// Returns results of servers whose power follows a law, with noise of a few percent.
     fn results() -> Vec<SpecResult> {
         (1..=300)
             .map(|row| {
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_cannot_be_true_are_left_out_and_named() {
+    fn contradictory_rows_are_left_out_and_named() {
         let head = "published,system,cpu,chips,cores,processor_mhz,memory_gb,watts_full,watts_idle";
         let rows = [
             "Nov-2008,a,b,2,8,2500,8,170,86",

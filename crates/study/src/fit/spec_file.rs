@@ -8,9 +8,9 @@ use wattline_server::library::{Kind, text_of};
 
 /// Shipped server whose costs, card and idle states are assumed for the written one.
 const REFERENCE: &str = "xeon-platinum-8470";
-/// Sections that are taken from it.
+/// Sections taken from the reference.
 const SECTIONS: [&str; 4] = ["capacity", "application", "wake_up", "nic"];
-/// Most processors of a server file.
+/// Limit on the processors of a server file.
 const MOST_SOCKETS: usize = 64;
 /// First lines of a written file.
 const HEAD: &str = "\
@@ -24,18 +24,18 @@ const STEP: usize = 2;
 
 impl SpecResults {
     /// Returns a server file for a row: its size and the two powers as published, with the range of
-    /// servers alike in the notes; everything else is assumed, and says so. `source` names the
+    /// similar servers in the notes. Everything else is marked as assumed. `source` names the
     /// results.
     ///
     /// # Errors
-    /// A row that is not there or cannot be true, and rows that do not determine the fit.
+    /// A missing or contradictory row, and rows that do not determine the fit.
     pub fn to_toml(&self, row: usize, name: &str, source: &str) -> Result<String, FitError> {
         let result = self.row(row).ok_or_else(|| {
             let why = self.refused.iter().find(|(refused, _)| *refused == row);
             FitError::Unidentified(match why {
                 Some((_, why)) => format!("row {row} {why}"),
                 None => format!(
-                    "row {row} is not there; allowed: 1 to {}, the first after the head being 1",
+                    "row {row} does not exist; allowed: 1 to {}, the first after the head being 1",
                     self.rows.len() + self.refused.len()
                 ),
             })
@@ -100,7 +100,7 @@ fn assume(value: &mut Value) {
     }
 }
 
-/// A figure with its origin.
+/// Makes a figure with its origin.
 pub(super) fn figure(value: Value, origin: &str, note: &str) -> Value {
     let key = if value.is_array() { "values" } else { "value" };
     let words = [("origin", origin), ("note", note)];
@@ -141,13 +141,13 @@ fn processor(result: &SpecResult) -> Table {
     counts.into_iter().chain(others).collect()
 }
 
-/// Power of a core at full load and nominal frequency above that of an idle one.
+/// Returns the power of a core at full load and nominal frequency above that of an idle core.
 fn core_watts(result: &SpecResult) -> f64 {
     (result.watts_full - result.watts_idle) / result.cores as f64
 }
 
 fn idle_states(result: &SpecResult) -> Vec<Value> {
-    // Shares of an awake core's power, far enough below that at the lowest frequency.
+    // Shares of an awake core's power, well below its power at the lowest frequency.
     let states = [("C1", 0.05, 1), ("C1E", 0.025, 2), ("C6", 0.0, 290)];
     let state = |(name, share, exit): (&str, f64, i64)| {
         let watts = Value::Float(share * core_watts(result));

@@ -14,19 +14,19 @@ use wattline_units::{Hertz, Joules, PacketsPerSecond, Span, Watts};
 
 /// A model with operating points to choose from.
 pub trait OperatingPoints {
-    /// Largest number of cores that can forward.
+    /// Returns the largest number of cores that can forward.
     fn cores(&self) -> usize;
-    /// The frequencies, ascending.
+    /// Returns the frequencies, ascending.
     fn frequencies(&self) -> Vec<Hertz>;
-    /// Highest rate of `cores` cores at the frequency with this index.
+    /// Returns the highest rate of `cores` cores at the frequency with this index.
     fn capacity(&self, cores: usize, frequency: usize) -> PacketsPerSecond;
-    /// Power of these cores when they forward `rate`.
+    /// Returns the power of these cores when they forward `rate`.
     fn power(&self, cores: usize, frequency: usize, rate: PacketsPerSecond) -> Watts;
-    /// Mean latency at the offered `rate`; `None` if the rate is not below the capacity, or if the
-    /// model has no latencies.
+    /// Returns the mean latency at the offered `rate`; `None` if the rate is not below the
+    /// capacity, or if the model has no latencies.
     fn latency(&self, cores: usize, frequency: usize, rate: PacketsPerSecond) -> Option<Span>;
-    /// Whether the model has latencies.
-    fn knows_latency(&self) -> bool;
+    /// Returns true if the model has latencies.
+    fn has_latency(&self) -> bool;
 }
 
 /// A server model under packets of one kind; its active cores nap between packets.
@@ -61,7 +61,7 @@ impl OperatingPoints for LoadedServer<'_> {
         let point = self.model.napi_point(cores, self.model.processor.frequencies[frequency]);
         self.model.mean_latency(self.cost, &point, rate).map(|latency| latency.total())
     }
-    fn knows_latency(&self) -> bool {
+    fn has_latency(&self) -> bool {
         true
     }
 }
@@ -82,7 +82,7 @@ impl OperatingPoints for BollaModel {
     fn latency(&self, _: usize, _: usize, _: PacketsPerSecond) -> Option<Span> {
         None
     }
-    fn knows_latency(&self) -> bool {
+    fn has_latency(&self) -> bool {
         false
     }
 }
@@ -102,7 +102,7 @@ pub struct Choice {
     pub latency: Option<Span>,
 }
 
-/// Reasons why no operating point is possible.
+/// Reasons for the lack of an operating point.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum Infeasible {
     /// The rate exceeds the server's highest capacity.
@@ -133,14 +133,14 @@ pub enum Infeasible {
     LatencyUnknown,
 }
 
-/// Cheapest operating point that carries `target`, within a mean latency if one is given. Of points
-/// of equal power it takes the one with fewer cores, then with the lower frequency.
+/// Finds the cheapest operating point that carries `target`, within a mean latency if one is given.
+/// Among points of equal power it returns the one with fewer cores, then with the lower frequency.
 pub fn cheapest(
     server: &impl OperatingPoints,
     target: PacketsPerSecond,
     latency_bound: Option<Span>,
 ) -> Result<Choice, Infeasible> {
-    if latency_bound.is_some() && !server.knows_latency() {
+    if latency_bound.is_some() && !server.has_latency() {
         return Err(Infeasible::LatencyUnknown);
     }
     let all = choices(server, target);
@@ -169,7 +169,7 @@ pub fn cheapest(
     })
 }
 
-/// All operating points at a rate, fewer cores and lower frequencies first.
+/// Returns all operating points at a rate, fewer cores and lower frequencies first.
 pub fn choices(server: &impl OperatingPoints, rate: PacketsPerSecond) -> Vec<Choice> {
     let frequencies = server.frequencies();
     let point = |cores: usize, index: usize| Choice {
@@ -201,8 +201,8 @@ pub struct TraceChoices {
     pub changes: usize,
 }
 
-/// Cheapest operating point for each interval of a trace; changes are free and take no time. The
-/// error lists every interval that cannot be carried, with its line.
+/// Finds the cheapest operating point for each interval of a trace; changes are free and instant.
+/// The error lists every interval that cannot be carried, with its line.
 pub fn over_trace(
     server: &impl OperatingPoints,
     trace: &[Interval],

@@ -47,7 +47,7 @@ impl Run<'_> {
         }
     }
 
-    /// Each call walks the chain from its head to where the previous one stopped.
+    /// Each call walks the chain from its head to the end of the previous call.
     fn find_place(&mut self, connection: usize, core: usize) {
         for at in 0..self.connections[connection].copied.len() {
             let skb = self.connections[connection].copied[at].skb;
@@ -71,7 +71,7 @@ impl Run<'_> {
         if !self.machine.awake {
             return;
         }
-        // The length, the pointer to the data, and whether there are fragments.
+        // The length, the pointer to the data, and the check for fragments.
         for line in [2, 3] {
             self.machine.touch(core, Phase::Protocol, skb_line(packet.skb, line), false);
         }
@@ -111,12 +111,12 @@ impl Run<'_> {
         }
     }
 
-    /// Releases a chain that has been copied: its first packet last.
+    /// Releases a copied chain, its first packet last.
     fn release_chain(&mut self, connection: usize, core: usize) {
         let length = self.connections[connection].copied.len();
         for at in (1..length).chain([0]) {
             let packet = self.connections[connection].copied[at];
-            // The users, the route, whether it is a clone, the successor; then the fragments.
+            // The reference count, the route, the clone flag, the successor; then the fragments.
             for line in (0..SKB_LINES).rev() {
                 self.machine.touch(core, Phase::Release, skb_line(packet.skb, line), false);
             }

@@ -1,18 +1,18 @@
-//! Lines on their way from memory.
+//! Cache lines in flight from memory.
 
 use super::cache::Line;
 
 /// Cycles from memory: half of the copy's cycles divided by its misses (section 3.3.2).
 pub(super) const MEMORY_CYCLES: u64 = 270;
-/// Cycles between two accesses: the part of the copy that does not wait for memory, divided by its
-/// accesses (section 3.3.2).
+/// Cycles between two accesses: the copy's cycles without memory stalls, divided by its accesses
+/// (section 3.3.2).
 pub(super) const ACCESS_CYCLES: u64 = 19;
 
-/// Number of lines that are remembered; far more than can be under way at once.
+/// Number of tracked lines; far more than can be in flight at once.
 const SLOTS: usize = 256;
 
-/// The clock of the cores, and when requested lines arrive. Cores take turns in the simulation, so
-/// that one clock serves all.
+/// The clock of the cores, and arrival times of requested lines. Cores take turns in the
+/// simulation, so all share one clock.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     pub clock: u64,
@@ -25,7 +25,7 @@ impl Arrivals {
         Self { clock: 0, latest: 0, lines: [(Line::MAX, 0); SLOTS] }
     }
 
-    /// Notes that a line was requested at a time.
+    /// Records the request of a line at a time.
     #[inline]
     pub fn request(&mut self, line: Line, at: u64) {
         let arrival = at + MEMORY_CYCLES;
@@ -33,7 +33,7 @@ impl Arrivals {
         self.lines[line as usize % SLOTS] = (line, arrival);
     }
 
-    /// Cycles until a line arrives that is under way; 0 for any other.
+    /// Returns the cycles until a line in flight arrives; 0 for any other line.
     #[inline]
     pub fn left(&self, line: Line) -> u64 {
         if self.clock >= self.latest {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_under_way_until_it_has_arrived() {
+    fn line_is_in_flight_until_it_arrives() {
         let mut arrivals = Arrivals::new();
         arrivals.request(7, 100);
         arrivals.clock = 110;

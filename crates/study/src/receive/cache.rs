@@ -8,16 +8,16 @@ pub type Line = u32;
 /// Bytes per line.
 pub const LINE_BYTES: u32 = 64;
 
-/// Most ways of a cache: so many fit into a [`Recency`].
+/// Limit on the ways of a cache: the capacity of a [`Recency`].
 pub const MOST_WAYS: usize = 16;
 
-/// Marks an empty way: the only number that no line has.
+/// Marks an empty way: the only number that is not a line.
 const EMPTY: Line = Line::MAX;
 
 /// Result of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// The line was there.
+    /// The line was present.
     Hit,
     /// The line was absent and is now present; contains the modified line that it evicted, if any.
     Miss(Option<Line>),
@@ -34,14 +34,14 @@ pub struct InvalidCache {
     sets: u64,
 }
 
-/// The cache: the place of each line, the lines of each set, and the order of their use.
+/// The cache: the way of each line, the lines of each set, and the order of their use.
 ///
-/// A table has the way of every line, so that no set is ever searched; it takes a byte for each
-/// number up to the highest one, so lines should be numbered without large gaps. Lines never move:
-/// an access changes only the order, which is one word for a set.
+/// A table holds the way of every line, so that sets are never searched. It takes a byte for each
+/// number up to the highest line, so lines should be numbered without large gaps. Lines never move:
+/// an access changes only the order, which is one word per set.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    /// By line: 0 if it is absent, otherwise its way and 1, with [`MODIFIED`].
+    /// State by line: 0 if it is absent, otherwise its way plus 1, with [`MODIFIED`].
     states: Vec<u8>,
     /// Lines by set and way.
     lines: Vec<Line>,
@@ -54,10 +54,10 @@ pub struct Cache {
 const MODIFIED: u8 = 1 << 7;
 
 impl Cache {
-    /// An empty cache.
+    /// Creates an empty cache.
     ///
     /// # Errors
-    /// Fails when the number of sets is no power of two, or the ways are not 1 to [`MOST_WAYS`].
+    /// Fails when the number of sets is not a power of two, or the ways are not 1 to [`MOST_WAYS`].
     pub fn new(bytes: u64, ways: usize) -> Result<Self, InvalidCache> {
         let sets = bytes / u64::from(LINE_BYTES) / ways.max(1) as u64;
         let whole = sets * ways as u64 * u64::from(LINE_BYTES) == bytes;
@@ -73,13 +73,13 @@ impl Cache {
         })
     }
 
-    /// Number of lines in a full cache.
+    /// Returns the number of lines in a full cache.
     pub fn capacity(&self) -> usize {
         self.lines.len()
     }
 
-    /// Accesses a line: brings it in if it is absent, and makes it the most recent. `write` marks
-    /// it modified.
+    /// Accesses a line: loads it if it is absent, and makes it the most recent. `write` marks it
+    /// modified.
     #[inline]
     pub fn access(&mut self, line: Line, write: bool) -> Found {
         let mark = u8::from(write) * MODIFIED;
@@ -94,20 +94,20 @@ impl Cache {
         }
     }
 
-    /// Brings a line in if it is absent. Unlike an access, it does not make a present line more
+    /// Loads a line if it is absent. Unlike an access, this does not make a present line more
     /// recent.
     #[inline]
     pub fn bring(&mut self, line: Line) -> Found {
         if self.holds(line) { Found::Hit } else { Found::Miss(self.replace(line, 0)) }
     }
 
-    /// Whether the line is present; changes nothing.
+    /// Returns true if the line is present, without changing its recency.
     #[inline]
     pub fn holds(&self, line: Line) -> bool {
         self.states.get(line as usize).is_some_and(|state| *state != 0)
     }
 
-    /// Removes a line; returns whether it was modified, or `None` if it was absent.
+    /// Removes a line; returns true if it was modified, or `None` if it was absent.
     #[inline]
     pub fn invalidate(&mut self, line: Line) -> Option<bool> {
         let state = self.states.get_mut(line as usize).filter(|state| **state != 0)?;
@@ -120,7 +120,7 @@ impl Cache {
         Some(dirty)
     }
 
-    /// Marks a line unmodified after it was written to memory; true if it was modified.
+    /// Marks a line unmodified after it was written to memory; returns true if it was modified.
     pub fn clean(&mut self, line: Line) -> bool {
         let Some(state) = self.states.get_mut(line as usize) else { return false };
         let dirty = *state & MODIFIED != 0;
@@ -128,7 +128,7 @@ impl Cache {
         dirty
     }
 
-    /// Puts a line in the place of the least recent one, which is returned if it was modified.
+    /// Replaces the least recent line by this one, and returns the evicted line if it was modified.
     #[inline]
     fn replace(&mut self, line: Line, mark: u8) -> Option<Line> {
         let set = (line & self.set_mask) as usize;
@@ -151,7 +151,7 @@ impl Cache {
     }
 }
 
-/// Way in the state of a present line.
+/// Returns the way in the state of a present line.
 #[inline]
 fn way_of(state: u8) -> usize {
     usize::from(state & !MODIFIED) - 1
@@ -164,7 +164,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn shapes_that_cannot_be_are_refused() {
+    fn impossible_shapes_are_refused() {
         assert_eq!(Cache::new(4 << 20, 16).unwrap().capacity(), 65_536);
         for (bytes, ways) in
             [(0, 1), (64, 0), (3 << 20, 16), (100, 1), (1 << 20, 17), (1 << 20, 32)]
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_goes_and_modified_lines_are_told() {
+    fn least_recently_used_line_is_evicted_and_modified_ones_are_returned() {
         let mut cache = Cache::new(128, 2).unwrap();
         assert_eq!(cache.access(1, true), Found::Miss(None));
         assert_eq!(cache.access(2, false), Found::Miss(None));
@@ -190,19 +190,19 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with a plain implementation that uses lists, for all numbers of ways.
+        /// Compares with a plain implementation that uses lists, for all numbers of ways.
         #[test]
-        fn it_does_what_a_list_for_each_set_does(
+        fn cache_equals_a_list_per_set(
             ways in 1..=MOST_WAYS,
             steps in prop::collection::vec((0_u32..400, 0_u8..6), 1..1500)
         ) {
             let sets = 8_usize;
             let mut cache = Cache::new((sets * ways * 64) as u64, ways).unwrap();
             let mut plain = Plain::new(sets, ways);
-            for (line, what) in steps {
-                match what {
+            for (line, kind) in steps {
+                match kind {
                     0..=2 => {
-                        prop_assert_eq!(cache.access(line, what == 1), plain.access(line, what == 1));
+                        prop_assert_eq!(cache.access(line, kind == 1), plain.access(line, kind == 1));
                     }
                     3 => {
                         let there = plain.holds(line);
@@ -219,9 +219,9 @@ mod tests {
         }
     }
 
-    /// At the size of a last-level cache, with as many accesses as fill it several times.
+    /// Compares at the size of a last-level cache, with enough accesses to fill it several times.
     #[test]
-    fn a_large_cache_does_what_lists_do() {
+    fn large_cache_equals_lists() {
         let (mut cache, mut plain) = (Cache::new(1 << 20, 16).unwrap(), Plain::new(1024, 16));
         let mut at = 1_u32;
         for _ in 0..200_000 {
@@ -229,8 +229,8 @@ mod tests {
             let line = if at & 1 == 0 { at >> 17 } else { at >> 27 };
             match at >> 1 & 7 {
                 0 => assert_eq!(cache.invalidate(line), plain.invalidate(line)),
-                what => {
-                    assert_eq!(cache.access(line, what == 1), plain.access(line, what == 1));
+                kind => {
+                    assert_eq!(cache.access(line, kind == 1), plain.access(line, kind == 1));
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Cost of misses: cycles and energy per received packet.
 //!
 //! The cycles of the groups are the paper's. The cost of a miss follows from its breakdown of the
-//! copy. The power of the paper's second machine divided by the cycles of the first gives energy
-//! per cycle and per line of memory, since no machine in the paper has both. Watts computed here
-//! therefore show how changes compare, not the power of a real machine.
+//! copy. Energy per cycle and per line of memory is the power of the paper's second machine divided
+//! by the cycles of the first, since no machine in the paper has both. Watts computed here
+//! therefore only compare changes; they are not the power of a real machine.
 
 use super::data::{Data, Phase};
 use super::layout::PAYLOAD_BYTES;
@@ -31,32 +31,32 @@ pub const REGISTER_CYCLES: f64 = 2500.0;
 /// Bytes of a full frame on Ethernet, with preamble and gap.
 const WIRE_BYTES: f64 = 1538.0;
 
-/// Goodput of a link of this rate with full frames: 1460 of 1538 bytes.
+/// Returns the goodput of a link of this rate with full frames: 1460 of 1538 bytes.
 pub fn line_rate(link: BitsPerSecond) -> BitsPerSecond {
     link * (f64::from(PAYLOAD_BYTES) / WIRE_BYTES)
 }
 
-/// Full frames per second at a goodput.
+/// Returns the full frames per second at a goodput.
 pub fn packets(goodput: BitsPerSecond) -> PacketsPerSecond {
     PacketsPerSecond(goodput.0 / 8.0 / f64::from(PAYLOAD_BYTES))
 }
 
-/// Cycles per packet of one core at its throughput.
+/// Returns the cycles per packet of one core at its throughput.
 pub fn total_cycles() -> f64 {
     CLOCK.0 / packets(ONE_CORE).0
 }
 
-/// Cycles of the copy at large I/O.
+/// Returns the cycles of the copy at large I/O.
 pub fn copy_cycles() -> f64 {
     COPY_SHARE * total_cycles()
 }
 
-/// Cycles of a last-level miss, derived: half of the copy divided by its 3.5 misses.
+/// Returns the cycles of a last-level miss, derived: half of the copy divided by its 3.5 misses.
 pub fn miss_cycles() -> f64 {
     COPY_PARTS[0] * copy_cycles() / COPY_MISSES
 }
 
-/// Number of cores for a goodput.
+/// Returns the number of cores for a goodput.
 pub fn cores(goodput: BitsPerSecond) -> f64 {
     (goodput / ONE_CORE).ceil()
 }
@@ -70,24 +70,24 @@ pub struct Cycles {
     pub copy: f64,
     /// Cycles of returning buffers to the allocator.
     pub release: f64,
-    /// Cycles of IP, TCP, system calls, application and the rest, which the text does not split.
+    /// Cycles of IP, TCP, system calls, application and other parts, which the text does not split.
     pub rest: f64,
 }
 
 impl Cycles {
-    /// The paper's packet at large I/O.
+    /// Returns the cycles of the paper's packet at large I/O.
     pub fn published() -> Self {
         let (driver, copy, release) = (DRIVER_CYCLES, copy_cycles(), RELEASE_CYCLES);
         Self { driver, copy, release, rest: total_cycles() - driver - copy - release }
     }
 
-    /// Sum of all groups.
+    /// Returns the sum of all groups.
     pub fn total(&self) -> f64 {
         self.driver + self.copy + self.release + self.rest
     }
 
-    /// Cycles of the published packet with the stalls of `changed` instead of those of `base`. A
-    /// copy engine takes all copying from the core.
+    /// Returns the cycles of the published packet with the stalls of `changed` instead of `base`. A
+    /// copy engine relieves the core of all copying.
     pub fn with(base: &Outcome, changed: &Outcome, engine: bool) -> Self {
         let published = Self::published();
         let less = |phases: &[Phase]| -> f64 {
@@ -121,8 +121,8 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// Energy from the power of processors and memory at a goodput, and the lines per packet in
-    /// `base`.
+    /// Computes the energy from the power of processors and memory at a goodput, and the lines per
+    /// packet in `base`.
     pub fn from(cpu: Watts, memory: Watts, goodput: BitsPerSecond, base: &Outcome) -> Self {
         let rate = packets(goodput);
         Self {
@@ -132,26 +132,26 @@ impl Energy {
         }
     }
 
-    /// Power of the processors for packets with this many cycles.
+    /// Returns the power of the processors for packets with this many cycles.
     pub fn cpu(&self, cycles: f64) -> Watts {
         Watts(self.joules_per_cycle * cycles * self.rate.0)
     }
 
-    /// Power of the memory for packets with this many lines.
+    /// Returns the power of the memory for packets with this many lines.
     pub fn memory(&self, lines: f64) -> Watts {
         Watts(self.joules_per_line * lines * self.rate.0)
     }
 }
 
-/// Factor by which a packet takes longer on a core that executes instructions `factor` times
-/// slower, with unchanged memory.
+/// Returns the slowdown of a packet on a core that executes instructions `factor` times slower,
+/// with unchanged memory.
 pub fn small_core_slowdown(outcome: &Outcome, factor: f64) -> f64 {
     let stalls: f64 = Phase::ALL.iter().map(|phase| outcome.stall_cycles(*phase)).sum();
     let stalls = stalls.min(total_cycles());
     ((total_cycles() - stalls) * factor + stalls) / total_cycles()
 }
 
-/// Stall cycles of the driver on SKBs per packet.
+/// Returns the stall cycles of the driver on SKBs per packet.
 pub fn skb_stalls(outcome: &Outcome) -> f64 {
     outcome.misses(Phase::Conversion, Data::Skb) * miss_cycles()
 }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_packet_has_the_cycles_of_its_throughput() {
+    fn published_packet_has_the_cycles_of_its_throughput() {
         assert!((total_cycles() - 5548.0).abs() < 1.0, "{}", total_cycles());
         assert!((Cycles::published().total() - total_cycles()).abs() < 1e-9);
         assert!((miss_cycles() - 269.5).abs() < 1.0, "{}", miss_cycles());

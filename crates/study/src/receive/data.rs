@@ -1,4 +1,4 @@
-//! Kinds of data, phases of a packet, and what is counted of them.
+//! Kinds of data, phases of a packet, and their counters.
 
 use super::cache::Line;
 use super::prefetch::PAGE_LINES;
@@ -8,11 +8,11 @@ use wattline_units::named;
 /// Bits of a line's number below its kind of data.
 const KIND_SHIFT: u32 = 24;
 
-/// Line of a buffer where its shared information lies, behind the frame.
+/// Line of a buffer with its shared information, behind the frame.
 pub(super) const SHARED_INFO_LINE: u32 = 25;
 /// Lines of a buffer: 2 kB.
 pub(super) const BUFFER_LINES: u32 = 32;
-/// Lines at the start of a page of SKBs with which the allocator manages it.
+/// Lines at the start of a page of SKBs that hold the allocator's management.
 pub(super) const SLAB_LINES: u32 = 2;
 
 named! {
@@ -40,23 +40,23 @@ named! {
 }
 
 impl Data {
-    /// Number of kinds.
+    /// Number of kinds of data.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The `offset`th line of this kind; the kinds do not overlap. Shared information lies in pages
-    /// of payload, and most slabs are managed in pages of SKBs.
+    /// Returns the `offset`th line of this kind; the kinds do not overlap. Shared information lies
+    /// in pages of payload, and most slabs are managed in pages of SKBs.
     pub(super) fn line(self, offset: u32) -> Line {
         debug_assert!(offset < 1 << KIND_SHIFT);
         (self as u32 + 1) << KIND_SHIFT | offset
     }
 
-    /// Kind of the data for which a line's page is used.
+    /// Returns the kind of data for which a line's page is used.
     #[inline]
     pub(super) fn from_page(line: Line) -> Self {
         Self::ALL[((line >> KIND_SHIFT) as usize).saturating_sub(1).min(Self::COUNT - 1)]
     }
 
-    /// Kind of the data in a line of such a page.
+    /// Returns the kind of data in a line of such a page.
     #[inline]
     pub(super) fn within(self, line: Line) -> Self {
         match self {
@@ -106,9 +106,9 @@ pub struct Counts {
     pub llc_misses: u64,
     /// Last-level misses of software prefetches and of the level-1 prefetcher.
     pub hidden_misses: u64,
-    /// Accesses of lines that had been requested before and were still under way.
+    /// Accesses of requested lines that were still in flight.
     pub late: u64,
-    /// Cycles for which those waited.
+    /// Cycles for which late accesses waited.
     pub waited_cycles: u64,
 }
 
@@ -127,7 +127,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Sum of all transfers.
+    /// Returns the sum of all transfers.
     pub fn total(&self) -> u64 {
         self.dma_writes + self.reads + self.write_backs
     }
@@ -142,10 +142,10 @@ pub struct Distance {
 }
 
 impl Distance {
-    /// Bound of long distances; shorter ones are within the same batch and no reuse.
+    /// Bound of long distances; shorter distances are within a batch and do not count as reuse.
     pub const LONG: u64 = 4096;
 
-    /// Mean of the long distances; `None` if there are none.
+    /// Returns the mean of the long distances; `None` if there are none.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_line_has_the_kind_of_what_lies_there() {
+    fn each_line_has_the_kind_of_its_data() {
         for data in Data::ALL {
             assert_eq!(Data::from_page(data.line(12_345)), data);
             assert_eq!(Data::offset(data.line(12_345)), 12_345);

@@ -1,4 +1,4 @@
-//! Cycles, cores and watts of a receive path at a rate, calibrated by the paper's server.
+//! Cycles, cores and watts of a receive path at a rate, calibrated with the paper's server.
 
 use super::cost::{CLOCK, Cycles, Energy, packets};
 use super::outcome::Outcome;
@@ -20,7 +20,7 @@ pub struct Estimate {
     /// Counts of the simulation.
     #[serde(skip)]
     pub outcome: Outcome,
-    /// Modelled cycles per packet: the paper's, with the stalls of this path instead of its own.
+    /// Modelled cycles per packet: the paper's, with the stalls of this path.
     pub cycles: Cycles,
     /// Cores of the paper's clock that the rate keeps busy.
     pub busy_cores: f64,
@@ -33,8 +33,8 @@ pub struct Estimate {
 }
 
 impl Energy {
-    /// Energy from the receiving measurement of `host` with the largest I/O, and the lines per packet in
-    /// `base`; `None` if `host` lacks power or throughput.
+    /// Computes the energy from the receiving measurement of `host` with the largest I/O, and the
+    /// lines per packet in `base`; `None` if `host` lacks power or throughput.
     pub fn measured_on(host: &ComponentFile, base: &Outcome) -> Option<Self> {
         let receiving = host.scenarios.iter().filter(|it| it.direction == Direction::Receive);
         let large = receiving.max_by_key(|scenario| scenario.io_bytes)?;
@@ -46,7 +46,7 @@ impl Calibration {
     /// Simulates the paper's path; `None` if `host` lacks power or throughput.
     ///
     /// # Errors
-    /// Never with the paper's path, which can be simulated.
+    /// Never for the paper's path, which can be simulated.
     pub fn new(host: &ComponentFile, packets: u64) -> Result<Option<Self>, InvalidPath> {
         let base = ReceivePath::default().run(packets)?;
         Ok(Energy::measured_on(host, &base).map(|energy| Self { base, energy }))
@@ -85,14 +85,14 @@ mod tests {
     const PACKETS: u64 = 6_000;
 
     #[test]
-    fn papers_path_costs_what_the_paper_prints() {
+    fn papers_path_has_the_printed_cost() {
         let host = ComponentFile::load("liao-2011-host").unwrap();
         let calibration = Calibration::new(&host, PACKETS).unwrap().unwrap();
         let at = |path: &ReceivePath, rate| calibration.estimate(path, PACKETS, rate).unwrap();
         let base = at(&ReceivePath::default(), ONE_CORE);
         assert!((base.cycles.total() - total_cycles()).abs() < 1e-6, "{base:?}");
         assert!((base.busy_cores - 1.0).abs() < 1e-9, "one core carries {ONE_CORE:?}");
-        // Twice the rate takes twice the watts, and a larger cache takes fewer cycles.
+        // Twice the rate takes twice the watts, and a larger cache fewer cycles.
         let twice = at(&ReceivePath::default(), ONE_CORE * 2.0);
         assert!((twice.cpu.0 / base.cpu.0 - 2.0).abs() < 1e-9);
         assert!((twice.memory.0 / base.memory.0 - 2.0).abs() < 1e-9);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn shipped_receive_paths_are_those_of_the_proposals() {
+    fn shipped_receive_paths_match_the_proposals() {
         let host = ComponentFile::load("liao-2011-host").unwrap();
         let calibration = Calibration::new(&host, PACKETS).unwrap().unwrap();
         for shipped in &host.receive_paths {
@@ -113,10 +113,13 @@ mod tests {
             let path = proposal.apply(ReceivePath::default());
             let cycles = calibration.estimate(&path, PACKETS, ONE_CORE).unwrap().cycles;
             // The file has the cycles of ten times as many packets.
-            for (ours, shipped) in
+            for (simulated, shipped) in
                 [(cycles.driver, shipped.driver), (cycles.release, shipped.release)]
             {
-                assert!((ours / shipped - 1.0).abs() < 0.03, "{proposal:?}: {ours}, not {shipped}");
+                assert!(
+                    (simulated / shipped - 1.0).abs() < 0.03,
+                    "{proposal:?}: {simulated}, not {shipped}"
+                );
             }
         }
     }

@@ -39,24 +39,25 @@ pub struct Power {
     pub basis: Basis,
 }
 
-/// Throughput if each system call takes as long as at the smallest measured size, up to a full
-/// link: bytes divided by `call_seconds`, at most the goodput.
+/// Returns the throughput if each system call takes as long as at the smallest measured size: bytes
+/// divided by `call_seconds`, at most the goodput of the link.
 pub fn throughput(io_bytes: u32, call_seconds: f64, link: BitsPerSecond) -> BitsPerSecond {
     let most = line_rate(link).0;
     BitsPerSecond((f64::from(io_bytes) * 8.0 / call_seconds).min(most))
 }
 
-/// Duration of a call, from the throughput at a size that the link does not limit.
+/// Returns the duration of a call, from the throughput at a size that the link does not limit.
 pub fn call_seconds(io_bytes: u32, throughput: BitsPerSecond) -> f64 {
     f64::from(io_bytes) * 8.0 / throughput.0
 }
 
-/// Size in bytes from which the link is the limit.
+/// Returns the size in bytes from which the link is the limit.
 pub fn boundary_bytes(call_seconds: f64, link: BitsPerSecond) -> f64 {
     line_rate(link).0 * call_seconds / 8.0
 }
 
-/// Dynamic power at a size; `None` if the data has fewer than two sizes of that direction.
+/// Returns the dynamic power at a size; `None` if the data has fewer than two sizes of that
+/// direction.
 pub fn power(data: &ComponentFile, direction: Direction, io_bytes: u32) -> Option<Power> {
     let mut known: Vec<&Scenario> =
         data.scenarios.iter().filter(|scenario| scenario.direction == direction).collect();
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn printed_sizes_are_printed_and_others_lie_between() {
+    fn printed_sizes_are_published_and_others_interpolated() {
         let data = ComponentFile::load("liao-2011-host").unwrap();
         let receive = |io| power(&data, Direction::Receive, io).unwrap();
         assert_eq!((receive(64).total.0, receive(64).basis), (23.0, Basis::Published));

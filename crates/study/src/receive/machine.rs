@@ -14,13 +14,13 @@ pub struct Caches {
     pub l1: (u64, usize),
     /// Shared last level: bytes and ways.
     pub llc: (u64, usize),
-    /// Number of cores that share it.
+    /// Number of cores that share the last level.
     pub cores: usize,
     /// Each core's prefetcher into the last level.
     pub streams: Streams,
-    /// Whether level 1 fetches the line after one that is read through.
+    /// True if level 1 fetches the line after one that is read through.
     pub next_line: bool,
-    /// Whether the last level fetches lines in pairs.
+    /// True if the last level fetches lines in pairs.
     pub pairs: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Machine {
     prefetchers: Vec<Prefetcher>,
     places: Places,
     arrivals: Arrivals,
-    /// While false, accesses are ignored: only the order of buffers matters then.
+    /// False while accesses are ignored because only the order of buffers matters.
     pub(super) awake: bool,
     pub(super) reuse: Reuse,
     pub(super) counts: AllCounts,
@@ -61,7 +61,7 @@ impl Machine {
         self.reuse.distance = Default::default();
     }
 
-    /// A load or store by a core.
+    /// Performs a load or store by a core.
     #[inline]
     pub(super) fn touch(&mut self, core: usize, phase: Phase, line: Line, write: bool) {
         if self.awake {
@@ -70,7 +70,7 @@ impl Machine {
         }
     }
 
-    /// Loads that read through a line from its start to its end.
+    /// Performs loads through a line from its start to its end.
     #[inline]
     pub(super) fn read_through(&mut self, core: usize, phase: Phase, line: Line) {
         if !self.awake {
@@ -83,7 +83,7 @@ impl Machine {
         }
     }
 
-    /// A software prefetch by a core.
+    /// Performs a software prefetch by a core.
     pub(super) fn prefetch(&mut self, core: usize, phase: Phase, line: Line) {
         if self.awake {
             let at = self.places.locate(line);
@@ -140,7 +140,7 @@ impl Machine {
         self.run_ahead(core, at);
     }
 
-    /// A modified line leaves level 1.
+    /// Moves a modified line from level 1 to the last level.
     #[inline]
     fn put_back(&mut self, victim: Option<Line>) {
         if let Some(victim) = victim {
@@ -148,7 +148,7 @@ impl Machine {
         }
     }
 
-    /// An access by an engine beside the cores, directly to the last-level cache.
+    /// Performs an access by a copy engine, directly to the last-level cache.
     pub(super) fn engine(&mut self, line: Line, write: bool) {
         if !self.awake {
             return;
@@ -162,7 +162,7 @@ impl Machine {
         self.fill(line, write);
     }
 
-    /// Accesses a line of the last-level cache; true if it came from memory.
+    /// Accesses a line of the last-level cache; returns true if it came from memory.
     #[inline]
     fn fill(&mut self, line: Line, write: bool) -> bool {
         match self.llc.access(line, write) {
@@ -174,7 +174,7 @@ impl Machine {
         }
     }
 
-    /// Counts a line that came from memory, and the one that it evicted.
+    /// Counts a line from memory, and the line that it evicted.
     #[inline]
     fn read(&mut self, line: Line, victim: Option<Line>) {
         self.memory[self.places.kind(line) as usize].reads += 1;
@@ -195,7 +195,7 @@ impl Machine {
         }
     }
 
-    /// A prefetcher requests a line for the last-level cache.
+    /// Requests a line for the last-level cache by a prefetcher.
     #[inline]
     fn request(&mut self, line: Line) {
         if let Found::Miss(victim) = self.llc.bring(line) {
@@ -205,7 +205,7 @@ impl Machine {
     }
 
     /// Puts a line into the last-level cache without a read from memory, since its content is
-    /// given.
+    /// known.
     fn fill_llc(&mut self, line: Line, modified: bool) {
         if let Found::Miss(victim) = self.llc.access(line, modified) {
             self.write_back(victim);
@@ -218,7 +218,7 @@ impl Machine {
         }
     }
 
-    /// The card writes a line: into memory, which invalidates it in the caches, or into the
+    /// Writes a line by the card: into memory, which invalidates it in the caches, or into the
     /// last-level cache.
     pub(super) fn dma_write(&mut self, line: Line, into_cache: bool) {
         if !self.awake {
@@ -236,7 +236,7 @@ impl Machine {
         }
     }
 
-    /// The card reads a line: a modified one is written to memory and stays. With `drop` it is
+    /// Reads a line by the card. A modified line is written to memory and stays; with `drop` it is
     /// removed instead and never written to memory.
     pub(super) fn dma_read(&mut self, line: Line, drop: bool) {
         if !self.awake {
@@ -270,7 +270,7 @@ impl Machine {
         self.llc.invalidate(line);
     }
 
-    /// The card puts an unmodified copy of a line into the last-level cache.
+    /// Puts an unmodified copy of a line into the last-level cache, by the card.
     pub(super) fn push(&mut self, line: Line) {
         if !self.awake {
             return;

@@ -1,9 +1,9 @@
 //! A model of the receive path of a host, after G. Liao, L. Bhuyan, Analyzing performance and power
-//! efficiency of network processing over 10 GbE (2012): which data misses the caches, what the
-//! misses cost, and what six proposals of the paper would change.
+//! efficiency of network processing over 10 GbE (2012): cache misses by data, their cost, and the
+//! effect of six proposals of the paper.
 //!
 //! [`ReceivePath`] is simulated line by line over caches. [`cost`] converts its misses into cycles
-//! and watts, and [`io_size`] has the figures over the I/O size.
+//! and watts, and [`io_size`] computes the figures over the I/O size.
 
 mod application;
 mod arrivals;

@@ -44,49 +44,50 @@ pub struct Outcome {
     pub skb_distance: Distance,
     /// Distance between two uses of a page structure's line, at release.
     pub page_distance: Distance,
-    /// Steps of the first batch in their order, each once.
+    /// Distinct steps of the first batch, in order.
     pub steps: Vec<Step>,
 }
 
 impl Outcome {
-    /// Counts of a kind of data in a phase.
+    /// Returns the counts of a kind of data in a phase.
     pub fn counts(&self, phase: Phase, data: Data) -> Counts {
         self.counts[phase as usize][data as usize]
     }
 
-    /// Demand misses of the last-level cache per packet.
+    /// Returns the demand misses of the last-level cache per packet.
     pub fn misses(&self, phase: Phase, data: Data) -> f64 {
         self.per_packet(self.counts(phase, data).llc_misses)
     }
 
-    /// Demand misses of the last-level cache per packet in a whole phase.
+    /// Returns the demand misses of the last-level cache per packet in a whole phase.
     pub fn phase_misses(&self, phase: Phase) -> f64 {
         Data::ALL.iter().map(|data| self.misses(phase, *data)).sum()
     }
 
-    /// Cycles per packet for which the accesses of a phase wait for memory.
+    /// Returns the cycles per packet for which the accesses of a phase wait for memory.
     pub fn stall_cycles(&self, phase: Phase) -> f64 {
         let stalls = |counts: &Counts| counts.llc_misses * MEMORY_CYCLES + counts.waited_cycles;
         self.per_packet(self.counts[phase as usize].iter().map(stalls).sum())
     }
 
-    /// Misses per packet due to buffer management: on SKBs and page structures, in all phases.
+    /// Returns the misses per packet due to buffer management: on SKBs and page structures, in all
+    /// phases.
     pub fn management_misses(&self) -> f64 {
         let both = [Data::Skb, Data::Page];
         Phase::ALL.iter().flat_map(|phase| both.map(|data| self.misses(*phase, data))).sum()
     }
 
-    /// Transfers of a kind of data to and from memory.
+    /// Returns the transfers of a kind of data to and from memory.
     pub fn memory(&self, data: Data) -> Memory {
         self.memory[data as usize]
     }
 
-    /// Lines of all data to and from memory per packet.
+    /// Returns the lines of all data to and from memory per packet.
     pub fn memory_lines(&self) -> f64 {
         self.per_packet(self.memory.iter().map(Memory::total).sum())
     }
 
-    /// A count divided by the number of packets.
+    /// Returns a count divided by the number of packets.
     pub fn per_packet(&self, count: u64) -> f64 {
         count as f64 / self.packets.max(1) as f64
     }

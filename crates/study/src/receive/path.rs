@@ -14,7 +14,7 @@ pub enum Delivery {
     Memory,
     /// Packets and descriptors go into the last-level cache (direct cache access).
     Cache,
-    /// The packet's SKB and page structures go there as well.
+    /// Like `Cache`, with the packet's SKB and page structures.
     CacheWithMetadata,
 }
 
@@ -31,12 +31,12 @@ pub enum Buffers {
 
 /// The receive path: sizes and switches. `Default` is the paper's server with one core.
 ///
-/// The paper prints the sizes of structures, packets per interrupt, connections, I/O size, that
-/// packets are chained, and the size of the last-level cache. Intel's documentation gives ways,
+/// The paper prints the sizes of structures, packets per interrupt, connections, I/O size, the
+/// chaining of packets, and the size of the last-level cache. Intel's documentation gives ways,
 /// level 1 and prefetchers; Linux 2.6.21 and the driver's neighbouring versions give the rest
-/// (docs/explanation/receive-path.md). **Assumed**, since nothing gives them: how many of the
-/// [`Self::queues`] are busy, that windows stand in the sockets, the layout of a page structure, and
-/// which prefetchers the firmware left on.
+/// (docs/explanation/receive-path.md). **Assumed**, for lack of a source: the number of busy
+/// [`Self::queues`], windows waiting in the sockets, the layout of a page structure, and the
+/// prefetchers that the firmware enables.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ReceivePath {
     /// Number of busy receive queues. 8 flows that are hashed onto 8 queues leave 5.25 busy on
@@ -54,7 +54,7 @@ pub struct ReceivePath {
     pub chain: usize,
     /// Bytes per read call of the application.
     pub io_bytes: u32,
-    /// Bytes that stand in the socket of each connection.
+    /// Bytes waiting in the socket of each connection.
     pub window_bytes: u32,
     /// Size of the shared last-level cache in bytes.
     pub llc_bytes: u64,
@@ -63,25 +63,25 @@ pub struct ReceivePath {
     /// Each core's prefetcher into the last level.
     #[serde(skip)]
     pub streams: Streams,
-    /// Whether level 1 fetches the line after one that is read through.
+    /// True if level 1 fetches the line after one that is read through.
     pub next_line: bool,
-    /// Whether the last level fetches lines in pairs.
+    /// True if the last level fetches lines in pairs.
     pub pairs: bool,
     /// Fields of a page structure that a lookup reads.
     pub page_struct: PageStruct,
-    /// Whether the allocator has an array that all processors share.
+    /// True if the allocator has an array that all processors share.
     pub shared_array: bool,
-    /// Whether the driver prefetches headers.
+    /// True if the driver prefetches headers.
     pub header_prefetch: bool,
     /// Destination of received data.
     pub delivery: Delivery,
-    /// Whether the card is on the processor's die, without PCI Express in between.
+    /// True if the card is on the processor's die, without PCI Express in between.
     pub on_die: bool,
     /// Source of the buffers.
     pub buffers: Buffers,
-    /// Whether an engine beside the cores copies payload within the cache.
+    /// True if a separate engine copies payload within the cache.
     pub copy_engine: bool,
-    /// Whether the stack drops packets from the caches after the copy.
+    /// True if the stack drops packets from the caches after the copy.
     pub invalidate: bool,
     /// Seed of the sequence of queues.
     pub seed: u64,
@@ -116,7 +116,7 @@ impl Default for ReceivePath {
     }
 }
 
-/// Reasons why a path cannot be simulated.
+/// Reasons for refusing to simulate a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPath {
     /// The cache is invalid.
@@ -134,11 +134,11 @@ pub enum InvalidPath {
     },
 }
 
-/// Most buffers in use at once, so that all have their place.
+/// Limit on the buffers in use at once, so that all have a place.
 const MOST_BUFFERS: usize = 1 << 17;
 
 impl ReceivePath {
-    /// Number of buffers that wait in a ring.
+    /// Returns the number of buffers waiting in a ring.
     pub(super) fn posted(&self) -> usize {
         match self.buffers {
             Buffers::Slab => self.ring,
@@ -146,7 +146,7 @@ impl ReceivePath {
         }
     }
 
-    /// The caches of the host.
+    /// Returns the caches of the host.
     pub(super) fn caches(&self) -> Caches {
         Caches {
             l1: (32 << 10, 8),

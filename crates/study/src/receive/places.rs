@@ -4,7 +4,7 @@ use super::cache::Line;
 use super::data::Data;
 use super::prefetch::PAGE_LINES;
 
-/// Pages are placed in memory in the order of their first use. Otherwise all kinds of data, and the
+/// Places pages in memory in the order of their first use. Otherwise all kinds of data, and the
 /// buffers of all cores, would begin in the same sets of a cache.
 #[derive(Debug)]
 pub(super) struct Places {

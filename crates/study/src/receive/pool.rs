@@ -1,4 +1,4 @@
-//! Pools of SKBs and buffers, and the lines read to return them.
+//! Pools of SKBs and buffers, and the lines read when returning them.
 
 use super::cache::Line;
 use super::data::Phase;
@@ -20,7 +20,7 @@ pub(super) enum Pool {
 }
 
 impl Pool {
-    /// Allocators with so many SKBs and buffers per page.
+    /// Creates allocators with this many SKBs and buffers per page.
     pub fn slab([skbs, buffers]: [u32; 2], shared_array: bool, cores: usize) -> Self {
         let batches = if shared_array { 8 } else { 0 };
         Self::Slab {
@@ -29,7 +29,7 @@ impl Pool {
         }
     }
 
-    /// A range for SKBs and one for buffers.
+    /// Creates a range for SKBs and a range for buffers.
     pub fn contiguous(cores: usize) -> Self {
         Self::Contiguous { free: vec![Vec::new(); cores], made: 0 }
     }
@@ -87,7 +87,7 @@ impl Pool {
         }
     }
 
-    /// Lines of page structures that a release reads.
+    /// Returns the lines of page structures that a release reads.
     pub fn pages_of(&self, packet: Packet, of: PageStruct) -> impl Iterator<Item = Line> + use<> {
         let pages = match self {
             Self::Contiguous { .. } => None,

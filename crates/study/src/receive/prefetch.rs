@@ -8,7 +8,7 @@ pub const PAGE_LINES: u32 = 64;
 /// Number of streams and their distance.
 ///
 /// The default follows Intel's Optimization Reference Manual (248966) on the data prefetch logic of
-/// the Core microarchitecture: it follows what level 1 requests, starts at the second of two
+/// the Core microarchitecture: it follows requests of level 1, starts at the second of two
 /// neighbouring lines, makes up to two requests each time, and runs up to 8 lines ahead. It has 12
 /// entries for rising and 4 for falling addresses, one per 4 kB page; here, any 16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Streams {
 struct Stream {
     page: u32,
     last: Line,
-    /// Furthest line that was requested.
+    /// Furthest requested line.
     front: Line,
     /// Direction of the stream; 0 until two neighbouring lines were accessed in succession.
     step: i8,
@@ -48,21 +48,22 @@ struct Stream {
 #[derive(Debug, Clone)]
 pub struct Prefetcher {
     shape: Streams,
-    /// By page: 0 without a stream, otherwise its index and 1. As in a cache, nothing is searched.
+    /// Stream by page: 0 without one, otherwise its index plus 1. As in the cache, nothing is
+    /// searched.
     pages: Vec<u8>,
     streams: Vec<Stream>,
     clock: u64,
 }
 
 impl Prefetcher {
-    /// A prefetcher without any stream.
+    /// Creates a prefetcher without any stream.
     pub fn new(shape: Streams) -> Self {
         let pages = shape.pages.min(usize::from(u8::MAX));
         Self { shape, pages: Vec::new(), streams: vec![Stream::default(); pages], clock: 0 }
     }
 
-    /// Observes an access to the last-level cache. Returns the lines to bring in: first and last, in
-    /// the direction of the stream.
+    /// Observes an access to the last-level cache. Returns the first and last line to load, in the
+    /// direction of the stream.
     #[inline]
     pub fn observe(&mut self, line: Line) -> Option<(Line, Line)> {
         if self.streams.is_empty() {
@@ -82,7 +83,7 @@ impl Prefetcher {
         stream.last = line;
         let forward = moved * i64::from(stream.step);
         if stream.step == 0 || !(0..=ahead).contains(&forward) {
-            // Not the stream that was followed; perhaps a new one.
+            // The access leaves the followed stream and may start a new one.
             stream.step = if moved.abs() == 1 { moved as i8 } else { 0 };
             stream.front = line;
         }
@@ -103,7 +104,7 @@ impl Prefetcher {
         Some((place(reached + 1), stream.front))
     }
 
-    /// Follows a page instead of the one not seen for longest.
+    /// Follows a page instead of the least recently accessed one.
     fn start(&mut self, page: u32, line: Line) {
         let oldest = self.streams.iter_mut().enumerate().min_by_key(|(_, stream)| stream.used);
         let Some((at, stream)) = oldest else { return };
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_runs_no_further_ahead_than_it_may() {
+    fn stream_runs_ahead_only_up_to_its_limit() {
         let mut up = Prefetcher::new(Streams::default());
         let lines: Vec<_> = (0..12).filter_map(|line| up.observe(line)).collect();
         assert!(lines.iter().enumerate().all(|(at, (_, last))| *last <= at as Line + 1 + 8));
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_stays_in_its_page_and_needs_neighbours() {
+    fn stream_stays_in_its_page_and_needs_neighbours() {
         let mut one = Prefetcher::new(Streams::default());
         one.observe(61);
         assert_eq!(one.observe(62), Some((63, 63)));
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_not_seen_for_longest_is_forgotten() {
+    fn least_recently_accessed_page_is_forgotten() {
         let mut two = Prefetcher::new(Streams { pages: 2, ahead: 4, at_once: 4 });
         for page in [0, 1, 2] {
             two.observe(page * PAGE_LINES);
@@ -171,9 +172,9 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with a plain list of the pages that have streams, the latest last.
+        /// Compares with a plain list of the pages with streams, the latest last.
         #[test]
-        fn it_follows_the_pages_that_a_list_follows(
+        fn followed_pages_equal_those_of_a_list(
             most in 1_usize..6,
             steps in prop::collection::vec((0_u32..10, 0_u32..64), 1..400)
         ) {

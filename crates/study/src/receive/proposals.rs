@@ -7,7 +7,7 @@ use serde::Serialize;
 use wattline_units::{Watts, named};
 
 named! {
-    /// A change of the receive path that is discussed in section 3.4 or 4.3.
+    /// A change of the receive path discussed in section 3.4 or 4.3.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[serde(into = "&'static str")]
     pub enum Proposal {
@@ -15,7 +15,7 @@ named! {
         None = "as it is",
         /// Packets are written into the cache, as on platforms of the time.
         DirectCacheAccess = "direct cache access",
-        /// Contiguous buffers that are reused at once.
+        /// Contiguous buffers, reused at once.
         ContiguousBuffers = "contiguous buffers, reused at once",
         /// An engine copies inside the cache, which direct cache access has filled.
         CopyEngine = "copy engine with direct cache access",
@@ -37,7 +37,7 @@ impl From<Proposal> for &'static str {
 }
 
 impl Proposal {
-    /// Word that names it on a command line and in JSON.
+    /// Returns the word for it on the command line and in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -51,7 +51,7 @@ impl Proposal {
         }
     }
 
-    /// The path with the proposal applied.
+    /// Returns the path with the proposal applied.
     pub fn apply(self, path: ReceivePath) -> ReceivePath {
         let dca = ReceivePath { delivery: Delivery::Cache, ..path };
         let extended = ReceivePath { delivery: Delivery::CacheWithMetadata, ..path };
@@ -91,8 +91,8 @@ pub struct Effect {
     pub memory: Watts,
 }
 
-/// Simulates every proposal on `path`; `energy` is computed from the outcome without a proposal, and
-/// `None` where it cannot be.
+/// Simulates every proposal on `path`. `energy` computes the energy from the outcome without a
+/// proposal, or returns `None` if it cannot.
 ///
 /// # Errors
 /// Fails when the path cannot be simulated.

@@ -6,15 +6,15 @@ use wattline_units::{BitsPerSecond, Joules, Span, Watts};
 /// One rate of the card.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gear {
-    /// Rate that it carries.
+    /// Rate that the card carries.
     pub rate: BitsPerSecond,
     /// Power at this rate.
     pub power: Watts,
 }
 
-/// The card. The paper prints the rates, the power at 10 Gbit/s (about 10 W) and that of a 1G card
-/// (about 1 W). Everything else is **assumed**: the power at 100 Mbit/s (that of 1 Gbit/s), the
-/// duration of a transition, the buffer, and the rule for changes.
+/// The card. The paper prints the rates, the power at 10 Gbit/s (about 10 W) and the power of a 1G
+/// card (about 1 W). Everything else is **assumed**: the power at 100 Mbit/s (the same as at 1
+/// Gbit/s), the duration of a transition, the buffer, and the rule for changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateAdaptive {
     /// Rates, slowest first.
@@ -23,7 +23,7 @@ pub struct RateAdaptive {
     pub transition: Span,
     /// Bytes that the card can buffer meanwhile.
     pub buffer_bytes: f64,
-    /// Time for which the load must fit the next lower rate before the card changes down.
+    /// Time for which the load must fit the next lower rate before the card steps down.
     pub patience: Span,
 }
 
@@ -74,8 +74,8 @@ impl RateAdaptive {
             backlog += bytes;
             let fits = |gear: usize| offered.0 <= 0.8 * self.gears[gear].rate.0;
             let wanted = (0..=top).find(|gear| fits(*gear)).unwrap_or(top);
-            // A load that is too high starts the transition at once, and its first bytes fall into
-            // it.
+            // A load above the rate starts the transition at once, and its first bytes arrive
+            // during it.
             if shifting.is_none() && wanted > gear {
                 shifting = Some((wanted, self.transition.as_seconds()));
                 result.shifts += 1;
@@ -130,7 +130,7 @@ mod tests {
         assert!(result.energy.0 < 0.7 * result.fixed.0, "{result:?}");
         assert!(result.lost_in_transition_bytes > 0.0, "{result:?}");
         assert_eq!(result.lost_otherwise_bytes, 0.0);
-        // Ten bursts, each of which loses at most 10 ms.
+        // Each of the ten bursts loses at most 10 ms.
         assert!(result.lost_in_transition_bytes <= 10.0 * 8e9 / 8.0 * 0.011);
     }
 

@@ -41,13 +41,13 @@ impl Recency {
     #[inline]
     pub fn expire(&mut self, way: usize, ways: usize) {
         let (place, last) = (self.place(way), (ways - 1) * BITS);
-        // Those between the way and the last place move by one.
+        // Ways between this one and the last place move by one.
         let between = below(last) & !below(place);
         let kept = self.0 & !(between | 15 << last);
         self.0 = kept | (self.0 >> BITS & between) | (way as u64) << last;
     }
 
-    /// Lowest bit of the place where a way is.
+    /// Returns the lowest bit of a way's place.
     #[inline]
     fn place(self, way: usize) -> usize {
         // The place becomes zero; the subtraction borrows from it first (Warren, Hacker's Delight,
@@ -65,7 +65,7 @@ impl Recency {
     }
 }
 
-/// All bits below one.
+/// Returns a mask of all bits below `bit`.
 #[inline]
 fn below(bit: usize) -> u64 {
     (1 << bit) - 1
@@ -77,16 +77,16 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compared with a list.
+        /// Compares with a list.
         #[test]
-        fn it_does_what_a_list_does(
+        fn order_equals_that_of_a_list(
             ways in 1..=16_usize,
             steps in prop::collection::vec((0..16_usize, 0..3_u8), 1..200)
         ) {
             let (mut order, mut list) = (Recency::default(), (0..ways).collect::<Vec<_>>());
-            for (way, what) in steps {
+            for (way, kind) in steps {
                 let way = way % ways;
-                match what {
+                match kind {
                     0 => {
                         order.renew(way);
                         list.retain(|known| *known != way);

@@ -3,7 +3,7 @@
 use super::cache::Line;
 use super::data::{Data, Distance, Phase};
 
-/// The distances that the paper gives: of SKBs at conversion, of page structures at release.
+/// The distances given in the paper: of SKBs at conversion, of page structures at release.
 #[derive(Debug, Default)]
 pub(super) struct Reuse {
     /// Accesses to the last-level cache so far.
@@ -16,28 +16,28 @@ impl Reuse {
     /// Measures the distance of an access that missed level 1.
     #[inline]
     pub fn measure(&mut self, phase: Phase, data: Data, line: Line) {
-        let which = match (phase, data) {
+        let index = match (phase, data) {
             (Phase::Conversion, Data::Skb) => 0,
             (Phase::Release, Data::Page) => 1,
             _ => return,
         };
-        let last = self.last_use[which].get(Data::offset(line)).copied().unwrap_or(0);
+        let last = self.last_use[index].get(Data::offset(line)).copied().unwrap_or(0);
         let distance = self.accesses - last;
         if last > 0 && distance > Distance::LONG {
-            self.distance[which].count += 1;
-            self.distance[which].sum += distance;
+            self.distance[index].count += 1;
+            self.distance[index].sum += distance;
         }
     }
 
-    /// Notes a use.
+    /// Records a use.
     #[inline]
     pub fn note(&mut self, data: Data, line: Line) {
-        let which = match data {
+        let index = match data {
             Data::Skb => 0,
             Data::Page => 1,
             _ => return,
         };
-        let (at, uses) = (Data::offset(line), &mut self.last_use[which]);
+        let (at, uses) = (Data::offset(line), &mut self.last_use[index]);
         if uses.len() <= at {
             uses.resize(at + 1, 0);
         }

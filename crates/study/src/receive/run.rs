@@ -50,7 +50,7 @@ pub(super) struct Run<'p> {
 }
 
 impl ReceivePath {
-    /// Receives `packets` packets, after the allocator's order has aged and the caches are warm.
+    /// Receives `packets` packets, after aging the allocator's order and warming the caches.
     ///
     /// # Errors
     /// Fails when a size is out of range.
@@ -58,7 +58,7 @@ impl ReceivePath {
         self.check()?;
         let mut run = Run::new(self, Machine::new(&self.caches())?);
         let posted = (self.queues * self.posted()) as u64;
-        // Ages the allocator's order with some hundred rounds through the rings, which cost little
+        // Ages the allocator's order by some hundred rounds through the rings, which are cheap
         // without caches.
         run.receive(200 * posted);
         run.machine.awake = true;
@@ -108,7 +108,7 @@ impl<'p> Run<'p> {
     fn receive(&mut self, packets: u64) -> u64 {
         let mut received = 0;
         while received < packets {
-            // Flows are independent, so the next interrupt may be for any of them (xorshift64).
+            // Flows are independent, so the next interrupt may be for any flow (xorshift64).
             self.random ^= self.random << 13;
             self.random ^= self.random >> 7;
             self.random ^= self.random << 17;
@@ -135,7 +135,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Steps 1 to 5, done by the card.
+    /// Performs steps 1 to 5, those of the card.
     fn card(&mut self, queue: usize) {
         // The card does not affect the order of buffers.
         if !self.machine.awake {
@@ -171,7 +171,7 @@ impl<'p> Run<'p> {
         self.step(Step::Interrupt);
     }
 
-    /// Steps 6 to 9, and TCP/IP, done by the driver.
+    /// Performs steps 6 to 9, those of the driver, and TCP/IP.
     fn driver(&mut self, queue: usize) {
         let (core, ring) = (queue % self.path.cores, self.rings[queue].len());
         self.step(Step::ReadCause);
@@ -209,8 +209,8 @@ impl<'p> Run<'p> {
         self.step(Step::EnableInterrupt);
     }
 
-    /// Reads the SKB's pointers, asks whether it has fragments, sets its length, device-independent
-    /// fields and header, and reads the packet's headers, which end in the second line.
+    /// Reads the SKB's pointers, checks for fragments, sets its length, device-independent fields
+    /// and header, and reads the packet's headers, which end in the second line.
     fn convert(&mut self, core: usize, packet: Packet) {
         let phase = Phase::Conversion;
         self.machine.touch(core, phase, skb_line(packet.skb, 3), true);
@@ -250,7 +250,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Gives the chain of a flow to TCP/IP, which reads its first packet only.
+    /// Passes the chain of a flow to TCP/IP, which reads only its first packet.
     fn end_chain(&mut self, core: usize, flow: usize) {
         let connection = &mut self.connections[flow];
         let Some(chain) = connection.chain.take() else { return };

@@ -1,11 +1,11 @@
 //! The slab allocator, as far as it determines the next object.
 //!
-//! It follows J. Bonwick, The slab allocator (USENIX 1994), in the form of Linux 2.6.21
+//! This follows J. Bonwick, The slab allocator (USENIX 1994), in the form of Linux 2.6.21
 //! (`mm/slab.c`). Freed objects go onto a stack of the processor. When the stack is full, its
-//! oldest half goes to an array that all processors share, while that has room, and otherwise back
-//! to the slabs (pages). An empty stack is filled from the end of the shared array, otherwise from
-//! partly used slabs before wholly free ones. Objects are therefore reused soon, but not in the
-//! order of their addresses.
+//! oldest half goes to an array shared by all processors if it has room, and otherwise back to the
+//! slabs (pages). An empty stack is filled from the end of the shared array, otherwise from partly
+//! used slabs before free ones. Objects are therefore reused soon, but not in the order of their
+//! addresses.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub struct Slab {
     /// Stack of each processor, latest object last.
     stacks: Vec<VecDeque<u32>>,
     limit: usize,
-    /// The shared array, and how many objects it holds at most.
+    /// The shared array, followed by its capacity in objects.
     shared: Vec<u32>,
     shared_limit: usize,
     /// Free objects of each slab.
@@ -28,9 +28,9 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// An allocator without slabs. `limit` is the size of a processor's stack, which `mm/slab.c`
-    /// derives from the size of the object: 120 up to 256 B, 54 up to 1 kB, 24 up to a page. The
-    /// shared array holds `batches` halves of it: 8 up to a page.
+    /// Creates an allocator without slabs. `limit` is the size of a processor's stack, which
+    /// `mm/slab.c` derives from the size of the object: 120 up to 256 B, 54 up to 1 kB, 24 up to a
+    /// page. The shared array holds `batches` halves of a stack: 8 up to a page.
     pub fn new(per_slab: u32, limit: usize, batches: usize, processors: usize) -> Self {
         let shared_limit = batches * limit.div_ceil(2);
         Self {
@@ -45,7 +45,7 @@ impl Slab {
         }
     }
 
-    /// Takes an object; makes a new slab if none is free. Calls `from` for each slab from which the
+    /// Takes an object, from a new slab if none is free. Calls `from` for each slab from which the
     /// stack is filled.
     pub fn take(&mut self, processor: usize, from: impl FnMut(u32)) -> u32 {
         if self.stacks[processor].is_empty() {
@@ -54,7 +54,7 @@ impl Slab {
         self.stacks[processor].pop_back().unwrap_or_default()
     }
 
-    /// Frees an object; calls `back` with its slab for each object that returns to one.
+    /// Frees an object. Calls `back` with the slab of each object that returns to its slab.
     pub fn give(&mut self, processor: usize, object: u32, mut back: impl FnMut(u32)) {
         if self.stacks[processor].len() == self.limit {
             let room = self.shared_limit - self.shared.len();
@@ -73,12 +73,12 @@ impl Slab {
         self.stacks[processor].push_back(object);
     }
 
-    /// Page of an object.
+    /// Returns the page of an object.
     pub fn page(&self, object: u32) -> u32 {
         object / self.per_slab
     }
 
-    /// Number of pages so far.
+    /// Returns the number of pages so far.
     #[cfg(test)]
     pub fn pages(&self) -> usize {
         self.free.len()
@@ -132,7 +132,7 @@ impl Slab {
             }
             1 => self.partial.push_back(slab),
             _ => {
-                // A slab that got an object back goes to the end of the list.
+                // A slab goes to the end of the list when an object returns to it.
                 self.partial.retain(|known| *known != slab);
                 self.partial.push_back(slab);
             }
@@ -156,11 +156,11 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_half_of_a_full_stack_is_shared_and_goes_back_when_there_is_no_room() {
+    fn oldest_half_of_a_full_stack_is_shared_or_returns_to_its_slabs() {
         let mut slab = Slab::new(2, 4, 1, 2);
         let objects: Vec<u32> = (0..9).map(|_| slab.take(0, |_| ())).collect();
         let mut back = Vec::new();
-        // Nine were taken two at a time, so that one is still on the stack.
+        // Nine objects were taken in pairs, so one is still on the stack.
         for object in &objects[..4] {
             slab.give(0, *object, |page| back.push(page));
         }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     proptest! {
-        /// No object is given out twice, and pages are made only when no object is free.
+        /// No object is handed out twice, and pages are created only if no object is free.
         #[test]
         fn objects_are_out_once(
             steps in prop::collection::vec(any::<(bool, bool, u16)>(), 1..2000)

@@ -1,4 +1,4 @@
-//! Memory accesses of packets that are sent.
+//! Memory accesses of sent packets.
 
 use super::cache::LINE_BYTES;
 use super::data::{Data, Phase};
@@ -7,9 +7,9 @@ use super::machine::{Caches, Machine};
 use super::path::{InvalidPath, ReceivePath};
 use super::slab::Slab;
 
-/// Memory accesses per line of payload when it is *sent*: the stack writes it into a kernel buffer,
-/// and the card reads it from there. With `drop`, the card's read removes the line from the caches,
-/// and it is never written to memory.
+/// Returns the memory accesses per *sent* line of payload: the stack writes it into a kernel
+/// buffer, and the card reads it from there. With `drop`, the card's read removes the line from the
+/// caches, and it is never written to memory.
 ///
 /// # Errors
 /// Fails when the cache is invalid.

@@ -1,4 +1,4 @@
-//! For any measured rows, `fit` returns a fit or a reason.
+//! `fit` returns a fit or an error for any measured rows.
 
 use proptest::prelude::*;
 use wattline_server::{ServerFile, bolla::Chi};
@@ -41,7 +41,7 @@ proptest! {
             prop_assert!((sum - 1.0).abs() < 1e-9 * largest, "{:?}", fit.chi);
             let model = fit.model("any");
             let _ = cheapest(&model, PacketsPerSecond(1e5), None);
-            // A meaningless fit may be refused when it is loaded again, but with reasons.
+            // A meaningless fit may be refused on loading, but with reasons.
             if let Err(error) = ServerFile::parse("any", &fit.to_toml("any", "rows")) {
                 prop_assert!(!error.problems.is_empty());
             }

@@ -29,7 +29,7 @@ fn truth(base: f64, chi: Chi) -> BollaModel {
     }
 }
 
-/// Rows over all frequencies, numbers of cores and loads up to 1.3 of capacity; `noise` is
+/// Returns rows over all frequencies, numbers of cores and loads up to 1.3 of capacity; `noise` is
 /// the relative standard deviation of both meters.
 fn rows(model: &BollaModel, noise: f64, random: &mut impl Rng) -> Vec<Row> {
     let error = Normal::new(1.0, noise).unwrap();
@@ -54,7 +54,7 @@ fn rows(model: &BollaModel, noise: f64, random: &mut impl Rng) -> Vec<Row> {
     rows
 }
 
-/// Every fitted value paired with the true one.
+/// Returns every fitted value paired with the true one.
 fn pairs(fit: &Fit, truth: &BollaModel) -> Vec<(String, Estimate, f64)> {
     let mut pairs = vec![("base".to_string(), fit.base_watts, truth.base.0)];
     for (fitted, point) in fit.frequencies.iter().zip(&truth.frequencies) {
@@ -82,7 +82,7 @@ fn exact_rows_give_the_exact_model() {
     assert!(fit.held_out.unwrap().largest < 1e-6);
 }
 
-/// With 2 % noise on both meters, the 95 % intervals contain the true values about that often.
+/// With 2 % noise on both meters, about 95 % of the intervals contain the true value.
 #[test]
 fn two_percent_noise_stays_within_the_intervals() {
     for base in [0.0, 80.0] {
@@ -107,7 +107,7 @@ fn two_percent_noise_stays_within_the_intervals() {
 }
 
 #[test]
-fn form_function_is_recovered_and_simpler_where_the_bound_is_wider() {
+fn form_function_is_recovered_and_simpler_with_a_wider_bound() {
     let truth = truth(80.0, Chi::printed());
     let rows = rows(&truth, 0.002, &mut StdRng::seed_from_u64(3));
     let with_bound =
@@ -122,7 +122,7 @@ fn form_function_is_recovered_and_simpler_where_the_bound_is_wider() {
     }
 }
 
-/// The richest fit follows the noise, so its distance says nothing of a parabola.
+/// The richest fit follows the noise, so its departure is no evidence against a parabola.
 #[test]
 fn noise_does_not_raise_the_order_of_a_parabola() {
     let truth = truth(80.0, Chi::polynomial(vec![0.0, 2.0, -1.0]));
@@ -139,8 +139,8 @@ fn noise_does_not_raise_the_order_of_a_parabola() {
     }
 }
 
-/// Three or five loads at three frequencies and three numbers of cores: orders of 5 to 7 follow
-/// the noise and are off by 37 to 285 % between the loads.
+/// With three or five loads at three frequencies and three numbers of cores, orders 5 to 7 follow
+/// the noise and are wrong by 37 to 285 % between the loads.
 #[test]
 fn few_noisy_rows_are_not_overfitted() {
     let mut truth = truth(70.0, Chi::polynomial(vec![0.0, 1.6, -0.9, 0.3]));
@@ -222,7 +222,7 @@ fn fitted_file_can_be_loaded_again() {
     assert_eq!(loaded.gamma.len(), 4);
     let power = |model: &BollaModel| model.even_power(3, 1, PacketsPerSecond(1.3e6)).0;
     assert!((power(loaded) - power(&fitted)).abs() < 1e-4);
-    assert!(file.model().is_err(), "a fit is no whole server");
+    assert!(file.model().is_err(), "a fit is not a whole server");
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn rows_without_offered_rates_still_work() {
 }
 
 #[test]
-fn rows_that_do_not_determine_the_model_are_refused() {
+fn underdetermined_rows_are_refused() {
     let truth = truth(80.0, Chi::printed().corrected());
     let all = rows(&truth, 0.01, &mut StdRng::seed_from_u64(7));
     let refused = |rows: &[Row]| match fit(rows, &FitOptions::default()) {

@@ -1,4 +1,4 @@
-//! The optimiser compared with an exhaustive search that was written independently.
+//! The optimiser compared with an independently written exhaustive search.
 
 use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
 use wattline_server::{Application, ServerModel};
@@ -22,7 +22,7 @@ fn bolla() -> BollaModel {
     }
 }
 
-/// Power and point of the cheapest way to carry a rate, from the model's own methods.
+/// Returns power and point of the cheapest way to carry a rate, by the model's own methods.
 fn search(model: &ServerModel, mpps: f64, bound: Option<Span>) -> Option<(f64, usize, f64)> {
     let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
     let rate = PacketsPerSecond::from_mpps(mpps);

@@ -1,4 +1,4 @@
-//! The receive path compared with results that need no simulation.
+//! The receive path compared with analytical results.
 
 use wattline_study::receive::{
     Buffers, Data, Delivery, FRAME_LINES, Phase, ReceivePath, Step, Streams,
@@ -19,7 +19,7 @@ fn each_received_line_is_written_and_read_once() {
     assert_eq!(outcome.per_packet(payload.dma_writes), lines);
     // The number of waiting packets differs between the start and the end of the run.
     assert!((outcome.per_packet(payload.reads) - lines).abs() < 0.05, "{payload:?}");
-    // Two lines of headers for each chain of 30 are written.
+    // Two lines of headers are written for each chain of 30.
     assert!(outcome.per_packet(payload.write_backs) < 2.0 / 29.0, "{payload:?}");
     assert_eq!(outcome.steps, Step::ALL);
 }
@@ -31,11 +31,11 @@ fn descriptors_miss_once_in_four() {
     assert!((outcome.misses(Phase::Conversion, Data::Descriptor) - 0.25).abs() < 1e-3);
 }
 
-/// A cache that holds all buffers has no misses on them; one that holds none always misses.
+/// A cache that holds all buffers never misses on them; a cache that holds none always misses.
 #[test]
 fn misses_on_buffers_are_bounded_by_their_footprint() {
-    // Each object is new to the cache once, when the allocator first hands it out. A run three
-    // times as long has hardly more of these misses.
+    // Each object misses once, when the allocator first hands it out. A run three times as long has
+    // hardly more of these misses.
     let small = ReceivePath { ring: 64, ..plain() };
     let misses = |packets: u64| small.run(packets).unwrap().management_misses() * packets as f64;
     let (short, long) = (misses(PACKETS), misses(3 * PACKETS));
@@ -48,7 +48,7 @@ fn misses_on_buffers_are_bounded_by_their_footprint() {
 
 /// Level 1 misses at least as often as the last level, which is accessed at each such miss.
 #[test]
-fn levels_are_asked_in_their_order_and_the_seed_decides_the_run() {
+fn levels_are_accessed_in_order_and_the_seed_determines_the_run() {
     let outcome = ReceivePath::default().run(PACKETS).unwrap();
     for phase in Phase::ALL {
         for data in Data::ALL {
@@ -64,8 +64,8 @@ fn levels_are_asked_in_their_order_and_the_seed_decides_the_run() {
 
 /// The switches have their intended effect.
 #[test]
-fn invalidation_ends_the_traffic_of_payload_and_an_engine_that_of_the_core() {
-    // A prefetcher would read behind the end of a frame, and a small cache would lose some lines
+fn invalidation_removes_payload_traffic_and_an_engine_core_accesses() {
+    // A prefetcher would read behind the end of a frame, and a small cache would evict some lines
     // before they are copied.
     let cached = ReceivePath { delivery: Delivery::Cache, llc_bytes: 16 << 20, ..plain() };
     let invalidated = ReceivePath { invalidate: true, ..cached }.run(PACKETS).unwrap();
@@ -79,15 +79,15 @@ fn invalidation_ends_the_traffic_of_payload_and_an_engine_that_of_the_core() {
 
 /// Packets left in the sockets are not read, and a chain is released as a whole.
 #[test]
-fn windows_stand_and_chains_are_released_whole() {
+fn windows_wait_and_chains_are_released_whole() {
     let of = |path: ReceivePath| path.run(PACKETS).unwrap();
     let full = of(plain());
     let empty = of(ReceivePath { window_bytes: 0, ..plain() });
     let lookups = |outcome: &wattline_study::receive::Outcome| {
         outcome.per_packet(outcome.counts(Phase::Release, Data::Page).touches)
     };
-    // One line for the page of the buffer, one for that of the SKB; more only where objects return
-    // to their slabs. The number of packets in the sockets differs between start and end.
+    // A line for the page of the buffer and a line for the page of the SKB; more only if objects
+    // return to their slabs. The number of packets in the sockets differs between start and end.
     for outcome in [&full, &empty] {
         assert!((1.9..2.2).contains(&lookups(outcome)), "{}", lookups(outcome));
     }
@@ -102,17 +102,17 @@ fn windows_stand_and_chains_are_released_whole() {
     assert!((seen(&full) - 2.0 / 30.0).abs() < 0.02, "{}", seen(&full));
 }
 
-/// With the level-1 prefetcher no load of payload starts a fetch of its own, but some wait.
+/// With the level-1 prefetcher no load of payload starts a fetch, but some wait.
 #[test]
-fn a_prefetched_line_is_hidden_or_awaited() {
+fn prefetched_line_is_hidden_or_awaited() {
     let path = ReceivePath { next_line: true, ..plain() };
     let outcome = path.run(PACKETS).unwrap();
     let copy = outcome.counts(Phase::Copy, Data::Payload);
     let (hidden, late) = (outcome.per_packet(copy.hidden_misses), outcome.per_packet(copy.late));
     // All lines but the first two, which were fetched for the headers, and one behind the end.
     assert!((hidden - 23.0).abs() < 0.5, "{hidden}");
-    // A line that is requested while the load before it waits has arrived when it is read: every
-    // second load waits.
+    // A line requested while the previous load waits has arrived when it is read, so every second
+    // load waits.
     assert!((10.0..12.0).contains(&late) && copy.waited_cycles <= copy.late * 270, "{late}");
 }
 

@@ -1,16 +1,16 @@
-//! The receive path compared with its counts when its second model was made (2026-11-24;
-//! docs/explanation/receive-path.md describes it). Making it faster must not change a single count.
-//! That caches, order of use and prefetcher count right at all is shown by their own tests, which
-//! compare them with plain lists.
+//! The receive path compared with the recorded counts of its second model (2026-11-24; see
+//! docs/explanation/receive-path.md). Optimisations must not change a single count. The tests of
+//! caches, order of use and prefetcher show that the counts are correct, by comparison with plain
+//! lists.
 
 use wattline_study::receive::{Buffers, Delivery, PageStruct, ReceivePath, Streams};
 
 const PACKETS: u64 = 4_000;
 
-/// Paths that use every switch, and caches with other numbers of ways.
+/// Returns paths that cover every switch, and caches with other numbers of ways.
 fn paths() -> Vec<ReceivePath> {
     let base = ReceivePath::default();
-    // Few buffers, since a path ages for two hundred rounds of its rings first.
+    // Few buffers, since a path first ages for two hundred rounds of its rings.
     let small = ReceivePath { queues: 4, ring: 64, llc_bytes: 256 << 10, ..base };
     vec![
         base,

@@ -8,7 +8,7 @@ use wattline_study::fit::spec::{Load, SpecError, SpecResults, two_of_three};
 const HEAD: &str =
     "published,vendor,system,cpu,chips,cores,processor_mhz,memory_gb,watts_full,watts_idle";
 
-/// Results of servers of several sizes and years; the last one is that of the tests.
+/// Returns results of servers of several sizes and years; the tests use the last one.
 fn results() -> SpecResults {
     let row = |index: u32| {
         let (chips, cores) = (1 + index % 2, 8 << (index / 2 % 4));
@@ -54,14 +54,14 @@ fn row_becomes_a_whole_server_with_origins() {
     assert!(note.contains("servers alike draw"), "{note}");
 }
 
-/// Shipped servers that were written from a result, each with its system and month.
+/// Shipped servers written from a result, each with its system and month.
 const SHIPPED: [(&str, &str, &str); 2] = [
     ("epyc-9654p", "ProLiant DL345 Gen11", "Nov-2022"),
     ("xeon-e-2388g", "FUJITSU Server PRIMERGY TX1330 M5", "Jan-2022"),
 ];
 
 #[test]
-fn shipped_server_says_that_its_capacity_is_assumed() {
+fn shipped_server_marks_its_capacity_as_assumed() {
     for (name, system, published) in SHIPPED {
         let file = ServerFile::load(name).unwrap();
         assert!(file.description.starts_with(system), "{}", file.description);
@@ -82,7 +82,7 @@ fn shipped_server_says_that_its_capacity_is_assumed() {
 
 /// The fit's range in the notes depends on all results; the figures do not.
 #[test]
-fn shipped_server_is_what_its_row_gives() {
+fn shipped_server_equals_the_file_of_its_row() {
     let Some(data) = data() else { return };
     let results = SpecResults::load(data.join("specpower-2026-03.csv").to_str().unwrap()).unwrap();
     for (name, system, published) in SHIPPED {
@@ -99,7 +99,7 @@ fn shipped_server_is_what_its_row_gives() {
     }
 }
 
-/// Directory of published watts, which are not part of the project.
+/// Returns the directory of published watts, which are not part of the project.
 fn data() -> Option<PathBuf> {
     let data = std::env::var_os("WATTLINE_DATA").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
@@ -114,7 +114,7 @@ fn data() -> Option<PathBuf> {
 }
 
 #[test]
-fn row_that_is_not_there_is_refused() {
+fn missing_row_is_refused() {
     let results = results();
     for row in [0, 62] {
         let error = results.to_toml(row, "none", "s.csv").unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! Compares the figures of each reading with the planned checks, and selects the Pareto set: the
-//! readings whose met checks are no proper subset of another reading's.
+//! Judges readings by the planned checks, and selects the Pareto set: readings whose met checks are
+//! not a proper subset of another reading's.
 
 use super::Reading;
 use super::measure::{Figures, greatest};
@@ -15,13 +15,13 @@ pub struct Judged {
     pub reading: Reading,
     /// Its figures.
     pub figures: Figures,
-    /// The ids of the checks that it meets.
+    /// Ids of the checks that the reading meets.
     pub met: BTreeSet<&'static str>,
     /// All checks, in the order of the plan.
     pub checks: Vec<Check>,
 }
 
-/// The ids of the plan, in its order.
+/// Ids of the plan's checks, in its order.
 const CHECKS: [&str; 13] = [
     "from-above",
     "from-below",
@@ -38,7 +38,7 @@ const CHECKS: [&str; 13] = [
     "bursts",
 ];
 
-/// Holds the figures of a reading against the plan.
+/// Compares the figures of a reading with the plan.
 ///
 /// # Errors
 /// When the plan lacks a check.
@@ -75,8 +75,8 @@ pub fn judge(reading: &Reading, figures: &Figures) -> Result<Judged, ReproduceEr
 }
 
 impl Judged {
-    /// Combines two measurements of one reading: the worse figure of each pair, and a check is met
-    /// only if both meet it.
+    /// Combines two measurements of one reading: takes the worse figure of each pair, and a check
+    /// is met only if both meet it.
     #[must_use]
     pub fn with(mut self, other: &Self) -> Self {
         self.met.retain(|id| other.met.contains(id));
@@ -93,7 +93,7 @@ impl Judged {
         self
     }
 
-    /// Whether this reading is better than the shipped one by the rule of the plan.
+    /// Returns true if this reading is better than the shipped one by the rule of the plan.
     pub fn better_than(&self, shipped: &Self) -> bool {
         self.met.len() > shipped.met.len() && self.met.contains("losses")
     }
@@ -108,8 +108,8 @@ impl Judged {
     }
 }
 
-/// The Pareto set: readings whose met checks are no proper subset of another reading's. Of several
-/// readings that meet the same checks, it holds the first by [`Judged::order`].
+/// Returns the Pareto set: readings whose met checks are not a proper subset of another reading's.
+/// Of several readings that meet the same checks, it holds the first by [`Judged::order`].
 pub fn maximal(of: &[Judged]) -> Vec<&Judged> {
     let mut sorted: Vec<&Judged> = of.iter().collect();
     sorted.sort_by(|a, b| a.order(b));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pareto_set_has_no_part_of_another() {
+    fn pareto_set_has_no_subset_of_another() {
         let all = [
             judged(1, 60.0, 50.0),
             judged(2, 4.0, 90.0),

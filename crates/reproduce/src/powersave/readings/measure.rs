@@ -1,4 +1,4 @@
-//! Figures of one reading that the checks are about.
+//! Figures of a reading that the checks judge.
 
 use super::super::day::{micros, worst};
 use super::super::latency::click_micros;
@@ -14,7 +14,7 @@ pub struct Figures {
     pub above_watts: [f64; 4],
     /// The same from below.
     pub below_watts: [f64; 4],
-    /// Power at 1 Mpps over that of polling, the higher of both sides.
+    /// Power at 1 Mpps relative to polling, the higher of both sides.
     pub low_load: f64,
     /// Saving over Click over the day in percent.
     pub saving_click: f64,
@@ -42,7 +42,7 @@ pub struct Figures {
     pub reaction_micros: f64,
 }
 
-/// The largest of some figures.
+/// Returns the largest of some figures.
 pub(super) fn greatest(of: &[f64]) -> f64 {
     of.iter().copied().fold(f64::MIN, f64::max)
 }
@@ -52,14 +52,14 @@ impl Figures {
     ///
     /// # Errors
     /// When a simulation fails.
-    pub fn of(reading: &Reading, beside: &References) -> Result<Self, ReproduceError> {
-        let (policy, server, runs) = (reading.policy(), &beside.server, &beside.runs);
+    pub fn of(reading: &Reading, references: &References) -> Result<Self, ReproduceError> {
+        let (policy, server, runs) = (reading.policy(), &references.server, &references.runs);
         let (mut gaps, mut low_load, mut changes, mut lost) = ([[0.0; 4]; 2], 0.0, 0.0, 0);
         for (side, before) in [ABOVE, BELOW].into_iter().enumerate() {
             for (at, report) in runs.steady(server, &policy, before)?.iter().enumerate() {
                 match at.checked_sub(1) {
-                    Some(rate) => gaps[side][rate] = report.power_watts - beside.optimum[at],
-                    None => low_load = f64::max(low_load, report.power_watts / beside.polling),
+                    Some(rate) => gaps[side][rate] = report.power_watts - references.optimum[at],
+                    None => low_load = f64::max(low_load, report.power_watts / references.polling),
                 }
                 let per_second = report.transitions as f64 / report.duration_seconds;
                 changes += per_second / (2 * STEADY.len()) as f64;
@@ -75,7 +75,7 @@ impl Figures {
         let watts: Vec<f64> = bursts.iter().map(|length| length.watts).collect();
         let least = watts.iter().copied().fold(f64::MAX, f64::min);
         let mean = watts.iter().sum::<f64>() / watts.len() as f64;
-        let [click, napi] = &beside.days;
+        let [click, napi] = &references.days;
         let path = click_micros() - micros(click.latency_mean_seconds);
         let (p99, ratio) = worst(&day);
         let saving = |over: &Report| 100.0 * (1.0 - day.energy_joules / over.energy_joules);
@@ -101,7 +101,7 @@ impl Figures {
         })
     }
 
-    /// Watts above the optimum from above, at the worst rate.
+    /// Returns the watts above the optimum from above, at the worst rate.
     pub fn worst_above(&self) -> f64 {
         greatest(&self.above_watts)
     }

@@ -1,9 +1,9 @@
-//! Every reading of PowerSave's text, against all that the paper claims of its controller at once.
+//! Every reading of PowerSave's text, judged by all claims of the paper about its controller.
 //!
-//! The paper lost three constants and leaves open when the queue is read. What is searched, the
-//! checks with their tolerances, and the rule by which a default is chosen stand in
-//! `crates/reproduce/published/checks/powersave-readings.toml`, which was written before the search. The example
-//! `powersave_search` runs it.
+//! Three constants of the paper are lost, and it leaves open when the queue is read. The search
+//! space, the checks with their tolerances, and the rule that chooses a default are in
+//! `crates/reproduce/published/checks/powersave-readings.toml`, which was written before the
+//! search. The example `powersave_search` runs it.
 
 mod judge;
 mod measure;
@@ -14,38 +14,38 @@ mod steady;
 pub use judge::{Judged, judge, maximal};
 pub use measure::Figures;
 pub use references::References;
-pub use runs::Look;
+pub use runs::RunLength;
 
 use crate::error::ReproduceError;
 use crate::planned;
 use serde::Deserialize;
 
-/// One reading of the text: the lost constants and what its words leave open.
+/// One reading of the text: the lost constants and the choices that its words leave open.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading {
-    /// When the queue is read.
+    /// Time at which the queue is read.
     pub read: String,
-    /// Whose counters a change resets.
+    /// Counters that a change resets.
     pub reset: String,
-    /// Packets of a batch.
+    /// Packets per batch.
     pub batch: u32,
-    /// More samples in a row than this above q_h add capacity.
+    /// Capacity is added after more consecutive samples above q_h than this.
     pub c_up: u64,
-    /// More samples in a row than this below q_l take capacity away.
+    /// Capacity is removed after more consecutive samples below q_l than this.
     pub c_down: u64,
 }
 
 impl Reading {
-    /// The policy with this reading.
+    /// Returns the policy with this reading.
     pub fn policy(&self) -> String {
         let Self { read, reset, batch, c_up, c_down } = self;
         format!("queue-length:batch={batch},c_down={c_down},c_up={c_up},read={read},reset={reset}")
     }
 
-    /// The reading that is shipped.
+    /// Returns the shipped reading.
     ///
     /// # Errors
-    /// When a default is not what its parameter takes.
+    /// When a default is not a valid value of its parameter.
     pub fn shipped() -> Result<Self, ReproduceError> {
         let default = |name: &str| {
             let parameters = wattline_policies::POLICIES
@@ -82,7 +82,7 @@ struct Space {
     c_down: Vec<u64>,
 }
 
-/// All readings of the plan, and the shipped one if it is not among them.
+/// Returns all readings of the plan, and the shipped one if it is not among them.
 ///
 /// # Errors
 /// When the plan cannot be read.
@@ -120,7 +120,7 @@ mod tests {
     use wattline_policies::POLICIES;
 
     #[test]
-    fn the_whole_space_is_made_of_policies_that_exist() {
+    fn whole_space_is_made_of_existing_policies() {
         let all = readings().unwrap();
         assert_eq!(all.len(), 3 * 2 * 5 * 3 * 7);
         assert!(all.contains(&Reading::shipped().unwrap()));

@@ -1,15 +1,16 @@
 //! References for readings, on the same packets: the optimum, polling and NAPI-Click.
 
-use super::super::bench::{ipv4, napping, server, side_by_side};
-use super::runs::{Look, Runs, STEADY};
+use super::super::bench::{ipv4, napping, server};
+use super::runs::{RunLength, Runs, STEADY};
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
+use crate::runner::side_by_side;
 use wattline_server::ServerModel;
 use wattline_sim::Report;
 use wattline_study::optimise::{LoadedServer, cheapest};
 use wattline_units::PacketsPerSecond;
 
-/// Fixed points and baselines under one look and one seed.
+/// Fixed points and baselines with one run length and one seed.
 #[derive(Debug)]
 pub struct References {
     pub(super) server: ServerModel,
@@ -29,13 +30,13 @@ enum Job {
 }
 
 impl References {
-    /// Simulates them.
+    /// Simulates the references.
     ///
     /// # Errors
     /// When a simulation fails.
-    pub fn new(look: Look, seed: u64) -> Result<Self, ReproduceError> {
+    pub fn new(length: RunLength, seed: u64) -> Result<Self, ReproduceError> {
         let server = server(&Inputs::default())?;
-        let runs = Runs { look, seed };
+        let runs = Runs { length, seed };
         let cost = ipv4(&server)?;
         let loaded = LoadedServer { model: &server, cost, frame_bytes: 64 };
         let mut jobs =

@@ -1,4 +1,4 @@
-//! The simulations of a look, for readings and for what they are compared with.
+//! Simulations of readings and of their references.
 
 use super::super::bench::{Job, content, simulate};
 use super::super::day::{self, BYTES, capacities};
@@ -20,21 +20,21 @@ const BURSTS: [u32; 5] = [1, 8, 32, 128, 512];
 
 /// Length of the simulations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    /// A look at all readings: steady rates one after the other, a day of 2 s, one draw of bursts.
+pub enum RunLength {
+    /// For all readings: steady rates in one run, a day of 2 s, one draw of bursts.
     Short,
-    /// A look at the best ones: each steady rate by itself, a day of 8 s, four draws.
+    /// For the best readings: a run for each steady rate, a day of 8 s, four draws.
     Long,
 }
 
-/// Milliseconds at the rate before, to settle, and measured.
+/// Milliseconds at the previous rate, to settle, and measured.
 struct Steps {
     holds: u64,
     settles: u64,
     measured: u64,
 }
 
-impl Look {
+impl RunLength {
     fn steps(self) -> Steps {
         match self {
             Self::Short => Steps { holds: 20, settles: 30, measured: 10 },
@@ -59,22 +59,22 @@ pub(super) struct Burst {
     pub(super) dropped: u64,
 }
 
-/// Simulations of a look with a seed.
+/// Simulations with a run length and a seed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Runs {
-    pub(super) look: Look,
+    pub(super) length: RunLength,
     pub(super) seed: u64,
 }
 
 impl Runs {
-    /// Reports at the [`STEADY`] rates, in their order, after a rate of `before` Mpps.
+    /// Returns reports at the [`STEADY`] rates, in their order, after a rate of `before` Mpps.
     pub(super) fn steady(
         &self,
         server: &ServerModel,
         policy: &str,
         before: f64,
     ) -> Result<Vec<Report>, ReproduceError> {
-        if self.look == Look::Long {
+        if self.length == RunLength::Long {
             let each = |mpps: &f64| self.stairs(server, policy, before, &[*mpps]);
             return Ok(STEADY.iter().map(each).collect::<Result<Vec<_>, _>>()?.concat());
         }
@@ -89,7 +89,7 @@ impl Runs {
         Ok(reports)
     }
 
-    /// The report at a rate that nothing else came before.
+    /// Returns the report at a rate without a previous one.
     pub(super) fn alone(
         &self,
         server: &ServerModel,
@@ -100,7 +100,7 @@ impl Runs {
         report.ok_or_else(|| ReproduceError::Model("a steady rate was not simulated".into()))
     }
 
-    /// Reports of the measured part of each of the rates, which follow on each other.
+    /// Returns reports of the measured parts of consecutive rates.
     fn stairs(
         &self,
         server: &ServerModel,
@@ -108,7 +108,7 @@ impl Runs {
         before: f64,
         mpps: &[f64],
     ) -> Result<Vec<Report>, ReproduceError> {
-        let Steps { holds, settles, measured } = self.look.steps();
+        let Steps { holds, settles, measured } = self.length.steps();
         let each = settles + measured;
         let mut steps = vec![(before * 1e6, holds as f64 * 1e-3)];
         steps.extend(mpps.iter().map(|mpps| (mpps * 1e6, each as f64 * 1e-3)));
@@ -124,7 +124,7 @@ impl Runs {
             output_links: false,
         };
         let report = simulate(server, &job, &mut source)?;
-        // The last interval of each step is the one after it has settled.
+        // Only the last interval of each step is measured; the step has settled by then.
         let of_step = (each / measured) as usize;
         let last: Vec<Report> =
             report.intervals.into_iter().skip(of_step - 1).step_by(of_step).collect();
@@ -135,7 +135,7 @@ impl Runs {
     }
 
     pub(super) fn day(&self, server: &ServerModel, policy: &str) -> Result<Report, ReproduceError> {
-        let seconds = self.look.day_seconds();
+        let seconds = self.length.day_seconds();
         let (capacity, _) = capacities(server, Application::Ipv4, BYTES)?;
         let job = day::job(policy, Application::Ipv4, seconds);
         let mut source =
@@ -150,20 +150,20 @@ impl Runs {
     ) -> Result<Vec<Burst>, ReproduceError> {
         let links = Links { overhead: 20, ..Links::POWERSAVE };
         let content = content(BYTES, Popularity::Uniform);
-        let draws = self.look.draws();
+        let (draws, short) = (self.length.draws(), self.length == RunLength::Short);
         let mut lengths = Vec::new();
         for burst in BURSTS {
             let mut length = Burst { watts: 0.0, dropped: 0 };
             for draw in 0..draws {
-                // The draws of two seeds do not meet.
+                // The draws of two seeds are disjoint.
                 let seed = self.seed * 16 + draw;
                 let mut source = OnOff::new(Rate::Bits(10e9), burst, links, &content, seed);
                 let job = Job {
                     policy,
                     application: Application::Ipv4,
                     bytes: BYTES,
-                    duration: Span::from_millis(if self.look == Look::Short { 50 } else { 200 }),
-                    warmup: Span::from_millis(if self.look == Look::Short { 30 } else { 60 }),
+                    duration: Span::from_millis(if short { 50 } else { 200 }),
+                    warmup: Span::from_millis(if short { 30 } else { 60 }),
                     interval: None,
                     output_links: false,
                 };

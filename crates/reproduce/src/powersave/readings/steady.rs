@@ -1,8 +1,8 @@
-//! Constant rates that follow on higher or lower ones.
+//! Constant rates in sequence.
 
 use wattline_traffic::source::Modulator;
 
-/// Rates in packets per second, each for so many seconds; the last one holds for good.
+/// Rates in packets per second with their durations in seconds; the last rate continues.
 #[derive(Debug, Clone)]
 pub(super) struct Stairs {
     steps: std::vec::IntoIter<(f64, f64)>,
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_rate_holds() {
+    fn last_rate_continues() {
         let mut stairs = Stairs::new(vec![(5.0, 1.0), (3.0, 2.0)]);
         let taken: Vec<_> = std::iter::repeat_with(|| stairs.next_step()).take(4).collect();
         assert_eq!(taken, [(5.0, 1.0), (3.0, 2.0), (3.0, 1e3), (3.0, 1e3)]);
