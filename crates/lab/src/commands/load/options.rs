@@ -112,7 +112,7 @@ pub fn make<P: Protocol>(
         return Err(ExitError::new(ExitError::IO, "stopped before the measured time began"));
     }
     let report = Report::new::<P>(name, targets, options, &recording, intervals);
-    Ok(Report { governor_reports: reporter.map(|reporter| reporter.told().clone()), ..report })
+    Ok(Report { governor_reports: reporter.map(|reporter| reporter.reported().clone()), ..report })
 }
 
 fn load_error(error: LoadError) -> ExitError {
