@@ -111,7 +111,7 @@ fn a_seed_gives_the_same_trains_and_another_seed_others() {
 }
 
 #[test]
-fn the_toml_form_says_the_same() {
+fn toml_form_is_equivalent() {
     let toml =
         "[[source]]\nkind = \"poisson\"\nrate = \"5Mpps\"\ntrains = 16\ntrain-flows = \"one\"\n";
     let packets = run(Spec::from_toml(toml).unwrap().build(1).unwrap().as_mut(), 0.01);
