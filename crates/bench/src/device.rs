@@ -14,7 +14,7 @@ use wattline_testbed::packets::{
     Addresses, End, Load, Role, SendBy, Tester, Ways, anywhere, plain_link,
 };
 
-/// Live frames that hold less than this are compared with sockets.
+/// Rate of live frames below which sockets are tried as well.
 const LIVE_LEAST_PPS: f64 = 100e3;
 
 /// Forwarding device under test.
@@ -26,31 +26,31 @@ pub enum Device {
     Workers,
     /// Wattline's XDP programs, with a worker for the rest.
     Xdp,
-    /// Whatever stands between two interfaces of this machine.
+    /// Any device between two interfaces of this machine.
     Ports(Ports),
 }
 
 /// Two interfaces of this machine, with a device between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports {
-    /// The interface that sends, as `[NAMESPACE/]INTERFACE`.
+    /// Sending interface, as `[NAMESPACE/]INTERFACE`.
     pub from: String,
-    /// The interface that receives, likewise; none for the same one.
+    /// Receiving interface in the same form; `None` for the same interface.
     pub to: Option<String>,
-    /// Queues of each that are used.
+    /// Number of queues in use on each interface.
     pub queues: u32,
-    /// The device's Ethernet address; none where both interfaces are on one link.
+    /// The device's Ethernet address; `None` if both interfaces are on one link.
     pub mac: Option<[u8; 6]>,
     /// Source address of the packets.
     pub source: IpAddr,
-    /// The first destination address.
+    /// First destination address.
     pub destination: IpAddr,
-    /// Number of addresses from there on.
+    /// Number of consecutive destination addresses.
     pub destinations: u32,
 }
 
 impl Device {
-    /// Its name in reports.
+    /// Returns the name in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -60,14 +60,14 @@ impl Device {
         }
     }
 
-    /// In words.
+    /// Describes the device.
     pub fn words(&self) -> String {
         match self {
             Self::Kernel => "the kernel's forwarding, over veth".into(),
             Self::Workers => "Wattline, one adaptive worker on AF_XDP, over veth".into(),
             Self::Xdp => "Wattline's XDP programs, over veth".into(),
             Self::Ports(ports) => format!(
-                "what stands between {} and {}",
+                "the device between {} and {}",
                 ports.from,
                 ports.to.as_deref().unwrap_or(&ports.from)
             ),
@@ -75,7 +75,7 @@ impl Device {
     }
 }
 
-/// A device at work, with the generator's interfaces open.
+/// A running device, with the generator's interfaces open.
 pub(crate) struct Bed {
     pub tester: Tester,
     pub addresses: Addresses,
@@ -93,7 +93,7 @@ enum Between {
 }
 
 impl Between {
-    /// The generator's interfaces.
+    /// Opens the generator's interfaces.
     fn open(&self, ways: Ways) -> Result<Tester, Error> {
         match self {
             Self::Ports(ports) => {
@@ -116,13 +116,13 @@ fn ends_of(setup: &Setup, ways: Ways) -> Result<Tester, Error> {
 pub struct Conditions {
     /// The device: `kernel`, `workers`, `xdp` or `ports`.
     pub device: &'static str,
-    /// In words.
+    /// Description of the device.
     pub device_words: String,
-    /// The links.
+    /// Description of the links.
     pub links: String,
     /// Assignment of processors.
     pub placement: String,
-    /// Whether frames are sent and received without copies.
+    /// True if frames are sent and received without copies.
     pub zero_copy: bool,
     /// Methods of sending and receiving frames.
     pub ways: String,
@@ -171,7 +171,7 @@ impl Bed {
             Device::Xdp => Some(Router::start(&setup, Mode::Adaptive, true)?),
         };
         if !matches!(device, Device::Workers) {
-            // It forwards itself, before whom nothing has to run.
+            // The kernel forwards itself; no router has to run.
             Thread::napi(&setup.left)?.precede(Level::Drain)?;
         }
         let (ways, between) = (Ways::default(), Between::Namespaces(setup));
@@ -190,7 +190,7 @@ impl Bed {
             placement: format!(
                 "the generator has processor 0, sending and receiving; the device has processor 1, \
                  its receiving kernel threads included; all under SCHED_FIFO{}",
-                sender_beside(rest_of_real_time())
+                sender_scheduling(rest_of_real_time())
             ),
             zero_copy: tester.from.zero_copy && tester.to.zero_copy,
             ways: tester.ways.words(),
@@ -199,7 +199,8 @@ impl Bed {
         Ok(Self { tester, addresses, conditions, ways, router, between })
     }
 
-    /// The threads of a device that was set up here: of what receives for it, and its own.
+    /// Returns the threads of a device that was set up here: the kernel's receiving threads, and
+    /// its own.
     pub fn threads(&self) -> Result<Vec<Thread>, Error> {
         let Between::Namespaces(setup) = &self.between else { return Ok(Vec::new()) };
         let mut threads = vec![Thread::napi(&setup.left)?, Thread::napi(&setup.right)?];
@@ -211,14 +212,15 @@ impl Bed {
     pub fn placement(&self) -> fn(Role) -> Result<(), Error> {
         match self.between {
             Between::Ports(_) => anywhere,
-            Between::Namespaces(_) => beside_the_device,
+            Between::Namespaces(_) => on_generator_processor,
         }
     }
 
     /// Measures the limits of the generator without the device.
     ///
-    /// Live frames need a processor all the time: beside other programs they hold no rate, or a
-    /// small one. Sockets, which sleep between frames, then send from here on, where they hold more.
+    /// Live frames need a processor all the time: next to other programs they hold only a small
+    /// rate, or none. If sockets, which sleep between frames, hold more, they are used from here
+    /// on.
     pub fn limits(self, load: &Load) -> Result<(Self, Limits), Error> {
         let limits = self.limits_by(load, self.ways)?;
         if limits.lossless_rate_pps >= LIVE_LEAST_PPS || !self.tester.ways.live_frames {
@@ -229,13 +231,14 @@ impl Bed {
         if by_sockets.lossless_rate_pps <= limits.lossless_rate_pps {
             return Ok((self, limits));
         }
-        // In this order, what was started last is stopped first where the second opening fails.
+        // The order of these fields: if the second opening fails, they are dropped last-started
+        // first.
         let Self { between, router, tester, addresses, mut conditions, .. } = self;
         drop(tester);
         let tester = between.open(ways)?;
         conditions.ways = format!(
-            "{}, because live frames held no more than {:.3} Mpps, perhaps since other programs took \
-             the processor from them",
+            "{}, because live frames held only {:.3} Mpps, perhaps because other programs took \
+             their processor",
             tester.ways.words(),
             limits.lossless_rate_pps * 1e-6
         );
@@ -243,8 +246,7 @@ impl Bed {
         Ok((Self { tester, addresses, conditions, ways, router, between }, by_sockets))
     }
 
-    /// Measures the limits. For a device between given ports the link is a veth pair made for it,
-    /// which no card is.
+    /// Measures the limits. For a device between given ports, a veth pair stands in for the cards.
     fn limits_by(&self, load: &Load, ways: Ways) -> Result<Limits, Error> {
         if let Between::Ports(ports) = &self.between {
             return limits::veth_limits(load, ports.queues, ways, &self.placement());
@@ -257,16 +259,16 @@ impl Bed {
     }
 }
 
-/// The share of each second, in percent, that threads of `SCHED_FIFO` may have to rest.
+/// Returns the percentage of each second in which threads of `SCHED_FIFO` may have to rest.
 ///
-/// With `CONFIG_RT_GROUP_SCHED` they rest in one piece, though nobody else wants the processor; other
-/// kernels since 6.12 only let others run (Documentation/scheduler/sched-rt-group.rst).
+/// With `CONFIG_RT_GROUP_SCHED` they rest in one piece even if no other thread is runnable; other
+/// kernels since 6.12 only let other threads run (Documentation/scheduler/sched-rt-group.rst).
 fn rest_of_real_time() -> Option<f64> {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
     rest(&read("sched_rt_runtime_us")?, &read("sched_rt_period_us")?)
 }
 
-/// The same, of the two settings.
+/// Computes the same from the two settings.
 fn rest(runtime: &str, period: &str) -> Option<f64> {
     let [runtime, period] = [runtime, period].map(|text| text.trim().parse::<f64>().ok());
     let (runtime, period) = (runtime?, period?);
@@ -274,21 +276,21 @@ fn rest(runtime: &str, period: &str) -> Option<f64> {
     rests.then(|| (1000.0 * (1.0 - runtime / period)).round() / 10.0)
 }
 
-/// Describes the scheduling of the sender where threads of `SCHED_FIFO` have to rest for `rest`
+/// Describes the scheduling of the sender if threads of `SCHED_FIFO` have to rest for `rest`
 /// percent of each second.
-fn sender_beside(rest: Option<f64>) -> String {
+fn sender_scheduling(rest: Option<f64>) -> String {
     rest.map_or_else(String::new, |percent| {
         format!(
-            ", but for the sender, an ordinary thread of priority -20: live frames fill their processor, \
-             and the kernel may let threads of SCHED_FIFO that do rest for {percent} % of each second \
-             (`sysctl kernel.sched_rt_runtime_us`); programs of other sessions may take half of its \
-             processor"
+            ", except the sender, an ordinary thread of priority -20: live frames take all of their \
+             processor, and the kernel may suspend such threads of SCHED_FIFO for {percent} % of each \
+             second (`sysctl kernel.sched_rt_runtime_us`); programs of other sessions may take half \
+             of its processor"
         )
     })
 }
 
-/// All of the generator on its processor; what receives goes before what sends.
-fn beside_the_device(role: Role) -> Result<(), Error> {
+/// Pins a thread of the generator to its processor; receivers take precedence over senders.
+fn on_generator_processor(role: Role) -> Result<(), Error> {
     let thread = Thread::current();
     thread.pin(OUTSIDE)?;
     match role {
@@ -310,8 +312,8 @@ mod tests {
             assert_eq!(rest(runtime, period), None, "{runtime} of {period}");
         }
         assert!(
-            sender_beside(Some(5.0)).contains("-20") && sender_beside(Some(5.0)).contains("5 %")
+            sender_scheduling(Some(5.0)).contains("-20") && sender_scheduling(Some(5.0)).contains("5 %")
         );
-        assert_eq!(sender_beside(None), "");
+        assert_eq!(sender_scheduling(None), "");
     }
 }

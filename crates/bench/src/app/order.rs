@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_the_published_order_from_others() {
+    fn order_is_compared_with_the_published_one() {
         assert_eq!(verdict(900.0, 400.0, 100.0), Some(OrderVerdict::Meets));
         assert_eq!(verdict(300.0, 400.0, 100.0), Some(OrderVerdict::Differs));
         assert_eq!(verdict(900.0, 400.0, 30.0), Some(OrderVerdict::Differs));

@@ -1,9 +1,8 @@
 //! `re`, `re-maxp`, `re-modp`: the encoder of redundancy elimination with SAMPLEBYTE and with the
-//! other selections. `re-link`: encoder and decoder in a row, so that each packet leaves as it
-//! came.
+//! other selections. `re-link`: encoder and decoder in a row, which restore each packet.
 //!
-//! Payloads are cut at random places out of one mebibyte of random bytes. Nearly every part of a
-//! payload has therefore been seen before, in pieces, which is the work that the encoder is for.
+//! Payloads are cut at random positions from one mebibyte of random bytes. Nearly every part of a
+//! payload has therefore been seen before, in pieces, as the encoder expects.
 
 use super::application::Application;
 use super::args::Args;

@@ -1,4 +1,4 @@
-//! The result as a page that needs nothing from elsewhere.
+//! The result as a self-contained page.
 
 use super::forwarding::Forwarding;
 use super::report::{Breakdown, Report};
@@ -7,9 +7,9 @@ use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
-    let mut page = FigurePage::begin("Where processor time goes per packet", &summary(report));
+    let mut page = FigurePage::begin("Processor time per packet", &summary(report));
     page.text(report.note);
     if !report.groups_fit_kernel {
         page.text("The table of groups was made for other kernels than this one.");
@@ -53,7 +53,7 @@ fn summary(report: &Report) -> String {
     )
 }
 
-/// Bars of one side over the sizes, stacked by group.
+/// Returns the bars of one side over the sizes, stacked by group.
 fn plot(report: &Report, offloads: bool, name: &str, side: Of) -> Option<String> {
     let results: Vec<&Breakdown> =
         report.results.iter().filter(|result| result.offloads == offloads).collect();
@@ -217,7 +217,7 @@ fn components(page: &mut FigurePage, report: &Report) {
     page.table(heads, rows);
 }
 
-/// Names the counters that were read, or the reason why there were none.
+/// Returns the names of the counters, or the reason why there were none.
 fn counters(report: &Report) -> String {
     let events = report.results.first().map_or(&[][..], |result| &result.events);
     if events.is_empty() {
@@ -230,10 +230,10 @@ fn counters(report: &Report) -> String {
     said.collect::<Vec<_>>().join("; ")
 }
 
-/// Names the meters that were read, or the reason why there were none.
+/// Returns the names of the meters, or the reason why there were none.
 fn meters(report: &Report) -> String {
     match report.meters_missing.as_str() {
-        "" => "those of this machine, see above".to_owned(),
+        "" => "all meters of this machine, see above".to_owned(),
         missing => missing.to_owned(),
     }
 }

@@ -49,8 +49,8 @@ pub(super) fn passes<F: wattline_fib::Family>(
     Ok(passes)
 }
 
-/// Sum of all next hops, computed outside the timed part. Equal sums show that both programs find
-/// the same next hops.
+/// Returns the sum of all next hops, computed outside the timed part. Equal sums show that both
+/// programs find the same next hops.
 fn checksum<F: wattline_fib::Family>(reader: &Reader<F>, addresses: &[F::Bits]) -> u64 {
     let mut next_hops = [NextHopId::NONE; BATCH];
     let mut sum = 0;

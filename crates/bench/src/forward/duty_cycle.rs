@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_testbed::Error;
 
-/// Time for which the processor is taken, and then left free. During this time fewer frames arrive
+/// Time for which the processor is taken, and then left free. During this time, fewer frames arrive
 /// than a ring of 2048 holds.
 const TURN: Duration = Duration::from_micros(500);
 

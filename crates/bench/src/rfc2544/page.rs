@@ -1,4 +1,4 @@
-//! The result as a page that needs nothing from elsewhere.
+//! The result as a self-contained page.
 
 use super::report::{OfLength, Report};
 use crate::figure_page;
@@ -6,7 +6,7 @@ use wattline_report::FigurePage;
 use wattline_report::columns::cell;
 use wattline_report::plot::{Axis, Chart, Mark};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let conditions = &report.conditions;
     let title = format!("RFC 2544: {}", conditions.device_words);
@@ -19,10 +19,9 @@ pub fn page(report: &Report) -> FigurePage {
     }
     page.heading("Soundness");
     page.text(
-        "A trial is sound where the generator sent at least 99 % of what was asked for and its \
-         receiver lost nothing by itself. Trials that are not are repeated twice, and never count as \
-         loss of the device; of those for latency and frame loss, the last one is shown, with the \
-         reason.",
+        "A trial is sound if the generator sent at least 99 % of the requested load and its \
+         receiver lost nothing. Unsound trials are repeated twice, and never count as loss of the \
+         device; for latency and frame loss, the last one is shown, with the reason.",
     );
     let how = [
         ("device", conditions.device_words.clone()),
@@ -52,7 +51,7 @@ fn verdict(report: &Report) -> String {
     format!("{found}{}", shortest.and_then(mostly_unsound).unwrap_or_default())
 }
 
-/// Warns about a throughput during whose trials the generator mostly failed.
+/// Returns a warning if the generator failed in most trials of the search.
 pub(super) fn mostly_unsound(length: &OfLength) -> Option<String> {
     let trials = &length.throughput.trials;
     let unsound = trials.iter().filter(|trial| !trial.soundness.is_sound()).count();
@@ -131,7 +130,7 @@ fn overview(page: &mut FigurePage, report: &Report) {
     }
 }
 
-/// The part of one frame length.
+/// Adds the section of one frame length.
 pub(super) fn length_section(page: &mut FigurePage, length: &OfLength) {
     page.heading(&format!("Frames: {}", length.frames));
     let loss = Chart::new(
@@ -140,7 +139,7 @@ pub(super) fn length_section(page: &mut FigurePage, length: &OfLength) {
         Axis::new("lost, %").from_zero(),
     )
     .series("loss", Mark::LineAndPoints, lost(length, true));
-    // What the generator failed at is no point of the device's line.
+    // Trials in which the generator failed are not part of the device's line.
     let unsound = lost(length, false);
     let loss = match unsound.is_empty() {
         true => loss,
@@ -266,13 +265,13 @@ fn trials_of(page: &mut FigurePage, length: &OfLength) {
     );
 }
 
-/// Loss in percent over the load in Mpps, the lowest load first, of trials that are sound or not.
+/// Returns loss in percent over load in Mpps, the lowest load first, of sound or unsound trials.
 fn lost(length: &OfLength, sound: bool) -> Vec<(f64, f64)> {
     let of = length.frame_loss.iter().rev().filter(|at| at.soundness.is_sound() == sound);
     of.map(|at| (at.load_pps / 1e6, at.loss_ratio * 100.0)).collect()
 }
 
-/// One line about what the figures may be called.
+/// Returns one line about compliance with RFC 2544.
 fn compliance(report: &Report) -> String {
     if report.is_compliant {
         "throughput: MLRsearch, compliant with RFC 2544 in trial length and loss".to_owned()
@@ -286,7 +285,7 @@ fn compliance(report: &Report) -> String {
     }
 }
 
-/// The throughput in Mpps.
+/// Returns the throughput in Mpps.
 fn throughput(length: &OfLength) -> String {
     let found = &length.throughput;
     let sign = if found.limited_by_generator { ">= " } else { "" };

@@ -67,8 +67,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         forwarding: !args.no_forwarding,
         perf: Perf::default(),
     };
-    let report = with_progress(|tell| {
-        clean_up_on_signals(|| breakdown::run(&options, tell)).and_then(|report| report)
+    let report = with_progress(|progress| {
+        clean_up_on_signals(|| breakdown::run(&options, progress)).and_then(|report| report)
     })
     .map_err(testbed_error)?;
     show((Some(&args.page), args.overwrite), page(&report), &report, json)

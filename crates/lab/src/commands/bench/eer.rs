@@ -150,7 +150,7 @@ impl Subject for Emulated<'_> {
         let notes = vec![
             "no meter: power is that of a model whose cores real packets passed, not measured"
                 .to_owned(),
-            "no base: the model does not know the server without its ports".to_owned(),
+            "no base: the model has no figure for the server without its ports".to_owned(),
             format!(
                 "idle+: a packet on each port within the {} s of a reading, more than one a second",
                 self.plan.duration.as_seconds()
@@ -198,11 +198,11 @@ fn of_device(args: &Args, device: Device, server: ServerModel) -> Result<Report,
         stabilisation: real(args.stabilisation, 0.2),
         measurement: real(args.duration, 1.0),
     };
-    let report = with_progress(|tell| {
+    let report = with_progress(|progress| {
         clean_up_on_signals(|| {
-            tell("the generator's limits");
+            progress("the generator's limits");
             let mut forwarder = Forwarder::start(options)?;
-            Ok(eer::run(&mut forwarder, args.class, tell))
+            Ok(eer::run(&mut forwarder, args.class, progress))
         })
         .and_then(|report| report)
     })
@@ -233,7 +233,7 @@ fn of_emulated(args: &Args, server: ServerModel) -> Result<Report, ExitError> {
         interval: duration / 4,
     };
     let mut subject = Emulated { args, plan, mean_bytes: mean, most_pps, ports };
-    let report = with_progress(|tell| eer::run(&mut subject, args.class, tell));
+    let report = with_progress(|progress| eer::run(&mut subject, args.class, progress));
     report.map_err(|error| ExitError::new(ExitError::IO, error))
 }
 

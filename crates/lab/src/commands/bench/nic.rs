@@ -50,7 +50,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             card_meter: args.card_meter.clone(),
             shunt_ohms: args.shunt_ohms,
         };
-        measured = Some(with_progress(|tell| measure(&options, tell)).map_err(testbed_error)?);
+        measured = Some(with_progress(|progress| measure(&options, progress)).map_err(testbed_error)?);
     }
     let report = Report { cards, measured };
     args.page.show(page(&report), &report, json)

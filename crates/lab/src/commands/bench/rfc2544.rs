@@ -77,8 +77,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.overwrite.check([args.page.as_path()])?;
     let options = options(args)?;
     let never = AtomicBool::new(false);
-    let report = with_progress(|tell| {
-        clean_up_on_signals(|| rfc2544::run(&options, &never, tell)).and_then(|report| report)
+    let report = with_progress(|progress| {
+        clean_up_on_signals(|| rfc2544::run(&options, &never, progress)).and_then(|report| report)
     })
     .map_err(testbed_error)?;
     show((Some(&args.page), args.overwrite), page(&report), &report, json)

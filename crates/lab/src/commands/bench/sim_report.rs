@@ -32,7 +32,7 @@ pub(super) struct Output<'a> {
     pub sweep_speed_up: f64,
     /// Speed-up by thread; 1 is linear.
     pub sweep_efficiency: f64,
-    /// Whether all threads gave the same results as one.
+    /// True if all threads gave the same results as one.
     pub sweep_results_identical: bool,
 }
 
