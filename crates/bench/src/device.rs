@@ -11,7 +11,7 @@ use wattline_dataplane::worker::Mode;
 use wattline_testbed::Error;
 use wattline_testbed::packets::limits::{self, Limits};
 use wattline_testbed::packets::{
-    Addresses, End, Load, Role, SendBy, Tester, Ways, anywhere, plain_link,
+    Addresses, End, Load, Role, SendBy, Tester, Methods, anywhere, plain_link,
 };
 
 /// Rate of live frames below which sockets are tried as well.
@@ -80,7 +80,7 @@ pub(crate) struct Bed {
     pub tester: Tester,
     pub addresses: Addresses,
     pub conditions: Conditions,
-    ways: Ways,
+    methods: Methods,
     // Stopped in this order.
     router: Option<Router>,
     between: Between,
@@ -94,21 +94,21 @@ enum Between {
 
 impl Between {
     /// Opens the generator's interfaces.
-    fn open(&self, ways: Ways) -> Result<Tester, Error> {
+    fn open(&self, methods: Methods) -> Result<Tester, Error> {
         match self {
             Self::Ports(ports) => {
                 let to = ports.to.as_deref().map(End::from);
-                Tester::open(End::from(ports.from.as_str()), to, ports.queues, ways)
+                Tester::open(End::from(ports.from.as_str()), to, ports.queues, methods)
             }
-            Self::Namespaces(setup) => ends_of(setup, ways),
+            Self::Namespaces(setup) => ends_of(setup, methods),
         }
     }
 }
 
-fn ends_of(setup: &Setup, ways: Ways) -> Result<Tester, Error> {
+fn ends_of(setup: &Setup, methods: Methods) -> Result<Tester, Error> {
     let from = End { namespace: Some(setup.source().name()), interface: setup.uplink() };
     let to = End { namespace: Some(setup.sink().name()), interface: &setup.terminal };
-    Tester::open(from, Some(to), 1, ways)
+    Tester::open(from, Some(to), 1, methods)
 }
 
 /// Conditions of a measurement.
@@ -133,8 +133,8 @@ pub struct Conditions {
 impl Bed {
     pub fn build(device: &Device) -> Result<Self, Error> {
         let Device::Ports(ports) = device else { return Self::in_namespaces(device) };
-        let (ways, between) = (Ways::default(), Between::Ports(ports.clone()));
-        let tester = between.open(ways)?;
+        let (methods, between) = (Methods::default(), Between::Ports(ports.clone()));
+        let tester = between.open(methods)?;
         let addresses = Addresses {
             destination_mac: ports.mac.unwrap_or(tester.to.mac),
             source: ports.source,
@@ -148,10 +148,10 @@ impl Bed {
             links: format!("{} to {}", tester.from.name, tester.to.name),
             placement: "wherever the scheduler puts threads".into(),
             zero_copy: tester.from.zero_copy && tester.to.zero_copy,
-            ways: tester.ways.words(),
+            ways: tester.methods.words(),
             queues: ports.queues,
         };
-        Ok(Self { tester, addresses, conditions, ways, router: None, between })
+        Ok(Self { tester, addresses, conditions, methods, router: None, between })
     }
 
     fn in_namespaces(device: &Device) -> Result<Self, Error> {
@@ -174,8 +174,8 @@ impl Bed {
             // The kernel forwards itself; no router has to run.
             Thread::napi(&setup.left)?.precede(Level::Drain)?;
         }
-        let (ways, between) = (Ways::default(), Between::Namespaces(setup));
-        let tester = between.open(ways)?;
+        let (methods, between) = (Methods::default(), Between::Namespaces(setup));
+        let tester = between.open(methods)?;
         let addresses = Addresses {
             source_mac: SOURCE_MAC,
             destination_mac: LEFT_MAC,
@@ -193,10 +193,10 @@ impl Bed {
                 sender_scheduling(rest_of_real_time())
             ),
             zero_copy: tester.from.zero_copy && tester.to.zero_copy,
-            ways: tester.ways.words(),
+            ways: tester.methods.words(),
             queues: 1,
         };
-        Ok(Self { tester, addresses, conditions, ways, router, between })
+        Ok(Self { tester, addresses, conditions, methods, router, between })
     }
 
     /// Returns the threads of a device that was set up here: the kernel's receiving threads, and
@@ -222,12 +222,12 @@ impl Bed {
     /// rate, or none. If sockets, which sleep between frames, hold more, they are used from here
     /// on.
     pub fn limits(self, load: &Load) -> Result<(Self, Limits), Error> {
-        let limits = self.limits_by(load, self.ways)?;
-        if limits.lossless_rate_pps >= LIVE_LEAST_PPS || !self.tester.ways.live_frames {
+        let limits = self.limits_by(load, self.methods)?;
+        if limits.lossless_rate_pps >= LIVE_LEAST_PPS || !self.tester.methods.live_frames {
             return Ok((self, limits));
         }
-        let ways = Ways { send: SendBy::Sockets, ..self.ways };
-        let by_sockets = self.limits_by(load, ways)?;
+        let methods = Methods { send: SendBy::Sockets, ..self.methods };
+        let by_sockets = self.limits_by(load, methods)?;
         if by_sockets.lossless_rate_pps <= limits.lossless_rate_pps {
             return Ok((self, limits));
         }
@@ -235,24 +235,24 @@ impl Bed {
         // first.
         let Self { between, router, tester, addresses, mut conditions, .. } = self;
         drop(tester);
-        let tester = between.open(ways)?;
+        let tester = between.open(methods)?;
         conditions.ways = format!(
             "{}, because live frames held only {:.3} Mpps, perhaps because other programs took \
              their processor",
-            tester.ways.words(),
+            tester.methods.words(),
             limits.lossless_rate_pps * 1e-6
         );
         conditions.zero_copy = tester.from.zero_copy && tester.to.zero_copy;
-        Ok((Self { tester, addresses, conditions, ways, router, between }, by_sockets))
+        Ok((Self { tester, addresses, conditions, methods, router, between }, by_sockets))
     }
 
     /// Measures the limits. For a device between given ports, a veth pair stands in for the cards.
-    fn limits_by(&self, load: &Load, ways: Ways) -> Result<Limits, Error> {
+    fn limits_by(&self, load: &Load, methods: Methods) -> Result<Limits, Error> {
         if let Between::Ports(ports) = &self.between {
-            return limits::veth_limits(load, ports.queues, ways, &self.placement());
+            return limits::veth_limits(load, ports.queues, methods, &self.placement());
         }
         let link = Setup::link()?;
-        let mut tester = ends_of(&link, ways)?;
+        let mut tester = ends_of(&link, methods)?;
         let addresses = plain_link(&tester.from, &tester.to);
         let words = "a veth pair set up as those of the device".to_owned();
         limits::measure(&mut tester, &addresses, load, &self.placement(), words)

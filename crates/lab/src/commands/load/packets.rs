@@ -15,7 +15,7 @@ use wattline::exit::ExitError;
 use wattline_testbed::namespace::check_rights;
 use wattline_testbed::packets::limits;
 use wattline_testbed::packets::{
-    Addresses, End, FLOWS_MAX, Load, ReceiveBy, SendBy, Shape, Sizes, Tester, Ways, anywhere,
+    Addresses, End, FLOWS_MAX, Load, ReceiveBy, SendBy, Shape, Sizes, Tester, Methods, anywhere,
     parse_mac, plain_link,
 };
 use wattline_units::Span;
@@ -137,11 +137,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let from = End::from(args.from.as_str());
     // A wrong name is told before the generator measures itself for seconds.
     [Some(from), to].into_iter().flatten().try_for_each(End::check).map_err(testbed_error)?;
-    let ways = ways(args, &load);
+    let methods = methods(args, &load);
     let limits = match args.no_limits {
         true => None,
         false => {
-            Some(limits::veth_limits(&load, args.queues, ways, &anywhere).map_err(testbed_error)?)
+            Some(limits::veth_limits(&load, args.queues, methods, &anywhere).map_err(testbed_error)?)
         }
     };
     if let (Some(limits), false) = (&limits, json) {
@@ -152,9 +152,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let mut tester = match to {
         Some(to) if args.both => {
-            Tester::open_both(from, to, args.queues, ways).map_err(testbed_error)?
+            Tester::open_both(from, to, args.queues, methods).map_err(testbed_error)?
         }
-        to => Tester::open(from, to, args.queues, ways).map_err(testbed_error)?,
+        to => Tester::open(from, to, args.queues, methods).map_err(testbed_error)?,
     };
     let addresses = Addresses {
         destination_mac: args.mac.map_or(tester.to.mac, |mac| mac.0),
@@ -188,8 +188,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         queues: args.queues,
         zero_copy: tester.from.zero_copy && tester.to.zero_copy,
         conditions: conditions(&load, args.both),
-        notes: notes(&outcome, limits.as_ref(), &tester.ways.reasons),
-        ways: tester.ways.words(),
+        notes: notes(&outcome, limits.as_ref(), &tester.methods.reasons),
+        ways: tester.methods.words(),
         limits,
         outcome,
         back,
@@ -200,8 +200,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 /// From this rate on, packets per second, live frames are worth a spinning processor.
 const LIVE_PPS: f64 = 100e3;
 
-/// The ways that were asked for.
-fn ways(args: &Args, load: &Load) -> Ways {
+/// The methods that were asked for.
+fn methods(args: &Args, load: &Load) -> Methods {
     let peak = match load.shape {
         Shape::Bursts { peak_pps, .. } => peak_pps,
         Shape::Constant | Shape::Day { .. } => load.rate_pps,
@@ -210,7 +210,7 @@ fn ways(args: &Args, load: &Load) -> Ways {
         SendBy::Auto if peak < LIVE_PPS => SendBy::Sockets,
         send => send,
     };
-    Ways { send, receive: args.receive_by }
+    Methods { send, receive: args.receive_by }
 }
 
 /// Describes the load.
@@ -227,8 +227,8 @@ fn conditions(load: &Load, both: bool) -> String {
         }
         Shape::Day { depth } => format!("{mean} over a day, up and down by {:.0} %", depth * 100.0),
     };
-    let ways = if both { "both directions" } else { "one direction" };
-    format!("{ways}, {shape}; over {:?} after the last packet came", load.drain)
+    let directions = if both { "both directions" } else { "one direction" };
+    format!("{directions}, {shape}; over {:?} after the last packet came", load.drain)
 }
 
 fn rate_or_max(text: &str) -> Result<f64, String> {

@@ -1,6 +1,6 @@
 //! The report of `wattline load packets`.
 
-use super::packets_page::{self, Way};
+use super::packets_page::{self, Direction};
 use serde::Serialize;
 use wattline_report::FigurePage;
 use wattline_testbed::packets::Outcome;
@@ -79,12 +79,12 @@ pub fn page(report: &Report) -> FigurePage {
     let Report { from, to, limits, .. } = report;
     let limits = limits.as_ref();
     let back_notes = report.back.as_ref().map(|back| notes(back, limits, &[])).unwrap_or_default();
-    let mut ways = vec![Way {
+    let mut directions = vec![Direction {
         name: format!("{from} to {to}"),
         outcome: &report.outcome,
         notes: &report.notes,
     }];
-    ways.extend(report.back.as_ref().map(|back| Way {
+    directions.extend(report.back.as_ref().map(|back| Direction {
         name: format!("{to} to {from}"),
         outcome: back,
         notes: &back_notes,
@@ -99,7 +99,7 @@ pub fn page(report: &Report) -> FigurePage {
         ("packets are", report.ways.clone()),
         ("zero-copy", if report.zero_copy { "yes" } else { "no" }.to_owned()),
     ];
-    packets_page::page(&ways, &conditions, limits)
+    packets_page::page(&directions, &conditions, limits)
 }
 
 #[cfg(test)]

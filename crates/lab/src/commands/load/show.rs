@@ -75,7 +75,7 @@ impl LiveLine {
     }
 }
 
-/// Whether the rate was held, in words.
+/// Returns true if the rate was held, in words.
 pub fn held(verdict: &Verdict) -> &'static str {
     match (verdict.rate_held, verdict.saturated) {
         (true, _) => "held within 1 %",
