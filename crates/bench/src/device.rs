@@ -11,7 +11,7 @@ use wattline_dataplane::worker::Mode;
 use wattline_testbed::Error;
 use wattline_testbed::packets::limits::{self, Limits};
 use wattline_testbed::packets::{
-    Addresses, End, Load, Role, SendBy, Tester, Methods, anywhere, plain_link,
+    Addresses, End, Load, Methods, Role, SendBy, Tester, anywhere, plain_link,
 };
 
 /// Rate of live frames below which sockets are tried as well.
@@ -312,7 +312,8 @@ mod tests {
             assert_eq!(rest(runtime, period), None, "{runtime} of {period}");
         }
         assert!(
-            sender_scheduling(Some(5.0)).contains("-20") && sender_scheduling(Some(5.0)).contains("5 %")
+            sender_scheduling(Some(5.0)).contains("-20")
+                && sender_scheduling(Some(5.0)).contains("5 %")
         );
         assert_eq!(sender_scheduling(None), "");
     }

@@ -114,8 +114,7 @@ mod tests {
 
     #[test]
     fn only_namespaces_of_ended_processes_are_removed() {
-        if !can_build_namespaces("only_namespaces_of_ended_processes_are_removed")
-        {
+        if !can_build_namespaces("only_namespaces_of_ended_processes_are_removed") {
             return;
         }
         // A process that has ended: its id is free for the duration of this test.

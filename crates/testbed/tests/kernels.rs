@@ -128,9 +128,12 @@ fn every_kernel_takes_every_xdp_program() {
         let mut seen =
             try_out(&rig, &tests).unwrap_or_else(|error| panic!("Linux {series}: {error}"));
         let lacks = NOT_ON.iter().filter(|(on, ..)| *on == series);
-        let lacks: Vec<_> = lacks.map(|(_, object, message)| (format!("{object} "), *message)).collect();
+        let lacks: Vec<_> =
+            lacks.map(|(_, object, message)| (format!("{object} "), *message)).collect();
         let is_known = |failure: &String| {
-            lacks.iter().any(|(object, message)| failure.starts_with(object) && failure.contains(message))
+            lacks
+                .iter()
+                .any(|(object, message)| failure.starts_with(object) && failure.contains(message))
         };
         let before = seen.wrong.len();
         seen.wrong.retain(|failure| !is_known(failure));

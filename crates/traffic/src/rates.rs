@@ -143,7 +143,10 @@ mod tests {
             assert!(errors.contains(part), "{part}: {errors}");
         }
         let errors = read("time,rate\n0,1\n").unwrap_err();
-        assert!(errors.contains("column time_seconds") && errors.contains("column rate_pps"), "{errors}");
+        assert!(
+            errors.contains("column time_seconds") && errors.contains("column rate_pps"),
+            "{errors}"
+        );
         assert!(read("").is_err());
     }
 

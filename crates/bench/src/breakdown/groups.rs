@@ -59,8 +59,7 @@ impl Groups {
     /// # Errors
     /// Returns the line and its error.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut groups =
-            Self { from: (0, 0), to: (0, 0), names: Vec::new(), prefixes: Vec::new() };
+        let mut groups = Self { from: (0, 0), to: (0, 0), names: Vec::new(), prefixes: Vec::new() };
         let mut group = None;
         for (number, line) in text.lines().enumerate() {
             let wrong = |fault: &str| format!("line {}: {fault}: {line}", number + 1);

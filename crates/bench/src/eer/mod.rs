@@ -100,7 +100,10 @@ pub fn run(
         }
         lowered += 1;
         throughput *= LOWER;
-        progress(&format!("it did not hold: all loads once more, of {:.3} Mpps", throughput * 1e-6));
+        progress(&format!(
+            "it did not hold: all loads once more, of {:.3} Mpps",
+            throughput * 1e-6
+        ));
     }
 }
 

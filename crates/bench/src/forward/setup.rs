@@ -76,8 +76,9 @@ impl Setup {
             (&self.source, &self.uplink),
             (&self.sink, &self.terminal),
         ] {
-            let looks =
-                format!("echo {IDLE_EMPTY_POLLS} > /sys/class/net/{interface}/napi_defer_hard_irqs");
+            let looks = format!(
+                "echo {IDLE_EMPTY_POLLS} > /sys/class/net/{interface}/napi_defer_hard_irqs"
+            );
             namespace.run("sh", &["-c", &looks], LIMIT)?;
         }
         Ok(())

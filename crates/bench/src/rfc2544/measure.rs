@@ -41,7 +41,11 @@ pub(super) fn load(options: &Options, sizes: &Sizes, rate_pps: f64, duration: Du
 
 impl Measure<'_> {
     /// Measures all figures, below the generator's limits.
-    pub fn all(&mut self, limits: Limits, progress: &mut dyn FnMut(&str)) -> Result<OfLength, Error> {
+    pub fn all(
+        &mut self,
+        limits: Limits,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<OfLength, Error> {
         let name = self.sizes.name().to_owned();
         let most = limits.lossless_rate_pps;
         if most <= 0.0 {

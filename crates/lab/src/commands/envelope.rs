@@ -1,4 +1,4 @@
-//! `wattline envelope`: what a traffic costs at least, and what was found to keep the budget.
+//! `wattline envelope`: the lowest energy for a traffic, and schedules that keep the budget.
 
 use super::simulation::{self, Problems};
 use crate::commands::simulation::simulation_error;
@@ -24,7 +24,7 @@ pub struct Args {
     /// Latency that at most 1 % of the packets may exceed; none may be lost.
     #[arg(long, default_value = "100us", value_parser = simulation::span)]
     p99: Span,
-    /// Simulated time that counts.
+    /// Simulated time of the measurement.
     #[arg(long, default_value = "1s", value_parser = simulation::span)]
     duration: Span,
     /// Simulated time before the measurement.
@@ -120,7 +120,7 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
     writeln!(out, "{} packets; figures are modelled", output.envelope.packets)
 }
 
-/// Returns the end of a command after this error.
+/// Returns the exit code and message of this error.
 pub fn league_error(error: LeagueError) -> ExitError {
     let code = match error {
         LeagueError::Sim(error) => return simulation_error(error),

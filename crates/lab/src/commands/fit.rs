@@ -14,7 +14,7 @@ use wattline_study::fit::spec::{Load, SpecError, SpecResults, two_of_three};
 use wattline_study::fit::{Completed, Fit, FitError, FitOptions, Lender, fit, rows};
 use wattline_units::{Accuracy, Source};
 
-/// What to fit, and to what.
+/// Rows to fit, and form of the model.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// CSV with the columns frequency_hertz, cores, throughput_pps, power_watts and, better,
@@ -84,7 +84,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let source = json!({ "source": Source::Modelled, "accuracy": Accuracy::Learned });
     let mut document = json!({ "fit": fitted, "power": source });
     note(&mut document, completed.as_ref());
-    results::print_beside(problems.check(), &document, json, |out, _| {
+    results::print_then_fail(problems.check(), &document, json, |out, _| {
         print(out, &fitted, completed.as_ref())
     })
 }
@@ -102,7 +102,7 @@ pub struct FileOf<'a> {
 }
 
 impl FileOf<'_> {
-    /// Completes a fit for simulation where a model lends figures.
+    /// Completes a fit for simulation if a model lends figures.
     pub fn complete(&self, fit: &Fit) -> Result<Option<Completed>, ExitError> {
         let Some(like) = self.like else { return Ok(None) };
         let lender = Lender::load(like).map_err(server_errors::of_model)?;
@@ -110,7 +110,7 @@ impl FileOf<'_> {
         completed.map(Some).map_err(|error| failed(self.source, error))
     }
 
-    /// Text of the file.
+    /// Returns the text of the file.
     pub fn text(&self, fit: &Fit, completed: Option<&Completed>) -> String {
         completed.map_or_else(|| fit.to_toml(self.name, self.source), |it| it.toml.clone())
     }
@@ -127,7 +127,7 @@ pub fn note(document: &mut serde_json::Value, completed: Option<&Completed>) {
     }
 }
 
-/// The error of rows that were fitted.
+/// Returns the exit code and message of an error in the fit of `rows`.
 pub fn failed(rows: &str, error: FitError) -> ExitError {
     match error {
         FitError::BadOption { .. } => ExitError::new(ExitError::USAGE, format_args!("--{error}")),
@@ -157,7 +157,7 @@ fn published(
     let refused: Vec<_> =
         results.refused.iter().map(|(row, why)| json!({ "row": row, "reason": why })).collect();
     let document = json!({ "row": row, "errors": errors, "refused_rows": refused });
-    results::print_beside(written, &document, json, |out, _| {
+    results::print_then_fail(written, &document, json, |out, _| {
         writeln!(out, "{}: row {row} of {file}", path.display())?;
         for load in Load::ALL {
             let Ok(error) = SpecError::measure(&results.rows, load, two_of_three) else { continue };
@@ -178,7 +178,7 @@ fn published(
     })
 }
 
-/// Measured less predicted power over the load, a series for each frequency.
+/// Plots measured minus predicted power over the load, a series for each frequency.
 fn residuals(fit: &Fit, rows: &str) -> Chart {
     let x = Axis::new("load (throughput over capacity)").range(0.0, 1.05);
     let mut chart = Chart::new(format!("Residuals of {rows}"), x, Axis::new("residual (W)"));

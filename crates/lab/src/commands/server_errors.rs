@@ -1,9 +1,10 @@
-//! Exit codes for what `wattline-server` refuses.
+//! Exit codes for errors of `wattline-server`.
 
 use wattline::exit::ExitError;
 use wattline_server::LoadError;
 
-/// For a server or component file: a person wrote it, so its mistakes are of configuration.
+/// Returns the error of a server or component file: a person wrote it, so its mistakes count as
+/// configuration errors.
 pub fn of_model(error: LoadError) -> ExitError {
     let code = match error {
         LoadError::Unreadable { .. } => ExitError::NO_INPUT,
@@ -12,7 +13,7 @@ pub fn of_model(error: LoadError) -> ExitError {
     ExitError::new(code, error)
 }
 
-/// For a file of measurements or a trace.
+/// Returns the error of a file of measurements or a trace.
 pub fn of_data(error: LoadError) -> ExitError {
     let code = match error {
         LoadError::Unreadable { .. } => ExitError::NO_INPUT,

@@ -1,4 +1,4 @@
-//! `wattline servers`: the shipped server models, and where each of their figures comes from.
+//! `wattline servers`: the shipped server models, with the origin of each figure.
 
 use super::server_errors;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use wattline_report::columns::{Columns, text};
 use wattline_server::library::{self, Kind};
 use wattline_server::{Figure, FigureValue, ServerFile};
 
-/// Which model to show.
+/// Model to show.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A shipped model or a file: shows its figures. Without it, all shipped models.

@@ -1,9 +1,9 @@
 //! An interface in its namespace, opened to send and to receive.
 
 use super::live::{LiveEnd, open_live};
+use super::methods::{Methods, ReceiveBy, SendBy};
 use super::opened_queue::{InterfaceFacts, OpenedQueue, facts_of, open};
 use super::sink::{Sink, refused_frames};
-use super::methods::{ReceiveBy, SendBy, Methods};
 use crate::Error;
 use nix::ifaddrs::getifaddrs;
 use std::net::Ipv4Addr;
@@ -75,7 +75,12 @@ impl End<'_> {
 
     /// Opens the interface, with its first `queues` queues if it `receives`. The sender is opened
     /// later: a veth accepts live frames only while its peer has a program.
-    pub(super) fn open(self, queues: u32, receives: bool, methods: Methods) -> Result<OpenEnd, Error> {
+    pub(super) fn open(
+        self,
+        queues: u32,
+        receives: bool,
+        methods: Methods,
+    ) -> Result<OpenEnd, Error> {
         self.within(|| {
             let mut open_end = OpenEnd {
                 queues: Vec::new(),

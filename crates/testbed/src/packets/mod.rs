@@ -20,6 +20,7 @@ mod flows;
 pub mod limits;
 mod live;
 mod load;
+mod methods;
 mod opened_queue;
 mod outcome;
 mod receiver;
@@ -32,7 +33,6 @@ mod soundness;
 mod stamp;
 mod tester;
 mod trial;
-mod methods;
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +40,7 @@ mod tests;
 pub use end::End;
 pub use flows::{Addresses, FLOWS_MAX, shortest_frame};
 pub use load::Load;
+pub use methods::{Methods, MethodsFound, ReceiveBy, SendBy};
 pub use opened_queue::{InterfaceFacts, parse_mac};
 pub use outcome::{FlowOutcome, Latency, Outcome};
 pub use role::{Placement, Progress, Role, anywhere};
@@ -48,4 +49,3 @@ pub use sizes::{FCS, FRAME_MAX, FRAME_MIN, Sizes, WIRE_OVERHEAD};
 pub use soundness::Soundness;
 pub use stamp::{Parsed, Stamp};
 pub use tester::{Tester, plain_link};
-pub use methods::{ReceiveBy, SendBy, Methods, MethodsFound};

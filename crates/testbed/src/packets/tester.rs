@@ -6,6 +6,7 @@ use super::end::{End, OpenEnd};
 use super::flows::{Addresses, Flow};
 use super::live::{self, LiveSender};
 use super::load::Load;
+use super::methods::{Methods, MethodsFound};
 use super::opened_queue::InterfaceFacts;
 use super::outcome::Outcome;
 use super::role::{Placement, Progress, Role};
@@ -13,7 +14,6 @@ use super::sender::Sender;
 use super::sizes::FCS;
 use super::stamp::{SEQUENCE_MAX, Stamp};
 use super::trial::{self, Driver, Queue, Task, Work};
-use super::methods::{Methods, MethodsFound};
 use crate::Error;
 use crate::clock::monotonic_nanos;
 use std::sync::atomic::AtomicBool;
@@ -60,7 +60,12 @@ impl Tester {
     ///
     /// # Errors
     /// Fails as [`Self::open`].
-    pub fn open_both(from: End<'_>, to: End<'_>, queues: u32, methods: Methods) -> Result<Self, Error> {
+    pub fn open_both(
+        from: End<'_>,
+        to: End<'_>,
+        queues: u32,
+        methods: Methods,
+    ) -> Result<Self, Error> {
         let mut near = from.open(queues, true, methods)?;
         let mut far = to.open(queues, true, methods)?;
         near.open_to_send(methods)?;

@@ -50,7 +50,9 @@ impl FromStr for Request {
             }
             "governor" => Self::Governor { policy: number(target)?, governor: value.to_string() },
             "idle" => Self::Idle { cpu: number(target)?, longest: micros(value)? },
-            "moderation" => Self::Moderation { interface: target.to_string(), wait: micros(value)? },
+            "moderation" => {
+                Self::Moderation { interface: target.to_string(), wait: micros(value)? }
+            }
             "redirect" => Self::Redirect { interface: target.to_string(), queue: number(value)? },
             "set" => Self::Set {
                 setting: target.parse().map_err(|e| format!("{line:?}: {e}"))?,

@@ -14,14 +14,14 @@ pub(super) struct Output<'a> {
     pub traffic: &'a str,
     pub runs: u32,
     pub simulated_packets_per_run: u64,
-    /// By the processor time of the simulating thread: what one core does when it is
-    /// this program's alone. Median, least and most of the runs.
+    /// Rate by the processor time of the simulating thread, as on a core without other programs.
+    /// Median, lowest and highest of the runs.
     pub simulated_packets_per_cpu_second: f64,
     pub simulated_packets_per_cpu_second_least: f64,
     pub simulated_packets_per_cpu_second_most: f64,
-    /// By real time, which other programs on this machine disturb.
+    /// Rate by real time, which other programs on this machine disturb.
     pub simulated_packets_per_second: f64,
-    /// Part of the real time in which the simulating thread had a core.
+    /// Share of the real time in which the simulating thread had a core.
     pub cpu_share: f64,
     /// Shares of a run's time.
     pub profile: Profile,
@@ -36,7 +36,7 @@ pub(super) struct Output<'a> {
     pub sweep_results_identical: bool,
 }
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(output: &Output<'_>) -> FigurePage {
     let millions = |rate: f64| format!("{:.2}", rate / 1e6);
     let verdict = format!(

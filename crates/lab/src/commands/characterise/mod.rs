@@ -1,4 +1,4 @@
-//! `wattline characterise`: Bolla's sweep of a router, and the model that follows from it.
+//! `wattline characterise`: Bolla's sweep of a router, and the fitted model.
 
 mod live;
 mod scale;
@@ -16,7 +16,7 @@ use wattline_server::Application;
 use wattline_study::fit::{FitOptions, Row, fit};
 use wattline_units::{Accuracy, Source};
 
-/// Router, and where to.
+/// Router, and output files.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Server model: name of a shipped one or a file.
@@ -82,7 +82,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     let mut problems = Problems::default();
     if let Some(path) = &args.csv {
-        // Also of rows that cannot be fitted: they took long.
+        // Written before the fit, which may fail, since the rows took long.
         problems.keep(args.overwrite.write(path, &to_csv(&rows)));
     }
     let fitted = fit(&rows, &FitOptions::default()).map_err(|error| failed(&name, error))?;
@@ -99,12 +99,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let power = json!({ "source": power, "accuracy": Accuracy::Learned });
     let mut document = json!({ "server": name, "fit": fitted, "power": power });
     note(&mut document, completed.as_ref());
-    results::print_beside(problems.check(), &document, json, |out, _| {
+    results::print_then_fail(problems.check(), &document, json, |out, _| {
         print(out, &fitted, completed.as_ref())
     })
 }
 
-/// Measures a router, and says what its watts are.
+/// Measures a router; also returns the source of the watts.
 fn measure(args: &Args, router: &Router<'_>) -> Result<(Vec<Row>, Source), ExitError> {
     let data = |error| ExitError::new(ExitError::DATA, error);
     let begin = |grid| {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use wattline::exit::ExitError;
 use wattline::{laboratory, output};
 
-/// Files to make.
+/// Files to generate.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -62,7 +62,7 @@ pub fn man(line: &Command, folder: &Path) -> io::Result<()> {
     clap_mangen::Man::new(own_line).render(&mut &page)
 }
 
-/// Whether a page such as `wattline-bench-fib.1` is about a command of the laboratory.
+/// Returns true if a page such as `wattline-bench-fib.1` describes a command of the laboratory.
 fn is_of_laboratory(page: &str) -> bool {
     let mut words = page.trim_end_matches(".1").split('-').skip(1);
     words.next().is_some_and(|word| laboratory::COMMANDS.iter().any(|(name, _)| *name == word))

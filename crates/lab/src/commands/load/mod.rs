@@ -32,7 +32,7 @@ enum Server {
     Packets(packets::Args),
 }
 
-/// A load by itself: its latency goes to a governor, and its result becomes a page, too.
+/// A load with optional latency reports to a governor and a page.
 #[derive(Debug, clap::Args)]
 struct Alone<A: clap::Args> {
     #[command(flatten)]

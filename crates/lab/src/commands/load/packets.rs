@@ -15,7 +15,7 @@ use wattline::exit::ExitError;
 use wattline_testbed::namespace::check_rights;
 use wattline_testbed::packets::limits;
 use wattline_testbed::packets::{
-    Addresses, End, FLOWS_MAX, Load, ReceiveBy, SendBy, Shape, Sizes, Tester, Methods, anywhere,
+    Addresses, End, FLOWS_MAX, Load, Methods, ReceiveBy, SendBy, Shape, Sizes, Tester, anywhere,
     parse_mac, plain_link,
 };
 use wattline_units::Span;
@@ -42,16 +42,16 @@ pub struct Args {
     /// Source address of the packets.
     #[arg(long, default_value = "198.18.0.2")]
     source: IpAddr,
-    /// The first destination address; its family is that of the packets.
+    /// First destination address; it determines the packets' family.
     #[arg(long, default_value = "198.19.0.2")]
     destination: IpAddr,
-    /// Number of destination addresses from there; flows use them in turn.
+    /// Number of consecutive destination addresses; flows use them in turn.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     destinations: u32,
     /// Packets per second in total, such as 500, 20k or 1.5M; max for the highest possible rate.
     #[arg(long, value_parser = rate_or_max)]
     rate: f64,
-    /// How long.
+    /// Duration.
     #[arg(long, default_value = "10s", value_parser = duration::parse)]
     duration: Span,
     /// Lengths of frames with frame check sequence: 64 to 1518, imix, imix-csit, or a list such as
@@ -79,14 +79,14 @@ pub struct Args {
     /// End when no packet arrived for this long after the last one was sent.
     #[arg(long, default_value = "2s", value_parser = simulation::span)]
     drain: Span,
-    /// How to send: sockets (AF_XDP; sleeps between packets), live-frames (the kernel makes the
-    /// packets, several times as many, and spins between them), or auto: live frames from 100,000
-    /// packets/s on, where interface and kernel can.
-    #[arg(long, value_name = "WAY", default_value = "auto")]
+    /// Method of sending: sockets (AF_XDP; sleeps between packets), live-frames (the kernel creates
+    /// several times as many packets, and spins between them), or auto: live frames from 100,000
+    /// packets/s on, if interface and kernel can.
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
     send_by: SendBy,
-    /// How to receive: sockets (AF_XDP; a ring that can be full), program (an XDP program in the
-    /// driver accounts for packets where they arrive), or auto: the program, where the driver can.
-    #[arg(long, value_name = "WAY", default_value = "auto")]
+    /// Method of receiving: sockets (AF_XDP; a ring that can be full), program (an XDP program in
+    /// the driver accounts for packets on arrival), or auto: the program, if the driver can.
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
     receive_by: ReceiveBy,
     /// Do not measure the generator's own limits over a veth pair first.
     #[arg(long)]
@@ -95,7 +95,7 @@ pub struct Args {
     page: PageFile,
 }
 
-/// An Ethernet address.
+/// Ethernet address of an option.
 #[derive(Debug, Clone, Copy)]
 struct Mac([u8; 6]);
 
@@ -129,20 +129,20 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     check_rights("`load packets`").map_err(testbed_error)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // A second one ends the program at once, the first one only the load.
+        // The first signal ends the load, a second one the program.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let to = args.to.as_deref().map(End::from);
     let from = End::from(args.from.as_str());
-    // A wrong name is told before the generator measures itself for seconds.
+    // Wrong names are reported before the generator measures itself for seconds.
     [Some(from), to].into_iter().flatten().try_for_each(End::check).map_err(testbed_error)?;
     let methods = methods(args, &load);
     let limits = match args.no_limits {
         true => None,
-        false => {
-            Some(limits::veth_limits(&load, args.queues, methods, &anywhere).map_err(testbed_error)?)
-        }
+        false => Some(
+            limits::veth_limits(&load, args.queues, methods, &anywhere).map_err(testbed_error)?,
+        ),
     };
     if let (Some(limits), false) = (&limits, json) {
         super::packets_show::limits(&mut std::io::stderr().lock(), limits)?;
@@ -197,10 +197,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.page.show(page(&report), &report, json)
 }
 
-/// From this rate on, packets per second, live frames are worth a spinning processor.
+/// Packets per second from which on live frames are worth a spinning processor.
 const LIVE_PPS: f64 = 100e3;
 
-/// The methods that were asked for.
+/// Returns the requested methods.
 fn methods(args: &Args, load: &Load) -> Methods {
     let peak = match load.shape {
         Shape::Bursts { peak_pps, .. } => peak_pps,

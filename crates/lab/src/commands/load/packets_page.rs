@@ -1,4 +1,4 @@
-//! The result of `wattline load packets` as a page that needs nothing from elsewhere.
+//! The result of `wattline load packets` as a self-contained page.
 
 use super::packets_show::{micros, nanos};
 use wattline_report::FigurePage;
@@ -8,14 +8,14 @@ use wattline_testbed::packets::{Latency, Outcome};
 
 /// One direction of a load.
 pub struct Direction<'a> {
-    /// From which interface to which.
+    /// Names of the sending and the receiving interface.
     pub name: String,
     pub outcome: &'a Outcome,
-    /// Remarks to read before believing the figures.
+    /// Remarks that qualify the figures.
     pub notes: &'a [String],
 }
 
-/// The page of one direction or of both; `conditions` are names and values.
+/// Returns the page of one or both directions; `conditions` are names and values.
 pub fn page(
     directions: &[Direction<'_>],
     conditions: &[(&str, String)],
@@ -45,7 +45,8 @@ pub fn page(
         let [min, mean, p50, p90, p99, p999, max] = of.map(micros);
         [name.to_owned(), min, mean, p50, p90, p99, p999, max]
     };
-    let measured = directions.iter().map(|direction| (direction.name.as_str(), &direction.outcome.latency));
+    let measured =
+        directions.iter().map(|direction| (direction.name.as_str(), &direction.outcome.latency));
     let own = limits.map(|limits| ("the generator by itself, at half its rate", &limits.latency));
     let heads = ["direction", "min", "mean", "p50", "p90", "p99", "p99.9", "max"];
     page.table(heads, measured.chain(own).map(row));
@@ -76,7 +77,7 @@ fn verdict(direction: &Direction<'_>) -> String {
     format!("{sent}{kept}{}", unsound.unwrap_or_default())
 }
 
-/// By the share of packets that took longer, so that the tail has its place.
+/// Plots latency by the share of packets that took longer, which shows the tail.
 fn distribution(directions: &[Direction<'_>]) -> Chart {
     let chart = Chart::new(
         "Packets that took longer than a time",

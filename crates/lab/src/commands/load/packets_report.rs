@@ -13,20 +13,20 @@ pub struct Report {
     pub to: String,
     pub queues: u32,
     pub zero_copy: bool,
-    /// Means of sending and receiving.
+    /// Methods of sending and receiving.
     pub ways: String,
     /// Spread of packets over time, and the end of the trial.
     pub conditions: String,
-    /// None where they were not asked for.
+    /// `None` if not requested.
     pub limits: Option<Limits>,
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// The other direction, where it was asked for.
+    /// The other direction, if requested.
     pub back: Option<Outcome>,
     pub notes: Vec<String>,
 }
 
-/// Returns remarks to read before believing the figures.
+/// Returns remarks that qualify the figures.
 pub fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> Vec<String> {
     let mut notes = reasons.to_vec();
     if outcome.unsent_packets > 0 {
@@ -66,7 +66,7 @@ pub fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> 
     notes
 }
 
-/// A wrong address looks like a device that loses everything.
+/// Suggests a wrong address if a device seems to lose everything.
 fn none_came(received: u64, lost: u64) -> Option<&'static str> {
     (received == 0 && lost > 0).then_some(
         "no packet arrived: is --mac the address of the interface by which the device receives, and \
@@ -74,7 +74,7 @@ fn none_came(received: u64, lost: u64) -> Option<&'static str> {
     )
 }
 
-/// Its page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let Report { from, to, limits, .. } = report;
     let limits = limits.as_ref();

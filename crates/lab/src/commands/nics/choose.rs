@@ -107,7 +107,7 @@ pub fn run(file: &ComponentFile, args: &Args, json: bool) -> Result<(), ExitErro
     }
 }
 
-/// The limits that were in force, given or not.
+/// Describes the limits in force, including defaults.
 fn limits(args: &Args) -> String {
     let slots = if args.slots == 1 { "slot" } else { "slots" };
     let mut limits = format!("in {} {slots}", args.slots);

@@ -1,4 +1,4 @@
-//! `wattline nics compare`: what the cards have to say about media, offload, links and ports.
+//! `wattline nics compare`: comparison of cards by media, offload, links and ports.
 
 use serde::Serialize;
 use serde_json::Value;

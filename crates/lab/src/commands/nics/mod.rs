@@ -1,4 +1,4 @@
-//! `wattline nics`: network cards, what they draw, and which one to choose.
+//! `wattline nics`: network cards, their power, and the choice of a card.
 
 mod choose;
 mod compare;
@@ -25,13 +25,13 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Show a card's figures with their origin, and what follows from them.
+    /// Show a card's figures with their origin, and derived figures.
     Show(ShowArgs),
     /// Find the card that carries a throughput within budgets of CPU, slots and power.
     Choose(choose::Args),
     /// Compare media, offload, links, ports, and 1G with 10G.
     Compare,
-    /// Read a NetPowerBench power model and say what the device draws.
+    /// Read a NetPowerBench power model and compute the device's power.
     Model(model::Args),
 }
 
