@@ -81,7 +81,7 @@ pub struct Generator {
     pub turns: TimesSummary,
     /// Processor time of all threads.
     pub cpu_seconds: f64,
-    /// The same for each request sent; none without any.
+    /// Processor time per request sent; `None` without requests.
     pub cpu_per_request_seconds: Option<f64>,
     /// Each thread.
     pub threads: Vec<ThreadUse>,

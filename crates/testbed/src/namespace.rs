@@ -79,7 +79,7 @@ impl Namespace {
     /// Runs a program in the namespace to its successful end and returns its output.
     ///
     /// # Errors
-    /// As [`command::run`].
+    /// Fails as [`command::run`].
     pub fn run(&self, program: &str, arguments: &[&str], limit: Duration) -> Result<String, Error> {
         command::run(self.command(program).args(arguments), limit)
     }

@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn unsound_trial_has_a_reason() {
         const SHORT: &str = "the generator sent 55.55 % of what was due";
-        const FULL: &str = "its receiver had no room for 7 packets that came";
+        const FULL: &str = "its receiver had no room for 7 packets";
         let length = disturbed();
         let mut page = FigurePage::begin("", "");
         length_section(&mut page, &length);

@@ -112,10 +112,10 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
             (joules / bound - 1.0) * 100.0
         ),
     };
-    row("schedule that was found and played", feasible_joules)?;
-    row("best operating point that never changes", static_best_joules)?;
+    row("best schedule found and simulated", feasible_joules)?;
+    row("best constant operating point", static_best_joules)?;
     if let Some(point) = &output.envelope.static_best {
-        writeln!(out, "{:<44} {point}", "  which is")?;
+        writeln!(out, "{:<44} {point}", "  namely")?;
     }
     writeln!(out, "{} packets; figures are modelled", output.envelope.packets)
 }

@@ -30,8 +30,8 @@ pub struct Args {
     /// Highest order of the form function chi to consider, 1 to 12.
     #[arg(long, default_value_t = 7)]
     order_max: usize,
-    /// Most that chi may depart from the richest fit, as a fraction of the swing from idle
-    /// to active power; the lowest order within it is taken.
+    /// Largest deviation of chi from the richest fit, as a fraction of the swing from idle to
+    /// active power; the lowest order within it is taken.
     #[arg(long, default_value_t = 0.02)]
     error_bound: f64,
     /// Power of the platform without its cores, in watts, if it is known.
@@ -40,8 +40,8 @@ pub struct Args {
     /// Write the model as a server file.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Model, by name or file, from which the file borrows what rows cannot know; each such figure
-    /// is marked, and simulator, policies and router take the file.
+    /// Model, by name or file, from which the file borrows figures that rows cannot give; each is
+    /// marked, and simulator, policies and router accept the file.
     #[arg(long, value_name = "NAME", requires = "out", conflicts_with = "spec")]
     like: Option<String>,
     /// Length of the packets of the rows in bytes, for --like.
@@ -163,8 +163,8 @@ fn published(
             let Ok(error) = SpecError::measure(&results.rows, load, two_of_three) else { continue };
             writeln!(
                 out,
-                "power at {}: of {} results at random that the fit did not see, half are within {:.0} %, nine of \
-                 ten within {:.0} %",
+                "power at {}: of {} random results outside the fit, half are within {:.0} %, nine \
+                 of ten within {:.0} %",
                 load.name(),
                 error.predicted,
                 100.0 * error.median,
@@ -249,7 +249,7 @@ pub fn print(
     if let Some(it) = completed {
         writeln!(
             out,
-            "\npower of the rows by the file that simulations take: mean error {:.2} %, largest {:.2} %;\n\
+            "\npower of the rows by the file for simulations: mean error {:.2} %, largest {:.2} %;\n\
              {} figures are borrowed: `wattline servers FILE` lists them",
             it.error_mean * 100.0,
             it.error_largest * 100.0,

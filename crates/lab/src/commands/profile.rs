@@ -337,8 +337,8 @@ fn prepare(
     };
     if !can.set_frequency && !can.set_moderation {
         let why = "neither frequency nor interrupt moderation can be set here: there is nothing to \
-                   profile (`wattline probe` says why; a veth or virtio interface has NAPI deferral \
-                   where it has NAPI: with GRO on, and named by [govern] interfaces in --config)";
+                   profile (`wattline probe` shows the reasons; a veth or virtio interface has NAPI \
+                   deferral if it has NAPI: with GRO on, and listed in [govern] interfaces in --config)";
         return Err(ExitError::new(ExitError::UNAVAILABLE, why));
     }
     if let Some(address) = wanted.looped.filter(|_| periods.len() > 1) {
@@ -418,8 +418,8 @@ fn print(out: &mut impl Write, result: &Output) -> std::io::Result<()> {
     writeln!(out, "{}: {}, {}", result.tables, result.server, result.workload)?;
     writeln!(
         out,
-        "{} of {} points, {} of them saturated, {} not as well known as asked for, {} never steady, {} \
-         sent late",
+        "{} of {} points, {} of them saturated, {} less precise than requested, {} never steady, \
+         {} sent late",
         result.points,
         result.points_of_full_grid,
         result.saturated_points,

@@ -148,8 +148,8 @@ fn notes(policy: &str, report: &RequestReport) -> Vec<String> {
     let more = report.answered_rate_rps > report.offered_rate_rps * 1.01;
     let note = || {
         format!(
-            "{left} requests waited when the warm-up ended, and the figures have their latency: take a \
-             longer --warmup, unless this is about how the policy starts"
+            "{left} requests were waiting at the end of the warm-up, and the figures include their \
+             latency: use a longer --warmup, unless you study the policy's start"
         )
     };
     more.then(note).into_iter().chain(fixed_period(policy, report.period_mean_seconds)).collect()

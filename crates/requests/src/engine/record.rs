@@ -62,7 +62,7 @@ pub struct Counts {
     pub served: u64,
     /// Served requests for keys that the server does not have.
     pub misses: u64,
-    /// Not served.
+    /// Failed requests.
     pub failures: Failures,
 }
 

@@ -37,7 +37,7 @@ impl Soundness {
             }
             if self.overflow_packets > 0 {
                 let packets = self.overflow_packets;
-                reasons.push(format!("its receiver had no room for {packets} packets that came"));
+                reasons.push(format!("its receiver had no room for {packets} packets"));
             }
             reasons.join("; ")
         })
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(of(1000, 10, 0), "yes");
         assert_eq!(of(1000, 11, 0), "no: the generator sent 98.9 % of what was due");
         assert_eq!(of(100_000, 1001, 0), "no: the generator sent 98.99 % of what was due");
-        assert_eq!(of(1000, 0, 7), "no: its receiver had no room for 7 packets that came");
+        assert_eq!(of(1000, 0, 7), "no: its receiver had no room for 7 packets");
         assert_eq!(of(0, 0, 0), "no: nothing was sent");
         let both = of(1000, 500, 2);
         assert!(both.contains("50 %") && both.contains("; its receiver"), "{both}");

@@ -40,11 +40,11 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Offloads {
-    /// With them.
+    /// With offloads.
     On,
-    /// Without them.
+    /// Without offloads.
     Off,
-    /// One after the other.
+    /// Both in turn.
     Both,
 }
 

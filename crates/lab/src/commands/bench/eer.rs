@@ -148,7 +148,7 @@ impl Subject for Emulated<'_> {
 
     fn description(&self) -> Description {
         let notes = vec![
-            "no meter: power is that of a model whose cores real packets passed, not measured"
+            "no meter: power is that of a model whose cores processed real packets, not measured"
                 .to_owned(),
             "no base: the model has no figure for the server without its ports".to_owned(),
             format!(

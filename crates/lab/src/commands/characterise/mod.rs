@@ -34,7 +34,7 @@ pub struct Args {
     /// Write the model as a server file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Model, by name or file, from which the written file borrows what rows cannot know.
+    /// Model, by name or file, from which the written file borrows figures that rows cannot give.
     #[arg(long, value_name = "NAME", requires = "out")]
     like: Option<String>,
     /// Write the simulated or emulated rows, as `wattline fit` reads them.

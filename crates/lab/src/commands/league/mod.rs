@@ -101,7 +101,7 @@ fn check_alone(args: &Args) -> Result<(), ExitError> {
     Err(ExitError::new(ExitError::USAGE, message))
 }
 
-/// Plays pieces with progress, and prints on standard error what an interruption keeps.
+/// Plays pieces with progress; after an interruption, prints the number of kept pieces.
 fn watched<T>(
     args: &Args,
     (plan, store): (&Plan, &Store),

@@ -122,7 +122,7 @@ fn packets(page: &mut FigurePage, direction: &Direction<'_>) {
     }
     let (shown, all) = (outcome.worst_flows.len(), outcome.affected_flows);
     page.text(&format!(
-        "Something was lost, doubled or reordered in {all} flows; {shown} of them:"
+        "{all} flows with lost, duplicated or reordered packets; {shown} of them:"
     ));
     page.table(
         ["flow", "queue", "sent", "lost", "duplicated", "reordered"],
@@ -144,7 +144,7 @@ fn generator_limits<'a>(limits: &Limits) -> [(&'a str, String); 5] {
     let mpps = |pps: f64| format!("{:.3} Mpps", pps / 1e6);
     [
         ("the generator was measured over", format!("{}, {}", limits.link, limits.ways)),
-        ("it sends flat out", mpps(limits.flat_out_rate_pps)),
+        ("it sends at full speed", mpps(limits.flat_out_rate_pps)),
         ("it sends and receives without loss", mpps(limits.lossless_rate_pps)),
         ("its processor time, a packet sent", nanos(limits.sender_cpu_seconds_per_packet)),
         ("its processor time, a packet received", nanos(limits.receiver_cpu_seconds_per_packet)),

@@ -31,14 +31,14 @@ pub fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> 
     let mut notes = reasons.to_vec();
     if outcome.unsent_packets > 0 {
         notes.push(format!(
-            "the generator could not send {} packets in time; they count as nothing",
+            "the generator could not send {} packets in time; they are not counted",
             outcome.unsent_packets
         ));
     }
     notes.extend(none_came(outcome.received_packets, outcome.lost_packets).map(str::to_owned));
     if outcome.receiver_overflow_packets > 0 {
         notes.push(format!(
-            "the receiver had no room for {} packets that came; they do not count as lost",
+            "the receiver had no room for {} packets; they do not count as lost",
             outcome.receiver_overflow_packets
         ));
     }
@@ -48,18 +48,18 @@ pub fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> 
     {
         notes.push(match limits.lossless_rate_pps > 0.0 {
             true => format!(
-                "the generator by itself loses nothing up to {:.0} packets/s (veth): above that, \
-                 loss may be its own",
+                "the generator itself loses nothing up to {:.0} packets/s (veth): above, loss may \
+                 be its own",
                 limits.lossless_rate_pps
             ),
-            false => "the generator by itself held no rate without loss (veth), so that loss may \
-                      be its own; is the machine busy?"
+            false => "the generator itself held no rate without loss (veth), so loss may be its \
+                      own; is the machine busy?"
                 .to_owned(),
         });
     }
     if outcome.divided_flows > 0 {
         notes.push(format!(
-            "{} flows came to several queues: reordering across queues is not seen",
+            "{} flows arrived at several queues: reordering across queues is not detected",
             outcome.divided_flows
         ));
     }

@@ -36,7 +36,7 @@ impl LiveLine {
         let rate = |now: u64, then: u64| (now - then) as f64 / elapsed.as_secs_f64() / 1e6;
         self.bar.set_position(millis(self.began.elapsed()));
         self.bar.set_message(format!(
-            "sent {:.3} Mpps  received {:.3} Mpps  under way or lost {}",
+            "sent {:.3} Mpps  received {:.3} Mpps  in flight or lost {}",
             rate(progress.sent, before.sent),
             rate(progress.received, before.received),
             progress.sent.saturating_sub(progress.received)
@@ -53,8 +53,8 @@ impl LiveLine {
 pub fn limits(out: &mut impl Write, limits: &Limits) -> std::io::Result<()> {
     writeln!(
         out,
-        "the generator by itself ({}, {}): sends {:.3} Mpps flat out, without loss {:.3} Mpps; adds {} \
-         of latency (p50), {} (p99)",
+        "the generator itself ({}, {}): sends {:.3} Mpps at full speed, {:.3} Mpps without loss; \
+         adds {} of latency (p50), {} (p99)",
         limits.link,
         limits.ways,
         limits.flat_out_rate_pps / 1e6,
@@ -74,8 +74,8 @@ pub fn limits(out: &mut impl Write, limits: &Limits) -> std::io::Result<()> {
     if let Some(rate) = limits.stall_rate_pps() {
         writeln!(
             out,
-            "its receiver was kept from its frames for up to {}: its ring of {} packets holds \
-             {:.3} Mpps for so long",
+            "its receiver did not read frames for up to {}: its ring of {} packets suffices for \
+             {:.3} Mpps in that time",
             micros(Some(limits.receiver_stall_max_seconds)),
             limits.receiver_ring_packets,
             rate / 1e6

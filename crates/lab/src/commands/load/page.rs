@@ -101,7 +101,7 @@ fn whole(intervals: &[Interval]) -> (&[Interval], Option<String>) {
     }
     if others.iter().any(|one| one.after_end) {
         said.push(format!(
-            "what came after the end of the load of requests sent before: {served:.0} served, {failed} \
+            "answers after the end of the load to earlier requests: {served:.0} served, {failed} \
              failed"
         ));
     }
@@ -235,8 +235,8 @@ mod tests {
         assert_eq!(
             said.as_deref(),
             Some(
-                "Not in these plots: the last 0.050 s of the load, less than half an interval; what \
-                 came after the end of the load of requests sent before: 3 served, 1 failed."
+                "Not in these plots: the last 0.050 s of the load, less than half an interval; \
+                 answers after the end of the load to earlier requests: 3 served, 1 failed."
             )
         );
         for chart in course(shown) {
