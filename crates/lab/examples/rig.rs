@@ -29,10 +29,10 @@ fn main() -> ExitCode {
     let json = arguments.iter().any(|argument| argument == "--json");
     let words: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|word| *word != "--json").collect();
-    let (wattline, what) = match words[..] {
-        [wattline] | [wattline, "check"] => (wattline, What::All),
-        [wattline, "copi"] => (wattline, What::Copi),
-        [wattline, "shell"] => (wattline, What::Shell),
+    let (wattline, action) = match words[..] {
+        [wattline] | [wattline, "check"] => (wattline, Action::All),
+        [wattline, "copi"] => (wattline, Action::Copi),
+        [wattline, "shell"] => (wattline, Action::Shell),
         _ => {
             eprintln!("usage: rig PATH-OF-WATTLINE [check|copi|shell] [--json]");
             return ExitCode::from(2);
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
             return ExitCode::from(69);
         }
     };
-    match run(&rig, wattline, what, json) {
+    match run(&rig, wattline, action, json) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 
 /// Use of the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum Action {
     /// All checks.
     All,
     /// Only a suspend under a governor, and a memcached that is profiled and governed.
@@ -68,7 +68,7 @@ enum What {
 }
 
 /// Returns true if all checks hold.
-fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error> {
+fn run(rig: &Rig, wattline: &str, action: Action, json: bool) -> Result<bool, Error> {
     let agent = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
     let options = Options {
         programs: vec![("wattline", wattline.into()), ("agent", agent.clone())],
@@ -77,9 +77,9 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
     };
     let mut checks =
         if json { Checks::default() } else { Checks::told_by(|check| println!("{check}")) };
-    match what {
-        What::All => {}
-        What::Copi => {
+    match action {
+        Action::All => {}
+        Action::Copi => {
             let mut machine = Machine::boot(rig, &options)?;
             checks::suspend(&mut machine, &mut checks)?;
             machine.power_off()?;
@@ -88,7 +88,7 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
             }
             return Ok(checks.failed().next().is_none() && !checks.checks.is_empty());
         }
-        What::Shell => {
+        Action::Shell => {
             machine::shell(rig, &options)?;
             return Ok(true);
         }

@@ -20,7 +20,7 @@ use wattline_xdp::steer::Steering;
 /// Platforms of the laboratory.
 pub const PLATFORMS: Platforms = &[(PowerPlatform::Scale, open)];
 
-struct OfRouter {
+struct ScalePlatform {
     plan: Plan,
     ports: usize,
     /// Indirection tables until the emulation takes them.
@@ -40,10 +40,10 @@ fn open(config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, RouterEr
             .map_err(|error| RouterError::Unfit(format!("[[port]] {name}: steer: {error}")))
     };
     let steerings = steered.map(attach).collect::<Result<_, _>>()?;
-    Ok(Box::new(OfRouter { plan, ports: config.ports.len(), steerings, scale: None }))
+    Ok(Box::new(ScalePlatform { plan, ports: config.ports.len(), steerings, scale: None }))
 }
 
-impl PlatformDriver for OfRouter {
+impl PlatformDriver for ScalePlatform {
     fn equip(&mut self, bells: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
         let Plan { settings, spec, server } = &self.plan;
         let setting = Setting {

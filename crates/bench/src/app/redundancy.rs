@@ -24,21 +24,21 @@ use wattline_redundancy::nodes::{
 const CACHE: usize = 64 << 20;
 const PROTOCOL: u8 = 253;
 
-type Made = Result<Vec<Box<dyn Application>>, Error>;
+type MakeResult = Result<Vec<Box<dyn Application>>, Error>;
 
-pub(super) fn make(_: &Args) -> Made {
+pub(super) fn make(_: &Args) -> MakeResult {
     Redundancy::make("re", Selection::SampleByte, false)
 }
 
-pub(super) fn make_modp(_: &Args) -> Made {
+pub(super) fn make_modp(_: &Args) -> MakeResult {
     Redundancy::make("re-modp", Selection::Modp, false)
 }
 
-pub(super) fn make_maxp(_: &Args) -> Made {
+pub(super) fn make_maxp(_: &Args) -> MakeResult {
     Redundancy::make("re-maxp", Selection::Maxp, false)
 }
 
-pub(super) fn make_link(_: &Args) -> Made {
+pub(super) fn make_link(_: &Args) -> MakeResult {
     Redundancy::make("re-link", Selection::SampleByte, true)
 }
 
@@ -61,7 +61,7 @@ fn rules() -> Rules {
 }
 
 impl Redundancy {
-    fn make(name: &'static str, selection: Selection, with_decoder: bool) -> Made {
+    fn make(name: &'static str, selection: Selection, with_decoder: bool) -> MakeResult {
         let settings = EncodeSettings {
             cache_bytes: CACHE,
             selection,

@@ -40,8 +40,8 @@ pub fn page(report: &Report) -> FigurePage {
     figure_page::end(page, &how, None)
 }
 
-type Of = fn(&Breakdown) -> &Side;
-const SIDES: [(&str, Of); 2] = [("transmit", |it| &it.transmit), ("receive", |it| &it.receive)];
+type SideOf = fn(&Breakdown) -> &Side;
+const SIDES: [(&str, SideOf); 2] = [("transmit", |it| &it.transmit), ("receive", |it| &it.receive)];
 
 fn summary(report: &Report) -> String {
     let most = report.results.iter().map(|it| it.rate_bps).fold(0.0, f64::max);
@@ -54,7 +54,7 @@ fn summary(report: &Report) -> String {
 }
 
 /// Returns the bars of one side over the sizes, stacked by group.
-fn plot(report: &Report, offloads: bool, name: &str, side: Of) -> Option<String> {
+fn plot(report: &Report, offloads: bool, name: &str, side: SideOf) -> Option<String> {
     let results: Vec<&Breakdown> =
         report.results.iter().filter(|result| result.offloads == offloads).collect();
     let first = results.first()?;

@@ -2,7 +2,7 @@
 
 use super::back_to_back::{BackToBack, longest};
 use super::options::Options;
-use super::report::{LatencyAt, LossAt, OfLength};
+use super::report::{LatencyAt, LengthResults, LossAt};
 use super::search::{Found, REPEATS, Trial, search};
 use crate::device::Bed;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,7 @@ impl Measure<'_> {
         &mut self,
         limits: Limits,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<OfLength, Error> {
+    ) -> Result<LengthResults, Error> {
         let name = self.sizes.name().to_owned();
         let most = limits.lossless_rate_pps;
         if most <= 0.0 {
@@ -60,7 +60,7 @@ impl Measure<'_> {
         progress(&format!("{name}: back-to-back frames"));
         let back_to_back = self.back_to_back(&limits, &throughput)?;
         let wire_bits = (self.sizes.mean() + f64::from(WIRE_OVERHEAD)) * 8.0;
-        Ok(OfLength {
+        Ok(LengthResults {
             frames: name,
             frame_mean_bytes: self.sizes.mean(),
             throughput_wire_bps: throughput.conditional_throughput_pps.map(|pps| pps * wire_bits),
@@ -212,7 +212,7 @@ mod tests {
 
     /// Returns the results of a generator that other programs kept from sending at the highest
     /// load.
-    fn disturbed() -> OfLength {
+    fn disturbed() -> LengthResults {
         let short = Soundness { unsent_packets: 4, ..SOUND };
         let full = Soundness { overflow_packets: 7, ..SOUND };
         let mut frame_loss =
@@ -225,7 +225,7 @@ mod tests {
             forwarding_rate_pps: 7e5,
             soundness,
         };
-        OfLength {
+        LengthResults {
             frames: "64".into(),
             frame_mean_bytes: 64.0,
             limits: Limits {

@@ -17,7 +17,7 @@ pub use crate::device::{Conditions, Device, Ports};
 pub use back_to_back::BackToBack;
 pub use options::{Options, standard_sizes};
 pub use page::page;
-pub use report::{LatencyAt, LossAt, OfLength, Report};
+pub use report::{LatencyAt, LengthResults, LossAt, Report};
 pub use search::{Found, Goal, Trial};
 
 use crate::device::Bed;

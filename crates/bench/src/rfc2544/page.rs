@@ -1,6 +1,6 @@
 //! The result as a self-contained page.
 
-use super::report::{OfLength, Report};
+use super::report::{LengthResults, Report};
 use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::columns::cell;
@@ -52,7 +52,7 @@ fn verdict(report: &Report) -> String {
 }
 
 /// Returns a warning if the generator failed in most trials of the search.
-pub(super) fn mostly_unsound(length: &OfLength) -> Option<String> {
+pub(super) fn mostly_unsound(length: &LengthResults) -> Option<String> {
     let trials = &length.throughput.trials;
     let unsound = trials.iter().filter(|trial| !trial.soundness.is_sound()).count();
     (unsound * 2 > trials.len()).then(|| {
@@ -102,7 +102,7 @@ fn overview(page: &mut FigurePage, report: &Report) {
          device is in between; ≥ says that the device may be faster than that. Latencies are those \
          at the throughput, from sending to reading, with what the generator adds by itself.",
     );
-    let of = |figure: fn(&OfLength) -> Option<f64>| {
+    let of = |figure: fn(&LengthResults) -> Option<f64>| {
         let lengths = report.lengths.iter();
         lengths
             .filter(|length| length.frames.bytes().all(|byte| byte.is_ascii_digit()))
@@ -131,7 +131,7 @@ fn overview(page: &mut FigurePage, report: &Report) {
 }
 
 /// Adds the section of one frame length.
-pub(super) fn length_section(page: &mut FigurePage, length: &OfLength) {
+pub(super) fn length_section(page: &mut FigurePage, length: &LengthResults) {
     page.heading(&format!("Frames: {}", length.frames));
     let loss = Chart::new(
         "Frame loss (section 26.3)",
@@ -185,7 +185,7 @@ pub(super) fn length_section(page: &mut FigurePage, length: &OfLength) {
 }
 
 /// Returns a line for each trial whose figures say nothing about the device, with the reason.
-fn unsound_trials(length: &OfLength) -> Vec<String> {
+fn unsound_trials(length: &LengthResults) -> Vec<String> {
     let latency = length.latency.iter().map(|at| ("latency", at.load_pps, &at.soundness));
     let loss = length.frame_loss.iter().map(|at| ("frame loss", at.load_pps, &at.soundness));
     let mut lines: Vec<String> = latency
@@ -206,7 +206,7 @@ fn unsound_trials(length: &OfLength) -> Vec<String> {
     lines
 }
 
-fn loss_and_latency(page: &mut FigurePage, length: &OfLength) {
+fn loss_and_latency(page: &mut FigurePage, length: &LengthResults) {
     page.table(
         [
             "offered, Mpps",
@@ -249,7 +249,7 @@ fn loss_and_latency(page: &mut FigurePage, length: &OfLength) {
     );
 }
 
-fn trials_of(page: &mut FigurePage, length: &OfLength) {
+fn trials_of(page: &mut FigurePage, length: &LengthResults) {
     page.table(
         ["trial", "load, Mpps", "length, s", "lost, %", "forwarded, Mpps", "sound"],
         length.throughput.trials.iter().enumerate().map(|(number, trial)| {
@@ -266,7 +266,7 @@ fn trials_of(page: &mut FigurePage, length: &OfLength) {
 }
 
 /// Returns loss in percent over load in Mpps, the lowest load first, of sound or unsound trials.
-fn lost(length: &OfLength, sound: bool) -> Vec<(f64, f64)> {
+fn lost(length: &LengthResults, sound: bool) -> Vec<(f64, f64)> {
     let of = length.frame_loss.iter().rev().filter(|at| at.soundness.is_sound() == sound);
     of.map(|at| (at.load_pps / 1e6, at.loss_ratio * 100.0)).collect()
 }
@@ -286,7 +286,7 @@ fn compliance(report: &Report) -> String {
 }
 
 /// Returns the throughput in Mpps.
-fn throughput(length: &OfLength) -> String {
+fn throughput(length: &LengthResults) -> String {
     let found = &length.throughput;
     let sign = if found.limited_by_generator { ">= " } else { "" };
     let mpps = found.conditional_throughput_pps.map(|pps| format!("{sign}{:.3}", pps / 1e6));

@@ -55,7 +55,7 @@ impl LossAt {
 
 /// All figures of one frame length or mix.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OfLength {
+pub struct LengthResults {
     /// The length in bytes, frame check sequence included, or the name of a mix.
     pub frames: String,
     /// Mean length in bytes.
@@ -97,5 +97,5 @@ pub struct Report {
     /// Duration of the whole run.
     pub run_seconds: f64,
     /// One entry for each frame length.
-    pub lengths: Vec<OfLength>,
+    pub lengths: Vec<LengthResults>,
 }

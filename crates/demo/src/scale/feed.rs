@@ -26,12 +26,12 @@ pub(super) struct Feed {
     next: usize,
     frames: Frames,
     end: Time,
-    fed: Fed,
+    fed: FeedResult,
 }
 
 /// Results of the generator.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Fed {
+pub(super) struct FeedResult {
     /// Frames that the links accepted.
     pub packets: u64,
     /// Longest real time by which a frame was sent after its arrival time.
@@ -44,7 +44,7 @@ impl Feed {
         let tables = card.tables();
         let entries = tables.first().map_or(1, |table| table.entries().len());
         let frames = Frames::new(tables.len().max(1), entries);
-        Self { card, source, block: Block::new(), next: 0, frames, end, fed: Fed::default() }
+        Self { card, source, block: Block::new(), next: 0, frames, end, fed: FeedResult::default() }
     }
 
     /// Sends the frames of the first moments, before the model's clock starts.
@@ -54,7 +54,7 @@ impl Feed {
     }
 
     /// Sends until the end or until `stop` is set; returns the results.
-    pub fn run(mut self, clock: &ModelClock, stop: &AtomicBool) -> Result<Fed, Error> {
+    pub fn run(mut self, clock: &ModelClock, stop: &AtomicBool) -> Result<FeedResult, Error> {
         while !stop.load(Ordering::Acquire) && self.send_due(clock)? {
             std::thread::sleep(PACE);
         }

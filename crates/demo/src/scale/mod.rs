@@ -11,7 +11,7 @@ mod listener;
 mod outcome;
 mod router;
 
-pub use listener::Heard;
+pub use listener::ListenerCounts;
 pub use outcome::{Delivery, Outcome, Plan};
 
 use crate::error::Error;

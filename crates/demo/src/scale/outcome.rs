@@ -1,6 +1,6 @@
 //! Plan and result of a run.
 
-use super::listener::Heard;
+use super::listener::ListenerCounts;
 use serde::Serialize;
 use wattline_dataplane::counters::Snapshot;
 use wattline_governor::ledger::Entry;
@@ -84,7 +84,7 @@ pub struct Delivery {
     pub dropped_packets: u64,
     /// Counts of the listener.
     #[serde(flatten)]
-    pub heard: Heard,
+    pub heard: ListenerCounts,
 }
 
 impl Delivery {

@@ -1,6 +1,6 @@
 //! The router under test: cards in memory, workers, routes, the emulated server.
 
-use super::feed::Fed;
+use super::feed::FeedResult;
 use super::frames::{behind, port_mac, station_mac};
 use super::listener::Listener;
 use super::outcome::{Delivery, Outcome};
@@ -126,7 +126,7 @@ impl Router {
     }
 
     /// Waits until workers have forwarded the remaining frames, and sums up the results.
-    pub fn finish(mut self, record: Record, fed: Fed) -> Result<Outcome, Error> {
+    pub fn finish(mut self, record: Record, fed: FeedResult) -> Result<Outcome, Error> {
         let now = self.scale.clock().now();
         self.command(Command::Drain);
         let deadline = Instant::now() + DRAIN;

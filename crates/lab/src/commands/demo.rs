@@ -103,7 +103,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Result of both parts.
 #[derive(Serialize)]
-struct Shown {
+struct DemoOutput {
     #[serde(skip_serializing_if = "Option::is_none")]
     day: Option<day::Report>,
     /// Page of the plots.
@@ -153,7 +153,7 @@ fn show(
     watch: &Watch,
     json: bool,
 ) -> Result<(), ExitError> {
-    let mut shown = Shown { day: None, page: None, comparison: None };
+    let mut shown = DemoOutput { day: None, page: None, comparison: None };
     let mut written = Ok(());
     if let Some(settings) = day {
         let report = day::run(settings, watch).map_err(demo_error)?;

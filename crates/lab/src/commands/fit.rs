@@ -72,7 +72,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     let fitted = fit(&measured, &options).map_err(|error| failed(file, error))?;
     let packets = (Application::Ipv4, u32::from(args.size));
-    let file_of = FileOf { name: &args.name, source: file, like: args.like.as_deref(), packets };
+    let file_of = FitFile { name: &args.name, source: file, like: args.like.as_deref(), packets };
     let completed = file_of.complete(&fitted)?;
     let mut problems = Problems::default();
     if let Some(path) = &args.out {
@@ -90,7 +90,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 }
 
 /// Server file of a fit.
-pub struct FileOf<'a> {
+pub struct FitFile<'a> {
     /// Name of the model.
     pub name: &'a str,
     /// Description of the measurement.
@@ -101,7 +101,7 @@ pub struct FileOf<'a> {
     pub packets: (Application, u32),
 }
 
-impl FileOf<'_> {
+impl FitFile<'_> {
     /// Completes a fit for simulation if a model lends figures.
     pub fn complete(&self, fit: &Fit) -> Result<Option<Completed>, ExitError> {
         let Some(like) = self.like else { return Ok(None) };

@@ -43,23 +43,23 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Server {
     /// Gets and sets of memcached, as of `wattline load memcached`.
-    Memcached(Profiled<memcached::Args>),
+    Memcached(ProfiledLoad<memcached::Args>),
     /// Pages of HTTP/1.1 servers, as of `wattline load http`.
-    Http(Profiled<http::Args>),
+    Http(ProfiledLoad<http::Args>),
 }
 
 /// A load and its measured points.
 #[derive(Debug, clap::Args)]
-struct Profiled<A: clap::Args> {
+struct ProfiledLoad<A: clap::Args> {
     #[command(flatten)]
     load: A,
     #[command(flatten)]
-    plan: Planned,
+    plan: ProfileOptions,
 }
 
 /// Points, precision and files of a profile.
 #[derive(Debug, clap::Args)]
-struct Planned {
+struct ProfileOptions {
     /// File for the tables (CSV). FILE.points.json lets an interrupted profile continue, and
     /// FILE.html is a page with the curves.
     #[arg(long, value_name = "FILE")]
@@ -131,7 +131,7 @@ struct Output {
 }
 
 /// Load of a server.
-struct Wanted {
+struct ServerLoad {
     server: String,
     workload: String,
     loader: Loader,
@@ -149,7 +149,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     match &args.server {
-        Server::Memcached(Profiled { load, plan }) => {
+        Server::Memcached(ProfiledLoad { load, plan }) => {
             let options = load.options().load()?;
             plan.check()?;
             let prepared = plan.within(|| load.prepare())?;
@@ -163,9 +163,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             let loader =
                 loader("memcached", options, prepared.addresses, made, (stop, plan.netns.clone()));
             let server = load.servers().join(" ");
-            make(plan, Wanted { server, workload, loader, rate, depth, looped }, json)
+            make(plan, ServerLoad { server, workload, loader, rate, depth, looped }, json)
         }
-        Server::Http(Profiled { load, plan }) => {
+        Server::Http(ProfiledLoad { load, plan }) => {
             let options = load.options().load()?;
             plan.check()?;
             let (requests, pages) = plan.within(|| load.prepare())?;
@@ -176,12 +176,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             let made = move |thread| Http::new(Arc::clone(&requests), thread);
             let loader = loader("http", options, addresses, made, (stop, plan.netns.clone()));
             let server = pages.join(" ");
-            make(plan, Wanted { server, workload, loader, rate, depth, looped }, json)
+            make(plan, ServerLoad { server, workload, loader, rate, depth, looped }, json)
         }
     }
 }
 
-impl Planned {
+impl ProfileOptions {
     fn check(&self) -> Result<(), ExitError> {
         let usage = |message: &str| Err(ExitError::new(ExitError::USAGE, message));
         let sound = self.loads.iter().all(|share| (1e-6..=1e6).contains(share));
@@ -245,7 +245,7 @@ fn looped(addresses: &[SocketAddr]) -> Result<Option<IpAddr>, ExitError> {
     Ok(None)
 }
 
-fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
+fn make(plan: &ProfileOptions, wanted: ServerLoad, json: bool) -> Result<(), ExitError> {
     let tree = plan.root.tree()?;
     let config = match &plan.config {
         Some(path) => Config::load(path, POLICIES)?,
@@ -316,8 +316,8 @@ fn model(name: &str) -> Result<BusyTimePower, ExitError> {
 
 /// Returns the grid on this machine with its known points.
 fn prepare(
-    plan: &Planned,
-    wanted: &Wanted,
+    plan: &ProfileOptions,
+    wanted: &ServerLoad,
     machine: &mut Machine,
 ) -> Result<(Grid, Points), ExitError> {
     let platform = machine.platform().clone();
@@ -371,7 +371,7 @@ fn prepare(
 }
 
 /// Writes the tables and the page.
-fn write_all(plan: &Planned, points: &Points) -> Result<(), ExitError> {
+fn write_all(plan: &ProfileOptions, points: &Points) -> Result<(), ExitError> {
     let tables = points.tables().map_err(|why| ExitError::new(ExitError::DATA, why))?;
     write(&plan.out, &tables.to_text())?;
     write(&plan.sibling(".html"), &page(points, plan.within))
@@ -391,7 +391,7 @@ fn progress(of: usize, known: usize) -> ProgressBar {
     bar
 }
 
-fn show_progress(bar: &ProgressBar, plan: &Planned, grid: &Grid, now: &Progress) {
+fn show_progress(bar: &ProgressBar, plan: &ProfileOptions, grid: &Grid, now: &Progress) {
     // Only an upper bound of a search's duration is known.
     let most = if plan.sparse { "at most " } else { "" };
     bar.set_length(now.of as u64);

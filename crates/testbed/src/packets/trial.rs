@@ -225,11 +225,10 @@ impl<'a> DriverProgress<'a> {
 
 /// Reads all drivers' accounts; returns true if all their directions are over.
 fn all_are_over(drivers: &mut [DriverProgress<'_>]) -> bool {
-    let running = drivers.iter_mut().filter_map(|it| (!it.is_over()).then_some(()));
-    running.count() == 0
+    drivers.iter_mut().fold(true, |over, driver| driver.is_over() && over)
 }
 
-struct Ended {
+struct TaskResult {
     sent: Option<(usize, Sent)>,
     account: Option<(usize, Account)>,
     /// Processor time until everything was sent; for a thread that also receives, it covers both.
@@ -238,7 +237,7 @@ struct Ended {
     receiving_cpu_seconds: f64,
 }
 
-fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Error> {
+fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<TaskResult, Error> {
     let Task { role, work } = task;
     let placed = (shared.placement)(role);
     if shared.placed.wait().is_leader() {
@@ -255,7 +254,7 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
             drop(done);
             let sent = Some((direction, packets));
             let sending_cpu_seconds = thread_cpu_seconds();
-            return placed.map(|()| Ended {
+            return placed.map(|()| TaskResult {
                 sent,
                 account: None,
                 sending_cpu_seconds,
@@ -289,7 +288,12 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
     }
     let spent = if sent.is_some() { sending_cpu_seconds } else { 0.0 };
     let receiving_cpu_seconds = thread_cpu_seconds() - spent;
-    placed.map(|()| Ended { sent, account: receives, sending_cpu_seconds, receiving_cpu_seconds })
+    placed.map(|()| TaskResult {
+        sent,
+        account: receives,
+        sending_cpu_seconds,
+        receiving_cpu_seconds,
+    })
 }
 
 /// Sends everything, and also receives if there is an account.

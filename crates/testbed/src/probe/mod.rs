@@ -32,7 +32,7 @@ use std::thread::JoinHandle;
 pub struct Probe {
     live: Arc<Live>,
     sender: JoinHandle<Result<Sent, Error>>,
-    receiver: JoinHandle<Result<receiver::Heard, Error>>,
+    receiver: JoinHandle<Result<receiver::Reception, Error>>,
 }
 
 impl Probe {

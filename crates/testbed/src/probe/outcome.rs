@@ -1,6 +1,6 @@
 //! Outcome of an offered load.
 
-use super::receiver::Heard;
+use super::receiver::Reception;
 use super::sender::Sent;
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn new(sent: &Sent, heard: &Heard) -> Self {
+    pub(super) fn new(sent: &Sent, heard: &Reception) -> Self {
         let duration_seconds = sent.nanos as f64 * SECONDS;
         let per_second =
             |amount: f64| if duration_seconds > 0.0 { amount / duration_seconds } else { 0.0 };

@@ -23,12 +23,12 @@ const LONGEST_NANOS: u64 = 10_000_000_000;
 pub(super) struct Receiver {
     socket: UdpSocket,
     statistics: Statistics,
-    heard: Heard,
+    heard: Reception,
 }
 
 /// Received packets.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct Reception {
     /// Probe packets.
     pub packets: u64,
     /// Probe packets that arrived after a later one of their flow (RFC 4737 section 3.3).
@@ -52,7 +52,7 @@ impl Receiver {
         Ok(Self {
             socket: open()?,
             statistics: Statistics::open()?,
-            heard: Heard {
+            heard: Reception {
                 packets: 0,
                 reordered: 0,
                 latency,
@@ -65,7 +65,7 @@ impl Receiver {
     }
 
     /// Reads until all is sent and no packet arrives any more.
-    pub fn run(mut self, live: &Live) -> Result<Heard, Error> {
+    pub fn run(mut self, live: &Live) -> Result<Reception, Error> {
         let mut buffer = [0_u8; 2_048];
         let mut quiet_since = monotonic_nanos();
         loop {
@@ -101,7 +101,7 @@ impl Receiver {
     }
 }
 
-impl Heard {
+impl Reception {
     fn take(&mut self, payload: Payload, now: u64) {
         let Some(next) = self.next_sequence.get_mut(usize::from(payload.flow)) else {
             return;

@@ -60,7 +60,7 @@ pub fn serve() -> Result<bool, String> {
     let options = options(&subject, &tree)?;
     let (kernel, _) = KernelStack::new(&tree, &options.layout);
     let workers: Box<dyn Workers> =
-        if options.scope.workers { Box::new(Obedient(kernel)) } else { Box::new(kernel) };
+        if options.scope.workers { Box::new(AcceptingWorkers(kernel)) } else { Box::new(kernel) };
     let state = Path::new(STATE_DIRECTORY);
     let (session, _) =
         Session::begin(Machine::new(&tree), &tree, state).map_err(|e| e.to_string())?;
@@ -155,9 +155,9 @@ fn options(subject: &str, tree: &Tree) -> Result<HostOptions, String> {
 }
 
 /// Workers that accept all orders, with the kernel's counters.
-struct Obedient(KernelStack);
+struct AcceptingWorkers(KernelStack);
 
-impl Workers for Obedient {
+impl Workers for AcceptingWorkers {
     fn look(&mut self, now: Time) {
         self.0.look(now);
     }

@@ -26,7 +26,7 @@ pub struct Guest {
 
 /// Result of a command in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct CommandResult {
     /// Exit code.
     pub status: i32,
     /// Standard output.
@@ -63,7 +63,7 @@ impl Guest {
     ///
     /// # Errors
     /// Fails when the command has not answered within `limit`.
-    pub fn attempt(&mut self, line: &str, limit: Duration) -> Result<Ended, Error> {
+    pub fn attempt(&mut self, line: &str, limit: Duration) -> Result<CommandResult, Error> {
         let failed = |error: std::io::Error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::ProgramHangs {
                 command: format!("{line} (in the guest)"),
@@ -87,7 +87,7 @@ impl Guest {
             self.stream.read_exact(&mut bytes).map_err(failed)?;
             Ok::<_, Error>(String::from_utf8_lossy(&bytes).into_owned())
         };
-        Ok(Ended { status, output: text(output)?, errors: text(errors)? })
+        Ok(CommandResult { status, output: text(output)?, errors: text(errors)? })
     }
 
     /// Checks that the guest's clock runs as fast as the host's. The guest's kernel calibrates the
@@ -165,7 +165,10 @@ mod tests {
     #[test]
     fn output_errors_and_status_are_separated() {
         let ended = answering(b"3 6 4\nhello\nfie\n").attempt("x", LIMIT).unwrap();
-        assert_eq!(ended, Ended { status: 3, output: "hello\n".into(), errors: "fie\n".into() });
+        assert_eq!(
+            ended,
+            CommandResult { status: 3, output: "hello\n".into(), errors: "fie\n".into() }
+        );
         let error = answering(b"3 0 4\nfie\n").run("x", LIMIT).unwrap_err().to_string();
         assert!(error.contains("`x (in the guest)` failed (exit status: 3): fie"), "{error}");
     }

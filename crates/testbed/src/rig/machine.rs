@@ -1,6 +1,6 @@
 //! An emulated machine, which ends when it is dropped.
 
-use super::guest::{Ended, Guest};
+use super::guest::{CommandResult, Guest};
 use super::monitor::Monitor;
 use super::{Rig, image, source};
 use crate::{Error, command};
@@ -200,7 +200,7 @@ impl Machine {
     ///
     /// # Errors
     /// Fails as [`Guest::attempt`], with the last lines of the console.
-    pub fn attempt(&mut self, line: &str, limit: Duration) -> Result<Ended, Error> {
+    pub fn attempt(&mut self, line: &str, limit: Duration) -> Result<CommandResult, Error> {
         let result = self.guest.attempt(line, limit);
         result.map_err(|error| self.with_console(error))
     }

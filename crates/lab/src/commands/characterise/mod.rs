@@ -3,7 +3,7 @@
 mod live;
 mod scale;
 
-use super::fit::{FileOf, failed, note, print};
+use super::fit::{FitFile, failed, note, print};
 use super::simulation::{self, Problems};
 use crate::commands::overwrite::Overwrite;
 use crate::commands::results;
@@ -91,7 +91,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         On::Sim | On::Scale => format!("the {power} router {}", args.server),
     };
     let packets = (args.app, u32::from(args.size));
-    let file_of = FileOf { name: &args.name, source: &source, like: args.like.as_deref(), packets };
+    let file_of =
+        FitFile { name: &args.name, source: &source, like: args.like.as_deref(), packets };
     let completed = file_of.complete(&fitted)?;
     if let Some(path) = &args.out {
         problems.keep(args.overwrite.write(path, &file_of.text(&fitted, completed.as_ref())));

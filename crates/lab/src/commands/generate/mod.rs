@@ -16,11 +16,11 @@ use wattline::{laboratory, output};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    target: Target,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Target {
     /// Manual pages, one for each command, into a directory for each program below this one.
     Man { folder: PathBuf },
     /// Completions for bash, zsh and fish into this directory.
@@ -32,10 +32,10 @@ enum What {
 /// Runs the command; `whole` is the command line of both programs.
 pub fn run(args: &Args, json: bool, whole: &Command) -> Result<(), ExitError> {
     output::text_alone(json, "what `generate` makes", "")?;
-    match &args.what {
-        What::Man { folder } => man(whole, folder)?,
-        What::Completions { folder } => completions(whole, folder)?,
-        What::Reference => output::stdout().write_all(reference(whole).as_bytes())?,
+    match &args.target {
+        Target::Man { folder } => man(whole, folder)?,
+        Target::Completions { folder } => completions(whole, folder)?,
+        Target::Reference => output::stdout().write_all(reference(whole).as_bytes())?,
     }
     Ok(())
 }

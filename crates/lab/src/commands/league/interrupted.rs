@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const ENDING: [i32; 2] = [SIGINT, SIGTERM];
 
 /// Ends the wait for signals, also when the work panics, and restores their default actions.
-struct Over {
+struct SignalGuard {
     handle: Handle,
     default: Arc<AtomicBool>,
 }
 
-impl Drop for Over {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
         self.default.store(true, Ordering::SeqCst);
         self.handle.close();
@@ -35,7 +35,7 @@ pub fn with_notice<T>(
         flag::register(signal, Arc::clone(&default))?;
     }
     let mut signals = Signals::new(ENDING)?;
-    let over = Over { handle: signals.handle(), default };
+    let over = SignalGuard { handle: signals.handle(), default };
     Ok(std::thread::scope(|scope| {
         scope.spawn(move || {
             if let Some(signal) = signals.forever().next() {

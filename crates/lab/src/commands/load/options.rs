@@ -82,6 +82,16 @@ impl Options {
     }
 }
 
+/// Returns a flag that SIGINT and SIGTERM set to end a load; a second signal ends the program.
+pub fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
 /// Runs a load, with a live line on a terminal. Ctrl-C ends it early; the measurements until then
 /// are reported. Each interval is reported to a governor if requested; a failure of this is printed
 /// once.
@@ -92,12 +102,7 @@ pub fn make<P: Protocol>(
     protocol: impl Fn(usize) -> P,
     mut reporter: Option<Reporter>,
 ) -> Result<Report, ExitError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The first signal ends the load, a second one the program.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = stop_on_signals()?;
     let line = LiveLine::new(options);
     let outcome = engine::run(options, addresses, protocol, &stop, |interval, latency| {
         line.show(interval);

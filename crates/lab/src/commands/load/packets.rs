@@ -1,6 +1,6 @@
 //! `wattline load packets`.
 
-use super::options::rate;
+use super::options::{rate, stop_on_signals};
 use super::packets_report::{Report, notes, page};
 use super::packets_show::LiveLine;
 use crate::commands::errors::testbed_error;
@@ -8,8 +8,7 @@ use crate::commands::page_file::PageFile;
 use crate::commands::simulation;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use wattline::commands::duration;
 use wattline::exit::ExitError;
 use wattline_testbed::namespace::check_rights;
@@ -127,12 +126,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         .map_err(|problems| ExitError::new(ExitError::USAGE, problems))?;
     args.page.check()?;
     check_rights("`load packets`").map_err(testbed_error)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The first signal ends the load, a second one the program.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = stop_on_signals()?;
     let to = args.to.as_deref().map(End::from);
     let from = End::from(args.from.as_str());
     // Wrong names are reported before the generator measures itself for seconds.

@@ -121,9 +121,7 @@ fn packets(page: &mut FigurePage, direction: &Direction<'_>) {
         return;
     }
     let (shown, all) = (outcome.worst_flows.len(), outcome.affected_flows);
-    page.text(&format!(
-        "{all} flows with lost, duplicated or reordered packets; {shown} of them:"
-    ));
+    page.text(&format!("{all} flows with lost, duplicated or reordered packets; {shown} of them:"));
     page.table(
         ["flow", "queue", "sent", "lost", "duplicated", "reordered"],
         outcome.worst_flows.iter().map(|flow| {
