@@ -140,9 +140,9 @@ fn forwarding(page: &mut FigurePage, all: &[Forwarding]) {
     page.heading("Forwarding");
     page.text(
         "Processor time of the threads that forward frames of 64 bytes between veth pairs. \
-         Application: Wattline's worker, or its XDP program. What the generator and its receiver \
-         take is not in it. The sum is what the scheduler charged them; samples divide it. Without \
-         a card, the driver is that of veth.",
+         Application: Wattline's worker, or its XDP program. The time of the generator and its \
+         receiver is not included. The sum is the time charged by the scheduler; samples divide \
+         it. Without a card, the driver is that of veth.",
     );
     let axis = Axis::new("ns").from_zero();
     let devices = all.iter().map(|it| it.device);

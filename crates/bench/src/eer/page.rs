@@ -130,7 +130,7 @@ fn processor_section(page: &mut FigurePage, steps: &[Step]) {
     page.table(heads, steps.iter().map(row));
     page.text(
         "Processor busy, and nanoseconds a packet: the time for which the device's threads had a \
-         processor of this machine, measured. Power: what a model takes for it.",
+         processor of this machine, measured. Power: a model's for this time.",
     );
 }
 

@@ -98,9 +98,9 @@ fn overview(page: &mut FigurePage, report: &Report) {
         }),
     );
     page.text(
-        "The generator's limit is what it sends and receives without loss when no \
-         device is in between; ≥ says that the device may be faster than that. Latencies are those \
-         at the throughput, from sending to reading, with what the generator adds by itself.",
+        "The generator's limit is its highest rate without loss on a link without a device; ≥ \
+         marks devices that may be faster. Latencies are at the throughput, from sending to \
+         reading, including the generator's own part.",
     );
     let of = |figure: fn(&LengthResults) -> Option<f64>| {
         let lengths = report.lengths.iter();

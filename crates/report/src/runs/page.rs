@@ -45,7 +45,7 @@ impl Comparison {
         }));
         self.sentences().iter().for_each(|sentence| page.text(sentence));
         page.heading("Differences");
-        page.text("Power, latency and loss of the whole run first, then what differs most.");
+        page.text("Power, latency and loss of the whole run first, then the largest differences.");
         let sorted = self.sorted();
         let differs = |figure: &&&Figure| {
             figure.differences.iter().flatten().any(|difference| difference.outcome.differs())

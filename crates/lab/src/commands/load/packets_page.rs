@@ -47,11 +47,11 @@ pub fn page(
     };
     let measured =
         directions.iter().map(|direction| (direction.name.as_str(), &direction.outcome.latency));
-    let own = limits.map(|limits| ("the generator by itself, at half its rate", &limits.latency));
+    let own = limits.map(|limits| ("the generator itself, at half its rate", &limits.latency));
     let heads = ["direction", "min", "mean", "p50", "p90", "p99", "p99.9", "max"];
     page.table(heads, measured.chain(own).map(row));
     page.text(
-        "Measured, on one clock, from sending to arrival; the generator's own part is in it.",
+        "Measured, on one clock, from sending to arrival, including the generator's own part.",
     );
     page.heading("Packets");
     directions.iter().for_each(|direction| packets(&mut page, direction));

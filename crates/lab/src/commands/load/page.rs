@@ -36,7 +36,7 @@ fn outcome(page: &mut FigurePage, report: &Report, workload: &str) {
     // With too many failures, there is no such time.
     let p = |of: Option<f64>| of.map_or("not answered".to_owned(), |seconds| time(Some(seconds)));
     page.strong(&format!(
-        "{} requests a second asked, {} served: {}. 95th percentile {}, 99th {}; {} of {} requests \
+        "{} requests a second requested, {} served: {}. 95th percentile {}, 99th {}; {} of {} requests \
          failed.",
         count(verdict.asked_rate_rps),
         count(verdict.served_rate_rps),
@@ -144,8 +144,8 @@ fn times(page: &mut FigurePage, report: &Report) {
     });
     page.table(["percentile", "latency", "from sending", "sent late by"], rows);
     page.text(
-        "From sending: what a request waited for a free connection is not in it; for comparison \
-         only. Sent late by: how late the generator itself was; part of the latency.",
+        "From sending: without the wait for a free connection; for comparison only. Sent late by: \
+         delay of the generator itself; part of the latency.",
     );
 }
 

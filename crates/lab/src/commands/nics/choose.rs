@@ -99,7 +99,7 @@ pub fn run(file: &ComponentFile, args: &Args, json: bool) -> Result<(), ExitErro
         None => Err(ExitError::new(
             ExitError::DATA,
             format_args!(
-                "no kind of card carries this {}; the remarks say why for each card. --slots, \
+                "no kind of card carries this {}; the remarks have the reasons. --slots, \
                  --power and --cpu-budget are the limits",
                 limits(args)
             ),
