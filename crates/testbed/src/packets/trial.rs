@@ -159,17 +159,17 @@ pub(super) fn run(
                 shared.counters[*direction][*index].sent.fetch_max(sent, Ordering::Relaxed);
             }
         };
-        let mut drivers: Vec<_> =
+        let mut progress: Vec<_> =
             drivers.iter().map(|driver| DriverProgress::new(driver, shared)).collect();
         while !shared.all_is_sent() {
             std::thread::sleep(POLL_INTERVAL);
-            all_are_over(&mut drivers);
+            all_are_over(&mut progress);
             if !shared.all_is_sent() {
                 follow(stop);
             }
             watch(shared.all());
         }
-        while !all_are_over(&mut drivers) {
+        while !all_are_over(&mut progress) {
             std::thread::sleep(POLL_INTERVAL);
             watch(shared.all());
         }

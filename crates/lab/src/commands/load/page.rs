@@ -36,7 +36,7 @@ fn outcome(page: &mut FigurePage, report: &Report, workload: &str) {
     // With too many failures, there is no such time.
     let p = |of: Option<f64>| of.map_or("not answered".to_owned(), |seconds| time(Some(seconds)));
     page.strong(&format!(
-        "{} requests a second requested, {} served: {}. 95th percentile {}, 99th {}; {} of {} requests \
+        "{} requests a second intended, {} served: {}. 95th percentile {}, 99th {}; {} of {} requests \
          failed.",
         count(verdict.asked_rate_rps),
         count(verdict.served_rate_rps),
