@@ -129,7 +129,7 @@ pub(super) fn moves(day: &Day) -> Option<String> {
     let (whole, holds) = (&day.outcome.record.whole, &day.outcome.holds);
     (whole.core_changes > 0).then(|| {
         format!(
-            "{}: {} core changes moved {} table entries; {} of {} frames were held back for them, \
+            "{}: {} core changes, {} table entries moved; {} of {} frames were held back for them, \
              {:.1} µs at most; {} out of order, {} lost",
             day.policy,
             whole.core_changes,

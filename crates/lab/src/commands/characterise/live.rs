@@ -127,7 +127,8 @@ impl Lease<'_> {
     fn power(&self) -> Result<Moment, ExitError> {
         let stats: Stats = socket::ask_for(self.path, Request::Stats)?;
         let power = stats.power().filter(|power| power.waits_because.is_none()).cloned();
-        let power = power.ok_or_else(|| unavailable("nothing is governed; `stats` has the reason"))?;
+        let power =
+            power.ok_or_else(|| unavailable("nothing is governed; `stats` has the reason"))?;
         let seconds = power.model_seconds.unwrap_or(stats.uptime_seconds());
         let routes = matches!(stats, Stats::Router(_));
         Ok(Moment { seconds, routes, power })
