@@ -89,7 +89,7 @@ fn short_benchmarks_can_be_read_on_any_screen() {
         ("fib --routes routes.txt --repeats 2", &["ipv4 random", "prefixes"][..]),
         ("pipeline --routes routes.txt --repeats 3", &["Cycles by node", "frame, bytes"]),
         ("loop --decisions 1000 --repeats 3", &["queue-length", "to plan a change"]),
-        ("sim --duration 1ms --runs 2", &["Where its time goes", "identical"]),
+        ("sim --duration 1ms --runs 2", &["Time by part", "identical"]),
     ];
     for (benchmark, words) in benchmarks {
         let name = benchmark.split_whitespace().next().unwrap();

@@ -17,7 +17,7 @@ pub struct Sample {
 
 impl Sample {
     /// Summarises the values; `None` if there are none.
-    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+    pub fn summarise(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let at = |quarter: usize| values.get((values.len().checked_sub(1)? * quarter + 2) / 4);
         Some(Self {
@@ -41,12 +41,12 @@ mod tests {
 
     #[test]
     fn quartiles_do_not_depend_on_order() {
-        let sample = Sample::of(vec![5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        let sample = Sample::summarise(vec![5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
         assert_eq!(
             sample,
             Sample { median: 3.0, lower_quartile: 2.0, upper_quartile: 4.0, repeats: 5 }
         );
-        assert_eq!(Sample::of(vec![7.0]).unwrap().median, 7.0);
-        assert_eq!(Sample::of(vec![]), None);
+        assert_eq!(Sample::summarise(vec![7.0]).unwrap().median, 7.0);
+        assert_eq!(Sample::summarise(vec![]), None);
     }
 }

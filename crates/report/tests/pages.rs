@@ -141,7 +141,7 @@ fn comparison_of_hostile_runs_is_a_valid_page() {
         Run::read(&path).unwrap()
     };
     let hostile = "<img src=x onerror=\"document.title='broken'\">";
-    let comparison = Comparison::of(vec![run("poll", 1.0), run(hostile, 3.0)], None);
+    let comparison = Comparison::new(vec![run("poll", 1.0), run(hostile, 3.0)], None);
     let path = folder.path().join("page.html");
     std::fs::write(&path, comparison.page(false).end()).unwrap();
     let ready = "document.querySelectorAll('svg.plot').length === 12";

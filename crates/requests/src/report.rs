@@ -111,7 +111,7 @@ impl Report {
             duration_seconds: seconds(recording.measured),
             warmup_seconds: options.warmup.as_secs_f64(),
             timeout_seconds: options.timeout.as_secs_f64(),
-            verdict: Verdict::of(options, recording),
+            verdict: Verdict::judge(options, recording),
             due_requests: window.due,
             sent_requests: window.sent_total(),
             served_requests: window.served,

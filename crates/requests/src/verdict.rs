@@ -54,7 +54,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Judges a recording.
-    pub fn of(options: &LoadOptions, recording: &Recording) -> Self {
+    pub fn judge(options: &LoadOptions, recording: &Recording) -> Self {
         let length = seconds(recording.measured).max(f64::MIN_POSITIVE);
         let due = recording.window.due as f64;
         let sent = recording.sent_in_window as f64;
@@ -196,14 +196,14 @@ mod tests {
             (9_899, false, true),
             (10_101, false, false),
         ] {
-            let verdict = Verdict::of(&options(), &recording(sent, 0.5, 0.0));
+            let verdict = Verdict::judge(&options(), &recording(sent, 0.5, 0.0));
             assert_eq!((verdict.rate_held, verdict.saturated), (held, saturated), "{sent}");
         }
-        let verdict = Verdict::of(&options(), &recording(9_950, 0.5, 0.0));
+        let verdict = Verdict::judge(&options(), &recording(9_950, 0.5, 0.0));
         assert!((verdict.sent_rate_rps - 995.0).abs() < 1e-9);
         // Answers came only to requests that were due before.
         let saturated = Recording { answered_in_window: 4_000, ..recording(5_000, 0.5, 0.0) };
-        let verdict = Verdict::of(&options(), &saturated);
+        let verdict = Verdict::judge(&options(), &saturated);
         assert_eq!((verdict.served_rate_rps, verdict.answered_rate_rps), (0.0, 400.0));
         assert!(verdict.notes[0].contains("400 a second were answered"), "{:?}", verdict.notes);
     }
@@ -213,7 +213,7 @@ mod tests {
         let cause = |busy, run_delay, slot_wait, own_wait| {
             let mut recording = recording(5_000, busy, run_delay);
             (recording.slot_wait, recording.own_wait) = (slot_wait, own_wait);
-            Verdict::of(&options(), &recording).saturation_cause
+            Verdict::judge(&options(), &recording).saturation_cause
         };
         assert_eq!(cause(0.2, 0.0, 1_000, 0), Some(Cause::Server));
         assert_eq!(cause(0.99, 0.0, 1_000, 0), Some(Cause::Generator));
@@ -232,7 +232,7 @@ mod tests {
         let mut recording = recording(5_000, 0.6, 0.1);
         recording.threads.push(ThreadUse { busy_ratio: 0.1, ..recording.threads[0] });
         recording.threads[1].run_delay_ratio = Some(0.5);
-        let cause = |recording: &Recording| Verdict::of(&options(), recording).saturation_cause;
+        let cause = |recording: &Recording| Verdict::judge(&options(), recording).saturation_cause;
         assert_eq!(cause(&recording), Some(Cause::Server));
         recording.threads[1].busy_ratio = 0.5;
         assert_eq!(cause(&recording), Some(Cause::Generator));
@@ -243,9 +243,9 @@ mod tests {
         let mut recording = recording(10_000, 0.5, 0.0);
         recording.latency.record_n(100_000, 1_000);
         recording.lateness.record_n(1_000, 1_000);
-        assert!(Verdict::of(&options(), &recording).notes.is_empty());
+        assert!(Verdict::judge(&options(), &recording).notes.is_empty());
         recording.lateness.record_n(50_000, 1_000);
-        let notes = Verdict::of(&options(), &recording).notes;
+        let notes = Verdict::judge(&options(), &recording).notes;
         assert!(notes.len() == 1 && notes[0].contains("50 us late"), "{notes:?}");
     }
 }

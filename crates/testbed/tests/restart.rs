@@ -106,11 +106,14 @@ fn restart(topology: &Topology, mode: Mode, keeps: bool) -> (u64, u64) {
         assert_eq!(account["dropped"], serde_json::json!({}), "{account}");
         let between = programs(topology);
         assert_eq!(between.map(|it| it.is_some()), [keeps; 2], "{between:?}");
-        assert!(between.iter().zip(before).all(|(now, then)| *now != then), "of the old router");
+        assert!(
+            between.iter().zip(before).all(|(now, then)| *now != then),
+            "programs of the old router"
+        );
         flows(300);
         router = manager.start(text);
         behave_as_cards(topology);
-        assert_eq!(manager.stored(), 0, "what outlives a router that is killed: {}", router.log());
+        assert_eq!(manager.stored(), 0, "descriptors left after a restart: {}", router.log());
         flows(600);
     }
     let moved = traffic.into_iter().map(Traffic::end);

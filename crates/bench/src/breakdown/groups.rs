@@ -97,7 +97,7 @@ impl Groups {
     }
 
     /// Returns the group of a function of the kernel.
-    pub fn of(&self, function: &str) -> Group {
+    pub fn group_of(&self, function: &str) -> Group {
         // The compiler appends suffixes to clones of a function: `tcp_ack.part.0`.
         let plain = function.split('.').next().unwrap_or(function);
         if let Ok(found) = self.names.binary_search_by(|(name, _)| name.as_str().cmp(plain)) {
@@ -138,7 +138,7 @@ mod tests {
             ("_raw_spin_lock", Group::Other),
             ("somebody_elses_function", Group::Unclaimed),
         ] {
-            assert_eq!(groups.of(function), group, "{function}");
+            assert_eq!(groups.group_of(function), group, "{function}");
         }
         assert!(!Groups::kernel_groups("4.19.0").unwrap().1);
         assert!(!Groups::kernel_groups("strange").unwrap().1);
@@ -147,10 +147,10 @@ mod tests {
     #[test]
     fn prefix_may_be_in_another_group() {
         let (groups, _) = Groups::kernel_groups("6.12").unwrap();
-        assert_eq!(groups.of("bpf_prog_1234_forward"), Group::Driver);
+        assert_eq!(groups.group_of("bpf_prog_1234_forward"), Group::Driver);
         let groups = groups.with("bpf_prog_", Group::Application);
-        assert_eq!(groups.of("bpf_prog_1234_forward"), Group::Application);
-        assert_eq!(groups.of("veth_poll"), Group::Driver);
+        assert_eq!(groups.group_of("bpf_prog_1234_forward"), Group::Application);
+        assert_eq!(groups.group_of("veth_poll"), Group::Driver);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
     options.perf.check()?;
     let table = |reason| Error::Data { path: "table of groups".into(), reason };
     let (groups, groups_fit_kernel) = Groups::kernel_groups(&machine.kernel).map_err(table)?;
-    let mut meters = Meters::of(&Tree::live());
+    let mut meters = Meters::find(&Tree::live());
     let nap = || std::thread::sleep(options.duration);
     if meters.missing.is_empty() {
         progress("power without load");

@@ -37,7 +37,7 @@ pub fn count<const N: usize>(
             continue;
         };
         let Some(side) = side_of(pid).and_then(|side| sides.get_mut(side)) else { continue };
-        let group = if address >= KERNEL { groups.of(function) } else { Group::Application };
+        let group = if address >= KERNEL { groups.group_of(function) } else { Group::Application };
         *side.groups.entry(group).or_default() += 1;
         if group == Group::Unclaimed {
             *side.unclaimed.entry(function.to_owned()).or_default() += 1;

@@ -67,7 +67,7 @@ pub struct Meters {
 
 impl Meters {
     /// Finds the meters.
-    pub fn of(tree: &Tree) -> Self {
+    pub fn find(tree: &Tree) -> Self {
         let found = survey(tree);
         let missing = match found.meters.is_empty() {
             false => String::new(),
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn missing_meters_are_listed() {
         let root = tempfile::tempdir().unwrap();
-        let mut meters = Meters::of(&Tree::at(root.path()));
+        let mut meters = Meters::find(&Tree::at(root.path()));
         assert!(meters.missing.starts_with("no meter on this machine: "), "{}", meters.missing);
         let (answer, powers) = meters.during(|| 7);
         assert_eq!((answer, powers.len()), (7, 0));
@@ -247,7 +247,7 @@ mod tests {
         fs::write(folder.join("name"), "power_meter\n").unwrap();
         fs::write(folder.join("power1_average"), "42000000\n").unwrap();
         fs::write(folder.join("power1_input"), "42000000\n").unwrap();
-        let mut meters = Meters::of(&Tree::at(root.path()));
+        let mut meters = Meters::find(&Tree::at(root.path()));
         assert_eq!(meters.missing, "");
         let ((), powers) = meters.during(|| std::thread::sleep(Duration::from_millis(1_200)));
         let [power] = powers.as_slice() else { panic!("{powers:?}") };

@@ -185,7 +185,7 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
     let per_decision = |count: u64| count as f64 / asked.max(1) as f64;
     // There is at least one repeat.
     let (Some(decision_seconds), Some(observe_seconds), Some(plan_seconds)) =
-        (Sample::of(whole), Sample::of(looks), Sample::of(plans))
+        (Sample::summarise(whole), Sample::summarise(looks), Sample::summarise(plans))
     else {
         unreachable!("there is at least one repeat")
     };

@@ -16,7 +16,7 @@ pub fn page(report: &Report) -> FigurePage {
     let mut page = FigurePage::begin(&format!("The loop under {}", report.policy), &verdict);
     let all = [
         ("decision", report.decision_seconds),
-        ("of it, to observe", report.observe_seconds),
+        ("observation, of it", report.observe_seconds),
         ("to plan a change", report.plan_seconds),
     ];
     let axis = Axis::new("ns").from_zero();

@@ -12,7 +12,7 @@ pub fn page(report: &Report) -> FigurePage {
     let title = format!("Energy efficiency: {}", description.device);
     let mut page = FigurePage::begin(&title, &verdict(report));
     page.text(&format!("Power: {}.", description.power_from));
-    page.remarks(description.notes.iter().cloned().chain(remarks::of(report)));
+    page.remarks(description.notes.iter().cloned().chain(remarks::list(report)));
     let full = report
         .steps
         .iter()

@@ -10,7 +10,7 @@ const OFF: f64 = 0.005;
 
 /// Returns remarks on disturbed readings, on loads that were not offered, and on power that falls
 /// while the load rises.
-pub(super) fn of(report: &Report) -> Vec<String> {
+pub(super) fn list(report: &Report) -> Vec<String> {
     let first = lowered(report).into_iter().chain(disturbed(report));
     first.chain(not_offered(report)).chain(falls(report)).collect()
 }
@@ -152,7 +152,7 @@ mod tests {
             step("100 %", 1.0, 220.5, false),
             step("100 % again", 1.0, 210.0, false),
         ];
-        let remarks = super::of(&report(steps));
+        let remarks = super::list(&report(steps));
         assert_eq!(remarks.len(), 1, "{remarks:?}");
         for words in ["233.4 W at 90 % to 220.5 W at 100 %", "both loads were held", "2.33 GHz"] {
             assert!(remarks[0].contains(words), "{words}: {remarks:?}");
@@ -163,7 +163,7 @@ mod tests {
     fn load_that_was_not_offered_is_reported() {
         let mut full = step("100 %", 1.0, 200.0, false);
         full.reading.offered_rate_pps = 0.986e7;
-        let remarks = super::of(&report(vec![step("90 %", 0.9, 190.0, false), full]));
+        let remarks = super::list(&report(vec![step("90 %", 0.9, 190.0, false), full]));
         assert_eq!(remarks, ["at 100 %, 98.6 % of that load was offered"]);
     }
 
@@ -171,7 +171,7 @@ mod tests {
     fn disturbed_row_is_marked_with_its_reason_in_all_formats() {
         let all = [step("20 %", 0.2, 120.0, true), step("30 %", 0.3, 130.0, true)];
         let report = report(all.into());
-        let remarks = super::of(&report);
+        let remarks = super::list(&report);
         assert_eq!(
             remarks,
             ["disturbed, since this machine was too busy: 20 %, 30 % (of them in the ratio: 30 %)"]

@@ -230,7 +230,7 @@ mod tests {
         let routes = Routes::new("short", &(text + "0.0.0.0/0\n"));
         let report = run(&Options { repeats: 1, ..routes.options() }, |_| {}).unwrap();
         let [table] = &report.tables[..] else { panic!("{:?}", report.tables) };
-        assert_eq!(table.prefixes, 17, "what is removed is inserted again");
+        assert_eq!(table.prefixes, 17, "removed prefixes are inserted again");
         let updates = table.updates;
         assert!((2..1000).contains(&updates.updates), "cut short: {updates:?}");
         let rate = updates.updates as f64 / updates.seconds;

@@ -19,7 +19,7 @@ pub struct DutyCycle {
 
 impl DutyCycle {
     /// Starts the thread on this processor.
-    pub fn of(processor: usize) -> Result<Self, Error> {
+    pub fn start(processor: usize) -> Result<Self, Error> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let thread = std::thread::spawn(move || {

@@ -198,7 +198,7 @@ impl Setup {
             let observer = Thread::current();
             let result = observer.precede(Level::Observer).and_then(|()| {
                 let _duty_cycle = (self.arrangement.placement == Placement::Rationed)
-                    .then(|| DutyCycle::of(INSIDE))
+                    .then(|| DutyCycle::start(INSIDE))
                     .transpose()?;
                 observe(named.recv().map_err(kernel)?, &mut || {
                     let offered = generator.sent().map_err(kernel)?;

@@ -148,7 +148,7 @@ pub struct Measured {
 pub fn measure(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Measured, Error> {
     let ends = [0, 1].map(|at| End::from(options.interfaces[at].as_str()));
     check(ends)?;
-    let mut meters = Meters::of(&Tree::live());
+    let mut meters = Meters::find(&Tree::live());
     let server_meters = meters.server_meters();
     let card = options.card_meter.as_deref();
     let card_meter = card.map(|name| meters.device_meter(name, options.shunt_ohms)).transpose()?;

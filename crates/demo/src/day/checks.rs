@@ -7,7 +7,7 @@ use wattline_report::{Check, Grounds};
 const CLICK_MICROS: f64 = 11.0;
 
 /// Returns checks for the policies that were run.
-pub(super) fn of(conditions: &Conditions, days: &[Day]) -> Vec<Check> {
+pub(super) fn list(conditions: &Conditions, days: &[Day]) -> Vec<Check> {
     let find = |name: &str| days.iter().find(|day| day.policy == name);
     let (poll, napi) = (find("poll"), find("napi"));
     let mut checks = Vec::new();

@@ -7,7 +7,7 @@ use wattline_status::{DemonstrationStats, Latency, LinkStats, ModelCore, Platfor
 /// Returns counters since the day began, and power and latency of the interval that has just ended.
 /// Packets are counted as they pass, so their rates are in real time; watts, latencies and busy
 /// times are the model's.
-pub(super) fn of(interval: &Interval, scale: &Scale, policy: &str) -> DemonstrationStats {
+pub(super) fn stats(interval: &Interval, scale: &Scale, policy: &str) -> DemonstrationStats {
     let now = scale.clock().now();
     let (view, totals) =
         scale.look(|governor| (governor.look(now).clone(), governor.loop_totals(now)));

@@ -46,7 +46,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    pub(super) fn of(settings: &Settings, spec: &Spec) -> Self {
+    pub(super) fn new(settings: &Settings, spec: &Spec) -> Self {
         let nic = &settings.server.nic;
         let links = nic.link.0 * nic.ports as f64;
         Self {

@@ -25,8 +25,8 @@ pub fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
         days.push(day(settings, &spec, policy, watch)?);
     }
     save(&mut days);
-    let conditions = Conditions::of(settings, &spec);
-    let checks = checks::of(&conditions, &days);
+    let conditions = Conditions::new(settings, &spec);
+    let checks = checks::list(&conditions, &days);
     watch.meanwhile("the same traffic on a newer server, in the simulator");
     let modern = modern::days(settings);
     Ok(Report::new(conditions, days, modern, checks))
@@ -56,7 +56,7 @@ fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec, watch: &Watch) -> 
     let outcome = scale::run(&plan, source, |interval, scale| {
         live.show(interval);
         let over = (interval.from_seconds + interval.duration_seconds) / end;
-        watch.publish(over, || figures::of(interval, scale, policy.policy.name));
+        watch.publish(over, || figures::stats(interval, scale, policy.policy.name));
     })?;
     drop(live);
     let whole = &outcome.record.whole;

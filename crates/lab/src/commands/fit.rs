@@ -64,7 +64,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return published(args, file, row, path, json);
     }
     let file = args.rows.as_deref().unwrap_or_default();
-    let measured = rows::load(file).map_err(server_errors::of_data)?;
+    let measured = rows::load(file).map_err(server_errors::data_error)?;
     let options = FitOptions {
         order_max: args.order_max,
         error_bound: args.error_bound,
@@ -105,7 +105,7 @@ impl FitFile<'_> {
     /// Completes a fit for simulation if a model lends figures.
     pub fn complete(&self, fit: &Fit) -> Result<Option<Completed>, ExitError> {
         let Some(like) = self.like else { return Ok(None) };
-        let lender = Lender::load(like).map_err(server_errors::of_model)?;
+        let lender = Lender::load(like).map_err(server_errors::config_error)?;
         let completed = fit.complete(self.name, self.source, &lender, self.packets);
         completed.map(Some).map_err(|error| failed(self.source, error))
     }
@@ -146,7 +146,7 @@ fn published(
     json: bool,
 ) -> Result<(), ExitError> {
     let data = |error| ExitError::new(ExitError::DATA, format_args!("{file}: {error}"));
-    let results = SpecResults::load(file).map_err(server_errors::of_data)?;
+    let results = SpecResults::load(file).map_err(server_errors::data_error)?;
     let text = results.to_toml(row, &args.name, file).map_err(data)?;
     let written = args.overwrite.write(path, &text);
     let mut errors = Vec::new();

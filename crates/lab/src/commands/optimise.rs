@@ -40,7 +40,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let file = ServerFile::load(&args.server).map_err(server_errors::of_model)?;
+    let file = ServerFile::load(&args.server).map_err(server_errors::config_error)?;
     // A file may have a whole server or only Bolla's figures.
     if let Ok(bolla) = file.bolla()
         && file.model().is_err()
@@ -52,7 +52,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         // complete.
         let begun = file.figures.iter().any(|figure| figure.field.starts_with("bolla."));
         let lacks = file.bolla().err().filter(|_| begun).unwrap_or(lacks);
-        server_errors::of_model(lacks.into())
+        server_errors::config_error(lacks.into())
     })?;
     let cost = model.packet_cost(args.app, args.size).ok_or_else(|| {
         let known: Vec<&str> = model.applications.keys().map(|app| app.name()).collect();

@@ -310,7 +310,7 @@ fn make(plan: &ProfileOptions, wanted: ServerLoad, json: bool) -> Result<(), Exi
 
 /// Returns a server model, by name or path.
 fn model(name: &str) -> Result<BusyTimePower, ExitError> {
-    let file = ServerFile::load(name).map_err(server_errors::of_model)?;
+    let file = ServerFile::load(name).map_err(server_errors::config_error)?;
     BusyTimePower::from_file(&file).map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 

@@ -31,7 +31,7 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.overwrite.check(args.page.as_deref())?;
     let comparison =
-        Comparison::of(Run::read_all(&args.runs).map_err(runs_error)?, args.only.as_deref());
+        Comparison::new(Run::read_all(&args.runs).map_err(runs_error)?, args.only.as_deref());
     if comparison.figures.is_empty() {
         let only = args.only.as_deref().unwrap_or_default();
         let message = format!("--only \"{only}\": no figure of these runs has it in its path");

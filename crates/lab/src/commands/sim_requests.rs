@@ -61,7 +61,7 @@ pub fn run(args: &Args, described: &str, json: bool) -> Result<(), ExitError> {
     let mut problems = Problems::default();
     let name = args.server.as_deref().unwrap_or(SERVER);
     let policy = args.policy.as_deref().unwrap_or(POLICY);
-    let file = problems.keep(ServerFile::load(name).map_err(server_errors::of_model));
+    let file = problems.keep(ServerFile::load(name).map_err(server_errors::config_error));
     let spec = problems.keep(simulation::policy(policy));
     let requests = RequestSpec::parse(described);
     let requests = problems.keep(requests.map_err(|error| ExitError::new(ExitError::USAGE, error)));

@@ -65,7 +65,7 @@ impl Problems {
 
 /// Returns the server model of this name or in this file.
 pub fn server(name: &str) -> Result<ServerModel, ExitError> {
-    let file = ServerFile::load(name).map_err(server_errors::of_model)?;
+    let file = ServerFile::load(name).map_err(server_errors::config_error)?;
     file.model().cloned().map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
@@ -79,7 +79,7 @@ pub fn with_costs(server: &ServerModel, text: &str) -> Result<ServerModel, ExitE
         text.strip_suffix(scaling.name())?.strip_suffix(':').map(|name| (name, *scaling))
     };
     let (name, scaling) = Scaling::ALL.iter().find_map(suffix).unwrap_or((text, Scaling::Ratio));
-    let costs = MeasuredCosts::load(name).map_err(server_errors::of_model)?;
+    let costs = MeasuredCosts::load(name).map_err(server_errors::config_error)?;
     costs.on(server, scaling).map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
@@ -135,7 +135,7 @@ pub fn traffic(text: &str) -> Result<Spec, ExitError> {
 pub fn simulation_error(error: SimError) -> ExitError {
     let code = match &error {
         SimError::Traffic(capture) | SimError::Source(BuildError::Capture(capture)) => {
-            of_capture(capture)
+            code_of_capture(capture)
         }
         SimError::Source(BuildError::Rates(rates)) => code_of_rates(rates),
         SimError::Model(error) => code_of_model(error),
@@ -174,7 +174,7 @@ fn code_of_model(error: &ModelError) -> u8 {
     }
 }
 
-fn of_capture(error: &CaptureError) -> u8 {
+fn code_of_capture(error: &CaptureError) -> u8 {
     match error.problem {
         Problem::Open(_) => ExitError::NO_INPUT,
         Problem::Io(_) => ExitError::IO,

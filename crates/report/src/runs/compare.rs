@@ -91,7 +91,7 @@ pub struct Comparison {
 }
 
 impl Mean {
-    fn of(values: &[f64]) -> Option<Self> {
+    fn from_values(values: &[f64]) -> Option<Self> {
         let count = values.len();
         let mean = values.iter().sum::<f64>() / count as f64;
         let mean =
@@ -127,7 +127,7 @@ impl Difference {
 
 impl Comparison {
     /// Compares runs with the first, by figures whose path contains `only`, or by all figures.
-    pub fn of(runs: Vec<Run>, only: Option<&str>) -> Self {
+    pub fn new(runs: Vec<Run>, only: Option<&str>) -> Self {
         let wanted = |path: &&String| only.is_none_or(|only| path.contains(only));
         let paths: BTreeSet<&String> = (runs.iter().flat_map(|run| &run.repetitions))
             .flat_map(|figures| figures.keys().filter(wanted))
@@ -136,7 +136,7 @@ impl Comparison {
             let mean = |run: &Run| {
                 let values: Vec<f64> =
                     run.repetitions.iter().filter_map(|one| one.get(path).copied()).collect();
-                Mean::of(&values)
+                Mean::from_values(&values)
             };
             let means: Vec<Option<Mean>> = runs.iter().map(mean).collect();
             let first = means.first().copied().flatten();
@@ -200,7 +200,7 @@ mod tests {
 
     fn watts(values: &[&[f64]]) -> Figure {
         let runs = values.iter().map(|values| run("x", values)).collect();
-        Comparison::of(runs, Some("watts")).figures[0].clone()
+        Comparison::new(runs, Some("watts")).figures[0].clone()
     }
 
     /// Student's yields of two sorts of corn ("The probable error of a mean", Biometrika 6, 1908),
@@ -240,7 +240,7 @@ mod tests {
     fn differences_come_first_and_chance_is_counted() {
         let runs =
             vec![run("a", &[1.0, 1.1, 0.9]), run("b", &[2.0, 2.1, 1.9]), run("c", &[1.0, 1.2])];
-        let comparison = Comparison::of(runs, None);
+        let comparison = Comparison::new(runs, None);
         let order: Vec<&str> = comparison.sorted().iter().map(|it| it.path.as_str()).collect();
         assert_eq!(order, ["watts", "seed"]);
         let named = |name: &str, value: f64| {
@@ -254,14 +254,14 @@ mod tests {
                 left_out: vec![],
             }
         };
-        let sorted = Comparison::of(vec![named("a", 1.0), named("b", 2.0)], None);
+        let sorted = Comparison::new(vec![named("a", 1.0), named("b", 2.0)], None);
         let order: Vec<&str> = sorted.sorted().iter().map(|it| it.path.as_str()).collect();
         assert_eq!(order[..2], ["power_watts", "latency.p99_seconds"], "{order:?}");
-        assert_eq!(comparison.counts(), (1, 2), "that of seeds has no scatter");
+        assert_eq!(comparison.counts(), (1, 2), "the seeds have no scatter");
         let mut lacking = run("d", &[1.0, 2.0]);
         lacking.repetitions[1].remove("watts");
         lacking.repetitions[0].remove("watts");
-        let comparison = Comparison::of(vec![run("a", &[1.0, 1.0]), lacking], Some("watts"));
+        let comparison = Comparison::new(vec![run("a", &[1.0, 1.0]), lacking], Some("watts"));
         assert_eq!(comparison.figures[0].differences, [None]);
     }
 }

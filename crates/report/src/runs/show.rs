@@ -73,7 +73,7 @@ mod tests {
                 .collect(),
             left_out: vec![LeftOut { file: "9.json".to_owned(), why: "is empty".to_owned() }],
         };
-        Comparison::of(
+        Comparison::new(
             vec![run("poll", &[200.0, 202.0, 198.0]), run("<saver>", &[150.0, 151.0, 149.0])],
             None,
         )

@@ -68,8 +68,8 @@ pub(super) fn open_live(
     namespace: Option<String>,
     streams: u32,
 ) -> Result<LiveEnd, String> {
-    let mut features = XdpFeatures::open()
-        .map_err(|error| format!("what it takes from XDP programs is unknown: {error}"))?;
+    let mut features =
+        XdpFeatures::open().map_err(|error| format!("its XDP features are unknown: {error}"))?;
     match features.transmits(ifindex) {
         Ok(Transmits::Whole | Transmits::InFragments) => {}
         Ok(Transmits::Nothing) => {
@@ -77,7 +77,7 @@ pub(super) fn open_live(
                         XDP program or GRO)"
                 .to_owned());
         }
-        Err(error) => return Err(format!("what it takes from XDP programs is unknown: {error}")),
+        Err(error) => return Err(format!("its XDP features are unknown: {error}")),
     }
     let nothing = MeasuredLoad::nothing(ifindex);
     let tried = MeasuredSender::new(&nothing).and_then(|sender| sender.send());

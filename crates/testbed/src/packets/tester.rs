@@ -53,7 +53,7 @@ impl Tester {
         let mut near = from.open(queues, to.is_none(), methods)?;
         let far = to.map(|to| to.open(queues, true, methods)).transpose()?;
         near.open_to_send(methods)?;
-        Ok(Self::of(near, far, queues, false))
+        Ok(Self::from_ends(near, far, queues, false))
     }
 
     /// Opens both ends to send and to receive, for [`Self::trial_both`].
@@ -70,10 +70,10 @@ impl Tester {
         let mut far = to.open(queues, true, methods)?;
         near.open_to_send(methods)?;
         far.open_to_send(methods)?;
-        Ok(Self::of(near, Some(far), queues, true))
+        Ok(Self::from_ends(near, Some(far), queues, true))
     }
 
-    fn of(near: OpenEnd, far: Option<OpenEnd>, queues: u32, both: bool) -> Self {
+    fn from_ends(near: OpenEnd, far: Option<OpenEnd>, queues: u32, both: bool) -> Self {
         let receiver = far.as_ref().unwrap_or(&near);
         let mut methods = MethodsFound {
             live_frames: near.live.is_some(),
@@ -93,7 +93,7 @@ impl Tester {
         receiver: super::opened_queue::OpenedQueue,
         both: bool,
     ) -> Self {
-        Self::of(OpenEnd::in_memory(sender), Some(OpenEnd::in_memory(receiver)), 1, both)
+        Self::from_ends(OpenEnd::in_memory(sender), Some(OpenEnd::in_memory(receiver)), 1, both)
     }
 
     /// Runs a trial. `watch` is called about a hundred times per second with the counts so far;

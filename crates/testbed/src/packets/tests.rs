@@ -248,7 +248,7 @@ fn stopping_early_loses_nothing() {
     let outcome = tester.trial(&addresses(), &load, &anywhere, &never, &mut |_| ()).unwrap();
     assert_eq!(outcome.lost_packets, 0, "{outcome:#?}");
     assert_eq!(outcome.sent_packets, outcome.received_packets);
-    assert!(outcome.unsent_packets < 40, "what was not due is no shortfall: {outcome:#?}");
+    assert!(outcome.unsent_packets < 40, "undue packets are no shortfall: {outcome:#?}");
 }
 
 #[test]

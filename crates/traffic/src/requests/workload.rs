@@ -84,24 +84,26 @@ impl Workload {
                     let (scale, shape) = VALUE;
                     (scale * ((1.0 - u).powf(-shape) - 1.0) / shape).clamp(1.0, LONGEST_VALUE)
                 };
-                let mean_key = Quantiles::of(key).mean();
+                let mean_key = Quantiles::from_inverse(key).mean();
                 vec![
                     Kind {
                         share: 1.0 - 1.0 / REQUESTS_PER_SET,
-                        request: Quantiles::of(|u| HEADERS + GET_LINE + key(u)),
-                        response: Quantiles::of(|u| VALUE_LINE + mean_key + value(u)),
+                        request: Quantiles::from_inverse(|u| HEADERS + GET_LINE + key(u)),
+                        response: Quantiles::from_inverse(|u| VALUE_LINE + mean_key + value(u)),
                     },
                     Kind {
                         share: 1.0 / REQUESTS_PER_SET,
-                        request: Quantiles::of(|u| HEADERS + SET_LINE + mean_key + value(u)),
-                        response: Quantiles::of(|_| STORED),
+                        request: Quantiles::from_inverse(|u| {
+                            HEADERS + SET_LINE + mean_key + value(u)
+                        }),
+                        response: Quantiles::from_inverse(|_| STORED),
                     },
                 ]
             }
             Self::Nginx => vec![Kind {
                 share: 1.0,
-                request: Quantiles::of(|_| HEADERS + HTTP_REQUEST),
-                response: Quantiles::of(|_| HTTP_HEADERS + FILE),
+                request: Quantiles::from_inverse(|_| HEADERS + HTTP_REQUEST),
+                response: Quantiles::from_inverse(|_| HTTP_HEADERS + FILE),
             }],
         }
     }

@@ -186,9 +186,9 @@ impl Content {
     }
 
     /// The same kind of packets on one port only.
-    fn of_port(&self, port: u8) -> Self {
+    fn on_port(&self, port: u8) -> Self {
         let mut random = self.random.clone();
         let random = Random::new(random.bits(), 1 + u64::from(port));
-        Self { flows: self.flows.of_port(port), sizes: self.sizes.clone(), random }
+        Self { flows: self.flows.on_port(port), sizes: self.sizes.clone(), random }
     }
 }

@@ -176,17 +176,17 @@ impl Subject for Emulated<'_> {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.overwrite.check([args.page.as_path()])?;
     let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
-    let file = ServerFile::load(&args.server).map_err(server_errors::of_model)?;
+    let file = ServerFile::load(&args.server).map_err(server_errors::config_error)?;
     let server = file.model().map_err(|error| usage(error.to_string()))?.clone();
     let report = match args.device {
-        Some(device) => of_device(args, device.into(), server)?,
-        None => of_emulated(args, server)?,
+        Some(device) => measure_device(args, device.into(), server)?,
+        None => measure_emulated(args, server)?,
     };
     show((Some(&args.page), args.overwrite), page(&report), &report, json)
 }
 
 /// Measures a real forwarder.
-fn of_device(args: &Args, device: Device, server: ServerModel) -> Result<Report, ExitError> {
+fn measure_device(args: &Args, device: Device, server: ServerModel) -> Result<Report, ExitError> {
     let sizes = args.size.parse::<Sizes>();
     let real = |given: Option<Span>, usual: f64| given.unwrap_or(Span::from_seconds(usual)).into();
     let options = ForwarderOptions {
@@ -211,7 +211,7 @@ fn of_device(args: &Args, device: Device, server: ServerModel) -> Result<Report,
 }
 
 /// Measures the emulated server.
-fn of_emulated(args: &Args, server: ServerModel) -> Result<Report, ExitError> {
+fn measure_emulated(args: &Args, server: ServerModel) -> Result<Report, ExitError> {
     let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
     let duration = args.duration.unwrap_or(Span::from_millis(4));
     let policy = simulation::policy(&args.policy)?;

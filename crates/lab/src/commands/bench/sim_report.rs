@@ -49,7 +49,7 @@ pub(super) fn page(output: &Output<'_>) -> FigurePage {
     let parts = output.profile.parts();
     let whole: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
     let axis = Axis::new("% of the time").from_zero();
-    let bars = Bars::new("Where its time goes", "part", axis, parts.iter().map(|(name, _)| *name))
+    let bars = Bars::new("Time by part", "part", axis, parts.iter().map(|(name, _)| *name))
         .series("share", parts.iter().map(|(_, it)| 100.0 * it / whole));
     page.plots([bars.svg()]);
     let percent = |ratio: f64| format!("{:.0} %", 100.0 * ratio);
@@ -69,7 +69,7 @@ pub(super) fn page(output: &Output<'_>) -> FigurePage {
         ("server", output.server.to_owned()),
         ("policy", output.policy.to_owned()),
         ("traffic", output.traffic.to_owned()),
-        ("runs, of which the median counts", output.runs.to_string()),
+        ("runs; figures are medians", output.runs.to_string()),
         ("packets of a run", output.simulated_packets_per_run.to_string()),
     ];
     figure_page::end(page, &how, None)

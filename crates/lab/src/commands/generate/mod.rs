@@ -31,7 +31,7 @@ enum Target {
 
 /// Runs the command; `whole` is the command line of both programs.
 pub fn run(args: &Args, json: bool, whole: &Command) -> Result<(), ExitError> {
-    output::text_alone(json, "what `generate` makes", "")?;
+    output::text_alone(json, "output of `generate`", "")?;
     match &args.target {
         Target::Man { folder } => man(whole, folder)?,
         Target::Completions { folder } => completions(whole, folder)?,

@@ -82,7 +82,7 @@ fn distribution(directions: &[Direction<'_>]) -> Chart {
     let chart = Chart::new(
         "Packets that took longer than a time",
         Axis::new("latency (µs), logarithmic").logarithmic(),
-        Axis::new("of all that came (%)").logarithmic(),
+        Axis::new("share of received packets (%)").logarithmic(),
     );
     directions.iter().fold(chart, |chart, direction| {
         let points = direction.outcome.latency_curve.iter();
@@ -105,8 +105,8 @@ fn packets(page: &mut FigurePage, direction: &Direction<'_>) {
         ("damaged", outcome.corrupt_packets, none()),
         ("not sent in time", outcome.unsent_packets, none()),
         ("no room at the receiver", outcome.receiver_overflow_packets, none()),
-        ("of an earlier load", outcome.stale_packets, none()),
-        ("frames of others", outcome.foreign_packets, none()),
+        ("left from an earlier load", outcome.stale_packets, none()),
+        ("foreign frames", outcome.foreign_packets, none()),
     ];
     let row =
         |(name, number, rate): (&str, u64, String)| [name.to_owned(), number.to_string(), rate];

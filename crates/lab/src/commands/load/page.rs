@@ -78,7 +78,7 @@ fn distribution(report: &Report) -> Chart {
     Chart::new(
         "Requests that took longer than a time",
         Axis::new("latency (ms), logarithmic").logarithmic(),
-        Axis::new("of all requests (%)").logarithmic(),
+        Axis::new("share of requests (%)").logarithmic(),
     )
     .series("latency", Mark::Line, line)
 }

@@ -37,7 +37,7 @@ enum Action {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let cards = || ComponentFile::load(&args.cards).map_err(server_errors::of_model);
+    let cards = || ComponentFile::load(&args.cards).map_err(server_errors::config_error);
     if let (Some(name), Some(_)) = (&args.name, &args.action) {
         let message = format!("{name}: a card stands alone, or behind `nics show`");
         return Err(ExitError::new(ExitError::USAGE, message));

@@ -78,7 +78,7 @@ fn proposals(word: &str) -> Result<Vec<Proposal>, String> {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.page.check()?;
-    let host = ComponentFile::load(HOST).map_err(server_errors::of_model)?;
+    let host = ComponentFile::load(HOST).map_err(server_errors::config_error)?;
     let refused = |error| ExitError::new(ExitError::USAGE, error);
     let lacking =
         || ExitError::new(ExitError::CONFIG, format!("{HOST}: no power of a receiving host"));
