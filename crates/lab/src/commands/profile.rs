@@ -211,7 +211,7 @@ impl ProfileOptions {
         Ok(())
     }
 
-    /// Runs `work` in the namespace of the requests.
+    /// Runs a function in the namespace of the requests.
     fn within<T: Send>(
         &self,
         run: impl FnOnce() -> Result<T, ExitError> + Send,
