@@ -139,7 +139,7 @@ fn a_page_is_written_beside_the_table_or_refused_before_the_load() {
         (_, Some(true)) => "saturated",
         _ => "exceeded: a backlog",
     };
-    for words in ["of all requests (%)", held, "&lt;b&gt;", "measured, from the intended"] {
+    for words in ["share of requests (%)", held, "&lt;b&gt;", "measured, from the intended"] {
         assert!(html.contains(words), "{words}: {html}");
     }
     assert!(!html.contains("/<b>"), "{html}");

@@ -87,9 +87,9 @@ fn short_benchmarks_can_be_read_on_any_screen() {
     std::fs::write(folder.path().join("routes.txt"), routes).unwrap();
     let benchmarks = [
         ("fib --routes routes.txt --repeats 2", &["ipv4 random", "prefixes"][..]),
-        ("pipeline --routes routes.txt --repeats 3", &["Where cycles go", "frame, bytes"]),
+        ("pipeline --routes routes.txt --repeats 3", &["Cycles by node", "frame, bytes"]),
         ("loop --decisions 1000 --repeats 3", &["queue-length", "to plan a change"]),
-        ("sim --duration 1ms --runs 2", &["Where its time goes", "identical"]),
+        ("sim --duration 1ms --runs 2", &["Time by part", "identical"]),
     ];
     for (benchmark, words) in benchmarks {
         let name = benchmark.split_whitespace().next().unwrap();
@@ -97,7 +97,7 @@ fn short_benchmarks_can_be_read_on_any_screen() {
         let arguments = ["bench"].into_iter().chain(benchmark.split_whitespace());
         let arguments: Vec<&str> = arguments.chain(["--page", &page]).collect();
         wattline(folder.path(), &arguments);
-        let all = [words, &["How it was measured", "machine"]].concat();
+        let all = [words, &["Conditions of the measurement", "machine"]].concat();
         is_fine(&mut browser, &format!("bench-{name}"), &folder.path().join(&page), &all);
     }
 }

@@ -26,7 +26,7 @@ fn two_policies_differ_in_watts_by_more_than_chance_and_one_not_from_itself() {
     let output = wattline(&["report", &poll, &saver, "--page", page.to_str().unwrap()]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     ended_with(&output, 0, &[]);
-    for words in ["3 repetitions", "left out: 4.json: is no JSON", "watts", "less", "by chance"] {
+    for words in ["3 repetitions", "left out: 4.json: is not JSON", "watts", "less", "by chance"] {
         assert!(text.contains(words), "{words:?} is missing in\n{text}");
     }
     let told = json(&["report", &poll, &saver, "--only", "watts", "--json"]);

@@ -4,9 +4,9 @@ use quanta::Clock;
 use serde::Serialize;
 use std::hint::black_box;
 
-/// Number of multiplications in a row; each one depends on the result before it.
+/// Number of multiplications in a row; each depends on the previous result.
 const CHAIN: u32 = 200_000;
-/// Number of attempts; the fastest counts, since interruptions can only slow one down.
+/// Number of attempts; the fastest counts, since interruptions can only slow an attempt down.
 const ATTEMPTS: u32 = 9;
 /// Relative difference between before and after at which a run counts as disturbed.
 const TOLERANCE: f64 = 0.10;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_a_disturbed_run() {
+    fn disturbed_run_is_detected() {
         assert!(!Calibration::new(3.0, 3.2).disturbed);
         assert!(Calibration::new(3.0, 6.0).disturbed);
         assert!(Calibration::new(6.0, 3.0).disturbed);

@@ -11,10 +11,10 @@ use wattline_dataplane::worker::Mode;
 use wattline_testbed::Error;
 use wattline_testbed::packets::limits::{self, Limits};
 use wattline_testbed::packets::{
-    Addresses, End, Load, Role, SendBy, Tester, Ways, anywhere, plain_link,
+    Addresses, End, Load, Methods, Role, SendBy, Tester, anywhere, plain_link,
 };
 
-/// Live frames that hold less than this are compared with sockets.
+/// Rate of live frames below which sockets are tried as well.
 const LIVE_LEAST_PPS: f64 = 100e3;
 
 /// Forwarding device under test.
@@ -26,31 +26,31 @@ pub enum Device {
     Workers,
     /// Wattline's XDP programs, with a worker for the rest.
     Xdp,
-    /// Whatever stands between two interfaces of this machine.
+    /// Any device between two interfaces of this machine.
     Ports(Ports),
 }
 
 /// Two interfaces of this machine, with a device between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports {
-    /// The interface that sends, as `[NAMESPACE/]INTERFACE`.
+    /// Sending interface, as `[NAMESPACE/]INTERFACE`.
     pub from: String,
-    /// The interface that receives, likewise; none for the same one.
+    /// Receiving interface in the same form; `None` for the same interface.
     pub to: Option<String>,
-    /// Queues of each that are used.
+    /// Number of queues in use on each interface.
     pub queues: u32,
-    /// The device's Ethernet address; none where both interfaces are on one link.
+    /// The device's Ethernet address; `None` if both interfaces are on one link.
     pub mac: Option<[u8; 6]>,
     /// Source address of the packets.
     pub source: IpAddr,
-    /// The first destination address.
+    /// First destination address.
     pub destination: IpAddr,
-    /// Number of addresses from there on.
+    /// Number of consecutive destination addresses.
     pub destinations: u32,
 }
 
 impl Device {
-    /// Its name in reports.
+    /// Returns the name in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -60,14 +60,14 @@ impl Device {
         }
     }
 
-    /// In words.
+    /// Describes the device.
     pub fn words(&self) -> String {
         match self {
             Self::Kernel => "the kernel's forwarding, over veth".into(),
             Self::Workers => "Wattline, one adaptive worker on AF_XDP, over veth".into(),
             Self::Xdp => "Wattline's XDP programs, over veth".into(),
             Self::Ports(ports) => format!(
-                "what stands between {} and {}",
+                "the device between {} and {}",
                 ports.from,
                 ports.to.as_deref().unwrap_or(&ports.from)
             ),
@@ -75,12 +75,12 @@ impl Device {
     }
 }
 
-/// A device at work, with the generator's interfaces open.
+/// A running device, with the generator's interfaces open.
 pub(crate) struct Bed {
     pub tester: Tester,
     pub addresses: Addresses,
     pub conditions: Conditions,
-    ways: Ways,
+    methods: Methods,
     // Stopped in this order.
     router: Option<Router>,
     between: Between,
@@ -93,22 +93,22 @@ enum Between {
 }
 
 impl Between {
-    /// The generator's interfaces.
-    fn open(&self, ways: Ways) -> Result<Tester, Error> {
+    /// Opens the generator's interfaces.
+    fn open(&self, methods: Methods) -> Result<Tester, Error> {
         match self {
             Self::Ports(ports) => {
                 let to = ports.to.as_deref().map(End::from);
-                Tester::open(End::from(ports.from.as_str()), to, ports.queues, ways)
+                Tester::open(End::from(ports.from.as_str()), to, ports.queues, methods)
             }
-            Self::Namespaces(setup) => ends_of(setup, ways),
+            Self::Namespaces(setup) => ends_of(setup, methods),
         }
     }
 }
 
-fn ends_of(setup: &Setup, ways: Ways) -> Result<Tester, Error> {
+fn ends_of(setup: &Setup, methods: Methods) -> Result<Tester, Error> {
     let from = End { namespace: Some(setup.source().name()), interface: setup.uplink() };
     let to = End { namespace: Some(setup.sink().name()), interface: &setup.terminal };
-    Tester::open(from, Some(to), 1, ways)
+    Tester::open(from, Some(to), 1, methods)
 }
 
 /// Conditions of a measurement.
@@ -116,13 +116,13 @@ fn ends_of(setup: &Setup, ways: Ways) -> Result<Tester, Error> {
 pub struct Conditions {
     /// The device: `kernel`, `workers`, `xdp` or `ports`.
     pub device: &'static str,
-    /// In words.
+    /// Description of the device.
     pub device_words: String,
-    /// The links.
+    /// Description of the links.
     pub links: String,
     /// Assignment of processors.
     pub placement: String,
-    /// Whether frames are sent and received without copies.
+    /// True if frames are sent and received without copies.
     pub zero_copy: bool,
     /// Methods of sending and receiving frames.
     pub ways: String,
@@ -133,8 +133,8 @@ pub struct Conditions {
 impl Bed {
     pub fn build(device: &Device) -> Result<Self, Error> {
         let Device::Ports(ports) = device else { return Self::in_namespaces(device) };
-        let (ways, between) = (Ways::default(), Between::Ports(ports.clone()));
-        let tester = between.open(ways)?;
+        let (methods, between) = (Methods::default(), Between::Ports(ports.clone()));
+        let tester = between.open(methods)?;
         let addresses = Addresses {
             destination_mac: ports.mac.unwrap_or(tester.to.mac),
             source: ports.source,
@@ -148,10 +148,10 @@ impl Bed {
             links: format!("{} to {}", tester.from.name, tester.to.name),
             placement: "wherever the scheduler puts threads".into(),
             zero_copy: tester.from.zero_copy && tester.to.zero_copy,
-            ways: tester.ways.words(),
+            ways: tester.methods.words(),
             queues: ports.queues,
         };
-        Ok(Self { tester, addresses, conditions, ways, router: None, between })
+        Ok(Self { tester, addresses, conditions, methods, router: None, between })
     }
 
     fn in_namespaces(device: &Device) -> Result<Self, Error> {
@@ -171,11 +171,11 @@ impl Bed {
             Device::Xdp => Some(Router::start(&setup, Mode::Adaptive, true)?),
         };
         if !matches!(device, Device::Workers) {
-            // It forwards itself, before whom nothing has to run.
+            // The kernel forwards itself; no router has to run.
             Thread::napi(&setup.left)?.precede(Level::Drain)?;
         }
-        let (ways, between) = (Ways::default(), Between::Namespaces(setup));
-        let tester = between.open(ways)?;
+        let (methods, between) = (Methods::default(), Between::Namespaces(setup));
+        let tester = between.open(methods)?;
         let addresses = Addresses {
             source_mac: SOURCE_MAC,
             destination_mac: LEFT_MAC,
@@ -190,16 +190,17 @@ impl Bed {
             placement: format!(
                 "the generator has processor 0, sending and receiving; the device has processor 1, \
                  its receiving kernel threads included; all under SCHED_FIFO{}",
-                sender_beside(rest_of_real_time())
+                sender_scheduling(rest_of_real_time())
             ),
             zero_copy: tester.from.zero_copy && tester.to.zero_copy,
-            ways: tester.ways.words(),
+            ways: tester.methods.words(),
             queues: 1,
         };
-        Ok(Self { tester, addresses, conditions, ways, router, between })
+        Ok(Self { tester, addresses, conditions, methods, router, between })
     }
 
-    /// The threads of a device that was set up here: of what receives for it, and its own.
+    /// Returns the threads of a device that was set up here: the kernel's receiving threads, and
+    /// its own.
     pub fn threads(&self) -> Result<Vec<Thread>, Error> {
         let Between::Namespaces(setup) = &self.between else { return Ok(Vec::new()) };
         let mut threads = vec![Thread::napi(&setup.left)?, Thread::napi(&setup.right)?];
@@ -211,62 +212,63 @@ impl Bed {
     pub fn placement(&self) -> fn(Role) -> Result<(), Error> {
         match self.between {
             Between::Ports(_) => anywhere,
-            Between::Namespaces(_) => beside_the_device,
+            Between::Namespaces(_) => on_generator_processor,
         }
     }
 
     /// Measures the limits of the generator without the device.
     ///
-    /// Live frames need a processor all the time: beside other programs they hold no rate, or a
-    /// small one. Sockets, which sleep between frames, then send from here on, where they hold more.
+    /// Live frames need a processor all the time: next to other programs they hold only a small
+    /// rate, or none. If sockets, which sleep between frames, hold more, they are used from here
+    /// on.
     pub fn limits(self, load: &Load) -> Result<(Self, Limits), Error> {
-        let limits = self.limits_by(load, self.ways)?;
-        if limits.lossless_rate_pps >= LIVE_LEAST_PPS || !self.tester.ways.live_frames {
+        let limits = self.limits_by(load, self.methods)?;
+        if limits.lossless_rate_pps >= LIVE_LEAST_PPS || !self.tester.methods.live_frames {
             return Ok((self, limits));
         }
-        let ways = Ways { send: SendBy::Sockets, ..self.ways };
-        let by_sockets = self.limits_by(load, ways)?;
+        let methods = Methods { send: SendBy::Sockets, ..self.methods };
+        let by_sockets = self.limits_by(load, methods)?;
         if by_sockets.lossless_rate_pps <= limits.lossless_rate_pps {
             return Ok((self, limits));
         }
-        // In this order, what was started last is stopped first where the second opening fails.
+        // The order of these fields: if the second opening fails, they are dropped last-started
+        // first.
         let Self { between, router, tester, addresses, mut conditions, .. } = self;
         drop(tester);
-        let tester = between.open(ways)?;
+        let tester = between.open(methods)?;
         conditions.ways = format!(
-            "{}, because live frames held no more than {:.3} Mpps, perhaps since other programs took \
-             the processor from them",
-            tester.ways.words(),
+            "{}, because live frames held only {:.3} Mpps, perhaps because other programs took \
+             their processor",
+            tester.methods.words(),
             limits.lossless_rate_pps * 1e-6
         );
         conditions.zero_copy = tester.from.zero_copy && tester.to.zero_copy;
-        Ok((Self { tester, addresses, conditions, ways, router, between }, by_sockets))
+        Ok((Self { tester, addresses, conditions, methods, router, between }, by_sockets))
     }
 
-    /// Measures the limits. For a device between given ports the link is a veth pair made for it,
-    /// which no card is.
-    fn limits_by(&self, load: &Load, ways: Ways) -> Result<Limits, Error> {
+    /// Measures the limits. For a device between given ports, a veth pair stands in for the cards.
+    fn limits_by(&self, load: &Load, methods: Methods) -> Result<Limits, Error> {
         if let Between::Ports(ports) = &self.between {
-            return limits::veth_limits(load, ports.queues, ways, &self.placement());
+            return limits::veth_limits(load, ports.queues, methods, &self.placement());
         }
         let link = Setup::link()?;
-        let mut tester = ends_of(&link, ways)?;
+        let mut tester = ends_of(&link, methods)?;
         let addresses = plain_link(&tester.from, &tester.to);
         let words = "a veth pair set up as those of the device".to_owned();
         limits::measure(&mut tester, &addresses, load, &self.placement(), words)
     }
 }
 
-/// The share of each second, in percent, that threads of `SCHED_FIFO` may have to rest.
+/// Returns the percentage of each second in which threads of `SCHED_FIFO` may have to rest.
 ///
-/// With `CONFIG_RT_GROUP_SCHED` they rest in one piece, though nobody else wants the processor; other
-/// kernels since 6.12 only let others run (Documentation/scheduler/sched-rt-group.rst).
+/// With `CONFIG_RT_GROUP_SCHED` they rest in one piece even if no other thread is runnable; other
+/// kernels since 6.12 only let other threads run (Documentation/scheduler/sched-rt-group.rst).
 fn rest_of_real_time() -> Option<f64> {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
     rest(&read("sched_rt_runtime_us")?, &read("sched_rt_period_us")?)
 }
 
-/// The same, of the two settings.
+/// Computes the same from the two settings.
 fn rest(runtime: &str, period: &str) -> Option<f64> {
     let [runtime, period] = [runtime, period].map(|text| text.trim().parse::<f64>().ok());
     let (runtime, period) = (runtime?, period?);
@@ -274,21 +276,21 @@ fn rest(runtime: &str, period: &str) -> Option<f64> {
     rests.then(|| (1000.0 * (1.0 - runtime / period)).round() / 10.0)
 }
 
-/// Describes the scheduling of the sender where threads of `SCHED_FIFO` have to rest for `rest`
+/// Describes the scheduling of the sender if threads of `SCHED_FIFO` have to rest for `rest`
 /// percent of each second.
-fn sender_beside(rest: Option<f64>) -> String {
+fn sender_scheduling(rest: Option<f64>) -> String {
     rest.map_or_else(String::new, |percent| {
         format!(
-            ", but for the sender, an ordinary thread of priority -20: live frames fill their processor, \
-             and the kernel may let threads of SCHED_FIFO that do rest for {percent} % of each second \
-             (`sysctl kernel.sched_rt_runtime_us`); programs of other sessions may take half of its \
-             processor"
+            ", except the sender, an ordinary thread of priority -20: live frames take all of their \
+             processor, and the kernel may suspend such threads of SCHED_FIFO for {percent} % of each \
+             second (`sysctl kernel.sched_rt_runtime_us`); programs of other sessions may take half \
+             of its processor"
         )
     })
 }
 
-/// All of the generator on its processor; what receives goes before what sends.
-fn beside_the_device(role: Role) -> Result<(), Error> {
+/// Pins a thread of the generator to its processor; receivers take precedence over senders.
+fn on_generator_processor(role: Role) -> Result<(), Error> {
     let thread = Thread::current();
     thread.pin(OUTSIDE)?;
     match role {
@@ -310,8 +312,9 @@ mod tests {
             assert_eq!(rest(runtime, period), None, "{runtime} of {period}");
         }
         assert!(
-            sender_beside(Some(5.0)).contains("-20") && sender_beside(Some(5.0)).contains("5 %")
+            sender_scheduling(Some(5.0)).contains("-20")
+                && sender_scheduling(Some(5.0)).contains("5 %")
         );
-        assert_eq!(sender_beside(None), "");
+        assert_eq!(sender_scheduling(None), "");
     }
 }

@@ -1,4 +1,4 @@
-//! End of the pages of benchmarks.
+//! Final section of a benchmark's page.
 
 use crate::calibration::Calibration;
 use crate::machine::Machine;
@@ -10,7 +10,7 @@ pub fn end(
     how: &[(&str, String)],
     calibration: Option<&Calibration>,
 ) -> FigurePage {
-    page.heading("How it was measured");
+    page.heading("Conditions of the measurement");
     let speed = calibration.map(|calibration| {
         let text = if calibration.disturbed {
             "changed meanwhile: repeat for firm figures"

@@ -1,5 +1,5 @@
 //! A running harness of `bench/peers`. It reads a line and answers with a line of JSON, so that its
-//! measurements can take turns with those made here.
+//! measurements can alternate with Wattline's.
 
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Error, Write};
@@ -17,7 +17,7 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// Starts the program. If it begins with a line of its own, read that with [`Self::answer`].
+    /// Starts the program. If it prints a line at the start, read it with [`Self::answer`].
     ///
     /// # Errors
     /// Fails when the program cannot be started.
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_go_to_and_fro_and_a_silent_program_is_an_error() {
+    fn lines_are_exchanged_and_a_silent_program_is_an_error() {
         let mut echo = Harness::start(Path::new("cat"), &[]).unwrap();
         assert_eq!(echo.ask::<Vec<u32>>("[1, 2]").unwrap(), [1, 2]);
         assert!(echo.ask::<u32>("{").is_err());

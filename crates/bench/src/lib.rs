@@ -22,7 +22,7 @@ mod redundancy;
 pub mod rfc2544;
 pub mod sample;
 
-/// A page has nothing wrong in a browser, where there is one.
+/// Checks a page in a browser, if there is one.
 #[cfg(test)]
 fn looked_at(name: &str, page: &str) {
     let Some(mut browser) = wattline_needs::browser::Browser::start(name) else { return };

@@ -1,4 +1,4 @@
-//! A router between two memory rings on one core, with the nodes that are to be measured.
+//! A router between two memory rings on one core, with the measured nodes.
 //!
 //! The timed part is [`Worker::step`]: receive from a memory ring, all nodes, transmit into a
 //! memory ring, counters. Outside of it, a [`Traffic`] writes new packets into a window of
@@ -24,9 +24,9 @@ use wattline_fib::routes_file::RoutesFileError;
 use wattline_ports::memory::{DescriptorPeer, descriptor_ring};
 use wattline_units::{Span, Time};
 
-/// Frames in flight: eight batches, as many as the ring in the measurement of DPDK's l3fwd.
+/// Frames in flight: eight batches, like the ring in the measurement of DPDK's l3fwd.
 pub const WINDOW: usize = 512;
-/// Windows per repeat. Tests use few: they check what is reported, not how steady it is.
+/// Windows per repeat. Tests use few, since they check the report and not its stability.
 pub const ROUNDS: usize = if cfg!(test) { 16 } else { 64 };
 /// Packets per repeat.
 pub const PACKETS: usize = ROUNDS * WINDOW;
@@ -50,21 +50,21 @@ const NEIGHBOURS: u8 = 16;
 /// Reasons why the benchmark has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file of routes cannot be read, or has lines that are no routes.
+    /// The file of routes cannot be read, or has malformed lines.
     #[error(transparent)]
     Routes(RoutesFileError),
-    /// The file of routes holds nothing to fill an IPv4 table with.
+    /// The file of routes holds no IPv4 prefix.
     #[error("{0}: contains no IPv4 prefix: ADDRESS/LENGTH on a line is needed")]
     NoPrefixes(PathBuf),
-    /// The capture cannot be read, or holds no packet that could be forwarded.
+    /// The capture cannot be read, or holds no forwardable packet.
     #[error("{0}")]
     Capture(String),
     /// The application does not exist.
-    #[error("there is no application `{name}`: {known} are known")]
+    #[error("application `{name}` does not exist; known: {known}")]
     Unknown {
-        /// Name that was given.
+        /// Given name.
         name: String,
-        /// Names that exist.
+        /// Known names.
         known: String,
     },
     /// An argument is out of range.
@@ -72,12 +72,12 @@ pub enum Error {
     Argument {
         /// Name of the argument.
         what: &'static str,
-        /// Value that was given.
+        /// Given value.
         value: usize,
         /// Allowed range.
         allowed: &'static str,
     },
-    /// The tables refused the routes, or the nodes make no graph.
+    /// The tables refused the routes, or the nodes do not form a graph.
     #[error("{0}")]
     Table(String),
     /// The harness of a peer does not answer.
@@ -104,8 +104,8 @@ pub trait Traffic {
 pub struct Repeat {
     /// Cycles from receive to transmit.
     pub total: f64,
-    /// The same as the median of the windows, which excludes windows in which another program had
-    /// the core. It also excludes work that happens in few windows, such as the sweep at a tick.
+    /// Median of the windows. It excludes windows in which another program had the core, but also
+    /// work that happens in few windows, such as the sweep at a tick.
     pub typical: f64,
     /// Cycles per packet of each graph node.
     pub nodes: Vec<f64>,
@@ -127,8 +127,8 @@ pub struct MemoryRouter {
 }
 
 impl MemoryRouter {
-    /// Makes a router with these prefixes, spread over a few neighbours at the egress port, and
-    /// with the nodes of the applications. It takes up to `batch` frames at once.
+    /// Creates a router with these prefixes, spread over a few neighbours at the egress port, and
+    /// with the nodes of the applications. It processes up to `batch` frames at once.
     ///
     /// # Errors
     /// Fails when tables or graph refuse them.
@@ -185,7 +185,7 @@ impl MemoryRouter {
         })
     }
 
-    /// Names of the graph's nodes.
+    /// Returns the names of the graph's nodes.
     pub fn names(&self) -> Vec<&'static str> {
         self.worker.graph().names()
     }
@@ -195,7 +195,7 @@ impl MemoryRouter {
         self.worker.tap_slots()
     }
 
-    /// Chunks of its memory.
+    /// Returns the number of chunks of the worker's memory.
     pub fn chunks(&self) -> u32 {
         CHUNKS
     }
@@ -219,8 +219,8 @@ impl MemoryRouter {
             if sent != WINDOW {
                 return Err(Error::Lost(Box::new(self.worker.counters().snapshot())));
             }
-            // The next window reuses the chunks of the packets that came out: an application may
-            // have moved a packet to another chunk.
+            // The next window reuses the chunks of the transmitted packets, since an application
+            // may have moved a packet to another chunk.
             for (frame, sent) in self.frames.iter_mut().zip(&self.sent) {
                 frame.offset = sent.offset - sent.offset % CHUNK + HEADROOM;
             }
@@ -254,7 +254,7 @@ impl MemoryRouter {
     }
 }
 
-/// A frame of this length with UDP ports and zeros, but without its IPv4 header.
+/// Returns a frame of this length with UDP ports and zeros, but without its IPv4 header.
 pub fn udp_template(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     bytes[..6].copy_from_slice(&MAC_IN);

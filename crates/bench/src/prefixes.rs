@@ -8,7 +8,7 @@ use wattline_fib::routes_file::load_prefixes;
 /// IPv4 prefixes of a file of routes; the rest of a line and IPv6 prefixes are ignored.
 ///
 /// # Errors
-/// Fails when the file cannot be read, holds no IPv4 prefix, or has lines that are no routes.
+/// Fails when the file cannot be read, holds no IPv4 prefix, or has malformed lines.
 pub fn read_ipv4(file: &Path) -> Result<Vec<Ipv4Net>, Error> {
     let prefixes: Vec<Ipv4Net> = load_prefixes(file)
         .map_err(Error::Routes)?
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_are_read_as_from_every_file_of_routes() {
+    fn prefixes_are_read_in_the_common_format() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("routes.txt");
         let read = |text: &str| {

@@ -27,7 +27,7 @@ const PAYLOAD: usize = 1400;
 /// Protocol number and payload of each packet.
 pub type Payloads = Vec<(u8, Vec<u8>)>;
 
-/// Makes a stream of `bytes` bytes in which `percent` per cent (0 to 100) are repeats, cut from
+/// Creates a stream of `bytes` bytes in which `percent` per cent (0 to 100) are repeats, cut from
 /// anywhere in the fresh bytes so far. Also returns the exact share of repeats in per cent.
 fn synthetic(percent: u32, bytes: usize) -> (Payloads, f64) {
     let mut random = SmallRng::seed_from_u64(percent.into());
@@ -54,7 +54,7 @@ fn synthetic(percent: u32, bytes: usize) -> (Payloads, f64) {
     (payloads, known)
 }
 
-/// The payloads of a capture's IPv4 packets.
+/// Returns the payloads of a capture's IPv4 packets.
 ///
 /// # Errors
 /// Fails when the capture cannot be read.
@@ -66,7 +66,7 @@ fn capture_payloads(path: &Path) -> Result<Payloads, Error> {
     Ok(replay::load(path)?.iter().filter_map(payload).collect())
 }
 
-/// Saving of zstd in per cent; `None` where zstd is not installed.
+/// Returns the saving of zstd in per cent; `None` if zstd is not installed.
 fn zstd_saves(payloads: &Payloads) -> Option<f64> {
     let mut command = Command::new("zstd");
     command.args(["-3", "--long=27", "-c", "-q"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -141,7 +141,7 @@ fn savings_are_near_the_known_repetition() {
 }
 
 #[test]
-fn captures_come_back_byte_for_byte() {
+fn captures_are_restored_byte_for_byte() {
     let data = std::env::var_os("WATTLINE_DATA").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
         PathBuf::from,

@@ -7,17 +7,17 @@ use serde::Serialize;
 pub struct Sample {
     /// Median of the repeats.
     pub median: f64,
-    /// Lower quartile: a quarter of the repeats were lower.
+    /// Lower quartile of the repeats.
     pub lower_quartile: f64,
-    /// Upper quartile: a quarter of the repeats were higher.
+    /// Upper quartile of the repeats.
     pub upper_quartile: f64,
     /// Number of repeats.
     pub repeats: usize,
 }
 
 impl Sample {
-    /// Summary of the values; `None` if there are none.
-    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+    /// Summarises the values; `None` if there are none.
+    pub fn summarise(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let at = |quarter: usize| values.get((values.len().checked_sub(1)? * quarter + 2) / 4);
         Some(Self {
@@ -40,13 +40,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_quartiles_in_any_order() {
-        let sample = Sample::of(vec![5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+    fn quartiles_do_not_depend_on_order() {
+        let sample = Sample::summarise(vec![5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
         assert_eq!(
             sample,
             Sample { median: 3.0, lower_quartile: 2.0, upper_quartile: 4.0, repeats: 5 }
         );
-        assert_eq!(Sample::of(vec![7.0]).unwrap().median, 7.0);
-        assert_eq!(Sample::of(vec![]), None);
+        assert_eq!(Sample::summarise(vec![7.0]).unwrap().median, 7.0);
+        assert_eq!(Sample::summarise(vec![]), None);
     }
 }

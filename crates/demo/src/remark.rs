@@ -1,4 +1,4 @@
 //! Remarks on figures.
 
-/// The first word of a remark that puts all figures in doubt.
+/// First word of a remark that puts all figures in doubt.
 pub(crate) const DISTURBED: &str = "DISTURBED";

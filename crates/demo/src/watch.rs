@@ -1,5 +1,5 @@
-//! Status of a running demonstration for a dashboard: the words of a router's answer to `stats`,
-//! and the running stage.
+//! Status of a running demonstration for a dashboard, in the form of a router's answer to `stats`,
+//! with the running stage.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -7,7 +7,7 @@ use wattline_status::{DemonstrationStats, Stages, Stats};
 
 pub use wattline_status::StageResult as Done;
 
-/// Destination of a demonstration's figures. By default nothing is kept.
+/// Destination of a demonstration's figures. By default they are discarded.
 #[derive(Debug, Clone, Default)]
 pub struct Watch(Option<Arc<Mutex<State>>>);
 
@@ -20,13 +20,13 @@ struct State {
     /// Work other than forwarding packets, if any.
     meanwhile: Option<&'static str>,
     progress_ratio: Option<f64>,
-    /// The newest figures; none between stages.
+    /// Latest figures; `None` between stages.
     figures: Option<DemonstrationStats>,
     done: Vec<Done>,
 }
 
 impl Watch {
-    /// A watched demonstration of so many stages.
+    /// Creates the status of a watched demonstration with this many stages.
     pub fn new(stages: usize) -> Self {
         Self(Some(Arc::new(Mutex::new(State {
             began: Instant::now(),
@@ -40,12 +40,12 @@ impl Watch {
         }))))
     }
 
-    /// Whether somebody may watch: gathering figures for nobody is left.
+    /// Returns true if figures may be read; otherwise they need not be gathered.
     pub fn is_watched(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The next stage begins.
+    /// Begins the next stage.
     pub fn begin(&self, name: &str) {
         let Some(mut state) = self.state() else { return };
         state.number += 1;
@@ -55,17 +55,17 @@ impl Watch {
         state.figures = None;
     }
 
-    /// In the same stage something else is done than to forward packets that are shown.
-    pub fn meanwhile(&self, what: &'static str) {
+    /// Reports work in the same stage other than forwarding packets.
+    pub fn meanwhile(&self, work: &'static str) {
         let Some(mut state) = self.state() else { return };
-        state.meanwhile = Some(what);
+        state.meanwhile = Some(work);
         state.progress_ratio = None;
         state.figures = None;
     }
 
-    /// The newest figures, all since the stage began, and the share of it that is over; `figures` is
-    /// called only when somebody watches.
-    pub fn tell(&self, progress_ratio: f64, figures: impl FnOnce() -> DemonstrationStats) {
+    /// Publishes the latest figures, counted from the start of the stage, and the completed share
+    /// of the stage. `figures` is called only if figures may be read.
+    pub fn publish(&self, progress_ratio: f64, figures: impl FnOnce() -> DemonstrationStats) {
         if !self.is_watched() {
             return;
         }
@@ -77,15 +77,15 @@ impl Watch {
         state.progress_ratio = Some(progress_ratio.clamp(0.0, 1.0));
     }
 
-    /// A result of the stage.
+    /// Adds a result of the stage.
     pub fn done(&self, done: Done) {
         if let Some(mut state) = self.state() {
             state.done.push(done);
         }
     }
 
-    /// Returns the current figures, as an answer to `stats` with `stages` beside; nothing if nobody
-    /// watches. Figures have the time at which they were published.
+    /// Returns the current figures as an answer to `stats`, with `stages`; `None` if not watched.
+    /// Figures have the time at which they were published.
     pub fn stats(&self) -> Option<Stats> {
         let state = self.state()?;
         let uptime_seconds = state.began.elapsed().as_secs_f64();
@@ -116,25 +116,25 @@ mod tests {
     #[test]
     fn watcher_sees_the_stage_its_figures_and_earlier_results() {
         let watch = Watch::new(2);
-        let look = || match watch.stats().unwrap() {
+        let read = || match watch.stats().unwrap() {
             Stats::Demonstration(stats) => *stats,
             other => panic!("{other:?}"),
         };
         watch.begin("a day under poll");
-        assert_eq!(look().ports, None, "nothing is reported yet");
-        watch.tell(0.25, || {
+        assert_eq!(read().ports, None, "nothing is reported yet");
+        watch.publish(0.25, || {
             let link = LinkStats { received_packets: 7, ..LinkStats::default() };
             DemonstrationStats { ports: Some(vec![link]), ..DemonstrationStats::default() }
         });
-        let first = look();
+        let first = read();
         assert_eq!(first.ports.as_ref().unwrap()[0].received_packets, 7);
-        assert_eq!(first.uptime_seconds, look().uptime_seconds);
+        assert_eq!(first.uptime_seconds, read().uptime_seconds);
         let stages = first.stages.unwrap();
         assert_eq!((stages.number, stages.of), (1, 2));
         assert_eq!((&*stages.name, stages.progress_ratio), ("a day under poll", Some(0.25)));
 
         watch.meanwhile("the simulator");
-        let between = look();
+        let between = read();
         assert_eq!(between.ports, None);
         assert_eq!(between.stages.unwrap().meanwhile.as_deref(), Some("the simulator"));
         assert!(between.uptime_seconds >= first.uptime_seconds);
@@ -144,16 +144,16 @@ mod tests {
             ..Done::default()
         });
         watch.begin("kernel");
-        let stages = look().stages.unwrap();
+        let stages = read().stages.unwrap();
         assert_eq!((stages.number, &stages.meanwhile), (2, &None));
         assert_eq!((stages.done[0].lost_packets, stages.done[0].power_watts), (3, None));
     }
 
     #[test]
-    fn for_nobody_nothing_is_gathered() {
+    fn nothing_is_gathered_without_a_watcher() {
         let watch = Watch::default();
         watch.begin("x");
-        watch.tell(0.5, || unreachable!("nobody watches"));
+        watch.publish(0.5, || unreachable!("nothing watches"));
         assert!(watch.stats().is_none() && !watch.is_watched());
     }
 }

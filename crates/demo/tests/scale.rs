@@ -1,8 +1,8 @@
 //! The platform `scale` compared with the simulator: one policy, one model, the same packets. Every
 //! frame is accounted for by sequence number while cores come and go.
 //!
-//! The figures are those of the model, so a slow machine does no harm. A machine whose threads lag
-//! far behind the model may. Such a run reports this and is repeated.
+//! The figures are the model's, so a slow machine does no harm unless its threads lag far behind
+//! the model. Such a run reports this and is repeated.
 
 use std::sync::{Mutex, PoisonError};
 use wattline_demo::scale::{Outcome, Plan, run};
@@ -15,8 +15,8 @@ use wattline_units::{Accuracy, Source, Span};
 
 const DILATION: u32 = 500;
 const ATTEMPTS: usize = 3;
-/// Lag of a thread behind the model in real time, from which on a difference in a run of about two
-/// seconds proves nothing.
+/// Smallest lag of a thread behind the model, in real time, at which a difference in a run of about
+/// two seconds proves nothing.
 const LATE_SECONDS: f64 = 0.05;
 
 /// Two emulations at once would disturb each other.
@@ -48,8 +48,8 @@ fn simulated(plan: &Plan, traffic: &Spec) -> Report {
     wattline_sim::run(&plan.simulated(None), source.as_mut()).unwrap()
 }
 
-/// Properties of every run, disturbed or not: no frame is lost, none overtakes another of its flow
-/// wherever the table moved, and parts make up wholes.
+/// Checks properties of every run, disturbed or not: no frame is lost, none overtakes another of
+/// its flow when the table changes, and parts add up to wholes.
 fn assert_accounted_for(outcome: &Outcome) {
     let delivery = &outcome.delivery;
     assert_eq!(delivery.lost_packets(), 0, "{delivery:?}");
@@ -69,7 +69,7 @@ fn assert_accounted_for(outcome: &Outcome) {
             + interval.empty_core_seconds
             + interval.asleep_core_seconds;
         let passed = 12.0 * interval.duration_seconds;
-        // A late report includes work a little beyond its time.
+        // A late report includes a little work after its time.
         assert!((states / passed - 1.0).abs() < 1e-2, "{states} of {passed} core seconds");
     }
     let sum = |of: fn(&wattline_governor::account::Interval) -> f64| {
@@ -109,7 +109,7 @@ fn agree(policy: &str, traffic: &str, duration: Span) {
         if agrees {
             return;
         }
-        // Cores whose threads lag at the end have not accounted their last work.
+        // Cores whose threads lag at the end have not yet accounted for their last work.
         let disturbed = outcome.is_disturbed() || disturbance.lateness_max_seconds > LATE_SECONDS;
         assert!(disturbed, "they differ, and nothing disturbed the run");
         println!(
@@ -139,9 +139,9 @@ fn scale_and_simulator_agree_over_a_short_day() {
 }
 
 #[test]
-fn cores_come_and_go_without_a_packet_lost_or_out_of_order() {
+fn core_changes_neither_lose_nor_reorder_packets() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // The most nervous setting: it reacts to every sample.
+    // The most sensitive setting: it reacts to every sample.
     let nervous = "queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
     let plan = plan(nervous, Span::from_millis(10));
     let traffic = Spec::parse("mmpp:3Mpps,ratio=20,high=500us,low=500us,size=64").unwrap();

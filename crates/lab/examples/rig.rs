@@ -1,8 +1,8 @@
-//! The virtual hardware lab by itself, as `make rig`, `make rig-copi` and `make rig-shell` run it:
+//! The virtual hardware lab alone, as run by `make rig`, `make rig-copi` and `make rig-shell`:
 //!
 //!     cargo run --release -p wattline-lab --example rig -- PATH-OF-WATTLINE [check|copi|shell] [--json]
 //!
-//! Ends with 1 where a check does not hold, with 69 where emulator or kernel cannot be had.
+//! Exits with 1 if a check fails, with 69 if emulator or kernel are unavailable.
 
 #[path = "../../../tests/rig/checks/mod.rs"]
 mod checks;
@@ -14,7 +14,7 @@ use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, Options, Rig, agent, conformance, machine};
 
 fn main() -> ExitCode {
-    // The same program turns the knobs inside.
+    // The same program turns the knobs in the guest.
     let serve =
         || Ok::<_, String>(agent::serve()? || conformance::serve()? || checks::end_of_flow());
     match serve() {
@@ -29,10 +29,10 @@ fn main() -> ExitCode {
     let json = arguments.iter().any(|argument| argument == "--json");
     let words: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|word| *word != "--json").collect();
-    let (wattline, what) = match words[..] {
-        [wattline] | [wattline, "check"] => (wattline, What::All),
-        [wattline, "copi"] => (wattline, What::Copi),
-        [wattline, "shell"] => (wattline, What::Shell),
+    let (wattline, action) = match words[..] {
+        [wattline] | [wattline, "check"] => (wattline, Action::All),
+        [wattline, "copi"] => (wattline, Action::Copi),
+        [wattline, "shell"] => (wattline, Action::Shell),
         _ => {
             eprintln!("usage: rig PATH-OF-WATTLINE [check|copi|shell] [--json]");
             return ExitCode::from(2);
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
             return ExitCode::from(69);
         }
     };
-    match run(&rig, wattline, what, json) {
+    match run(&rig, wattline, action, json) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -58,17 +58,17 @@ fn main() -> ExitCode {
 
 /// Use of the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
-    /// Every check.
+enum Action {
+    /// All checks.
     All,
-    /// A suspend under a governor, and a memcached that is profiled and governed: nothing else.
+    /// Only a suspend under a governor, and a memcached that is profiled and governed.
     Copi,
     /// A prompt.
     Shell,
 }
 
-/// Whether all checks hold.
-fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error> {
+/// Returns true if all checks hold.
+fn run(rig: &Rig, wattline: &str, action: Action, json: bool) -> Result<bool, Error> {
     let agent = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
     let options = Options {
         programs: vec![("wattline", wattline.into()), ("agent", agent.clone())],
@@ -77,9 +77,9 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
     };
     let mut checks =
         if json { Checks::default() } else { Checks::told_by(|check| println!("{check}")) };
-    match what {
-        What::All => {}
-        What::Copi => {
+    match action {
+        Action::All => {}
+        Action::Copi => {
             let mut machine = Machine::boot(rig, &options)?;
             checks::suspend(&mut machine, &mut checks)?;
             machine.power_off()?;
@@ -88,7 +88,7 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
             }
             return Ok(checks.failed().next().is_none() && !checks.checks.is_empty());
         }
-        What::Shell => {
+        Action::Shell => {
             machine::shell(rig, &options)?;
             return Ok(true);
         }
@@ -100,7 +100,7 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
     let boot = machine.boot.as_secs();
     let card = machine.card;
     machine.power_off()?;
-    // A machine of its own: each guest has a quarter of an hour.
+    // A separate machine: each guest has a quarter of an hour.
     let mut machine = Machine::boot(rig, &options)?;
     checks::conformance(&mut machine, &mut checks)?;
     machine.power_off()?;

@@ -1,5 +1,5 @@
-//! The reference page of commands is the one in the repository, so that a review shows every change
-//! of the command line.
+//! Compares the reference page of commands with the one in the repository, so that a review shows
+//! every change of the command line.
 
 use crate::commands::{Command, generate};
 use crate::line::{own, whole};
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Number of commands that are not hidden, at every level.
+/// Returns the number of commands that are not hidden, at every level.
 fn commands(command: &clap::Command) -> usize {
     let shown = command.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help");
     1 + shown.map(commands).sum::<usize>()
@@ -33,7 +33,7 @@ fn compare(path: &Path, text: &str, wrong: &mut Vec<String>) {
 const RENEW: &str = "UPDATE_GOLDEN=1 cargo test -p wattline-lab golden";
 
 #[test]
-fn the_reference_page_of_commands_is_up_to_date() {
+fn reference_page_of_commands_is_up_to_date() {
     let mut wrong = Vec::new();
     let page = generate::reference(&whole::<Command>());
     compare(&root().join("docs/reference/commands.md"), &page, &mut wrong);
@@ -45,7 +45,7 @@ fn manual_pages_and_completions_name_every_command() {
     let folder = tempfile::tempdir().unwrap();
     generate::man(&whole::<Command>(), folder.path()).unwrap();
     let pages = |program: &str| std::fs::read_dir(folder.path().join(program)).unwrap().count();
-    // Each program has a page beside those of its commands.
+    // Each program has a page in addition to those of its commands.
     assert_eq!(pages("wattline") + pages("wattline-lab"), commands(&whole::<Command>()) + 1);
     assert_eq!(pages("wattline-lab"), commands(&own::<Command>()));
     let page = std::fs::read_to_string(folder.path().join("wattline-lab/wattline-sim.1")).unwrap();

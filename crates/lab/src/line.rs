@@ -1,4 +1,4 @@
-//! The command lines: of this program, and of both programs together.
+//! The command lines of this program, and of both programs together.
 
 use clap::{Command, CommandFactory, Subcommand};
 use wattline::cli::{self, Cli};
@@ -6,13 +6,13 @@ use wattline::cli::{self, Cli};
 /// The examples of the laboratory, as in `wattline::cli::EXAMPLES`.
 const EXAMPLES: &str = include_str!("examples.txt");
 
-/// The command line of this program. It is called as `wattline`.
+/// Returns the command line of this program, which is called as `wattline`.
 pub fn own<C: Subcommand>() -> Command {
     cli::complete(Cli::<C>::command().bin_name("wattline"), EXAMPLES, true)
 }
 
-/// The command line of both programs: help, manual pages, completions and the reference page are all made
-/// from it.
+/// Returns the command line of both programs, from which help, manual pages, completions and the
+/// reference page are generated.
 pub fn whole<C: Subcommand>() -> Command {
     let own = C::augment_subcommands(Command::new("wattline"));
     let shown = own.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
@@ -28,7 +28,7 @@ mod tests {
     use wattline::laboratory;
 
     #[test]
-    fn wattline_hands_over_exactly_the_commands_of_the_laboratory() {
+    fn wattline_delegates_exactly_the_commands_of_the_laboratory() {
         let own = own::<commands::Command>();
         let (hidden, shown): (Vec<_>, Vec<_>) =
             own.get_subcommands().partition(|command| command.is_hide_set());
@@ -38,8 +38,8 @@ mod tests {
             .collect();
         let listed = laboratory::COMMANDS.map(|(name, about)| (name.to_owned(), about.to_owned()));
         assert_eq!(shown, listed, "COMMANDS in wattline/src/laboratory.rs");
-        // `run` is handed over for its configuration, `schema` for its documents; `guard` is started by
-        // this program itself.
+        // `run` is delegated because of its configuration, `schema` for its documents; `guard` is
+        // started by this program itself.
         let own_too = ["run", "schema", "guard"];
         let hidden = hidden.iter().map(|it| it.get_name()).filter(|it| !own_too.contains(it));
         let hidden: BTreeSet<&str> =
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn american_spelling_is_understood_and_not_shown() {
+    fn american_spelling_is_accepted_but_not_shown() {
         let alike = |american: &str, british: &str| {
             let read = |text: &str| format!("{:?}", parsed(text));
             assert_eq!(read(american), read(british));
@@ -94,13 +94,13 @@ mod tests {
         whole::<commands::Command>().debug_assert();
     }
 
-    /// The words of an example: up to where the shell takes over.
+    /// Returns the words of an example before any shell syntax.
     fn words(example: &str) -> Vec<&str> {
         example.split(' ').take_while(|word| !["|", ">", "<"].contains(word)).collect()
     }
 
     #[test]
-    fn every_example_is_a_command_line_of_its_command() {
+    fn examples_are_valid_command_lines_of_their_command() {
         for (path, text) in [cli::EXAMPLES, EXAMPLES].into_iter().flat_map(cli::sections) {
             let examples = text.lines().filter_map(|line| line.strip_prefix("    "));
             assert!(examples.clone().count() >= 2, "{path} has fewer than two examples");
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// The commands below this one, at every level, that have none.
+    /// Collects the commands below this one, at every level, that have no examples.
     fn collect(command: &clap::Command, path: &str, without: &mut Vec<String>) {
         for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
             let path = format!("{path} {}", command.get_name()).trim_start().to_owned();

@@ -1,4 +1,5 @@
-//! The program `wattline-lab`: models, simulation, measurements and papers. `wattline` hands their commands over.
+//! The program `wattline-lab`: models, simulation, measurements and papers. `wattline` delegates
+//! their commands to it.
 #![forbid(unsafe_code)]
 
 mod commands;

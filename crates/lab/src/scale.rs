@@ -17,19 +17,20 @@ use wattline_status::{Details, HeldPoint};
 use wattline_units::Time;
 use wattline_xdp::steer::Steering;
 
-/// The platforms of the laboratory.
+/// Platforms of the laboratory.
 pub const PLATFORMS: Platforms = &[(PowerPlatform::Scale, open)];
 
-struct OfRouter {
+struct ScalePlatform {
     plan: Plan,
     ports: usize,
-    /// Indirection tables, until the emulation has them.
+    /// Indirection tables until the emulation takes them.
     steerings: Vec<Steering>,
-    /// Once there are workers to be equipped.
+    /// Emulation, once the workers are equipped.
     scale: Option<Scale>,
 }
 
-/// Puts indirection tables where the configuration asks for them; they go with the value.
+/// Attaches indirection tables to the interfaces according to the configuration; dropping the value
+/// removes them.
 fn open(config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, RouterError> {
     let workers = usize::from(config.router.workers);
     let steered = config.ports.iter().filter_map(|port| Some((port, port.steer.as_ref()?)));
@@ -39,10 +40,10 @@ fn open(config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, RouterEr
             .map_err(|error| RouterError::Unfit(format!("[[port]] {name}: steer: {error}")))
     };
     let steerings = steered.map(attach).collect::<Result<_, _>>()?;
-    Ok(Box::new(OfRouter { plan, ports: config.ports.len(), steerings, scale: None }))
+    Ok(Box::new(ScalePlatform { plan, ports: config.ports.len(), steerings, scale: None }))
 }
 
-impl PlatformDriver for OfRouter {
+impl PlatformDriver for ScalePlatform {
     fn equip(&mut self, wakers: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
         let Plan { settings, spec, server } = &self.plan;
         let setting = Setting {
@@ -54,7 +55,7 @@ impl PlatformDriver for OfRouter {
             seed: settings.seed.into(),
         };
         let steerings = std::mem::take(&mut self.steerings);
-        // Elsewhere nobody can write the tables of those who send to the interfaces.
+        // Without steering, the tables of the senders to the interfaces cannot be written.
         let steered = (!steerings.is_empty()).then(|| Steered::new(steerings, wakers.len()));
         let redirect = steered.map(|steered| Box::new(steered) as Box<dyn Redirect>);
         let scale = Scale::new(&setting, self.ports, wakers.to_vec(), redirect);

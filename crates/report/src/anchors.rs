@@ -1,19 +1,19 @@
-//! Anchors of table rows: ids made from the names in a row, so that a link to it stays right when
-//! other rows come, go or move.
+//! Anchors of table rows: ids made from the names in a row, so that links stay valid when other
+//! rows are added, removed or moved.
 
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// Letters of an id; a longer one ends in a part of its hash.
+/// Longest id in letters; a longer text is cut and ends in a part of its hash.
 const LONGEST: usize = 64;
 const HASH_BYTES: usize = 4;
 
 /// Returns the page with an `id` for each row of a table.
 ///
-/// The id is the section, then the attribute `data-key` or as many of the first cells as tell the rows
-/// of the table apart. A row with an id of its own keeps it. Only tags that the page itself has written are
-/// found: texts from outside are escaped.
+/// The id is the section, then the attribute `data-key` or as many of the first cells as
+/// distinguish the rows of the table. A row with its own id keeps it. Only tags of the page itself
+/// are found, since texts from outside are escaped.
 pub(super) fn anchored(page: &str) -> String {
     let own = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let mut used: HashSet<String> = own.map(str::to_owned).collect();
@@ -34,7 +34,7 @@ pub(super) fn anchored(page: &str) -> String {
     out
 }
 
-/// The last heading's own id, or its text.
+/// Returns the last heading's own id, or its text.
 fn last_section(page: &str) -> Option<String> {
     let end = ["</h1>", "</h2>", "</h3>"].iter().filter_map(|close| page.rfind(close)).max()?;
     let (attributes, text) = page[page[..end].rfind("<h")?..end].split_once('>')?;
@@ -48,7 +48,7 @@ fn rows(out: &mut String, body: &str, section: &str, used: &mut HashSet<String>)
     out.push_str(parts.next().unwrap_or_default());
     let rows: Vec<&str> = parts.collect();
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row)).collect();
-    let columns = telling_apart(&cells);
+    let columns = distinguishing_columns(&cells);
     for (row, cells) in rows.iter().zip(&cells) {
         let (attributes, _) = row.split_once('>').unwrap_or_default();
         if attributes.contains(" id=\"") {
@@ -70,7 +70,7 @@ fn rows(out: &mut String, body: &str, section: &str, used: &mut HashSet<String>)
     }
 }
 
-/// The texts of a row's cells.
+/// Returns the texts of a row's cells.
 fn cells(row: &str) -> Vec<String> {
     let text = |cell: &str| {
         let (_, inner) = cell.split_once('>')?;
@@ -80,8 +80,9 @@ fn cells(row: &str) -> Vec<String> {
     row.split("<td").skip(1).map(|cell| text(cell).unwrap_or_default()).collect()
 }
 
-/// Number of first cells that differ between any two rows; all where two rows are alike.
-fn telling_apart(rows: &[Vec<String>]) -> usize {
+/// Returns the number of first cells that differ between any two rows; all if two rows are the
+/// same.
+fn distinguishing_columns(rows: &[Vec<String>]) -> usize {
     let most = rows.iter().map(Vec::len).max().unwrap_or(0);
     let apart = |columns: &usize| {
         let mut seen = HashSet::new();
@@ -90,7 +91,7 @@ fn telling_apart(rows: &[Vec<String>]) -> usize {
     (1..=most).find(apart).unwrap_or(most)
 }
 
-/// A text as an id: lower case, a dash for all that has a meaning in an address.
+/// Converts a text to an id: lower case, with dashes for characters that have a meaning in a URL.
 fn shortened(text: &str) -> String {
     let mut id = String::new();
     for letter in text.chars() {
@@ -111,7 +112,7 @@ fn shortened(text: &str) -> String {
     cut
 }
 
-/// The id, with a number where the page has it already.
+/// Returns the id, with a number appended if it is already used.
 fn unused(id: &str, used: &mut HashSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{id}-{number}"));
     let free = std::iter::once(id.to_owned()).chain(numbered).find(|it| !used.contains(it));
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_the_section_and_the_names_and_no_value_or_place() {
+    fn id_consists_of_section_and_names() {
         let page = standings(&[["poll", "a:1", "9"], ["poll", "b", "7"], ["hare", "b", "7"]]);
         let named = ["rows-amp-so-on-poll-a-1", "rows-amp-so-on-poll-b", "rows-amp-so-on-hare-b"];
         assert_eq!(ids(&page), named);
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_unique_on_a_page_whatever_its_tables_and_own_ids() {
+    fn ids_are_unique_on_a_page() {
         let row = |cell: &str| format!("<tr><td>{cell}</td></tr>");
         let page = format!(
             "<h2 id=\"x-a\">X</h2><h2 id=\"x\">X</h2><tbody>{}{}{}</tbody><tbody>{}{}</tbody>",
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_key_names_a_row_and_a_long_one_is_cut_and_told_apart() {
+    fn given_key_names_a_row_and_long_keys_are_cut_but_distinct() {
         let row = |key: &str| format!("<tr data-key=\"{key}\" class=\"c\"><td>1</td></tr>");
         let long = "y".repeat(50_000);
         let page = format!(

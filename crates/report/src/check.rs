@@ -54,7 +54,7 @@ impl Verdict {
     }
 }
 
-/// Basis of a comparison: whether it could have come out otherwise.
+/// Basis of a comparison, which shows if it could have had another result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -62,7 +62,7 @@ pub enum Basis {
     Predicted,
     /// A model with a parameter that was fitted, chosen or assumed with the figure in view.
     Fitted,
-    /// An algorithm or equation as printed, run on inputs of our own.
+    /// An algorithm or equation as printed, run on our own inputs.
     Rule,
     /// A figure computed from other printed figures.
     Arithmetic,
@@ -139,10 +139,10 @@ pub struct Check {
     pub tolerance: String,
     /// Origin of the computed value.
     pub grounds: Grounds,
-    /// Basis of the comparison; `None` where no claim is answered.
+    /// Basis of the comparison; `None` if it answers no claim.
     pub basis: Option<Basis>,
-    /// Change of an input that makes a predicted check come out otherwise. A check that agrees
-    /// has one; one that differs has shown already that it can.
+    /// Change of an input that gives a predicted check another verdict. Only a check that differs
+    /// may lack one.
     pub flip: Option<&'static str>,
     /// Result of the comparison.
     pub verdict: Verdict,
@@ -219,14 +219,14 @@ impl Check {
         Self::new(claims, quantity, [ours.into(), published.to_owned(), String::new()], holds)
     }
 
-    /// Sets another origin than the simulator.
+    /// Sets an origin other than the simulator.
     #[must_use]
     pub fn on(mut self, grounds: Grounds) -> Self {
         self.grounds = grounds;
         self
     }
 
-    /// Names what the quantity is of.
+    /// Adds the name of the quantity's subject.
     #[must_use]
     pub fn of(mut self, name: &str) -> Self {
         self.quantity = format!("{name}: {}", self.quantity);
@@ -262,8 +262,8 @@ impl Check {
         self
     }
 
-    /// Marks the value as predicted. `flip` is the change of an input that makes the check come
-    /// out otherwise; only a check that differs may be without one.
+    /// Marks the value as predicted. `flip` is the change of an input that gives the check another
+    /// verdict; only a check that differs may be without one.
     #[must_use]
     pub fn predicted(mut self, flip: impl Into<Option<&'static str>>) -> Self {
         self.flip = flip.into();

@@ -1,33 +1,33 @@
-//! Rows of text under heads, lined up: each column is as wide as its widest cell.
+//! Aligned columns of text under heads; each column is as wide as its widest cell.
 
 use comfy_table::{CellAlignment, ContentArrangement, presets};
 use std::fmt;
 
-/// The head of a column.
+/// Head of a column.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a>(&'a str, CellAlignment);
 
-/// A column of text.
+/// Returns the head of a column of text.
 pub const fn text(name: &str) -> Head<'_> {
     Head(name, CellAlignment::Left)
 }
 
-/// A column of numbers; the unit is part of its name.
+/// Returns the head of a column of numbers; the unit is part of its name.
 pub const fn number(name: &str) -> Head<'_> {
     Head(name, CellAlignment::Right)
 }
 
-/// Returns a number with so many decimals, or a dash where it is unknown.
+/// Formats a number with this many decimals; a dash if it is unknown.
 pub fn cell(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// Columns without lines between them. A line never ends in blanks.
+/// Columns without rules between them. Lines never end in blanks.
 #[derive(Debug)]
 pub struct Columns(comfy_table::Table);
 
 impl Columns {
-    /// Columns without rows.
+    /// Creates columns without rows.
     pub fn new<'a>(heads: impl IntoIterator<Item = Head<'a>>) -> Self {
         let heads: Vec<Head<'_>> = heads.into_iter().collect();
         let mut table = comfy_table::Table::new();
@@ -41,7 +41,7 @@ impl Columns {
         Self(table)
     }
 
-    /// All rows at once: the first `texts` columns are text, those after them numbers.
+    /// Creates columns with all rows: the first `texts` columns are text, the others numbers.
     pub fn of<'a, R: IntoIterator<Item = String>>(
         heads: impl IntoIterator<Item = &'a str>,
         texts: usize,

@@ -1,11 +1,11 @@
-//! The contents of a page: a link to each of its sections.
+//! Contents of a page: a link to each section.
 
 use std::fmt::Write as _;
 
-/// A page's sections as a list of links, which stays in view; the page with an `id` for each section.
-/// Nothing is listed where there is but one.
+/// Returns a list of links to a page's sections, which stays in view, and the page with an `id` for
+/// each section. The list is empty if there is only one section.
 ///
-/// Only headings that the page itself has written are found: texts from outside are escaped.
+/// Only headings of the page itself are found, since texts from outside are escaped.
 pub(super) fn listed(page: &str) -> (String, String) {
     let mut parts = page.split("<h2");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -43,7 +43,7 @@ mod tests {
     use super::listed;
 
     #[test]
-    fn every_section_is_linked_by_its_own_name_or_by_a_number() {
+    fn sections_are_linked_by_their_own_id_or_a_number() {
         let page = "<h1>x</h1><h2>Over the day</h2>a<h2 class=\"c\" id=\"own\">b &lt;h2&gt;</h2>c";
         let (nav, page) = listed(page);
         assert_eq!(
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn one_section_needs_no_list_and_half_a_heading_is_left_alone() {
+    fn single_section_is_not_listed_and_half_a_heading_is_ignored() {
         assert_eq!(listed("<h2>a</h2>").0, "");
         assert_eq!(listed("x<h2>a"), (String::new(), "x<h2>a".to_owned()));
         assert_eq!(listed("x<h2"), (String::new(), "x<h2".to_owned()));

@@ -1,6 +1,6 @@
 //! Escapes text for XML and HTML.
 
-/// The text with all special characters of XML and HTML escaped.
+/// Escapes all special characters of XML and HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

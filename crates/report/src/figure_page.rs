@@ -5,33 +5,33 @@ use crate::columns::{Columns, number, text};
 use crate::escape::escape;
 use crate::page::{self, is_number, put};
 
-/// A page, until it is [ended](Self::end). Texts are escaped.
+/// A page under construction; [`end`](Self::end) completes it. Texts are escaped.
 pub struct FigurePage {
     html: String,
     plain: String,
 }
 
 impl FigurePage {
-    /// Begins with a title, which is the first heading as well.
+    /// Begins a page with a title, which is also the first heading.
     pub fn titled(title: &str) -> Self {
         Self::headed(title, title)
     }
 
-    /// Begins with a title for the browser and a first heading.
+    /// Begins a page with a title for the browser and a first heading.
     pub fn headed(title: &str, heading: &str) -> Self {
         let mut html = page::begin(title);
         put(&mut html, format_args!("<h1>{}</h1>\n", escape(heading)));
         Self { html, plain: format!("{heading}\n") }
     }
 
-    /// Begins with a title and the outcome in a sentence.
+    /// Begins a page with a title and the outcome in a sentence.
     pub fn begin(title: &str, verdict: &str) -> Self {
         let mut page = Self::titled(title);
         page.strong(verdict);
         page
     }
 
-    /// HTML of the page, for parts that no method writes; the caller escapes what it appends.
+    /// Returns the HTML of the page, for parts that no method writes; the caller escapes its text.
     pub fn html(&mut self) -> &mut String {
         &mut self.html
     }
@@ -65,7 +65,7 @@ impl FigurePage {
         put(&mut self.plain, format_args!("\n{text}\n"));
     }
 
-    /// Appends plots side by side, where the screen is wide enough.
+    /// Appends plots, side by side if the screen is wide enough.
     pub fn plots(&mut self, plots: impl IntoIterator<Item = String>) {
         let plots: String = plots.into_iter().collect();
         put(&mut self.html, format_args!("<div class=\"plots\">{plots}</div>\n"));
@@ -84,7 +84,7 @@ impl FigurePage {
         }
     }
 
-    /// Appends a part that is closed until a reader opens it.
+    /// Appends a collapsed section.
     pub fn details(&mut self, summary: &str, content: impl FnOnce(&mut Self)) {
         let summary = escape(summary);
         put(&mut self.html, format_args!("<details><summary>{summary}</summary>\n"));
@@ -104,7 +104,7 @@ impl FigurePage {
         self.rows(&head, &rows);
     }
 
-    /// Appends a table of rows that all have a cell for each head.
+    /// Appends a table; each row has a cell for each head.
     pub fn rows(&mut self, head: &[&str], rows: &[impl AsRef<[String]>]) {
         page::table_of(&mut self.html, head, rows.iter());
         if rows.is_empty() {
@@ -124,7 +124,7 @@ impl FigurePage {
         self.table(["what", "value"], rows.into_iter().map(|(what, value)| [what.into(), value]));
     }
 
-    /// Appends ours beside what is published; a terminal gets the notes of what differs.
+    /// Appends computed and published figures; a terminal gets the notes of differing ones.
     pub fn checks(&mut self, checks: &[Check]) {
         page::checks(&mut self.html, checks);
         let row = |check: &Check| {
@@ -144,7 +144,7 @@ impl FigurePage {
         }
     }
 
-    /// Appends the command that gives the same again.
+    /// Appends the command that repeats the run.
     pub fn again(&mut self, command: &str) {
         put(&mut self.html, format_args!("<p>Again: <code>{}</code></p>\n", escape(command)));
         put(&mut self.plain, format_args!("Again: {command}\n"));
@@ -163,7 +163,7 @@ mod tests {
     use crate::plot::{Axis, Bars};
 
     #[test]
-    fn hostile_texts_are_escaped_and_the_page_is_whole() {
+    fn hostile_texts_are_escaped_and_the_page_is_complete() {
         let mut page = FigurePage::begin("<b>", "&");
         page.text("<i>");
         page.remarks(["<q>"]);

@@ -1,9 +1,10 @@
 //! Tables, charts and pages for people, in a terminal and in a browser.
 //!
-//! [`columns`] aligns text, and [`sparkline`] draws a curve in one line of it. [`plot`] draws
-//! charts as SVG. [`plain`] makes text safe to show. [`Table`] is the data of a figure, and [`Check`] compares a computed figure with
-//! a published one. [`machine`] is the machine that ran. [`page`] combines them into one HTML page without external resources. This
-//! crate knows nothing of the origin of figures.
+//! [`columns`] aligns text, and [`sparkline`] draws a curve in one line of text. [`plot`] draws
+//! charts as SVG. [`plain`] makes text safe to show. [`Table`] is the data of a figure, and
+//! [`Check`] compares a computed figure with a published one. [`machine`] describes the machine of
+//! the run. [`page`] combines them into one HTML page without external resources. This crate does
+//! not depend on the origin of figures.
 #![forbid(unsafe_code)]
 
 mod anchors;

@@ -1,16 +1,16 @@
-//! The machine that ran, and the day.
+//! Machine and day of a run.
 
 use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Description of the machine, and the day.
+/// Description of the machine, with the day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Name of the processor from Linux; on virtual machines often no more than the maker.
+    /// Name of the processor from Linux; on virtual machines often only the vendor.
     pub processor: String,
-    /// Number of processors that are online.
+    /// Number of online processors.
     pub processors: usize,
-    /// Whether the processor reports that it is virtual.
+    /// True if the processor reports that it is virtual.
     pub is_virtual: bool,
     /// Release of the kernel.
     pub kernel: String,
@@ -37,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// Description in one line.
+    /// Returns a description in one line.
     pub fn text(&self) -> String {
         let kind = if self.is_virtual { "virtual machine" } else { "machine" };
         let Self { processor, processors, kernel, .. } = self;
@@ -46,8 +46,8 @@ impl Machine {
     }
 }
 
-/// The Gregorian date of a day since 1970-01-01 (H. Hinnant, "chrono-compatible low-level date
-/// algorithms", civil_from_days): years that begin in March have their leap day at the end.
+/// Returns the Gregorian date of a day since 1970-01-01 (H. Hinnant, "chrono-compatible low-level
+/// date algorithms", civil_from_days): years that begin in March have their leap day at the end.
 fn date(day: u64) -> String {
     let shifted = day + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_of_processors_has_its_grammar() {
+    fn processors_have_singular_and_plural() {
         let text = |processors: usize| {
             let processor = "P".to_owned();
             let (kernel, date) = ("6".to_owned(), "2026-11-27".to_owned());
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn days_have_their_dates() {
+    fn days_are_converted_to_dates() {
         for (day, expected) in [
             (0, "1970-01-01"),
             (11_016, "2000-02-29"),

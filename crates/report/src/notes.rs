@@ -1,9 +1,10 @@
-//! Notes of rows: one that several rows share stands once, below, and rows name its number.
+//! Notes of rows. A note of several rows is listed once below the table, and the rows have its
+//! number.
 
 use crate::escape::escape;
 use std::fmt::Write as _;
 
-/// The shared notes of a table.
+/// Shared notes of a table.
 #[derive(Debug)]
 pub struct Notes<'a>(Vec<&'a str>);
 

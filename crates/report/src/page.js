@@ -1,4 +1,4 @@
-// Adds to a page what paper cannot have: values under the pointer, plots and their data as files, tables that are sorted and filtered, rows by verdict. Everything can be read without it.
+// Adds interaction to a page: values under the pointer, plots and their data as files, sorting and filtering of tables, rows by verdict. The page is readable without it.
 (() => {
   const tip = document.createElement("div");
   tip.id = "tip";
@@ -81,7 +81,7 @@
       link.click();
     };
     button.addEventListener("click", () => save(".csv", "text/csv", rows()));
-    // A plot of its own takes the rules of the page along, and its names stay beside it.
+    // A saved plot includes the style of the page, and its names stay to the right.
     const picture = document.createElement("button");
     picture.type = "button";
     picture.textContent = "Plot (SVG)";
@@ -95,8 +95,8 @@
     });
     box.append(plot, button, picture);
   }
-  // On a narrow screen the names stand below their plot instead of beside it, and a title that is too long
-  // is drawn closer together. The numbers are pixels of the plot.
+  // On a narrow screen, names are below their plot instead of to the right, and a title that is too long
+  // is condensed. The numbers are pixels of the plot.
   const narrow = matchMedia("(max-width:40rem)");
   const fit = () => document.querySelectorAll("svg.plot").forEach((plot) => {
     const [names, title] = [plot.querySelector(".names"), plot.querySelector(".title")];
@@ -127,7 +127,7 @@
   });
   fit();
   narrow.addEventListener("change", fit);
-  // There, a row with a verdict is a card whose cells say their column; so is the only row of a table.
+  // There, a row with a verdict is a card whose cells name their column; so is the only row of a table.
   for (const table of document.querySelectorAll(".scroll table")) {
     const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent);
     if (!table.querySelector(".v") && table.querySelectorAll("tbody tr").length !== 1) continue;
@@ -137,7 +137,7 @@
       if (cell.querySelector(".v")) cell.classList.add("verdict");
     }));
   }
-  // Heads sort their column: numbers by size, everything else by text, what is missing last.
+  // Heads sort their column: numbers by size, everything else by text, missing values last.
   const amount = (text) => {
     const number = /^[-+]?[\d,]*\.?\d+(e[-+]?\d+)?/i.exec(text.replace("\u2212", "-"));
     return number ? Number(number[0].replaceAll(",", "")) : null;
@@ -188,7 +188,7 @@
     row.cells[0]?.append("\u00a0", link);
   }
   addEventListener("beforeprint", () => document.querySelectorAll("details.claims").forEach((details) => { details.open = true; }));
-  // Rows of one verdict or basis: the claims come first, then the figures with a check of it. Nothing else is shown.
+  // Rows of one verdict or basis: first the claims, then the figures with such a check. All else is hidden.
   const buttons = document.querySelectorAll("button[data-verdict],button[data-basis]");
   const chosen = document.getElementById("chosen");
   const choose = (kind, wanted) => {
@@ -211,7 +211,7 @@
     history.replaceState(null, "", wanted ? "#" + kind + "=" + wanted : location.pathname);
     choose(kind, wanted);
   }));
-  // A link to a row undoes what hides it: words, a chosen verdict. The browser opens closed details.
+  // A link to a row clears the filters that hide it: words, a chosen verdict. The browser opens closed details.
   const reveal = () => {
     let row = null;
     try { row = document.getElementById(decodeURIComponent(location.hash.slice(1))); } catch { return; }

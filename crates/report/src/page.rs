@@ -1,4 +1,4 @@
-//! Pages in HTML: one file each, which needs nothing from elsewhere.
+//! Self-contained HTML pages, one file each.
 
 use crate::anchors::anchored;
 use crate::check::{Basis, Check, Verdict};
@@ -13,15 +13,15 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use wattline_units::Build;
 
-/// The rules for what is not a plot, for pages that are served as well.
+/// Style of everything except plots; served pages use it, too.
 pub const STYLE: &str = include_str!("page.css");
-/// Script for readers on a screen; all can be read without it.
+/// Script for readers on a screen; the page is readable without it.
 const SCRIPT: &str = include_str!("page.js");
 
 /// Returns the beginning of every page; `title` is plain text. Close it with [`end`].
 ///
-/// The page runs no script and takes no style but its own, and loads nothing: its policy says so
-/// to the browser, so that a name that slipped through [`escape`] could do nothing either.
+/// The page's content security policy permits only its own script and style, and no loading. Even a
+/// name that slipped through [`escape`] could do nothing.
 pub fn begin(title: &str) -> String {
     let style = format!("{STYLE}{}", svg::STYLE);
     format!(
@@ -37,7 +37,7 @@ pub fn begin(title: &str) -> String {
     )
 }
 
-/// Whether a file's text is a page that [`begin`] has begun with this title.
+/// Returns true if a file's text is a page of [`begin`] with this title.
 pub fn is_titled(text: &str, title: &str) -> bool {
     text.contains(&title_of(title))
 }
@@ -46,7 +46,7 @@ fn title_of(title: &str) -> String {
     format!("<title>Wattline: {}</title>", escape(title))
 }
 
-/// As a page's policy names a script or a style.
+/// Returns the hash by which a page's policy permits a script or style.
 fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text))
 }
@@ -54,7 +54,8 @@ fn hash(text: &str) -> String {
 /// Opening tags of a page's contents.
 const BODY: &str = "<body><main>";
 
-/// Closes a page that [`begin`] has begun: lists its sections, names its rows, and says what made it, where and when.
+/// Closes a page of [`begin`]: lists its sections, gives its rows ids, and adds program, machine
+/// and date.
 pub fn end(page: &mut String) {
     let (nav, listed) = contents::listed(page);
     let listed = anchored(&listed);
@@ -73,8 +74,7 @@ pub fn end(page: &mut String) {
             escape(&machine.text())
         ),
     );
-    // The page has the rules of its plots once; those that each has of its own are for a plot
-    // that stands alone.
+    // The page has the style of its plots once; each plot's own copy is only for a separate file.
     *page = page.replace(&svg::style_element(), "");
     put(page, format_args!("</main><script>{SCRIPT}</script></body></html>\n"));
 }
@@ -84,13 +84,12 @@ pub fn put(page: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = page.write_fmt(arguments);
 }
 
-/// Begins a table with these heads; on a narrow screen it scrolls by itself. Close it with
-/// [`end_table`].
+/// Begins a table with these heads, which scrolls on a narrow screen. Close it with [`end_table`].
 pub fn begin_table<'a>(page: &mut String, heads: impl IntoIterator<Item = &'a str>) {
-    // Whoever has no pointer scrolls it with keys, which takes the focus.
+    // Focusable, so that it can be scrolled by keys.
     page.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table><thead><tr>");
     for head in heads {
-        // The name of a column of data may break at its underscores.
+        // Names of data columns may break at underscores.
         let head = escape(head).replace('_', "_<wbr>");
         put(page, format_args!("<th scope=\"col\">{head}</th>"));
     }
@@ -102,13 +101,14 @@ pub fn end_table(page: &mut String) {
     page.push_str("</tbody></table></div>\n");
 }
 
-/// Whether a cell of a table is a number, perhaps with an interval or a unit, or says that there is none.
+/// Returns true if a cell of a table is a number, perhaps with an interval or a unit, or a
+/// placeholder for a missing number.
 pub(crate) fn is_number(cell: &str) -> bool {
     let first = cell.split([' ', '%']).next().unwrap_or_default();
     matches!(cell, "" | "-" | "–") || first.replace(',', "").parse::<f64>().is_ok()
 }
 
-/// Appends a table of plain texts: columns of numbers to the right, but for the first.
+/// Appends a table of plain texts; columns of numbers are right-aligned, except the first column.
 pub fn table<const N: usize>(
     page: &mut String,
     head: [&str; N],
@@ -117,7 +117,7 @@ pub fn table<const N: usize>(
     table_of(page, &head, rows);
 }
 
-/// The same where the number of columns is known only when it runs: as many as the head has.
+/// Like [`table`] for a number of columns known only at run time.
 pub fn table_of<R: AsRef<[String]>>(
     page: &mut String,
     head: &[&str],
@@ -141,7 +141,7 @@ pub fn table_of<R: AsRef<[String]>>(
     end_table(page);
 }
 
-/// The amount of a tolerance with what divides it from its reason, and the reason.
+/// Splits a tolerance into the amount with its separator, and the reason.
 fn reason(tolerance: &str) -> (&str, &str) {
     match tolerance.find("; ") {
         Some(at) => tolerance.split_at(at + 2),
@@ -150,8 +150,8 @@ fn reason(tolerance: &str) -> (&str, &str) {
     }
 }
 
-/// Ours beside what is published, as a table, what differs first; nothing where nothing was
-/// checked. A note that several share stands once, below.
+/// Appends a table of computed and published figures, differing ones first; nothing if there are no
+/// checks. A shared note is listed once below.
 pub fn checks(page: &mut String, checks: &[Check]) {
     if checks.is_empty() {
         return;
@@ -160,7 +160,7 @@ pub fn checks(page: &mut String, checks: &[Check]) {
     sorted.sort_by_key(|check| check.verdict != Verdict::Differs);
     let reasons = checks.iter().map(|check| reason(&check.tolerance).1);
     let notes = Notes::of(checks.iter().map(|check| check.note.as_str()).chain(reasons));
-    // Checks of the demonstration have none.
+    // Checks of the demonstration have no basis.
     let has_basis = checks.iter().any(|check| check.basis.is_some());
     let heads =
         ["quantity", "ours", "published", "tolerance", "basis", "verdict", "claims", "note"];
@@ -189,7 +189,7 @@ pub fn checks(page: &mut String, checks: &[Check]) {
     notes.list(page);
 }
 
-/// Buttons that show the rows of one verdict alone, each with how many it has.
+/// Appends buttons that show only the rows of one verdict, each with the number of rows.
 pub fn verdict_filter(page: &mut String, counts: impl IntoIterator<Item = (Verdict, usize)>) {
     page.push_str("<p role=\"group\" aria-label=\"show one verdict alone\">");
     for (verdict, count) in counts {
@@ -205,7 +205,7 @@ pub fn verdict_filter(page: &mut String, counts: impl IntoIterator<Item = (Verdi
     page.push_str("</p>\n");
 }
 
-/// Appends buttons that show the rows of one basis alone, each with its number of claims.
+/// Appends buttons that show only the rows of one basis, each with its number of claims.
 pub fn basis_filter(page: &mut String, counts: impl IntoIterator<Item = (Option<Basis>, usize)>) {
     page.push_str("<p role=\"group\" aria-label=\"show one basis alone\">");
     for (of, count) in counts {
@@ -225,12 +225,12 @@ pub fn basis(basis: Option<Basis>) -> &'static str {
     basis.map_or("unchecked", Basis::text)
 }
 
-/// A verdict as the name of a class.
+/// Returns the name of a verdict's class.
 pub fn class(verdict: Verdict) -> String {
     verdict.text().replace(' ', "-")
 }
 
-/// A verdict in its colour.
+/// Returns a verdict as coloured text.
 pub fn verdict(verdict: Verdict) -> String {
     format!("<span class=\"v {}\">{}</span>", class(verdict), verdict.text())
 }
@@ -241,7 +241,7 @@ mod tests {
     use crate::plot::{Axis, Chart};
 
     #[test]
-    fn a_page_is_whole_and_its_texts_are_escaped() {
+    fn page_is_complete_and_its_texts_are_escaped() {
         let mut page = begin("a < b");
         table(&mut page, ["x & y", "n"], [["<1>".to_owned(), "2".to_owned()]].into_iter());
         checks(&mut page, &[]);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_numbers_stand_to_the_right_and_texts_to_the_left() {
+    fn numbers_are_right_aligned_and_texts_left_aligned() {
         let mut page = String::new();
         let rows = [["1", "1.5 ± 0.2", "napi", "–", "1"], ["2", "-3", "2,000", "1,234", "a"]];
         let rows = rows.map(|row| row.map(str::to_owned));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_of_a_page_allows_its_own_script_and_style_alone() {
+    fn policy_of_a_page_allows_only_its_own_script_and_style() {
         let chart = Chart::new("t", Axis::new("x"), Axis::new("y"));
         let mut page = begin("t");
         page.push_str(&chart.svg());
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn differing_rows_come_first_and_a_shared_note_stands_once() {
+    fn differing_rows_come_first_and_shared_notes_are_listed_once() {
         let check = |ours, note: &str| Check::near(&[], "q", ours, 1.0, 0.1).note(note);
         let mut page = String::new();
         checks(&mut page, &[check(1.0, "shared"), check(3.0, "own"), check(1.0, "shared")]);

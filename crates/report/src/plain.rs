@@ -1,14 +1,14 @@
-//! Text that a terminal and a log show as it is.
+//! Text that is safe for terminals and logs.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Returns the text without characters that control a terminal: each becomes `\u001b` and the like,
-/// which also is its form in a string of JSON. Line feeds and tabs stay.
+/// Returns the text with terminal control characters replaced by escapes such as `\u001b`, which
+/// are also valid in JSON strings. Line feeds and tabs are kept.
 ///
-/// Names of interfaces, contents of files and answers of peers may hold any character. All text that
-/// is shown passes here.
+/// Names of interfaces, contents of files and answers of peers may contain any character. All
+/// displayed text must pass through this function.
 pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(controls) {
         return Cow::Borrowed(text);
@@ -24,23 +24,23 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns true for control characters and for those that reorder the text around them.
+/// Returns true for control characters and for characters that reorder the surrounding text.
 fn controls(character: char) -> bool {
     let reorders = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let breaks = matches!(character, '\u{2028}' | '\u{2029}');
     reorders || breaks || character.is_control() && !matches!(character, '\n' | '\t')
 }
 
-/// A writer that passes [`plain`] text on. Bytes that are no UTF-8 become U+FFFD.
+/// A writer that passes [`plain`] text on. Bytes that are not UTF-8 become U+FFFD.
 #[derive(Debug)]
 pub struct Plain<W: Write> {
     out: W,
-    /// The beginning of a character whose rest has not come yet.
+    /// Beginning of a character whose rest has not arrived yet.
     partial: Vec<u8>,
 }
 
 impl<W: Write> Plain<W> {
-    /// A writer on top of `out`.
+    /// Creates a writer on top of `out`.
     pub fn new(out: W) -> Self {
         Self { out, partial: Vec::new() }
     }
@@ -68,7 +68,7 @@ impl<W: Write> Write for Plain<W> {
     }
 }
 
-/// Returns true if more bytes could make a character of these.
+/// Returns true if these bytes are the beginning of a character.
 fn is_partial(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_shown_and_letters_stay() {
+    fn control_characters_are_escaped_and_letters_kept() {
         for same in ["", "eth0", "a\tb\nc", "Grüße 東京 🦀", "\\u001b"] {
             assert!(matches!(plain(same), Cow::Borrowed(text) if text == same), "{same}");
         }

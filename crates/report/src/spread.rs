@@ -1,12 +1,11 @@
 //! Uncertainty of a mean.
 
-/// The mean of repetitions, and how far it can be off.
+/// Mean of repetitions, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     /// The mean.
     pub mean: f64,
-    /// Half the 95 % confidence interval, by Student's distribution; infinite where it cannot be
-    /// told.
+    /// Half the 95 % confidence interval, by Student's distribution; infinite if unknown.
     pub half: f64,
 }
 
@@ -16,7 +15,7 @@ const STUDENT: [f64; 30] = [
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
     2.052, 2.048, 2.045, 2.042,
 ];
-/// Beyond that, the last of them: never less than what holds.
+/// Value for more degrees of freedom, that for 30: never too small.
 const LARGE: f64 = 2.042;
 
 /// Returns the quantile of Student's t in standard errors, for degrees of freedom from 1; infinite
@@ -39,7 +38,7 @@ impl Spread {
         Self { mean, half: student(count - 1) * deviation / (count as f64).sqrt() }
     }
 
-    /// Whether the mean is known to this share of it.
+    /// Returns true if the uncertainty is within this share of the mean.
     pub fn is_within(&self, share: f64) -> bool {
         self.half.is_finite() && self.half <= share * self.mean
     }
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_students() {
+    fn interval_follows_student() {
         // Mean 10, deviation 1, three values: 4.303 / sqrt(3).
         let spread = Spread::of([9.0, 10.0, 11.0].into_iter());
         assert!((spread.mean - 10.0).abs() < 1e-12 && (spread.half - 2.4843).abs() < 1e-3);

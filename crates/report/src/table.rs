@@ -7,12 +7,12 @@ use serde::Serialize;
 pub struct Table {
     /// Names of the columns; a quantity's name ends in its unit.
     pub columns: Vec<String>,
-    /// As many cells as columns each.
+    /// Rows, each with one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new<const N: usize>(columns: [&str; N]) -> Self {
         Self { columns: columns.map(str::to_owned).to_vec(), rows: Vec::new() }
     }
@@ -28,8 +28,8 @@ impl Table {
     }
 }
 
-/// A number with six significant digits, without superfluous zeros; with a power of ten below
-/// a thousandth.
+/// Formats a number with six significant digits, without superfluous zeros; below a thousandth,
+/// with a power of ten.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { String::new() };

@@ -1,4 +1,4 @@
-//! Pages in a browser: every part that pages are made of, with hostile texts.
+//! Pages in a browser: every part of pages, with hostile texts.
 
 use wattline_needs::browser::{Browser, View, look, url_of};
 use wattline_report::plot::{Axis, Bars, Chart, Mark};
@@ -20,7 +20,7 @@ fn chart() -> Chart {
 fn bars() -> Bars {
     Bars::new("Watts by component", HOSTILE, Axis::new("W"), [HOSTILE, "memory"])
         .series("ours", [12.0, 30.0])
-        .beside([Some(13.0), None])
+        .published_values([Some(13.0), None])
 }
 
 fn whole() -> String {
@@ -45,7 +45,7 @@ fn whole() -> String {
 }
 
 #[test]
-fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
+fn every_part_is_readable_on_any_screen_and_texts_are_escaped() {
     let Some(mut browser) = Browser::start("parts of pages") else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.html");
@@ -58,7 +58,7 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
     assert_eq!(browser.value("document.querySelectorAll('img').length"), 0);
     assert!(browser.text().contains("'quoted'"));
 
-    // Rows of one verdict alone, by a button and by the address.
+    // Rows of only one verdict, by a button and by the URL.
     let shown = "[...document.querySelectorAll('tr[data-verdict]')].filter(r => !r.hidden).length";
     assert_eq!(browser.value(shown), 3);
     browser.value("document.querySelector('button[data-verdict=differs]').click()");
@@ -75,7 +75,7 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
     let footer = browser.value("document.querySelector('footer').innerText");
     assert!(footer.as_str().is_some_and(|it| it.contains("Wattline") && it.contains("Linux")));
 
-    // Values by keys, for whoever has no pointer.
+    // Values by keys, without a pointer.
     let press = "(() => { const p = document.querySelector('svg.plot'); p.focus(); \
                  p.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'})); \
                  return document.getElementById('tip').innerText; })()";
@@ -84,7 +84,7 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
     assert!(browser.complaints().is_empty());
 }
 
-/// As SVG, with the rules of its page.
+/// Each plot can be saved as SVG, with the style of its page.
 fn plots_are_files_of_their_own(browser: &mut Browser) {
     let saved = "(() => { let saved; const click = HTMLAnchorElement.prototype.click; \
                  HTMLAnchorElement.prototype.click = function () { saved = [this.download, decodeURIComponent(this.href)]; }; \
@@ -118,9 +118,9 @@ fn tables_are_sorted_and_filtered(browser: &mut Browser) {
     assert_eq!(browser.value(&format!("{column}.length")), 16);
 }
 
-/// Names of folders, files and figures come from outside, and so does their number.
+/// Names and numbers of folders, files and figures come from outside.
 #[test]
-fn runs_from_outside_become_a_page_whatever_their_names_and_however_many_figures() {
+fn comparison_of_hostile_runs_is_a_valid_page() {
     let Some(mut browser) = Browser::start("a comparison of hostile runs") else { return };
     let folder = tempfile::tempdir().unwrap();
     let run = |name: &str, add: f64| {
@@ -141,7 +141,7 @@ fn runs_from_outside_become_a_page_whatever_their_names_and_however_many_figures
         Run::read(&path).unwrap()
     };
     let hostile = "<img src=x onerror=\"document.title='broken'\">";
-    let comparison = Comparison::of(vec![run("poll", 1.0), run(hostile, 3.0)], None);
+    let comparison = Comparison::new(vec![run("poll", 1.0), run(hostile, 3.0)], None);
     let path = folder.path().join("page.html");
     std::fs::write(&path, comparison.page(false).end()).unwrap();
     let ready = "document.querySelectorAll('svg.plot').length === 12";
@@ -150,7 +150,7 @@ fn runs_from_outside_become_a_page_whatever_their_names_and_however_many_figures
     let text = browser.text();
     for words in [
         hostile,
-        "<b>half.json: is no JSON",
+        "<b>half.json: is not JSON",
         "left out: 150 files more",
         "The first 1500 rows of 15001",
     ] {
@@ -160,7 +160,7 @@ fn runs_from_outside_become_a_page_whatever_their_names_and_however_many_figures
     assert_eq!(browser.value("document.title"), "Wattline: runs compared");
 }
 
-/// Bars of `count` series, as a stack or side by side.
+/// Returns bars of `count` series, stacked or side by side.
 fn many(count: usize, stacked: bool, ordered: bool) -> String {
     let groups = ["performance 200", "ondemand 200", "copi 200", "performance 700", "ondemand 700"]
         .iter()
@@ -173,7 +173,7 @@ fn many(count: usize, stacked: bool, ordered: bool) -> String {
     if ordered { bars.ordered().svg() } else { bars.svg() }
 }
 
-/// A page with one plot, as a browser draws it.
+/// Opens a page with one plot in the browser.
 fn with_plot(browser: &mut Browser, folder: &std::path::Path, svg: &str) {
     let mut text = page::begin("one plot");
     text.push_str(&format!("<h1>One plot</h1>\n<div class=\"plots\">{svg}</div>\n"));
@@ -183,9 +183,9 @@ fn with_plot(browser: &mut Browser, folder: &std::path::Path, svg: &str) {
     browser.open(&url_of(&path));
 }
 
-/// As the browser paints them, in light and dark: fill and texture of the bars of a group.
+/// Compares fill and texture of the bars of a group, as painted by the browser, in light and dark.
 #[test]
-fn no_two_parts_of_a_bar_look_alike() {
+fn parts_of_a_bar_all_differ_in_look() {
     let Some(mut browser) = Browser::start("colours of bars") else { return };
     let folder = tempfile::tempdir().unwrap();
     let looks = "(() => { const looks = [...document.querySelectorAll('rect')]\
@@ -200,16 +200,16 @@ fn no_two_parts_of_a_bar_look_alike() {
                 browser.set_view(View { width: 1280, height: 900, dark });
                 with_plot(&mut browser, folder.path(), &many(count, stacked, ordered));
                 let seen = browser.value(looks);
-                let told = format!("ordered: {ordered}, stacked: {stacked}, dark: {dark}: {seen}");
-                assert_eq!((&seen[0], &seen[1]), (&count.into(), &count.into()), "{told}");
+                let case = format!("ordered: {ordered}, stacked: {stacked}, dark: {dark}: {seen}");
+                assert_eq!((&seen[0], &seen[1]), (&count.into(), &count.into()), "{case}");
             }
         }
     }
 }
 
-/// Names of groups, values on bars, ticks and the legend, each as a box on the screen.
+/// Compares the boxes on the screen of group names, values on bars, ticks and the legend.
 #[test]
-fn no_text_of_a_plot_lies_on_another() {
+fn texts_of_a_plot_do_not_overlap() {
     let Some(mut browser) = Browser::start("texts of plots") else { return };
     let folder = tempfile::tempdir().unwrap();
     let small = |value: f64| {
@@ -220,7 +220,7 @@ fn no_text_of_a_plot_lies_on_another() {
             .iter()
             .fold(bars, |b, name| b.uncertain(*name, uncertain))
     };
-    // Boxes of names that lean are larger than the names: they are compared along their own axis.
+    // Boxes of slanted names are larger than the names, so these are compared along their own axis.
     let overlaps = "(() => { const leans = t => /rotate\\(-45\\)/.test(t.getAttribute('transform')); \
         const texts = [...document.querySelectorAll('svg.plot text')]; \
         const wrong = []; \
@@ -254,8 +254,8 @@ fn no_text_of_a_plot_lies_on_another() {
     }
 }
 
-/// Wherever a page is scrolled to, its list of sections is on the screen, wide and narrow; on paper it is
-/// not.
+/// The list of sections stays on the screen, wide or narrow, wherever the page is scrolled; it is
+/// not printed.
 fn contents_stay_in_view(browser: &mut Browser) {
     let top = "(() => { scrollTo(0, document.body.scrollHeight); \
                const box = document.querySelector('.contents').getBoundingClientRect(); \
@@ -276,8 +276,8 @@ fn contents_stay_in_view(browser: &mut Browser) {
     browser.set_print(false);
 }
 
-/// Nothing of a plot or of a table with verdicts needs scrolling sideways. On a narrow screen names stand
-/// below their plot, and letters stay readable.
+/// Plots and tables with verdicts need no sideways scrolling. On a narrow screen, names are below
+/// their plot, and letters stay readable.
 fn no_width_cuts_anything(browser: &mut Browser) {
     let seen = "[...document.querySelectorAll('.plot-box, .scroll:has(.v)')]\
                 .filter(e => e.scrollWidth > e.clientWidth + 1).length";
@@ -291,7 +291,7 @@ fn no_width_cuts_anything(browser: &mut Browser) {
                const at = [...plot.querySelectorAll('.name')].map(n => n.getBoundingClientRect()); \
                return at.slice(1).map((name, index) => name.top - at[index].bottom); }))";
     let heads = "getComputedStyle(document.querySelector('.cards td.verdict'), '::before').content";
-    // The browser tells the page of a new width with its next picture.
+    // The browser notifies the page of a new width with the next frame.
     let becomes = |browser: &mut Browser, wanted: bool| {
         let what = format!("names below their plot: {wanted}");
         wattline_needs::until(&what, || browser.value(below) == wanted);
@@ -304,10 +304,10 @@ fn no_width_cuts_anything(browser: &mut Browser) {
     assert!(browser.value(heads).as_str().is_some_and(|text| text.contains("verdict")));
     browser.set_view(View { width: 1200, height: 700, dark: false });
     becomes(browser, false);
-    assert_eq!(browser.value(seen), 0, "tables with verdicts fit beside the list of sections");
+    assert_eq!(browser.value(seen), 0, "tables with verdicts fit next to the list of sections");
 }
 
-/// By a button below the plot; a name is no formula.
+/// A button below the plot exports the data; names are not interpreted as formulas.
 fn data_of_each_plot_is_a_file(browser: &mut Browser) {
     let press = "(() => { const files = []; \
                  const click = HTMLAnchorElement.prototype.click; \
@@ -326,9 +326,9 @@ fn data_of_each_plot_is_a_file(browser: &mut Browser) {
     assert!(text(1, 1).contains("memory,30,") && text(1, 1).contains(",12,13"), "{}", text(1, 1));
 }
 
-/// The rules of [`look`] find what they are for.
+/// The rules of [`look`] detect violations.
 #[test]
-fn a_bad_page_is_found_out() {
+fn bad_page_is_detected() {
     let Some(mut browser) = Browser::start("a bad page") else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad.html");

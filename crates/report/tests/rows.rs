@@ -1,4 +1,4 @@
-//! Links to rows in a browser: what hides a row gives way to a link to it.
+//! Links to rows in a browser: a link makes a hidden row visible.
 
 use wattline_needs::browser::{Browser, View, look, url_of};
 use wattline_report::{Check, page};
@@ -16,7 +16,7 @@ fn whole(rows: usize) -> String {
     text
 }
 
-/// Whether the row is drawn and its middle is on the screen.
+/// Returns true if the row is drawn and its middle is on the screen.
 fn is_on_screen(browser: &mut Browser, id: &str) -> bool {
     let seen = format!(
         "new Promise(done => setTimeout(() => {{ const row = document.getElementById('{id}'); const box = row.getBoundingClientRect(); \
@@ -27,7 +27,7 @@ fn is_on_screen(browser: &mut Browser, id: &str) -> bool {
 }
 
 #[test]
-fn link_to_a_row_shows_it_whatever_hid_it() {
+fn link_shows_a_hidden_row() {
     let Some(mut browser) = Browser::start("links to rows") else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.html");
@@ -54,13 +54,13 @@ fn link_to_a_row_shows_it_whatever_hid_it() {
     browser.value(&format!("location.hash = '{row}'"));
     assert!(is_on_screen(&mut browser, row));
     assert_eq!(browser.value("document.querySelector('input[type=search]').value"), "");
-    // Filters stay where the row is among what they show.
+    // Filters that show the row stay active.
     filter(&mut browser, "policy 3");
     browser.value(&format!("location.hash = '{other}'"));
     assert!(is_on_screen(&mut browser, other));
     assert_eq!(browser.value("document.querySelector('input[type=search]').value"), "policy 3");
 
-    // In closed details, and of another verdict than the chosen one.
+    // In collapsed details, and of a verdict other than the chosen one.
     let row = "checks-power-w-ps-002";
     assert!(!is_on_screen(&mut browser, row));
     browser.value("document.querySelector('button[data-verdict=differs]').click()");
@@ -69,7 +69,7 @@ fn link_to_a_row_shows_it_whatever_hid_it() {
     browser.open(&format!("{url}#{row}"));
     assert!(is_on_screen(&mut browser, row));
 
-    // By keys, with a name; the address may name the row already.
+    // By keys, with a name; the URL may already name the row.
     let pressed = format!(
         "(() => {{ const link = document.querySelector('#{row} a.here'); link.focus(); \
          const reached = document.activeElement === link && link.tabIndex === 0; \
@@ -83,9 +83,9 @@ fn link_to_a_row_shows_it_whatever_hid_it() {
     assert!(browser.complaints().is_empty());
 }
 
-/// More rows, and the same ones elsewhere: their ids are those from before.
+/// Adds rows and moves the others, whose ids must not change.
 #[test]
-fn ids_of_rows_outlast_other_rows() {
+fn ids_of_rows_do_not_depend_on_other_rows() {
     let ids = |text: &str| -> Vec<String> {
         let parts = text.split("<tr id=\"").skip(1);
         parts.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()

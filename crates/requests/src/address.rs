@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub fn resolve(host_and_port: &str) -> io::Result<SocketAddr> {
     let found: Vec<SocketAddr> = host_and_port.to_socket_addrs()?.collect();
     let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, PATIENCE).is_ok();
-    // A single address is not asked twice.
+    // A single address needs no trial.
     let first = if found.len() > 1 { found.iter().find(accepts) } else { None };
     let address = first.or(found.first()).copied();
     address.ok_or_else(|| io::Error::other("the name has no address"))
@@ -38,7 +38,7 @@ mod tests {
                 assert_eq!(resolve(&named).unwrap(), local);
             }
         }
-        assert_eq!(resolve("127.0.0.1:9").unwrap().port(), 9, "nobody needs to listen");
+        assert_eq!(resolve("127.0.0.1:9").unwrap().port(), 9, "no listener is needed");
         assert!(resolve("no-such-name.invalid:1").is_err());
     }
 }

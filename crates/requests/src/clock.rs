@@ -2,19 +2,19 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds on a clock, since a zero that the holder knows.
+/// Nanoseconds on a clock; the holder defines the zero.
 pub type Nanos = u64;
 
 /// Nanoseconds in a second.
 pub(crate) const SECOND: Nanos = 1_000_000_000;
 
-/// Now on `CLOCK_MONOTONIC`; the same for all threads. Costs no system call (vDSO) where the
-/// time-stamp counter is the clock source.
+/// Returns the time of `CLOCK_MONOTONIC`, which all threads share. Costs no system call (vDSO) if
+/// the time-stamp counter is the clock source.
 pub fn now() -> Nanos {
     read(ClockId::Monotonic)
 }
 
-/// Processor time that the calling thread has used.
+/// Returns the processor time that the calling thread has used.
 pub fn thread_cpu_time() -> Nanos {
     read(ClockId::ThreadCPUTime)
 }
@@ -25,7 +25,7 @@ fn read(clock: ClockId) -> Nanos {
     time.tv_sec.unsigned_abs() * SECOND + time.tv_nsec.unsigned_abs()
 }
 
-/// Nanoseconds as seconds, for people and JSON.
+/// Converts nanoseconds to seconds, for people and JSON.
 pub(crate) fn seconds(nanos: Nanos) -> f64 {
     nanos as f64 / SECOND as f64
 }

@@ -1,15 +1,15 @@
-//! Histograms of times, and the quantiles that are read from them.
+//! Histograms of times and their quantiles.
 
 use crate::clock::{Nanos, seconds};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Longer times are recorded as this: one hour.
+/// Longest recorded time, one hour; longer times are recorded as this.
 const LONGEST: Nanos = 3_600_000_000_000;
-/// A time is known to three significant digits.
+/// Significant digits of a recorded time.
 const DIGITS: u8 = 3;
-/// Steps in each half of what is left of the distribution: the 50th and 95th percentiles are among
-/// them, the 99th within 0.04 %.
+/// Steps in each half of the remaining distribution: the 50th and 95th percentiles are among the
+/// steps, the 99th within 0.04 %.
 const STEPS: u32 = 20;
 
 /// Counts of times of 1 ns to 1 h, each known to one part in a thousand (HdrHistogram).
@@ -23,10 +23,10 @@ impl Default for Times {
 }
 
 impl Times {
-    /// No times.
+    /// Creates an empty histogram.
     ///
     /// # Panics
-    /// Never: the bounds are constants that the histogram takes.
+    /// Never: the bounds are constants that the histogram accepts.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
         Self(histogram.expect("constant bounds that a histogram may have"))
@@ -37,12 +37,12 @@ impl Times {
         self.0.saturating_record(nanos);
     }
 
-    /// Counts a time that came `count` times.
+    /// Counts a time that occurred `count` times.
     pub fn record_n(&mut self, nanos: Nanos, count: u64) {
         self.0.saturating_record_n(nanos, count);
     }
 
-    /// Adds the times of another.
+    /// Adds the times of another histogram.
     ///
     /// # Panics
     /// Never: all histograms have the same bounds.
@@ -50,7 +50,7 @@ impl Times {
         self.0.add(&other.0).expect("histograms of the same bounds");
     }
 
-    /// Forgets all.
+    /// Removes all times.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -60,24 +60,24 @@ impl Times {
         self.0.len()
     }
 
-    /// The mean, none without any time.
+    /// Returns the mean; `None` if the histogram is empty.
     pub fn mean_seconds(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.0.mean() / 1e9)
     }
 
-    /// The longest, none without any time.
+    /// Returns the longest time; `None` if the histogram is empty.
     pub fn max(&self) -> Option<Nanos> {
         (self.count() > 0).then(|| self.0.max())
     }
 
-    /// The shortest, none without any time.
+    /// Returns the shortest time; `None` if the histogram is empty.
     pub fn min(&self) -> Option<Nanos> {
         (self.count() > 0).then(|| self.0.min())
     }
 
-    /// The time that a fraction `quantile` of all requests does not exceed, where
-    /// `unanswered` requests beside the counted ones took longer than any of them. None when
-    /// that request was not answered, and without any request.
+    /// Returns the time that a fraction `quantile` of all requests does not exceed. `unanswered`
+    /// requests in addition to the counted ones took longer than any of them. `None` if the
+    /// quantile falls on one of these, or if there is no request.
     pub fn quantile(&self, quantile: f64, unanswered: u64) -> Option<Nanos> {
         let answered = self.count();
         let all = answered + unanswered;
@@ -90,11 +90,11 @@ impl Times {
         Some(self.0.value_at_quantile(among_answered).min(self.0.max()))
     }
 
-    /// Returns how many took longer than `nanos`. A time is known to one part in a thousand: one
-    /// that may have been longer counts as longer.
+    /// Returns the number of times that may be longer than `nanos`, as times are known to one part
+    /// in a thousand.
     pub fn longer_than(&self, nanos: Nanos) -> u64 {
         let nanos = nanos.min(LONGEST);
-        // Below the lowest time that shares a bucket with the bound, all were surely shorter.
+        // All times below the bound's bucket are surely shorter.
         let surely = self.0.lowest_equivalent(nanos);
         let shorter = if surely > 0 { self.0.count_between(0, surely - 1) } else { 0 };
         let equal =
@@ -102,7 +102,7 @@ impl Times {
         self.count().saturating_sub(shorter).saturating_sub(equal)
     }
 
-    /// The curve of the distribution, denser towards the tail: for drawing.
+    /// Returns the curve of the distribution for drawing, denser towards the tail.
     pub fn curve(&self, unanswered: u64) -> Vec<CurvePoint> {
         let all = (self.count() + unanswered) as f64;
         let point = |step: hdrhistogram::iterators::IterationValue<u64>| CurvePoint {
@@ -112,8 +112,8 @@ impl Times {
         self.0.iter_quantiles(5).map(point).collect()
     }
 
-    /// The distribution in a few hundred steps, denser towards the tail: a time in seconds, which so
-    /// many more took, or a little less.
+    /// Returns the distribution in a few hundred steps, denser towards the tail. Each has a time in
+    /// seconds and the number of requests between the previous step and this time.
     pub fn steps(&self) -> impl Iterator<Item = (f64, u64)> {
         let step = |step: hdrhistogram::iterators::IterationValue<u64>| {
             let nanos = step.value_iterated_to().min(self.0.max());
@@ -122,7 +122,7 @@ impl Times {
         self.0.iter_quantiles(STEPS).map(step)
     }
 
-    /// The figures that a report shows.
+    /// Returns the figures that a report shows.
     pub fn summary(&self, unanswered: u64) -> TimesSummary {
         let at = |quantile| self.quantile(quantile, unanswered).map(seconds);
         TimesSummary {
@@ -139,13 +139,13 @@ impl Times {
     }
 }
 
-/// Quantiles of a set of times. A quantile is none when the request that it asks for was never
+/// Quantiles of a set of times. A quantile is `None` if it falls on a request that was never
 /// answered.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimesSummary {
-    /// The shortest.
+    /// Shortest time.
     pub min_seconds: Option<f64>,
-    /// Mean over those that were answered; those that were not have no time to take part.
+    /// Mean over answered requests; unanswered ones have no time.
     pub mean_of_answered_seconds: Option<f64>,
     /// Median.
     pub p50_seconds: Option<f64>,
@@ -159,7 +159,7 @@ pub struct TimesSummary {
     pub p999_seconds: Option<f64>,
     /// 99.99 % took no longer.
     pub p9999_seconds: Option<f64>,
-    /// The longest; none when a request was never answered.
+    /// Longest time; `None` if a request was never answered.
     pub max_seconds: Option<f64>,
 }
 
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn unanswered_requests_are_later_than_all_answered_ones() {
         let times = one_to(980);
-        // 980 of 1,000 answered: the 98th percentile is the last answer, nothing lies above.
+        // With 980 of 1,000 answered, the 98th percentile is the last answer.
         let found = times.quantile(0.98, 20).unwrap() as f64 / 1e6;
         assert!((found / 980.0 - 1.0).abs() <= 1e-3, "{found}");
         assert_eq!(times.quantile(0.981, 20), None);

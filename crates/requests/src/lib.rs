@@ -1,9 +1,9 @@
 //! Request servers: an open-loop load generator and latency probe for memcached and HTTP.
 //!
-//! Every request has an intended time that a [`schedule`] fixes beforehand. Its latency counts
-//! from that time, whether or not a connection was free then: so a server that stalls is charged
-//! for all requests that came due while it stalled, not only for those that were under way
-//! (Tene's *coordinated omission*).
+//! Every request has an intended time that a [`schedule`] fixes beforehand. Its latency counts from
+//! that time, even if no connection was free then. A server that stalls is charged for all requests
+//! that came due during the stall, not only for the outstanding ones (Tene's *coordinated
+//! omission*).
 #![forbid(unsafe_code)]
 
 pub mod address;

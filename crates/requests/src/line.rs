@@ -1,4 +1,4 @@
-//! Lines of a stream that comes in pieces.
+//! Lines of a stream that arrives in pieces.
 
 use crate::protocol::ProtocolError;
 use memchr::memchr;
@@ -11,8 +11,8 @@ pub(crate) struct LineReader {
 }
 
 impl LineReader {
-    /// The next line without its line feed and the carriage return before it; none when it goes
-    /// on beyond the input, which then is consumed.
+    /// Returns the next line without its line feed and the carriage return before it. Returns
+    /// `None` and consumes the input if the line continues beyond it.
     pub fn next<'line, 'input: 'line>(
         &'line mut self,
         input: &mut &'input [u8],
@@ -47,8 +47,7 @@ impl LineReader {
     }
 }
 
-/// A decimal number without sign, blank or leading plus; none when it has other characters or
-/// exceeds 64 bits.
+/// Parses a decimal number; `None` if it has characters other than digits or exceeds 64 bits.
 pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -64,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_found_however_the_stream_is_cut() {
+    fn lines_do_not_depend_on_segmentation() {
         let stream = b"first\r\nsecond\nthird\r\n";
         for size in 1..stream.len() {
             let mut reader = LineReader::default();
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_refused_at_the_limit() {
+    fn line_without_end_is_refused_at_the_limit() {
         let mut reader = LineReader::default();
         let mut whole = &[b'x'; 65][..];
         assert!(reader.next(&mut whole, 64).is_err());
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_digits_alone() {
+    fn decimal_accepts_digits_only() {
         assert_eq!(decimal(b"0"), Some(0));
         assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
         for wrong in [&b""[..], b"+1", b"-1", b" 1", b"1 ", b"18446744073709551616", b"1x", b"\xff"]

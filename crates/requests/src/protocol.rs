@@ -1,26 +1,26 @@
-//! Interface of a protocol to the generator: writing requests and reading answers.
+//! Interface between a protocol and the generator: writing requests and reading answers.
 
 use thiserror::Error;
 
 /// Outcome of a request that was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done as asked.
+    /// Done as requested.
     Done,
     /// Done: the server has no such key.
     Miss,
-    /// The server says that the request is wrong: memcached `ERROR`, `CLIENT_ERROR`; HTTP 4xx.
+    /// The server reports a wrong request: memcached `ERROR`, `CLIENT_ERROR`; HTTP 4xx.
     ClientError,
-    /// The server says that it failed: memcached `SERVER_ERROR`; HTTP 5xx.
+    /// The server reports a failure of its own: memcached `SERVER_ERROR`; HTTP 5xx.
     ServerError,
 }
 
 /// Progress of reading an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// All input is consumed; the answer goes on.
+    /// All input is consumed; the answer continues.
     More,
-    /// The answer is complete. What is left of the input belongs to the next one.
+    /// The answer is complete. The rest of the input belongs to the next one.
     Answer {
         /// Outcome of the request.
         outcome: Outcome,
@@ -29,17 +29,17 @@ pub enum Step {
     },
 }
 
-/// An answer that breaks the protocol; the connection is of no use afterwards.
+/// Violation of the protocol in an answer; the connection is unusable afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ProtocolError(pub &'static str);
 
 /// A protocol with its workload, as one thread uses it.
 ///
-/// Requests of a connection are answered in order. A parser keeps what it has to remember of an
-/// incomplete answer: a bounded number of bytes, never a body.
+/// Requests of a connection are answered in order. A parser keeps a bounded number of bytes of an
+/// incomplete answer, never a body.
 pub trait Protocol: Send {
-    /// The state of a connection's reading.
+    /// Parser of a connection's answers.
     type Parser: Default + Send;
     /// State of a request that is needed to read its answer.
     type Expect: Copy + Send;
@@ -49,13 +49,13 @@ pub trait Protocol: Send {
     /// Appends the next request for a server, by its number in the list of targets.
     fn request(&mut self, target: usize, out: &mut Vec<u8>) -> Self::Expect;
 
-    /// The operation of a request, as a number in [`Protocol::OPERATIONS`].
+    /// Returns the operation of a request, as an index into [`Protocol::OPERATIONS`].
     fn operation(expect: Self::Expect) -> usize;
 
-    /// Reads on in an answer; takes what it consumes from the front of `input`.
+    /// Continues to read an answer and removes the consumed bytes from the front of `input`.
     ///
     /// # Errors
-    /// When the bytes are no answer to the request.
+    /// Fails when the bytes are no answer to the request.
     fn read(
         &self,
         parser: &mut Self::Parser,
@@ -63,7 +63,7 @@ pub trait Protocol: Send {
         input: &mut &[u8],
     ) -> Result<Step, ProtocolError>;
 
-    /// The outcome of an answer that the end of the connection completes, if it does.
+    /// Returns the outcome of an answer if the end of the connection completes it.
     fn closed(&self, parser: &Self::Parser) -> Option<Outcome> {
         let _ = parser;
         None

@@ -1,9 +1,9 @@
-//! Random numbers that a seed gives again, on every machine and with every version.
+//! Random numbers that depend on the seed alone, on every machine and in every version.
 
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// A generator of a named algorithm; `SmallRng` promises no algorithm.
+/// Generator with a fixed algorithm, which `SmallRng` does not promise.
 pub(crate) type Random = Xoshiro256PlusPlus;
 
 /// Purpose of a stream of random numbers: streams of one seed are independent.
@@ -17,13 +17,13 @@ pub(crate) enum Stream {
     Requests(usize),
 }
 
-/// The generator of a stream.
+/// Returns the generator of a stream.
 pub(crate) fn random(seed: u64, stream: Stream) -> Random {
     let number = match stream {
         Stream::Sizes => 0,
         Stream::Arrivals(thread) => 1 + 2 * thread as u64,
         Stream::Requests(thread) => 2 + 2 * thread as u64,
     };
-    // `seed_from_u64` mixes its argument well; this only keeps the pairs apart.
+    // `seed_from_u64` mixes its argument well; this only makes the pairs distinct.
     Random::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

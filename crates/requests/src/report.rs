@@ -1,4 +1,4 @@
-//! The result of a load, as JSON has it.
+//! Result of a load, as written in JSON.
 
 use crate::clock::seconds;
 use crate::engine::{Failures, Interval, LoadOptions, Recording, ThreadUse};
@@ -23,18 +23,18 @@ pub struct Report {
     pub seed: u64,
     /// Connections of all threads.
     pub connections: usize,
-    /// Requests of a connection under way at the same time.
+    /// Requests that may be outstanding on a connection.
     pub depth: usize,
     /// Length of the measured time.
     pub duration_seconds: f64,
-    /// Load before that.
+    /// Length of the load before that.
     pub warmup_seconds: f64,
-    /// After so long without an answer a request has failed.
+    /// Time after which an unanswered request fails.
     pub timeout_seconds: f64,
-    /// Rates, and whether the asked one was held.
+    /// Rates, and the verdict on the requested one.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// Due in the measured time.
+    /// Requests due in the measured time.
     pub due_requests: u64,
     /// Requests sent at any time.
     pub sent_requests: u64,
@@ -42,33 +42,32 @@ pub struct Report {
     pub served_requests: u64,
     /// Gets of keys that the server does not have.
     pub missed_requests: u64,
-    /// Requests that were due and not served: all kinds.
+    /// Requests that were due but not served, of all kinds.
     pub failed_requests: u64,
-    /// The kinds.
+    /// The same by kind.
     #[serde(flatten)]
     pub failures: Failures,
-    /// Attempts to open a closed connection that failed, in the whole run.
+    /// Failed attempts to reopen a connection in the whole run.
     pub failed_connects: u64,
-    /// Connections that were opened again, in the whole run.
+    /// Reopened connections in the whole run.
     pub reconnects: u64,
-    /// Fault of the first answer that broke the protocol.
+    /// First violation of the protocol in an answer.
     pub first_protocol_error: Option<&'static str>,
-    /// From the intended time to the answer, over all requests that were due: those that failed
+    /// Time from the intended time to the answer, over all requests that were due; failed requests
     /// count as later than all others.
     pub latency: TimesSummary,
-    /// From the moment of sending to the answer: hides what requests waited for a connection.
-    /// For comparison only.
+    /// Time from sending to the answer. It hides the wait for a connection; for comparison only.
     pub latency_from_sending: TimesSummary,
-    /// The generator's own limits.
+    /// Influence of the generator itself.
     pub generator: Generator,
     /// Outcome of reports to a governor; none if none were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub governor_reports: Option<Reported>,
-    /// Sent in the whole run, warm-up included, by operation.
+    /// Requests sent in the whole run, warm-up included, by operation.
     pub run_sent_requests: BTreeMap<&'static str, u64>,
-    /// The distribution of the latency, for drawing.
+    /// Distribution of the latency, for drawing.
     pub latency_curve: Vec<CurvePoint>,
-    /// Events over time, warm-up included.
+    /// Intervals, warm-up included.
     pub intervals: Vec<Interval>,
 }
 
@@ -78,11 +77,11 @@ pub struct Generator {
     /// Lateness of sending: from the later of the intended time and the moment when a connection
     /// was free, to the moment of sending. Part of the latencies.
     pub lateness: TimesSummary,
-    /// Turns of the event loops with work: an answer may have lain unread for so long.
+    /// Turns of the event loops with work: an answer may have been unread for this long.
     pub turns: TimesSummary,
     /// Processor time of all threads.
     pub cpu_seconds: f64,
-    /// The same for each request sent; none without any.
+    /// Processor time per request sent; `None` without requests.
     pub cpu_per_request_seconds: Option<f64>,
     /// Each thread.
     pub threads: Vec<ThreadUse>,
@@ -112,7 +111,7 @@ impl Report {
             duration_seconds: seconds(recording.measured),
             warmup_seconds: options.warmup.as_secs_f64(),
             timeout_seconds: options.timeout.as_secs_f64(),
-            verdict: Verdict::of(options, recording),
+            verdict: Verdict::judge(options, recording),
             due_requests: window.due,
             sent_requests: window.sent_total(),
             served_requests: window.served,

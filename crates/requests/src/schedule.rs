@@ -1,8 +1,8 @@
-//! When each request is meant to be sent.
+//! Intended time of each request.
 //!
-//! The times follow from the arrivals, the rate and the seed alone, never from what the server
-//! does: that makes the load open. A request that cannot be sent at its time is sent later, and
-//! its latency still counts from the time that stands here.
+//! The times depend only on the arrivals, the rate and the seed, never on the server: the load is
+//! an open loop. A request that cannot be sent on time is sent later, and its latency still counts
+//! from the intended time.
 
 use crate::clock::{Nanos, SECOND};
 use crate::random::{Random, Stream, random};
@@ -41,10 +41,10 @@ impl FromStr for Arrivals {
     }
 }
 
-/// The intended times of one thread's requests, in nanoseconds since the start of the run.
+/// Intended times of one thread's requests, in nanoseconds since the start of the run.
 ///
-/// The schedules of all threads together are the process that was asked for: constant arrivals
-/// are dealt out in turn, and independent Poisson processes add up to one.
+/// The schedules of all threads add up to the requested process: constant arrivals are assigned to
+/// the threads in turn, and a sum of independent Poisson processes is one.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     next: f64,
@@ -58,11 +58,11 @@ enum State {
 }
 
 impl Schedule {
-    /// The schedule of `thread`, counted from 0, of `threads`, for `rate` requests a second of
+    /// Creates the schedule of `thread` (from 0) of `threads`; `rate` is the requests per second of
     /// all threads together.
     ///
     /// # Panics
-    /// When `rate` is not a finite number above zero, or `thread` is not below `threads`.
+    /// Panics if `rate` is not a finite number above zero, or `thread` is not below `threads`.
     pub fn new(arrivals: Arrivals, rate: f64, thread: usize, threads: usize, seed: u64) -> Self {
         assert!(rate.is_finite() && rate > 0.0, "a rate of {rate} requests a second");
         assert!(thread < threads, "thread {thread} of {threads}");
@@ -82,16 +82,16 @@ impl Schedule {
         }
     }
 
-    /// When the next request is due.
+    /// Returns the time of the next request.
     pub fn peek(&self) -> Nanos {
         self.next as Nanos
     }
 
-    /// Goes on to the request after it.
+    /// Advances to the request after it.
     pub fn advance(&mut self) {
         match &mut self.state {
-            // From the index, not from the last time: rounding does not add up. Doubles are exact
-            // to a nanosecond for the first 104 days.
+            // Computed from the index, not from the last time, so that rounding errors do not
+            // accumulate. Doubles are exact to a nanosecond for the first 104 days.
             State::Constant { rate, threads, index } => {
                 *index += *threads;
                 self.next = *index * SECOND as f64 / *rate;
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_times_again_and_each_thread_its_own() {
+    fn seed_and_thread_determine_the_times() {
         let poisson = |thread, seed| {
             times(Schedule::new(Arrivals::Poisson, 1_000.0, thread, 2, seed), SECOND)
         };

@@ -1,58 +1,60 @@
-//! Whether the rate was held, and if not, whose fault it was.
+//! Verdict on a load: was the rate held, and if not, for which cause.
 
 use crate::clock::seconds;
 use crate::engine::{LoadOptions, Recording};
 use serde::Serialize;
 
-/// The rate is held while what was sent differs from what was due by no more than this.
+/// Largest relative difference between sent and due requests at which the rate counts as held.
 const TOLERANCE: f64 = 0.01;
-/// Requests that may be under way across the ends of the measured time, where 1 % is less.
+/// Requests that may cross the ends of the measured time; a lower bound of the tolerance.
 const STRAGGLERS: f64 = 2.0;
-/// A thread that sleeps for less than this share of the time is at its limit.
+/// Share of the time that a thread must sleep; below, it is at its limit.
 const LEAST_IDLE: f64 = 0.05;
-/// A thread that is kept from running for more than this share of the time lacks processors.
+/// Share of the time without a processor above which a runnable thread lacks processors.
 const MOST_RUN_DELAY: f64 = 0.05;
-/// The generator's own lateness is worth a note above this share of the latency.
+/// Share of the latency above which the generator's own lateness is noted.
 pub const NOTED_LATENESS: f64 = 0.1;
 
 /// Cause of a rate that was not held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The generator's threads had no time: its own limit, not the server's.
+    /// The generator's threads had no time: the limit is the generator's, not the server's.
     Generator,
-    /// All places of all connections waited for answers, while the generator had time.
+    /// All connections waited for answers while the generator had time.
     Server,
-    /// Neither shows.
+    /// Neither applies.
     Unknown,
 }
 
 /// Comparison of the sent rate with the requested one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// As asked for.
+    /// Requested rate.
     pub asked_rate_rps: f64,
-    /// Due by the schedule in the measured time; of Poisson arrivals never exactly the rate.
+    /// Rate due by the schedule in the measured time; Poisson arrivals never match the requested
+    /// rate exactly.
     pub due_rate_rps: f64,
-    /// Sent in the measured time.
+    /// Rate sent in the measured time.
     pub sent_rate_rps: f64,
-    /// Served, of the requests that were due in the measured time.
+    /// Rate of served requests that were due in the measured time.
     pub served_rate_rps: f64,
-    /// Answered in the measured time, whenever due: the server's capacity where it is saturated.
+    /// Rate of answers in the measured time, whenever due; the server's capacity if it is
+    /// saturated.
     pub answered_rate_rps: f64,
-    /// Whether what was sent differs from what was due by 1 % at most.
+    /// True if sent and due requests differ by 1 % at most.
     pub rate_held: bool,
-    /// Whether less was sent than that.
+    /// True if fewer were sent than that.
     pub saturated: bool,
     /// Cause of the saturation, if any.
     pub saturation_cause: Option<Cause>,
-    /// All this in words, with advice, when there is something to say.
+    /// The verdict in words, with advice, if the rate was not held or latencies are affected.
     pub notes: Vec<String>,
 }
 
 impl Verdict {
     /// Judges a recording.
-    pub fn of(options: &LoadOptions, recording: &Recording) -> Self {
+    pub fn judge(options: &LoadOptions, recording: &Recording) -> Self {
         let length = seconds(recording.measured).max(f64::MIN_POSITIVE);
         let due = recording.window.due as f64;
         let sent = recording.sent_in_window as f64;
@@ -115,12 +117,12 @@ fn find_cause(options: &LoadOptions, recording: &Recording) -> (Cause, String) {
         );
         return (Cause::Generator, note);
     }
-    // A thread that never slept leaves answers unread, and their places taken.
+    // A thread that never slept leaves answers unread, so their slots stay taken.
     if awake > 1.0 - LEAST_IDLE && run_delay > MOST_RUN_DELAY {
         return delayed();
     }
-    // A thread that did sleep had read all answers. Beside a busy server it may have waited for a
-    // processor, too: what the requests waited for decides.
+    // A thread that slept had read all answers. It may also have waited for a processor shared with
+    // a busy server, so the larger of the requests' waits decides.
     if recording.slot_wait > recording.own_wait {
         let note = format!(
             "the server: all {} connections with {} request(s) each waited for answers while the \
@@ -136,7 +138,7 @@ fn find_cause(options: &LoadOptions, recording: &Recording) -> (Cause, String) {
     (Cause::Unknown, "neither the generator's threads nor the connections were all busy".into())
 }
 
-/// Says so when a good part of the latency may be the generator's own.
+/// Returns a note if the generator itself may cause a good part of the latency.
 fn lateness_note(recording: &Recording) -> Option<String> {
     let late = recording.lateness.quantile(0.99, 0)?;
     let latency = recording.latency.quantile(0.99, 0)?;
@@ -187,63 +189,63 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_held_to_one_percent() {
+    fn rate_is_held_to_one_percent() {
         for (sent, held, saturated) in [
             (10_000, true, false),
             (9_900, true, false),
             (9_899, false, true),
             (10_101, false, false),
         ] {
-            let verdict = Verdict::of(&options(), &recording(sent, 0.5, 0.0));
+            let verdict = Verdict::judge(&options(), &recording(sent, 0.5, 0.0));
             assert_eq!((verdict.rate_held, verdict.saturated), (held, saturated), "{sent}");
         }
-        let verdict = Verdict::of(&options(), &recording(9_950, 0.5, 0.0));
+        let verdict = Verdict::judge(&options(), &recording(9_950, 0.5, 0.0));
         assert!((verdict.sent_rate_rps - 995.0).abs() < 1e-9);
-        // Answers came, but to requests that were due before.
+        // Answers came only to requests that were due before.
         let saturated = Recording { answered_in_window: 4_000, ..recording(5_000, 0.5, 0.0) };
-        let verdict = Verdict::of(&options(), &saturated);
+        let verdict = Verdict::judge(&options(), &saturated);
         assert_eq!((verdict.served_rate_rps, verdict.answered_rate_rps), (0.0, 400.0));
         assert!(verdict.notes[0].contains("400 a second were answered"), "{:?}", verdict.notes);
     }
 
     #[test]
-    fn saturation_has_the_cause_that_shows() {
+    fn saturation_is_attributed_to_its_cause() {
         let cause = |busy, run_delay, slot_wait, own_wait| {
             let mut recording = recording(5_000, busy, run_delay);
             (recording.slot_wait, recording.own_wait) = (slot_wait, own_wait);
-            Verdict::of(&options(), &recording).saturation_cause
+            Verdict::judge(&options(), &recording).saturation_cause
         };
         assert_eq!(cause(0.2, 0.0, 1_000, 0), Some(Cause::Server));
         assert_eq!(cause(0.99, 0.0, 1_000, 0), Some(Cause::Generator));
         assert_eq!(cause(0.2, 0.0, 0, 0), Some(Cause::Unknown));
-        // Beside a busy server, on the same processors: it slept half of the time, with no place free.
+        // On the processors of a busy server: the thread slept half of the time, with no slot free.
         assert_eq!(cause(0.2, 0.3, 1_000, 999), Some(Cause::Server));
-        // The requests had places, and were late by the generator alone.
+        // The requests had slots and were late only because of the generator.
         assert_eq!(cause(0.2, 0.3, 1_000, 1_001), Some(Cause::Generator));
-        // It hardly ever slept: answers lay unread, and so the places were taken.
+        // The thread hardly ever slept: answers were unread, so the slots were taken.
         assert_eq!(cause(0.3, 0.66, 1_000, 0), Some(Cause::Generator));
     }
 
-    /// Each thread for itself: a busy one and one that waited for a processor are no starved one.
+    /// Threads are judged one by one: a busy thread and one that waited do not make a starved one.
     #[test]
-    fn one_thread_that_slept_does_not_speak_for_another() {
+    fn threads_are_judged_one_by_one() {
         let mut recording = recording(5_000, 0.6, 0.1);
         recording.threads.push(ThreadUse { busy_ratio: 0.1, ..recording.threads[0] });
         recording.threads[1].run_delay_ratio = Some(0.5);
-        let cause = |recording: &Recording| Verdict::of(&options(), recording).saturation_cause;
+        let cause = |recording: &Recording| Verdict::judge(&options(), recording).saturation_cause;
         assert_eq!(cause(&recording), Some(Cause::Server));
         recording.threads[1].busy_ratio = 0.5;
         assert_eq!(cause(&recording), Some(Cause::Generator));
     }
 
     #[test]
-    fn the_generator_s_own_lateness_is_not_kept_quiet() {
+    fn lateness_of_the_generator_is_noted() {
         let mut recording = recording(10_000, 0.5, 0.0);
         recording.latency.record_n(100_000, 1_000);
         recording.lateness.record_n(1_000, 1_000);
-        assert!(Verdict::of(&options(), &recording).notes.is_empty());
+        assert!(Verdict::judge(&options(), &recording).notes.is_empty());
         recording.lateness.record_n(50_000, 1_000);
-        let notes = Verdict::of(&options(), &recording).notes;
+        let notes = Verdict::judge(&options(), &recording).notes;
         assert!(notes.len() == 1 && notes[0].contains("50 us late"), "{notes:?}");
     }
 }

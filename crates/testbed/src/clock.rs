@@ -1,8 +1,9 @@
-//! The clock of all latency figures: one machine, so one clock for both ends.
+//! The clock of all latency figures; both ends are on one machine.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds on `CLOCK_MONOTONIC`; comparable between threads and processes of one machine.
+/// Returns nanoseconds on `CLOCK_MONOTONIC`, which are comparable between threads and processes of
+/// one machine.
 pub fn monotonic_nanos() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     // Monotonic time counts from boot: never negative.

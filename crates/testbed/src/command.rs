@@ -1,4 +1,4 @@
-//! Real programs, run with their errors told and never for ever.
+//! Runs programs with a time limit and reports their errors.
 
 use crate::Error;
 use std::ffi::OsString;
@@ -8,16 +8,16 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Interval between two checks of a running program.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Time limit of a command that sets something up or takes it down: those that change interfaces
-/// wait for each other, all over the machine.
+/// Time limit of a command that sets something up or takes it down: commands that change interfaces
+/// wait for each other on the whole machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a command to its end and returns its standard output.
 ///
 /// # Errors
-/// When it is not installed, fails, or is still running after `limit`.
+/// Fails when the program is not installed, fails, or is still running after `limit`.
 pub fn run(command: &mut Command, limit: Duration) -> Result<String, Error> {
     let output = run_to_end(command, limit, "")?;
     if output.status.success() {
@@ -31,20 +31,20 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<String, Error> {
     })
 }
 
-/// Runs a command whose failure is an answer too (a ping that nobody replies to), with
-/// `input` on its standard input.
+/// Runs a command whose failure is a valid result (a ping without a reply), with `input` on its
+/// standard input.
 ///
 /// # Errors
-/// When it is not installed or is still running after `limit`.
+/// Fails when the program is not installed or is still running after `limit`.
 pub fn run_to_end(command: &mut Command, limit: Duration, input: &str) -> Result<Output, Error> {
     command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = spawn(command)?;
-    // Readers of their own: a pipe that fills up would stop the program.
+    // Separate reader threads: a full pipe would block the program.
     let stdout = child.stdout.take().map(|pipe| std::thread::spawn(move || drain(pipe)));
     let stderr = child.stderr.take().map(|pipe| std::thread::spawn(move || drain(pipe)));
     if let Some(mut pipe) = child.stdin.take() {
-        // A program that does not want its input says why on its standard error.
+        // A program that does not read its input reports the reason on its standard error.
         let _ = pipe.write_all(input.as_bytes());
     }
     let status = wait(&mut child, limit)
@@ -63,7 +63,7 @@ pub fn run_to_end(command: &mut Command, limit: Duration, input: &str) -> Result
 /// Starts a command.
 ///
 /// # Errors
-/// When it is not installed or cannot be started.
+/// Fails when the program is not installed or cannot be started.
 pub fn spawn(command: &mut Command) -> Result<Child, Error> {
     command.spawn().map_err(|source| {
         if source.kind() == std::io::ErrorKind::NotFound {
@@ -74,10 +74,10 @@ pub fn spawn(command: &mut Command) -> Result<Child, Error> {
     })
 }
 
-/// Waits for a program to end, at most `limit`; `None` when it has not.
+/// Waits for a program to end, at most `limit`; `None` if it is still running.
 ///
 /// # Errors
-/// When the operating system cannot say.
+/// Fails when the operating system does.
 pub fn wait(
     child: &mut Child,
     limit: Duration,
@@ -90,21 +90,21 @@ pub fn wait(
         if Instant::now() >= deadline {
             return Ok(None);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// True when a program of this name can be started.
+/// Returns true if a program of this name can be started.
 pub fn installed(program: &str) -> bool {
-    // Debian keeps `ethtool` and `bird` where an unprivileged PATH does not look.
+    // Debian keeps `ethtool` and `bird` in folders outside an unprivileged PATH.
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin"].map(Into::into))
         .any(|folder| folder.join(program).is_file())
 }
 
-/// A program that is installed, or that `make tools` unpacked into `target/tools` together with the
-/// libraries that it needs.
+/// Returns a command of an installed program, or of one that `make tools` unpacked into
+/// `target/tools` with its libraries.
 pub fn program(name: &str) -> Option<Command> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let unpacked = target().map(|target| target.join("tools/usr"));
@@ -115,8 +115,9 @@ pub fn program(name: &str) -> Option<Command> {
     )
 }
 
-/// The folder `target` of the build that is running, where `make tools` unpacks too. An installed
-/// program has none: as root it would otherwise run what somebody puts where it was built.
+/// Returns the folder `target` of the running build, in which `make tools` also unpacks. An
+/// installed program has none: as root it would otherwise run any program that a user puts into its
+/// former build folder.
 pub(crate) fn target() -> Option<PathBuf> {
     target_of(&std::env::current_exe().ok()?)
 }
@@ -125,7 +126,7 @@ fn target_of(running: &Path) -> Option<PathBuf> {
     Some(running.ancestors().find(|it| it.ends_with("target"))?.to_owned())
 }
 
-/// The same, first in `folders`, then below `unpacked`.
+/// Finds a program, first in `folders`, then below `unpacked`.
 fn find(
     name: &str,
     mut folders: impl Iterator<Item = PathBuf>,
@@ -150,7 +151,7 @@ fn find(
 
 fn drain(mut pipe: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was read before an error is still worth showing.
+    // Output read before an error is still useful.
     let _ = pipe.read_to_end(&mut bytes);
     bytes
 }
@@ -174,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn input_reaches_the_program_even_beside_much_output() {
+    fn input_reaches_a_program_with_much_output() {
         let input = "a line\n".repeat(50_000);
         let output = run_to_end(&mut Command::new("cat"), Duration::from_secs(30), &input).unwrap();
         assert_eq!(output.stdout.len(), input.len());
     }
 
     #[test]
-    fn a_failure_tells_command_status_and_words() {
+    fn error_has_command_status_and_output() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such link >&2; exit 3"]);
         let error = run(&mut command, Duration::from_secs(10)).unwrap_err().to_string();
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn installed_program_comes_first_and_unpacked_one_gets_its_libraries() {
+    fn installed_program_has_precedence_and_unpacked_one_gets_its_libraries() {
         let folder = tempfile::tempdir().unwrap();
         let [installed, unpacked] = ["installed", "unpacked"].map(|name| folder.path().join(name));
         for bin in [installed.clone(), unpacked.join("sbin")] {
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_program_of_a_build_looks_into_the_folder_of_that_build() {
+    fn only_a_program_in_its_build_folder_uses_that_folder() {
         let target = |running: &str| target_of(Path::new(running));
         let ours = Some(PathBuf::from("/src/wattline/target"));
         assert_eq!(target("/src/wattline/target/release/wattline"), ours);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_hangs_is_stopped() {
+    fn hanging_program_is_stopped() {
         let error = run(Command::new("sleep").arg("600"), Duration::from_millis(50)).unwrap_err();
         assert!(matches!(error, Error::ProgramHangs { .. }), "{error}");
     }

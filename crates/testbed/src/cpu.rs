@@ -1,19 +1,20 @@
 //! Processor time of an experiment, of the whole machine, and of one thread.
 //!
-//! Packets are handled in the context of whoever is running (softirq), so a process's own
-//! time says little. Counted is what `/proc/stat` counts: every processor's time that was
-//! neither idle, nor waiting for a disc, nor stolen by the host.
+//! Packets are handled in the context of any running thread (softirq), so the time of one process
+//! says little. Busy time is taken from `/proc/stat`: the time of every processor that was neither
+//! idle, nor waiting for a disc, nor stolen by the host.
 
 use crate::Error;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::ops::Sub;
 
-/// Length of a tick of `/proc/stat` in seconds: `USER_HZ` is 100 on every Linux machine
-/// that Rust knows.
+/// Length of a tick of `/proc/stat` in seconds: `USER_HZ` is 100 on all architectures of Linux that
+/// Rust supports.
 const TICK_SECONDS: f64 = 0.01;
 
-/// Processor time of the calling thread in seconds; time of other threads on its processor does not count.
+/// Returns the processor time of the calling thread in seconds, without the time of other threads
+/// on its processor.
 pub fn thread_cpu_seconds() -> f64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
@@ -22,19 +23,19 @@ pub fn thread_cpu_seconds() -> f64 {
 /// Processor time in seconds, summed over all processors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CpuTime {
-    /// In programs, niced ones included.
+    /// Time in programs, niced ones included.
     pub user_seconds: f64,
-    /// In the kernel on behalf of programs and of its own threads.
+    /// Time in the kernel on behalf of programs and of its own threads.
     pub system_seconds: f64,
-    /// In interrupts and softirqs: where the kernel receives and forwards.
+    /// Time in interrupts and softirqs, in which the kernel receives and forwards.
     pub interrupt_seconds: f64,
 }
 
 impl CpuTime {
-    /// Since the machine started.
+    /// Reads the times since the machine started.
     ///
     /// # Errors
-    /// Where `/proc/stat` cannot be read.
+    /// Fails when `/proc/stat` cannot be read.
     pub fn now() -> Result<Self, Error> {
         let text = std::fs::read_to_string("/proc/stat")
             .map_err(|source| Error::io("reading /proc/stat", source))?;
@@ -44,7 +45,7 @@ impl CpuTime {
         })
     }
 
-    /// All of it together.
+    /// Returns the sum.
     pub fn busy_seconds(self) -> f64 {
         self.user_seconds + self.system_seconds + self.interrupt_seconds
     }
@@ -61,7 +62,8 @@ impl Sub for CpuTime {
     }
 }
 
-/// The first line: `cpu user nice system idle iowait irq softirq steal …`, in ticks (proc(5)).
+/// Parses the first line: `cpu user nice system idle iowait irq softirq steal …`, in ticks
+/// (proc(5)).
 fn parse(stat: &str) -> Option<CpuTime> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks =
@@ -102,7 +104,7 @@ mod tests {
     fn work_is_counted() {
         let before = CpuTime::now().unwrap();
         let mut sum = 0_u64;
-        // As long as it takes for the tick counters to see it.
+        // Long enough for the tick counters.
         while (CpuTime::now().unwrap() - before).busy_seconds() <= 0.0 {
             sum = (0..1_000_000_u64).fold(sum, |sum, step| sum.wrapping_mul(31).wrapping_add(step));
         }
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_a_thread_does_not_pass_while_it_sleeps() {
+    fn sleep_is_not_processor_time() {
         let (cpu, wall) = (thread_cpu_seconds(), std::time::Instant::now());
         std::thread::sleep(std::time::Duration::from_millis(50));
         let slept = wall.elapsed().as_secs_f64();

@@ -27,7 +27,7 @@ pub enum Error {
     ProgramHangs {
         /// The command line.
         command: String,
-        /// Time that it was given.
+        /// Time limit.
         seconds: u64,
     },
     /// The caller may not build namespaces or open raw sockets.
@@ -35,15 +35,15 @@ pub enum Error {
     Privilege {
         /// Attempted action.
         action: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: std::io::Error,
     },
-    /// The machine does not let a program do its work.
+    /// The machine forbids a program's work.
     #[error("{what}: {reason}. {remedy}")]
     Forbidden {
-        /// The program, and what it may not do.
+        /// The program and the forbidden action.
         what: String,
-        /// Who forbids it.
+        /// Origin of the prohibition.
         reason: String,
         /// Remedy.
         remedy: &'static str,
@@ -53,7 +53,7 @@ pub enum Error {
     Io {
         /// Attempted action.
         action: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: std::io::Error,
     },
     /// A namespace could not be made or entered.
@@ -62,7 +62,7 @@ pub enum Error {
     /// A capture cannot be read.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// A file does not hold what it should.
+    /// A file has unexpected contents.
     #[error("{path}: {reason}")]
     Data {
         /// The file.
@@ -70,33 +70,33 @@ pub enum Error {
         /// Problem, and the expected state.
         reason: String,
     },
-    /// The virtual hardware lab could not be had, or its guest failed.
+    /// The virtual hardware lab is unavailable, or its guest failed.
     #[error("{what}{}{console}", if console.is_empty() { "" } else { "\nlast lines of its console:\n" })]
     Rig {
         /// Description of the failure.
         what: String,
-        /// Tail of the guest's console, where it had one.
+        /// Tail of the guest's console, if any.
         console: String,
     },
-    /// The generator alone, on a link without a device, holds no rate without loss: what it would
-    /// measure of a device would be its own.
+    /// The generator alone, on a link without a device, holds no rate without loss, so it cannot
+    /// measure a device.
     #[error(
-        "no device can be measured: on {link}, without a device, the generator ({ways}) held no rate \
+        "no device can be measured: on {link}, without a device, the generator ({methods}) held no rate \
          with frames of {frames}, and at the last one {unsent_percent:.1} % of what was due was not sent \
          in time (1 % is allowed), or some did not arrive (flat out it sent {sent_rate_pps:.0} frames \
          per second and received {received_rate_pps:.0}). Other programs take the processors: repeat \
          on a quiet machine"
     )]
     Generator {
-        /// The length of the frames, or the name of the mix.
+        /// Length of the frames, or name of the mix.
         frames: String,
         /// The link without a device.
         link: String,
         /// Methods of sending and receiving frames.
-        ways: String,
+        methods: String,
         /// Share of the packets due at the last rate that were not sent in time, in per cent.
         unsent_percent: f64,
-        /// Frames per second sent flat out.
+        /// Frames per second sent at full speed.
         sent_rate_pps: f64,
         /// Received rate.
         received_rate_pps: f64,
@@ -112,8 +112,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// An operating-system error met while doing `action`, as a lack of privilege where
-    /// it is one.
+    /// Creates an operating-system error of `action`, as [`Error::Privilege`] if privileges are
+    /// missing.
     pub fn io(action: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
         let (action, source) = (action.into(), source.into());
         if source.kind() == std::io::ErrorKind::PermissionDenied {

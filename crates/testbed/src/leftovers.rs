@@ -1,4 +1,4 @@
-//! Leaving nothing behind: the removal of namespaces, also of runs that were killed.
+//! Removal of namespaces, including those of killed runs.
 
 use crate::command::LIMIT;
 use crate::{Error, command};
@@ -9,15 +9,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// All namespaces of experiments begin so; the process id that follows says whose they are.
+/// Prefix of the names of all namespaces of experiments; the process id of the owner follows.
 pub(crate) const PREFIX: &str = "wattline-";
 /// Folder in which iproute2 mounts named namespaces.
 pub(crate) const FOLDER: &str = "/run/netns";
-/// Rounds of looking for namespaces after a signal.
+/// Rounds of removing namespaces after a signal.
 const ROUNDS: u32 = 3;
 
-/// Kills what runs in a namespace. Errors are of no use here: what cannot be removed is found
-/// again by the next run's [`reap`].
+/// Kills all processes in a namespace. Errors are ignored: the [`reap`] of the next run tries
+/// again.
 pub(crate) fn kill_inhabitants(name: &str) {
     let pids = command::run(Command::new("ip").args(["netns", "pids", name]), LIMIT);
     let own = std::process::id();
@@ -34,7 +34,7 @@ fn remove_namespace(name: &str) {
     let _ = command::run(Command::new("ip").args(["netns", "del", name]), LIMIT);
 }
 
-/// Removes the namespaces of experiments whose process no longer lives.
+/// Removes the namespaces of experiments whose process has ended.
 pub fn reap() {
     for name in namespaces() {
         if owner(&name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
@@ -43,12 +43,12 @@ pub fn reap() {
     }
 }
 
-/// Does `work`. From now on, SIGINT and SIGTERM end this process with nothing of it left behind:
-/// what runs in its namespaces is killed and they are removed. The status is 128 plus the
-/// signal's number, as shells have it, whatever `work` made of losing its namespaces.
+/// Runs `work`. From now on, SIGINT and SIGTERM end this process after killing the processes in its
+/// namespaces and removing them. The exit status is 128 plus the signal's number, as in shells,
+/// whatever `work` does without its namespaces.
 ///
 /// # Errors
-/// When the kernel lets no signal be watched for.
+/// Fails when signal handlers cannot be installed.
 pub fn clean_up_on_signals<T>(work: impl FnOnce() -> T) -> Result<T, Error> {
     let watching = |source| Error::io("watching for signals", source);
     let signalled = Arc::new(AtomicBool::new(false));
@@ -58,7 +58,7 @@ pub fn clean_up_on_signals<T>(work: impl FnOnce() -> T) -> Result<T, Error> {
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(watching)?;
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // Again, for what the main thread may have made meanwhile.
+            // Repeated, since the main thread may have created more meanwhile.
             for _ in 0..ROUNDS {
                 namespaces()
                     .iter()
@@ -69,14 +69,14 @@ pub fn clean_up_on_signals<T>(work: impl FnOnce() -> T) -> Result<T, Error> {
         }
     });
     let result = work();
-    // The thread above is ending this process: what `work` says of it is of no interest.
+    // The thread above is ending this process, so the result of `work` does not matter.
     while signalled.load(Ordering::Acquire) {
         std::thread::park();
     }
     Ok(result)
 }
 
-/// Names of all namespaces of experiments that exist now, whoever made them.
+/// Returns the names of all existing namespaces of experiments, of any owner.
 pub fn namespaces() -> Vec<String> {
     let Ok(folder) = std::fs::read_dir(FOLDER) else {
         return Vec::new();
@@ -87,12 +87,12 @@ pub fn namespaces() -> Vec<String> {
         .collect()
 }
 
-/// The process that made a namespace; `None` for a namespace of someone else.
+/// Returns the process that created a namespace; `None` if it is not of an experiment.
 fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
-/// Whether this process can build namespaces; when not, says that `test` is skipped.
+/// Returns true if this process can build namespaces; otherwise reports that `test` is skipped.
 pub fn can_build_namespaces(test: &str) -> bool {
     let able = rustix::process::geteuid().is_root() && command::installed("ip");
     if !able {
@@ -113,12 +113,11 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_of_the_dead_are_removed_and_those_of_the_living_kept() {
-        if !can_build_namespaces("namespaces_of_the_dead_are_removed_and_those_of_the_living_kept")
-        {
+    fn only_namespaces_of_ended_processes_are_removed() {
+        if !can_build_namespaces("only_namespaces_of_ended_processes_are_removed") {
             return;
         }
-        // A process that has ended: its number is free for the length of this test.
+        // A process that has ended: its id is free for the duration of this test.
         let mut child = Command::new("true").spawn().unwrap();
         let pid = child.id();
         child.wait().unwrap();

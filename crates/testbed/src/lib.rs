@@ -1,9 +1,10 @@
 //! Machines for experiments, and the traffic through them.
 //!
-//! [`topology`] builds a source, a router and a sink out of network namespaces; [`forwarder`]
-//! puts the kernel or Wattline to work in the middle; [`probe`], [`replay`] and [`raw`] send
-//! traffic through it and account for every packet, [`packets`] by the million; [`cpu`] says what that cost. [`rig`]
-//! emulates a machine with hardware that this one lacks. [`leftovers`] removes all of it.
+//! [`topology`] builds a source, a router and a sink out of network namespaces, and [`forwarder`]
+//! starts the kernel or Wattline as the router. [`probe`], [`replay`] and [`raw`] send traffic
+//! through it and account for every packet, [`packets`] for millions of packets per second. [`cpu`]
+//! measures processor time. [`rig`] emulates a machine with hardware that this one lacks.
+//! [`leftovers`] removes namespaces.
 #![forbid(unsafe_code)]
 
 pub mod clock;

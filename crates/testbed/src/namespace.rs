@@ -1,4 +1,4 @@
-//! Network namespaces: machines for experiments, made and removed in milliseconds.
+//! Network namespaces: machines for experiments, created and removed in milliseconds.
 
 use crate::leftovers::PREFIX;
 use crate::{Error, command, leftovers};
@@ -13,10 +13,11 @@ use wattline_linux::privileges::{self, Rights};
 /// Time that a configuration command may take on a busy machine.
 const CONFIGURE: Duration = Duration::from_secs(30);
 
-/// Before an experiment: may this process make namespaces, set interfaces and open raw sockets?
+/// Checks before an experiment that this process may create namespaces, configure interfaces and
+/// open raw sockets.
 ///
 /// # Errors
-/// [`Error::Privilege`] for `action`, which names what was asked for.
+/// Returns [`Error::Privilege`] for `action`, the name of the experiment.
 pub fn check_rights(action: &str) -> Result<(), Error> {
     let rights = Rights::present();
     let raw = !privileges::missing().contains(&"CAP_NET_RAW");
@@ -26,18 +27,18 @@ pub fn check_rights(action: &str) -> Result<(), Error> {
     Err(Error::io(action, Errno::PERM))
 }
 
-/// A named network namespace; removed, with all that runs in it, when dropped.
+/// A named network namespace; when dropped, it is removed and its processes are killed.
 #[derive(Debug)]
 pub struct Namespace {
     inner: kernel::Namespace,
 }
 
 impl Namespace {
-    /// Makes a namespace with a name of its own, with loopback up and nothing else. The first
-    /// of a process removes what killed experiments left behind.
+    /// Creates a namespace with a unique name, which has only the loopback interface, up. The first
+    /// call in a process removes leftovers of killed experiments.
     ///
     /// # Errors
-    /// Without root, or without iproute2.
+    /// Fails without root or iproute2.
     pub fn create(role: &str) -> Result<Self, Error> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         static REAP: Once = Once::new();
@@ -47,15 +48,15 @@ impl Namespace {
         Ok(Self { inner: kernel::Namespace::create(name)? })
     }
 
-    /// Its name, as `ip netns` knows it.
+    /// Returns the name for `ip netns`.
     pub fn name(&self) -> &str {
         self.inner.name()
     }
 
-    /// Runs `ip` commands in it, one a line, all or none reported as the error.
+    /// Runs `ip` commands in the namespace, one per line.
     ///
     /// # Errors
-    /// The first line that iproute2 refuses.
+    /// Fails at the first line that iproute2 refuses.
     pub fn ip(&self, lines: &str) -> Result<(), Error> {
         let mut batch = Command::new("ip");
         batch.args(["-n", self.name(), "-batch", "-"]);
@@ -70,7 +71,7 @@ impl Namespace {
         })
     }
 
-    /// A command that will run in the namespace, with its view of `/sys`.
+    /// Returns a command that will run in the namespace, with its view of `/sys`.
     pub fn command(&self, program: &str) -> Command {
         self.inner.command(program)
     }
@@ -78,16 +79,16 @@ impl Namespace {
     /// Runs a program in the namespace to its successful end and returns its output.
     ///
     /// # Errors
-    /// As [`command::run`].
+    /// Fails as [`command::run`].
     pub fn run(&self, program: &str, arguments: &[&str], limit: Duration) -> Result<String, Error> {
         command::run(self.command(program).args(arguments), limit)
     }
 
-    /// Does `work` in the namespace, on a thread of its own, and returns what it returns.
-    /// Sockets that it opens stay in the namespace wherever they are used later.
+    /// Runs `work` in the namespace, on a separate thread, and returns its result. Sockets that it
+    /// opens stay in the namespace wherever they are used later.
     ///
     /// # Errors
-    /// Without the right to enter.
+    /// Fails without the right to enter.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
         Ok(self.inner.enter(work)?)
     }
@@ -95,7 +96,7 @@ impl Namespace {
     /// Sets kernel parameters below `/proc/sys/net`, by path and value.
     ///
     /// # Errors
-    /// The first parameter that the kernel refuses.
+    /// Fails at the first parameter that the kernel refuses.
     pub fn sysctl(&self, settings: &[(&str, &str)]) -> Result<(), Error> {
         self.enter(|| {
             settings.iter().try_for_each(|(key, value)| {
@@ -136,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_line_is_told() {
-        if !can_build_namespaces("a_refused_line_is_told") {
+    fn refused_line_is_reported() {
+        if !can_build_namespaces("refused_line_is_reported") {
             return;
         }
         let namespace = Namespace::create("refuse").unwrap();
@@ -146,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn dropping_removes_the_namespace_and_what_runs_in_it() {
-        if !can_build_namespaces("dropping_removes_the_namespace_and_what_runs_in_it") {
+    fn dropping_removes_the_namespace_and_its_processes() {
+        if !can_build_namespaces("dropping_removes_the_namespace_and_its_processes") {
             return;
         }
         let namespace = Namespace::create("gone").unwrap();
         let path = format!("{FOLDER}/{}", namespace.name());
         let mut sleeper = command::spawn(namespace.command("sleep").arg("600")).unwrap();
-        // `ip netns exec` enters before it becomes the program: wait for that.
+        // `ip netns exec` enters before it executes the program: wait for that.
         while !namespace_pids(namespace.name()).contains(&sleeper.id().to_string()) {
             std::thread::sleep(Duration::from_millis(5));
         }

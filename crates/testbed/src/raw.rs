@@ -1,4 +1,4 @@
-//! Frames as they are: a packet socket (packet(7)) on one interface of a namespace.
+//! Raw frames: a packet socket (packet(7)) on one interface of a namespace.
 
 use crate::Error;
 use crate::clock::monotonic_nanos;
@@ -15,33 +15,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// Room for a burst that waits for its reader: all captures of a run fit.
+/// Room for a burst until it is read: all captures of a run fit.
 const RECEIVE_BUFFER: usize = 64 << 20;
-/// Packet type of a frame that leaves (packet(7)).
+/// Packet type of an outgoing frame (packet(7)).
 const PACKET_OUTGOING: u8 = 4;
-/// Longest frame that is received whole.
+/// Longest frame that is received completely.
 pub const FRAME_MAX: usize = 9_216;
 
-/// An open packet socket: sends and receives whole Ethernet frames.
+/// An open packet socket, which sends and receives complete Ethernet frames.
 #[derive(Debug)]
 pub struct RawSocket {
     socket: OwnedFd,
 }
 
-/// A frame as it came in.
+/// A received frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// When, on [`crate::clock`].
+    /// Time of arrival on [`crate::clock`].
     pub nanos: u64,
-    /// From the Ethernet header on.
+    /// Bytes from the Ethernet header on.
     pub frame: Vec<u8>,
 }
 
 impl RawSocket {
-    /// Opens one on `interface` of `namespace`.
+    /// Opens a socket on `interface` of `namespace`.
     ///
     /// # Errors
-    /// Without `CAP_NET_RAW`, or when there is no such interface.
+    /// Fails without `CAP_NET_RAW`, or if there is no such interface.
     pub fn open(namespace: &Namespace, interface: &str) -> Result<Self, Error> {
         namespace.enter(|| Self::open_here(interface))?
     }
@@ -59,11 +59,11 @@ impl RawSocket {
         Ok(Self { socket })
     }
 
-    /// Sends a frame, waiting while the interface's queue is full. False when the
-    /// interface refuses it as too long.
+    /// Sends a frame, waiting while the interface's queue is full. Returns false if the interface
+    /// refuses it as too long.
     ///
     /// # Errors
-    /// When the interface is down or gone.
+    /// Fails when the interface is down or gone.
     pub fn send(&self, frame: &[u8]) -> Result<bool, Error> {
         loop {
             match send(self.socket.as_raw_fd(), frame, MsgFlags::empty()) {
@@ -75,7 +75,7 @@ impl RawSocket {
         }
     }
 
-    /// Takes a frame that came in, within `milliseconds`; not those that this machine sends.
+    /// Receives a frame within `milliseconds`; skips frames sent by this machine.
     pub fn receive(&self, buffer: &mut [u8], milliseconds: u32) -> Option<usize> {
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(milliseconds) * 1_000_000 };
         loop {
@@ -93,7 +93,7 @@ impl RawSocket {
     }
 }
 
-/// The address that binds a packet socket to an interface of the present namespace.
+/// Returns the address that binds a packet socket to an interface of the present namespace.
 pub(crate) fn link_address(interface: &str) -> Result<LinkAddr, Error> {
     let all = nix::ifaddrs::getifaddrs().map_err(|errno| Error::io("listing interfaces", errno))?;
     all.filter(|entry| entry.interface_name == interface)
@@ -101,7 +101,7 @@ pub(crate) fn link_address(interface: &str) -> Result<LinkAddr, Error> {
         .ok_or_else(|| Error::io(format!("looking for interface {interface}"), Errno::ENODEV))
 }
 
-/// Keeps all frames that arrive at an interface, on a thread of its own.
+/// Records all frames that arrive at an interface, on a separate thread.
 #[derive(Debug)]
 pub struct Sniffer {
     stop: Arc<AtomicBool>,
@@ -110,10 +110,10 @@ pub struct Sniffer {
 }
 
 impl Sniffer {
-    /// Begins to listen for frames that satisfy `wanted`.
+    /// Begins to record frames that satisfy `wanted`.
     ///
     /// # Errors
-    /// As [`RawSocket::open`].
+    /// Fails as [`RawSocket::open`].
     pub fn start(
         namespace: &Namespace,
         interface: &str,
@@ -128,7 +128,8 @@ impl Sniffer {
             let mut buffer = vec![0; FRAME_MAX];
             let mut received = Vec::new();
             loop {
-                // Read before the look: what arrived until the stop is still taken.
+                // Loaded before receiving, so that frames that arrived before the stop are still
+                // recorded.
                 let last = stopping.load(Ordering::Acquire);
                 match socket.receive(&mut buffer, 20) {
                     Some(length) if wanted(&buffer[..length]) => {
@@ -145,12 +146,12 @@ impl Sniffer {
         Ok(Self { stop, count, thread })
     }
 
-    /// Number of frames so far.
+    /// Returns the number of frames so far.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Stops and returns what came, in order.
+    /// Stops and returns the frames in order.
     pub fn finish(self) -> Vec<Received> {
         self.stop.store(true, Ordering::Release);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -164,8 +165,8 @@ mod tests {
     use crate::topology::{LEFT, Options, SINK, SOURCE, Topology};
 
     #[test]
-    fn a_frame_passes_the_kernel_router() {
-        if !can_build_namespaces("a_frame_passes_the_kernel_router") {
+    fn frame_passes_the_kernel_router() {
+        if !can_build_namespaces("frame_passes_the_kernel_router") {
             return;
         }
         let topology =

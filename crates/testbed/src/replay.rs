@@ -1,5 +1,5 @@
-//! Captured traffic through a topology: what goes in at the source, what comes out on
-//! either side of the router.
+//! Captured traffic through a topology: sends frames at the source and collects frames on both
+//! sides of the router.
 
 use crate::Error;
 use crate::clock::monotonic_nanos;
@@ -12,16 +12,16 @@ use std::path::Path;
 use std::time::Duration;
 use wattline_traffic::capture::{LinkType, Reader};
 
-/// Frames go out in bursts of so many, as from a card with interrupt moderation.
+/// Frames per burst, as from a card with interrupt moderation.
 const BURST: usize = 8;
-/// After the last frame, what is still under way may take so long.
+/// Time for frames in flight after the last one.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// The packets of a capture as the source would send them: from its own Ethernet address
-/// to the router's. What is not Ethernet gets an Ethernet header by its IP version.
+/// Returns the packets of a capture as the source would send them: from its own Ethernet address to
+/// the router's. Packets without an Ethernet header get one by their IP version.
 ///
 /// # Errors
-/// When the capture cannot be read, or is cut or damaged.
+/// Fails when the capture cannot be read, or is truncated or damaged.
 pub fn load(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
     let mut reader = Reader::open(path)?;
     let mut frames = Vec::new();
@@ -31,12 +31,12 @@ pub fn load(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
     Ok(frames)
 }
 
-/// `None` for what carries no IP packet that a router could be given.
+/// Returns the frame for a captured packet; `None` if it is not an IP packet for a router.
 fn addressed(link_type: LinkType, data: &[u8]) -> Option<Vec<u8>> {
     let mut frame = [LEFT.mac, SOURCE.mac].concat();
     if link_type == LinkType::ETHERNET {
         frame.extend(data.get(12..)?);
-        // Two bytes of type at least: a shorter frame cannot be sent.
+        // The type has two bytes; a shorter frame cannot be sent.
         return (frame.len() >= 14).then_some(frame);
     }
     let packet = data.get(link_type.header_length()?..)?;
@@ -49,8 +49,8 @@ fn addressed(link_type: LinkType, data: &[u8]) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Whether a frame holds a packet that any router forwards: IPv4 or IPv6 from and to unicast
-/// addresses that may leave their link, whole, with life left in it.
+/// Returns true if a frame holds a packet that any router forwards: a complete IPv4 or IPv6 packet
+/// from and to unicast addresses that may leave their link, with a sufficient time to live.
 pub fn is_transit(frame: &[u8]) -> bool {
     let Ok(packet) = SlicedPacket::from_ethernet(frame) else { return false };
     if !packet.link_exts.is_empty() {
@@ -66,7 +66,7 @@ pub fn is_transit(frame: &[u8]) -> bool {
                     || address.octets()[0] == 0
                     || address.octets()[0] >= 240)
             };
-            // Replies of DHCP to clients are left to whoever reads frames.
+            // Replies of DHCP to clients are for programs that read frames.
             let to_dhcp_client = matches!(&packet.transport,
                 Some(TransportSlice::Udp(udp)) if udp.destination_port() == 68);
             header.ttl() > 1
@@ -92,7 +92,7 @@ pub fn is_transit(frame: &[u8]) -> bool {
 }
 
 /// Returns the part of a frame that a router does not change: the packet without link header and
-/// padding, with time to live and the checksum over it blanked.
+/// padding, with time to live and its checksum zeroed.
 pub fn fingerprint(frame: &[u8]) -> Vec<u8> {
     let mut packet = frame.get(14..).unwrap_or_default().to_vec();
     match packet.first().map(|byte| byte >> 4) {
@@ -110,10 +110,11 @@ pub fn fingerprint(frame: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Outcome of frames that were sent into a router.
+/// Outcome of frames sent through a router.
 #[derive(Debug, Default)]
 pub struct Crossing {
-    /// When each frame was sent, on [`crate::clock`]; `None` where it was longer than the link allows.
+    /// Sending time of each frame on [`crate::clock`]; `None` for a frame longer than the link
+    /// allows.
     pub sent_nanos: Vec<Option<u64>>,
     /// Frames that the router sent to the sink.
     pub to_sink: Vec<Received>,
@@ -122,8 +123,8 @@ pub struct Crossing {
 }
 
 impl Crossing {
-    /// The time from sending to arrival at the sink of every frame that got there, in
-    /// nanoseconds; of equal frames the first sent is taken for the first arrived.
+    /// Returns the nanoseconds from sending to arrival at the sink, of every frame that arrived;
+    /// equal frames are matched in order.
     pub fn latencies(&self, frames: &[Vec<u8>]) -> Vec<u64> {
         let mut under_way: HashMap<Vec<u8>, VecDeque<u64>> = HashMap::new();
         for (frame, sent) in frames.iter().zip(&self.sent_nanos) {
@@ -141,11 +142,11 @@ impl Crossing {
     }
 }
 
-/// Sends frames from the source at `rate_pps` and collects what the router sends to either
-/// side. Neighbours should be static, or resolution is part of what is collected.
+/// Sends frames from the source at `rate_pps` and collects the router's frames on both sides.
+/// Neighbours should be static; otherwise their resolution is collected as well.
 ///
 /// # Errors
-/// When a packet socket cannot be opened or the source's link fails.
+/// Fails when a packet socket cannot be opened or the source's link fails.
 pub fn cross(topology: &Topology, frames: &[Vec<u8>], rate_pps: f64) -> Result<Crossing, Error> {
     let at_sink = Sniffer::start(&topology.sink, SINK.interface, between(RIGHT, SINK))?;
     let at_source = Sniffer::start(&topology.source, SOURCE.interface, between(LEFT, SOURCE))?;
@@ -154,11 +155,11 @@ pub fn cross(topology: &Topology, frames: &[Vec<u8>], rate_pps: f64) -> Result<C
     Ok(Crossing { sent_nanos, to_sink: at_sink.finish(), to_source: at_source.finish() })
 }
 
-/// Sends frames from the source at `rate_pps`; gives when each was sent, on [`crate::clock`],
-/// `None` where it was longer than the link allows.
+/// Sends frames from the source at `rate_pps`; returns the sending time of each on
+/// [`crate::clock`], `None` for a frame longer than the link allows.
 ///
 /// # Errors
-/// When the packet socket cannot be opened or the source's link fails.
+/// Fails when the packet socket cannot be opened or the source's link fails.
 pub fn send(
     topology: &Topology,
     frames: &[Vec<u8>],
@@ -178,7 +179,7 @@ pub fn send(
     Ok(sent_nanos)
 }
 
-/// Frames from one station to another; not what they say to everyone (ND, MLD).
+/// Returns a filter for frames from one station to another, without multicast (ND, MLD).
 fn between(from: Station, to: Station) -> impl Fn(&[u8]) -> bool {
     move |frame| frame.get(..6) == Some(&to.mac) && frame.get(6..12) == Some(&from.mac)
 }
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_every_router_forwards_is_transit() {
+    fn transit_is_forwarded_by_every_router() {
         assert!(is_transit(&udp(64)));
         assert!(!is_transit(&udp(1)), "expired");
         let mut multicast = udp(64);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_known_again_behind_the_router() {
+    fn frames_are_recognised_behind_the_router() {
         let sent = udp(64);
         let arrived = |nanos, ttl| Received { nanos, frame: [udp(ttl), vec![0; 9]].concat() };
         let crossing = Crossing {

@@ -7,9 +7,9 @@
 //!   2001:2:0:1::2 ::1         2001:2:0:2::1 ::2
 //! ```
 //!
-//! The addresses are those set aside for benchmarks (RFC 2544 appendix C.2.2, RFC 5180
-//! section 8), which no capture of real traffic holds. Source and sink have a default
-//! route to the router; the router has one to the sink, so that packets to anywhere end there.
+//! The addresses are reserved for benchmarks (RFC 2544 appendix C.2.2, RFC 5180 section 8) and do
+//! not occur in captures of real traffic. Source and sink have a default route to the router; the
+//! router has one to the sink, so that packets to any address end there.
 
 use crate::Error;
 use crate::command::LIMIT;
@@ -23,9 +23,9 @@ pub struct Station {
     pub interface: &'static str,
     /// Ethernet address.
     pub mac: [u8; 6],
-    /// IPv4 address, of a /24.
+    /// IPv4 address in a /24.
     pub v4: Ipv4Addr,
-    /// IPv6 address, of a /64.
+    /// IPv6 address in a /64.
     pub v6: Ipv6Addr,
 }
 
@@ -61,16 +61,16 @@ pub const SINK: Station = Station {
 /// Options of a topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Queues of every interface, each way.
+    /// Queues of every interface in each direction.
     pub queues: u16,
     /// Largest IP packet between router and sink, in bytes; 1500 towards the source.
     pub sink_mtu: u16,
-    /// Neighbours are entered for good instead of being resolved by ARP and ND.
+    /// True for permanent neighbour entries instead of resolution by ARP and ND.
     pub static_neighbours: bool,
-    /// The router's interfaces are served by kernel threads (`/sys/class/net/*/threaded`)
-    /// instead of in the context of whoever sends: nearer to a card with its own interrupts.
+    /// True to serve the router's interfaces by kernel threads (`/sys/class/net/*/threaded`)
+    /// instead of in the sender's context, which is closer to a card with its own interrupts.
     pub threaded_napi: bool,
-    /// ICMP errors are sent without the kernel's limits, so that each one can be compared.
+    /// True to send ICMP errors without the kernel's rate limits, so that each one can be compared.
     pub unlimited_errors: bool,
 }
 
@@ -95,15 +95,15 @@ pub struct Topology {
     pub router: Namespace,
     /// Namespace that receives.
     pub sink: Namespace,
-    /// As it was built.
+    /// Options with which it was built.
     pub options: Options,
 }
 
 impl Topology {
-    /// Builds it: links up, addresses, routes; the router's kernel forwards.
+    /// Builds the topology with links up, addresses and routes; the router's kernel forwards.
     ///
     /// # Errors
-    /// Without root or iproute2, or when the kernel has no veth.
+    /// Fails without root or iproute2, or if the kernel has no veth.
     pub fn build(options: Options) -> Result<Self, Error> {
         let source = Namespace::create("source")?;
         let router = Namespace::create("router")?;
@@ -155,7 +155,7 @@ impl Topology {
     }
 }
 
-/// An Ethernet address as people write it.
+/// Formats an Ethernet address.
 pub fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
@@ -163,7 +163,8 @@ pub fn mac_text(mac: [u8; 6]) -> String {
 /// Joins two namespaces by a pair of virtual Ethernet interfaces.
 ///
 /// # Errors
-/// Without root, iproute2 or ethtool, or when an interface of one of these names is there already.
+/// Fails without root, iproute2 or ethtool, or if an interface of one of these names already
+/// exists.
 pub fn connect(
     near: &Namespace,
     near_end: Station,
@@ -183,9 +184,9 @@ pub fn connect(
         far.name(),
     ))?;
     for (namespace, end) in [(near, near_end), (far, far_end)] {
-        // A veth leaves checksums and segmentation to hardware that is not there; the kernel would
-        // forward packets with unfinished checksums. GRO would merge
-        // packets before they are forwarded, so that no two ways of forwarding compare.
+        // A veth leaves checksums and segmentation to missing hardware, so the kernel would forward
+        // packets with unfinished checksums. GRO would merge packets before they are forwarded, so
+        // that forwarders could not be compared.
         let off = ["-K", end.interface, "tx", "off", "rx", "off", "sg", "off", "gro", "off"];
         namespace.run("ethtool", &off, LIMIT)?;
         namespace.ip(&format!(
@@ -199,7 +200,8 @@ pub fn connect(
     Ok(())
 }
 
-/// Lets anybody ping. All other settings are the kernel's defaults, unless a test is about them.
+/// Permits ping for all users. All other settings are the kernel's defaults, unless a test concerns
+/// them.
 const PINGS: &[(&str, &str)] = &[("ipv4/ping_group_range", "0 2147483647")];
 
 /// Settings for [`Options::unlimited_errors`].
@@ -218,8 +220,8 @@ mod tests {
     use crate::leftovers::can_build_namespaces;
 
     #[test]
-    fn the_sink_answers_through_the_router() {
-        if !can_build_namespaces("the_sink_answers_through_the_router") {
+    fn sink_answers_through_the_router() {
+        if !can_build_namespaces("sink_answers_through_the_router") {
             return;
         }
         let topology =
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_read_as_people_write_them() {
+    fn ethernet_addresses_are_formatted() {
         assert_eq!(mac_text(SOURCE.mac), "02:57:00:00:00:12");
     }
 }

@@ -1,8 +1,8 @@
-//! The XDP programs on kernels of several ages, in emulated machines: each verifier takes each
-//! object, and what the programs do with crafted frames is the same on all of them.
+//! The XDP programs on old and new kernels in emulated machines: each verifier accepts each object,
+//! and the programs treat crafted frames in the same way.
 //!
-//! `cargo test -p wattline-testbed --test kernels -- --ignored --nocapture` prints the table; minutes,
-//! and some 120 MB to fetch for each kernel at the first time.
+//! `cargo test -p wattline-testbed --test kernels -- --ignored --nocapture` prints the table. It
+//! takes minutes, and fetches about 120 MB for each kernel at the first time.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use wattline_xdp::{
     Copies, CountingSink, LiveGenerator, PassAll, XdpForward, XdpMode, XdpModeChoice, XdpProgram,
 };
 
-/// Debian's kernels of those releases that Wattline is to run on.
+/// Supported series of Debian's kernels.
 const KERNELS: [&str; 3] = ["6.1", "6.12", "6.18"];
-/// Objects that a kernel cannot take, and what it says: `scale` steers by TCX on interfaces, which
+/// Objects that a kernel refuses, with its message: `scale` steers by TCX on interfaces, which
 /// nothing else needs.
 const NOT_ON: [(&str, &str, &str); 1] = [("6.1", "steer", "TCX (Linux 6.6)")];
-/// Makes this program the one inside.
+/// Environment variable that makes this program the one in the guest.
 const INSIDE: &str = "WATTLINE_TEST_OBJECTS";
-/// Beginning of a line that names objects, with their outcome.
+/// Beginning of a line with names of objects and their outcome.
 const LOADED: &str = "loaded: ";
-/// Time for all tests of the crate in an emulated machine on a busy host.
+/// Time limit of all tests of the crate in an emulated machine on a busy host.
 const PATIENCE: Duration = Duration::from_secs(800);
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-/// Objects that are loaded together, and how: on an interface of its own.
+/// Objects that are loaded together, and the function that loads them on a separate interface.
 type Load = (&'static [&'static str], fn(u32) -> Result<(), String>);
 
 const LOADS: [Load; 10] = [
@@ -66,7 +66,7 @@ const LOADS: [Load; 10] = [
     }),
 ];
 
-/// Inside the emulated machine, with interfaces `x0` upwards; elsewhere it does nothing.
+/// Runs in the emulated machine, with interfaces `x0` upwards; elsewhere it does nothing.
 #[test]
 fn inside() {
     if std::env::var_os(INSIDE).is_none() {
@@ -90,7 +90,7 @@ fn every_object_has_its_line() {
     let there: BTreeSet<String> =
         names.filter_map(|name| Some(name.strip_suffix(".bpf.o")?.to_owned())).collect();
     let loaded = LOADS.iter().flat_map(|(objects, _)| *objects);
-    // Its function is one of a module, which the emulated machine loads (tests/rig/nat.rs).
+    // Its function belongs to a module that the emulated machine loads (tests/rig/nat.rs).
     let loaded = loaded.chain(&["flows"]).map(|name| (*name).to_owned());
     assert_eq!(loaded.collect::<BTreeSet<_>>(), there);
 }
@@ -102,7 +102,7 @@ struct Seen {
     passed: usize,
     /// Failures, in words.
     wrong: Vec<String>,
-    /// Tests that said that they were skipped.
+    /// Number of tests reported as skipped.
     skipped: usize,
 }
 
@@ -128,12 +128,15 @@ fn every_kernel_takes_every_xdp_program() {
         let mut seen =
             try_out(&rig, &tests).unwrap_or_else(|error| panic!("Linux {series}: {error}"));
         let lacks = NOT_ON.iter().filter(|(on, ..)| *on == series);
-        let lacks: Vec<_> = lacks.map(|(_, object, what)| (format!("{object} "), *what)).collect();
-        let is_known = |told: &String| {
-            lacks.iter().any(|(object, what)| told.starts_with(object) && told.contains(what))
+        let lacks: Vec<_> =
+            lacks.map(|(_, object, message)| (format!("{object} "), *message)).collect();
+        let is_known = |failure: &String| {
+            lacks
+                .iter()
+                .any(|(object, message)| failure.starts_with(object) && failure.contains(message))
         };
         let before = seen.wrong.len();
-        seen.wrong.retain(|told| !is_known(told));
+        seen.wrong.retain(|failure| !is_known(failure));
         assert_eq!(
             before - seen.wrong.len(),
             lacks.len(),
@@ -145,7 +148,7 @@ fn every_kernel_takes_every_xdp_program() {
         if *skipped > 0 || *passed == 0 {
             wrong.push(format!("{release}: {passed} tests passed, {skipped} were skipped"));
         }
-        wrong.extend(seen.wrong.iter().map(|what| format!("{release}: {what}")));
+        wrong.extend(seen.wrong.iter().map(|failure| format!("{release}: {failure}")));
         if seen.objects + lacks.len() != objects {
             wrong.push(format!("{release}: {} of {objects} objects", seen.objects));
         }
@@ -153,7 +156,7 @@ fn every_kernel_takes_every_xdp_program() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The unit tests of `wattline-xdp`, which have the kernel run the programs on frames.
+/// Returns the unit tests of `wattline-xdp`, in which the kernel runs the programs on frames.
 fn tests_of_the_programs() -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "-p", "wattline-xdp", "--lib", "--no-run", "--message-format=json"]);
@@ -185,7 +188,7 @@ fn try_out(rig: &Rig, tests: &Path) -> Result<Seen, Error> {
     let loaded = said.lines().filter_map(|line| line.strip_prefix(LOADED));
     let (taken, refused): (Vec<&str>, Vec<&str>) = loaded.partition(|line| line.ends_with(" ok"));
     let mut wrong: Vec<String> = refused.into_iter().map(str::to_owned).collect();
-    // One after the other: an emulated machine has little to share out.
+    // One after the other: an emulated machine has few resources.
     let ended = machine.attempt("tests --test-threads 1 --show-output 2>&1", PATIENCE)?;
     let results = || ended.output.lines().filter(|line| line.starts_with("test "));
     let passed = results().filter(|line| line.ends_with("... ok")).count();

@@ -1,5 +1,5 @@
-//! The generator's latency against an independent measurement: tcpdump's, on both sides of a
-//! device that delays packets, by the kernel's own time stamps.
+//! The generator's latency compared with an independent measurement: tcpdump on both sides of a
+//! device that delays packets, with the kernel's time stamps.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
@@ -18,16 +18,16 @@ use wattline_traffic::capture::Reader;
 
 const BURST: u64 = 60;
 const BYTES: u16 = 1000;
-/// Packets per second that the device sends: a burst takes 30 ms.
+/// Packets per second of the device: a burst takes 30 ms.
 const DRAIN_PPS: f64 = 2_000.0;
 /// Bytes of Ethernet, IPv4 and UDP before the stamp.
 const HEADERS: usize = 14 + 20 + 8;
-/// Allowance for the generator: its own path, and the turns of other programs.
+/// Tolerance for the generator: its own path, and time slices of other programs.
 const OWN: f64 = 5e-3;
 
 #[test]
-fn latency_is_that_of_tcpdump_on_both_sides_of_the_device() {
-    let test = "latency_is_that_of_tcpdump_on_both_sides_of_the_device";
+fn latency_agrees_with_tcpdump_on_both_sides_of_the_device() {
+    let test = "latency_agrees_with_tcpdump_on_both_sides_of_the_device";
     if !can_build_namespaces(test) {
         return;
     }
@@ -37,7 +37,7 @@ fn latency_is_that_of_tcpdump_on_both_sides_of_the_device() {
     }
     let options = Options { static_neighbours: true, ..Options::default() };
     let topology = Topology::build(options).unwrap();
-    // The device: a queue that empties at a fixed rate, so that the packets of a burst wait longer
+    // The device: a queue that drains at a fixed rate, so that the packets of a burst wait longer
     // and longer.
     let rate = format!("{:.0}bit", DRAIN_PPS * f64::from(BYTES - 4) * 8.0);
     let shape = ["qdisc", "add", "dev", RIGHT.interface, "root", "tbf", "rate", &rate];
@@ -71,7 +71,7 @@ fn latency_is_that_of_tcpdump_on_both_sides_of_the_device() {
     };
     let never = AtomicBool::new(false);
     let outcome = tester.trial(&addresses, &load, &anywhere, &never, &mut |_| ()).unwrap();
-    // It reads what the kernel keeps for it once a second.
+    // tcpdump reads its packets from the kernel once a second.
     std::thread::sleep(Duration::from_secs(2));
     for mut dump in dumps {
         kill_process(Pid::from_child(&dump), Signal::INT).unwrap();
@@ -89,22 +89,22 @@ fn latency_is_that_of_tcpdump_on_both_sides_of_the_device() {
     assert!(count as u64 * 100 >= outcome.received_packets * 95, "tcpdump saw {count}");
     let at = |part: f64| residence[((count - 1) as f64 * part) as usize];
     let latency = outcome.latency;
-    for (name, part, ours) in [
+    for (name, part, measured) in [
         ("p50", 0.5, latency.p50_seconds),
         ("p90", 0.9, latency.p90_seconds),
         ("p99", 0.99, latency.p99_seconds),
     ] {
-        let (theirs, ours) = (at(part), ours.unwrap());
-        println!("{name}: {:.3} ms, tcpdump {:.3} ms", ours * 1e3, theirs * 1e3);
+        let (expected, measured) = (at(part), measured.unwrap());
+        println!("{name}: {:.3} ms, tcpdump {:.3} ms", measured * 1e3, expected * 1e3);
         // A histogram of three digits, and percentiles of slightly different sets of packets.
-        assert!(ours > theirs * 0.98 - 0.2e-3, "{name}: {ours} s, tcpdump {theirs} s");
-        assert!(ours < theirs * 1.02 + OWN, "{name}: {ours} s, tcpdump {theirs} s");
+        assert!(measured > expected * 0.98 - 0.2e-3, "{name}: {measured} s, tcpdump {expected} s");
+        assert!(measured < expected * 1.02 + OWN, "{name}: {measured} s, tcpdump {expected} s");
     }
     // Without the delay, the comparison would say nothing.
     assert!(at(0.5) > 2.0 * OWN, "the device delays by {} s only", at(0.5));
 }
 
-/// A tcpdump that is ready when this returns.
+/// Starts tcpdump and waits until it is ready.
 fn tcpdump(namespace: &Namespace, interface: &str, way: &str, file: &Path) -> Child {
     let mut dump = namespace.command("tcpdump");
     dump.args([
@@ -122,7 +122,7 @@ fn tcpdump(namespace: &Namespace, interface: &str, way: &str, file: &Path) -> Ch
     .arg(file)
     .arg("udp");
     let mut child = command::spawn(dump.stdout(Stdio::null()).stderr(Stdio::null())).unwrap();
-    // It writes the file's header once it captures.
+    // tcpdump writes the file's header once it captures.
     for _ in 0..2_000 {
         if std::fs::metadata(file).is_ok_and(|file| file.len() >= 24) {
             return child;
@@ -133,7 +133,7 @@ fn tcpdump(namespace: &Namespace, interface: &str, way: &str, file: &Path) -> Ch
     panic!("tcpdump does not begin on {interface}: {ended:?}");
 }
 
-/// When each packet passed, by its number.
+/// Returns the time at which each packet passed, by its number.
 fn times(file: &Path) -> HashMap<u64, Duration> {
     let mut reader = Reader::open(file).unwrap();
     let mut times = HashMap::new();

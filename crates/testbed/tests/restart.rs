@@ -1,8 +1,8 @@
-//! A restart of the router under traffic, with every packet counted: stopped and started by a service
-//! manager that keeps descriptors, as systemd's does. Needs root.
+//! Restarts of the router under traffic, with every packet counted: a service manager that keeps
+//! descriptors, as systemd does, stops and starts it. Needs root.
 //!
-//! Senders have a limited number of packets under way, fewer than any queue on the way holds. So no
-//! queue overflows however slow the machine is, and a packet that is lost is lost by the restart.
+//! Senders have a limited number of packets in flight, fewer than any queue on the path holds. So
+//! no queue overflows however slow the machine is, and every lost packet is lost by the restart.
 
 mod restarting;
 
@@ -26,7 +26,7 @@ fn the_router() {
     restarting::serve();
 }
 
-/// Number of restarts, unless `WATTLINE_RESTARTS` says.
+/// Default number of restarts; `WATTLINE_RESTARTS` overrides it.
 const RESTARTS: u64 = 2;
 
 fn restarts() -> u64 {
@@ -34,20 +34,20 @@ fn restarts() -> u64 {
     often.and_then(|often| often.parse().ok()).unwrap_or(RESTARTS)
 }
 
-/// The programs of the router's interfaces.
+/// Returns the program ids of the router's interfaces.
 fn programs(topology: &Topology) -> [Option<u32>; 2] {
     let program = |name| attached_program(interface_index(name).unwrap()).unwrap();
     let programs = || [LEFT, RIGHT].map(|port| program(port.interface));
     topology.router.enter(programs).unwrap()
 }
 
-/// One test at a time: a manager's descriptors are for its own routers, and no other program that is
+/// Runs one test at a time: a manager's descriptors must not leak into other programs that are
 /// started meanwhile.
 static ALONE: Mutex<()> = Mutex::new(());
 
 struct Lab {
     topology: Topology,
-    /// Both ends take frames of XDP programs.
+    /// Programs with which both ends accept frames of XDP programs.
     _ends: Vec<PassAll>,
     _alone: MutexGuard<'static, ()>,
 }
@@ -58,7 +58,7 @@ fn build(test: &str) -> Option<Lab> {
     }
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let topology = Topology::build(Options::default()).unwrap();
-    // Neighbours are known, as to a router at work.
+    // Neighbours are known, as in a running router.
     for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
         topology.source.run("ping", &["-n", "-c", "2", "-W", "5", &address], LIMIT).unwrap();
     }
@@ -69,9 +69,9 @@ fn build(test: &str) -> Option<Lab> {
     Some(Lab { topology, _ends: ends.into(), _alone: alone })
 }
 
-/// Frames wait for a thread of the kernel instead of being taken by their sender; and that thread
-/// comes before all programs, as a card's interrupt does. On a busy machine the kernel's scheduler
-/// leaves an ordinary thread waiting for seconds now and then (Linux 6.18, seen in its `schedstat`).
+/// Makes a kernel thread receive frames instead of their sender, with precedence over all programs,
+/// like a card's interrupt. On a busy machine, the kernel's scheduler occasionally leaves an
+/// ordinary thread waiting for seconds (Linux 6.18, seen in its `schedstat`).
 fn behave_as_cards(topology: &Topology) {
     for port in [LEFT, RIGHT] {
         let file = format!("/sys/class/net/{}/threaded", port.interface);
@@ -82,15 +82,16 @@ fn behave_as_cards(topology: &Topology) {
     }
 }
 
-/// Restarts it again and again under traffic both ways. What was sent, and what was lost.
+/// Restarts the router repeatedly under traffic in both directions. Returns the numbers of sent and
+/// of lost packets.
 fn restart(topology: &Topology, mode: Mode, keeps: bool) -> (u64, u64) {
     let mut manager = Manager::new(&topology.router, keeps);
     let text = |socket: &std::path::Path| configuration(mode, 1, socket);
     let mut router = manager.start(text);
     behave_as_cards(topology);
-    let ways = [(&topology.source, &topology.sink), (&topology.sink, &topology.source)];
+    let directions = [(&topology.source, &topology.sink), (&topology.sink, &topology.source)];
     let addresses = [SINK.v4.into(), SOURCE.v6.into()];
-    let traffic: Vec<_> = ways
+    let traffic: Vec<_> = directions
         .into_iter()
         .zip(addresses)
         .map(|((from, to), at)| Traffic::start(from, to, at))
@@ -105,11 +106,14 @@ fn restart(topology: &Topology, mode: Mode, keeps: bool) -> (u64, u64) {
         assert_eq!(account["dropped"], serde_json::json!({}), "{account}");
         let between = programs(topology);
         assert_eq!(between.map(|it| it.is_some()), [keeps; 2], "{between:?}");
-        assert!(between.iter().zip(before).all(|(now, then)| *now != then), "of the old router");
+        assert!(
+            between.iter().zip(before).all(|(now, then)| *now != then),
+            "programs of the old router"
+        );
         flows(300);
         router = manager.start(text);
         behave_as_cards(topology);
-        assert_eq!(manager.stored(), 0, "what outlives a router that is killed: {}", router.log());
+        assert_eq!(manager.stored(), 0, "descriptors left after a restart: {}", router.log());
         flows(600);
     }
     let moved = traffic.into_iter().map(Traffic::end);
@@ -119,35 +123,35 @@ fn restart(topology: &Topology, mode: Mode, keeps: bool) -> (u64, u64) {
     assert!(account["forwarded"].as_u64().unwrap() > 200, "{account}");
     let by_programs = account["xdp_forwarded"].as_u64().unwrap();
     assert_eq!(by_programs > 200, mode == Mode::XdpForward, "{account}");
-    // The service ends: with the manager's descriptors the programs go.
+    // The service ends: the programs are detached with the manager's descriptors.
     drop(manager);
     assert_eq!(programs(topology), [None, None]);
     (sent, lost)
 }
 
 #[test]
-fn a_restart_loses_no_packet_of_workers() {
-    let Some(lab) = build("a_restart_loses_no_packet_of_workers") else { return };
+fn restart_loses_no_packet_of_workers() {
+    let Some(lab) = build("restart_loses_no_packet_of_workers") else { return };
     assert_eq!(restart(&lab.topology, Mode::Adaptive, true).1, 0);
 }
 
 #[test]
-fn a_restart_loses_no_packet_of_xdp_programs() {
-    let Some(lab) = build("a_restart_loses_no_packet_of_xdp_programs") else { return };
+fn restart_loses_no_packet_of_xdp_programs() {
+    let Some(lab) = build("restart_loses_no_packet_of_xdp_programs") else { return };
     assert_eq!(restart(&lab.topology, Mode::XdpForward, true).1, 0);
 }
 
-/// Without a store the last program leaves the interface. Then a driver may lose what its queues hold:
-/// a veth without GRO does, whose ring is thrown away.
+/// Without a store, the last program is detached from the interface. A driver may then lose queued
+/// packets: a veth without GRO frees its ring.
 #[test]
-fn without_a_store_a_driver_may_lose_what_its_queues_hold_and_nothing_else() {
-    let test = "without_a_store_a_driver_may_lose_what_its_queues_hold_and_nothing_else";
+fn only_queued_packets_may_be_lost_without_a_store() {
+    let test = "only_queued_packets_may_be_lost_without_a_store";
     let Some(lab) = build(test) else { return };
     for mode in [Mode::Adaptive, Mode::XdpForward] {
         let (_, lost) = restart(&lab.topology, mode, false);
         assert!(lost <= restarts() * 2 * Traffic::UNDER_WAY, "{lost}");
     }
-    // With GRO its queues stay.
+    // With GRO, its queues remain.
     for port in [LEFT, RIGHT] {
         lab.topology.router.run("ethtool", &["-K", port.interface, "gro", "on"], LIMIT).unwrap();
     }
@@ -158,8 +162,8 @@ fn without_a_store_a_driver_may_lose_what_its_queues_hold_and_nothing_else() {
 
 /// A kept attachment is used for its own interface, and for no other.
 #[test]
-fn another_interface_in_the_same_place_is_attached_anew() {
-    let test = "another_interface_in_the_same_place_is_attached_anew";
+fn another_interface_with_the_same_index_is_attached_anew() {
+    let test = "another_interface_with_the_same_index_is_attached_anew";
     let Some(lab) = build(test) else { return };
     let topology = &lab.topology;
     let mut manager = Manager::new(&topology.router, true);
@@ -167,7 +171,7 @@ fn another_interface_in_the_same_place_is_attached_anew() {
     let router = manager.start(text);
     router.stop();
     assert_eq!(manager.stored(), 2);
-    // One goes with its number, and another comes with that number.
+    // An interface is moved away, and another gets its index.
     let number = topology.router.enter(|| interface_index(RIGHT.interface).unwrap()).unwrap();
     topology
         .router

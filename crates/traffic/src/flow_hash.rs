@@ -4,8 +4,8 @@ use crate::capture::LinkType;
 use wattline_packet::protocol;
 use wattline_packet::toeplitz::Toeplitz;
 
-/// RSS hash of a packet over its addresses and, if present, ports; over the first bytes if it is
-/// not IP.
+/// Returns the RSS hash of a packet over its addresses and, if present, ports; over the first bytes
+/// if it is not IP.
 ///
 /// Unlike the router's own parser, this accepts truncated and damaged packets, since a capture of
 /// headers has flows as well.
@@ -55,7 +55,7 @@ mod tests {
 
     /// A vector of Microsoft's verification suite: 66.9.149.187:2794 to 161.142.100.80:1766.
     #[test]
-    fn a_tcp_packet_hashes_as_a_card_does() {
+    fn tcp_packet_hashes_as_on_a_card() {
         let mut frame = vec![0; 14];
         frame[12] = 8;
         frame.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0]);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_can_be_hashed() {
+    fn any_bytes_can_be_hashed() {
         bolero::check!().with_iterations(5_000).for_each(|data: &[u8]| {
             for link_type in [LinkType::NULL, LinkType::ETHERNET, LinkType::RAW, LinkType(147)] {
                 flow_hash(&Toeplitz::default(), link_type, data);

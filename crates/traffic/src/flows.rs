@@ -126,7 +126,7 @@ impl Flows {
 
     /// Flows of one port, for sources whose ports are independent. A port without flows gets all of
     /// them.
-    pub(crate) fn of_port(&self, port: u8) -> Self {
+    pub(crate) fn on_port(&self, port: u8) -> Self {
         let mut flows: Vec<Flow> =
             self.flows.iter().copied().filter(|flow| flow.port == port).collect();
         if flows.is_empty() {

@@ -48,7 +48,7 @@ impl Block {
     pub fn clear(&mut self) {
         self.packets.clear();
     }
-    /// Whether the block is full.
+    /// Returns true if the block is full.
     pub fn is_full(&self) -> bool {
         self.packets.len() >= Self::CAPACITY
     }

@@ -1,11 +1,11 @@
-//! Rates over time from a CSV file with the columns `time_seconds` and `rate_pps`, such as counters of
-//! a router that were read every five minutes.
+//! Rates over time from a CSV file with the columns `time_seconds` and `rate_pps`, such as counters
+//! of a router that were read every five minutes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use wattline_files::{MOST_TEXT, read_text};
 
-/// Columns of the file, with their largest number. Others are ignored.
+/// Columns of the file, with their largest value. Others are ignored.
 const COLUMNS: [(&str, f64); 2] = [("time_seconds", 1e7), ("rate_pps", 1e11)];
 
 /// A rate and how long it lasts.
@@ -30,7 +30,7 @@ pub enum RatesError {
         /// Reported by the system.
         cause: std::io::Error,
     },
-    /// Lines of the file are wrong: all of them, one a line.
+    /// Errors in the file, one per line.
     #[error("{0}")]
     Invalid(String),
 }
@@ -38,17 +38,17 @@ pub enum RatesError {
 /// Reads a file of rates.
 ///
 /// # Errors
-/// Fails when the file cannot be read, and with all its mistakes.
+/// Fails when the file cannot be read, or with all its errors.
 pub fn load(file: &Path) -> Result<Vec<RateStep>, RatesError> {
     let unreadable = |cause| RatesError::Unreadable { file: file.to_owned(), cause };
     parse(file, &read_text(file, MOST_TEXT).map_err(unreadable)?)
 }
 
-/// Reads rates from text. Each row's rate lasts until the next row's time, the last one as long as the
-/// one before.
+/// Reads rates from text. Each row's rate lasts until the next row's time, and the last rate as
+/// long as the one before.
 ///
 /// # Errors
-/// Returns all mistakes; `file` names their place.
+/// Returns all errors in the text; `file` is for their position.
 pub fn parse(file: &Path, text: &str) -> Result<Vec<RateStep>, RatesError> {
     let mut wrong = String::new();
     let mut note = |line: usize, problem: &str| {
@@ -136,14 +136,17 @@ mod tests {
 
     #[test]
     fn all_mistakes_are_reported_with_their_lines() {
-        let told = read("time_seconds,rate_pps\n0,x\n1,-1\n5,1\n4,1\n").unwrap_err();
+        let errors = read("time_seconds,rate_pps\n0,x\n1,-1\n5,1\n4,1\n").unwrap_err();
         for part in
             ["day.csv:2: rate_pps: \"x\"", "day.csv:3:", "day.csv:5: time_seconds: 4", "1 usable"]
         {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(errors.contains(part), "{part}: {errors}");
         }
-        let told = read("time,rate\n0,1\n").unwrap_err();
-        assert!(told.contains("column time_seconds") && told.contains("column rate_pps"), "{told}");
+        let errors = read("time,rate\n0,1\n").unwrap_err();
+        assert!(
+            errors.contains("column time_seconds") && errors.contains("column rate_pps"),
+            "{errors}"
+        );
         assert!(read("").is_err());
     }
 

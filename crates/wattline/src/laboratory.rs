@@ -51,7 +51,7 @@ pub const COMMANDS: [(&str, &str); 16] = [
         "profile",
         "Measure a server's tail latency and power by load, frequency and interrupt moderation",
     ),
-    ("reproduce", "Reproduce the figures and tables of the papers, and compare ours with theirs"),
+    ("reproduce", "Reproduce the figures and tables of the papers, and compare the results"),
     (
         "receive",
         "Simulate the receive path of a host: cache misses, cycles and watts per packet (Liao)",
@@ -59,7 +59,7 @@ pub const COMMANDS: [(&str, &str); 16] = [
     ("report", "Compare runs, each of several repetitions, with confidence intervals"),
     (
         "bench",
-        "Measure forwarding devices by RFC 2544, and how fast Wattline itself is on this machine",
+        "Measure forwarding devices by RFC 2544, and the speed of Wattline itself on this machine",
     ),
 ];
 

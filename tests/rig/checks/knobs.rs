@@ -158,7 +158,7 @@ pub(super) fn start(machine: &mut Machine, wishes: &[&str]) -> Result<(), Error>
     let line = format!(
         "(sh -c 'echo $$ > /tmp/agent.pid; exec env {}=/tmp/agent.wishes agent --exact agent \
          --nocapture' > /tmp/agent.log 2>&1; echo $? > /tmp/agent.status) & true",
-        agent::WISHES
+        agent::REQUESTS
     );
     machine.run(&line, INSIDE)?;
     let wait = format!(

@@ -14,16 +14,16 @@ pub trait Application {
     /// Graph nodes of the application; called once.
     fn features(&mut self) -> Vec<Feature>;
 
-    /// Has the worker watched, which has so many chunks of memory; called once.
+    /// Starts a capture or trace on the worker, whose memory has this many chunks; called once.
     ///
     /// # Errors
-    /// Fails when what is to be watched cannot be said.
+    /// Fails when the filter of the capture is invalid.
     fn watch(&mut self, slots: &TapSlots, chunks: u32) -> Result<(), Error> {
         let _ = (slots, chunks);
         Ok(())
     }
 
-    /// Turns the packets of plain forwarding into those that this application receives.
+    /// Converts the packets of plain forwarding into the packets that this application receives.
     fn traffic(&mut self, packets: Box<dyn Traffic>) -> Box<dyn Traffic> {
         packets
     }
@@ -31,7 +31,7 @@ pub trait Application {
     /// Called after each repeat, outside the timed part, for the work of a control thread.
     ///
     /// # Errors
-    /// Fails when a measurement that runs beside the application fails.
+    /// Fails when a measurement that accompanies the application fails.
     fn settle(&mut self) -> Result<(), Error> {
         Ok(())
     }
@@ -41,5 +41,5 @@ pub trait Application {
     fn counted(&self, cost: &Cost) -> serde_json::Value;
 }
 
-/// Makes the applications that are measured beside plain forwarding.
+/// Creates the applications that are compared with plain forwarding.
 pub(super) type Make = fn(&Args) -> Result<Vec<Box<dyn Application>>, Error>;

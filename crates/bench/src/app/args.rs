@@ -42,7 +42,7 @@ pub struct Args {
     pub algorithm: String,
     /// Directions of `ipsec` to measure.
     pub directions: Vec<Direction>,
-    /// Path of the ipsec-mb harness, which is then measured beside `ipsec`.
+    /// Path of the ipsec-mb harness; if given, it is measured along with `ipsec`.
     pub peer: Option<PathBuf>,
 }
 

@@ -63,8 +63,8 @@ pub enum CostsError {
     },
 }
 
-/// Rows that are read, each with packets of one length. The cost in a server model is linear in the
-/// length, so mixes of lengths add nothing.
+/// Names of the converted rows, each with packets of one length. The cost in a server model is
+/// linear in the length, so mixes of lengths add nothing.
 const SIZES: [&str; 3] = ["64 B", "512 B", "1420 B"];
 
 /// Converts a report. `machine` describes the machine on which it was measured; it replaces the
@@ -101,7 +101,7 @@ pub fn costs(json: &str, name: &str, machine: Option<&str>) -> Result<MeasuredCo
     })
 }
 
-/// The cost of IPsec is that of encryption, which is what PowerSave ran.
+/// Returns the cycles of an application. The cost of IPsec is that of encryption, as in PowerSave.
 fn cycles(row: &Row, application: Application) -> Option<f64> {
     let name = match application {
         Application::Ipv4 => return Some(row.ipv4.cycles_per_packet.median),
@@ -118,7 +118,7 @@ mod tests {
 
     /// The rows have the benchmark's format; a test in `super` compares them with a real report.
     #[test]
-    fn measurements_become_a_file_of_costs() {
+    fn report_is_converted_to_a_cost_file() {
         let row = |name: &str, bytes: f64| {
             let cost = |cycles: f64| json!({"median": cycles});
             let named = ["netflow", "ipsec-send", "ipsec-receive", "re"].into_iter().zip(2u32..);

@@ -1,7 +1,7 @@
-//! The cryptography of ESP alone: Wattline's and that of Intel's ipsec-mb.
+//! The cryptography of ESP alone, by Wattline and by Intel's ipsec-mb.
 //!
-//! Both process packets whose length is the mean of those that went through the gateway. They work
-//! on one batch of buffers and run between the repeats of the gateway.
+//! Both process packets of the mean length of the gateway's packets. They work on one batch of
+//! buffers and run between the repeats of the gateway.
 
 use super::args::Direction;
 use super::sealed::{body_of, length_of};
@@ -19,8 +19,8 @@ const CHUNK: usize = 2048 + 64;
 /// Batches per timed run of the cryptography.
 const BATCHES: usize = 32;
 
-/// Wattline's cryptography in one direction: packet by packet by AWS-LC, also where the machine has
-/// Intel's multi-buffer library.
+/// Wattline's cryptography in one direction. It is always AWS-LC, packet by packet, even if the
+/// machine has Intel's multi-buffer library.
 pub(super) struct Raw {
     transform: Transform,
     direction: Direction,
@@ -73,7 +73,7 @@ pub(super) struct Peer {
     algorithm: Algorithm,
     direction: Direction,
     pub version: String,
-    /// Nanoseconds per packet of each run; empty where the harness lacks the algorithm.
+    /// Nanoseconds per packet of each run; empty if the harness lacks the algorithm.
     pub nanoseconds: Vec<f64>,
 }
 

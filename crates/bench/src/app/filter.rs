@@ -1,5 +1,5 @@
-//! `acl`, `acl-long`, `urpf`: access lists of which a packet is compared with every rule, and loose
-//! comparison of sources with the routes.
+//! `acl`, `acl-long`, `urpf`: access lists in which every packet is compared with every rule, and
+//! the loose reverse-path check.
 
 use super::application::Application;
 use super::args::Args;
@@ -20,23 +20,24 @@ struct Filter {
     tally: Option<Tally>,
 }
 
-/// An access list of 64 rules.
+/// Creates an access list of 64 rules.
 pub(super) fn make(_: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
     Ok(list("acl", 64))
 }
 
-/// An access list of 1024 rules.
+/// Creates an access list of 1024 rules.
 pub(super) fn make_long(_: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
     Ok(list("acl-long", 1024))
 }
 
-/// The reverse-path check.
+/// Creates the reverse-path check.
 pub(super) fn make_urpf(_: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
     let features = urpf::worker(&[Some(SourceCheck::Loose); PORTS]);
     Ok(vec![Box::new(Filter { name: "urpf", features, tally: None })])
 }
 
-/// Rules that deny destinations that no packet has, and one at the end that permits all.
+/// Creates an access list whose rules deny destinations that no packet has, followed by a rule that
+/// permits all.
 fn list(name: &'static str, rules: u32) -> Vec<Box<dyn Application>> {
     let all = Rule {
         name: "rest".to_owned(),

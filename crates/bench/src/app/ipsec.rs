@@ -34,7 +34,7 @@ const WINDOW: u32 = 1024;
 struct Ipsec {
     publisher: Publisher,
     association: Association,
-    /// The far gateway's transform, to produce packets that are received; taken on first use.
+    /// The far gateway's transform, to produce the received packets; taken on first use.
     far: Option<Transform>,
     raw: Raw,
     peer: Option<Peer>,

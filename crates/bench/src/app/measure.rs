@@ -55,7 +55,7 @@ impl DeviceUnderTest {
     }
 
     fn cost(&self, bytes: f64, clock_hertz: f64) -> Option<Cost> {
-        let cycles = Sample::of(self.repeats.iter().map(|repeat| repeat.typical).collect())?;
+        let cycles = Sample::summarise(self.repeats.iter().map(|repeat| repeat.typical).collect())?;
         let nanoseconds_per_packet = cycles.median / clock_hertz * 1e9;
         Some(Cost {
             cycles_per_packet: cycles,
@@ -112,12 +112,13 @@ impl Measured {
         let known = self.plain.router.names();
         let added = |(device, application): &(DeviceUnderTest, Box<dyn Application>)| {
             let pairs = device.repeats.iter().zip(&self.plain.repeats);
-            let added =
-                Sample::of(pairs.map(|(with, plain)| with.typical - plain.typical).collect())?;
+            let added = Sample::summarise(
+                pairs.map(|(with, plain)| with.typical - plain.typical).collect(),
+            )?;
             let names = device.router.names().into_iter().enumerate();
             let node = |(number, name): (usize, &'static str)| {
                 let cycles = device.repeats.iter().map(|repeat| repeat.nodes[number]).collect();
-                Some(Node { name, cycles_per_packet: Sample::of(cycles)? })
+                Some(Node { name, cycles_per_packet: Sample::summarise(cycles)? })
             };
             let cost = device.cost(packet_size_bytes, clock_hertz)?;
             let counted = application.counted(&cost);
@@ -131,7 +132,7 @@ impl Measured {
             })
         };
         let applications: Vec<Added> = self.others.iter().filter_map(added).collect();
-        let order = Order::of(&ipv4, &applications);
+        let order = Order::compare(&ipv4, &applications);
         Some(Row { name: self.name, packet_size_bytes, ipv4, applications, order })
     }
 }

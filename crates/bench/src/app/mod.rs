@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<Report, Error> {
         timed: "receive, graph and transmit between memory rings, with and without each \
                 application in turns, median of windows of 512 packets; writing (and, for a \
                 receiving gateway, sealing) the packets is outside; a capture is replayed, so \
-                to redundancy elimination all of it has come before",
+                redundancy elimination has seen all of it before",
     })
 }
 

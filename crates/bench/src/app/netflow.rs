@@ -8,13 +8,13 @@ use serde_json::json;
 use wattline_dataplane::feature::Feature;
 use wattline_flow_records::nodes::{Records, Settings, worker};
 
-/// The flow table, and the channel on which its records come out.
+/// The flow table and the channel of its records.
 struct Netflow {
     feature: Option<Feature>,
     records: Records,
 }
 
-/// Makes a table with twice as many places as flows, so that evictions are rare.
+/// Creates a table with twice as many entries as flows, so that evictions are rare.
 pub(super) fn make(args: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
     let settings = Settings { flows: args.flows.saturating_mul(2), ..Settings::default() };
     let (feature, records) = worker(&settings);

@@ -7,7 +7,7 @@ const PUBLISHED: [&str; 4] = ["re", "ipsec-send", "netflow", "ipv4"];
 
 impl Order {
     /// Compares the measured order with the published one; `None` unless all four were measured.
-    pub fn of(ipv4: &Cost, applications: &[Added]) -> Option<Self> {
+    pub fn compare(ipv4: &Cost, applications: &[Added]) -> Option<Self> {
         let with = applications.iter().map(|it| (it.name, it.cost.cycles_per_packet));
         let all = with.chain([("ipv4", ipv4.cycles_per_packet)]);
         let mut all: Vec<_> = all.filter(|(name, _)| PUBLISHED.contains(name)).collect();
@@ -32,7 +32,8 @@ mod tests {
     use crate::sample::Sample;
 
     fn cost(cycles: f64) -> Cost {
-        let cycles_per_packet = Sample::of(vec![cycles - 1.0, cycles, cycles + 1.0]).unwrap();
+        let cycles_per_packet =
+            Sample::summarise(vec![cycles - 1.0, cycles, cycles + 1.0]).unwrap();
         Cost {
             cycles_per_packet,
             cycles_per_byte: 0.0,
@@ -51,13 +52,13 @@ mod tests {
             counted: serde_json::Value::Null,
         };
         let applications = [("netflow", netflow), ("ipsec-send", ipsec), ("re", re)].map(added);
-        let order = Order::of(&cost(40.0), &applications);
-        assert_eq!(Order::of(&cost(40.0), &applications[1..]), None, "one is missing");
+        let order = Order::compare(&cost(40.0), &applications);
+        assert_eq!(Order::compare(&cost(40.0), &applications[1..]), None, "one is missing");
         order.map(|order| order.verdict)
     }
 
     #[test]
-    fn tells_the_published_order_from_others() {
+    fn order_is_compared_with_the_published_one() {
         assert_eq!(verdict(900.0, 400.0, 100.0), Some(OrderVerdict::Meets));
         assert_eq!(verdict(300.0, 400.0, 100.0), Some(OrderVerdict::Differs));
         assert_eq!(verdict(900.0, 400.0, 30.0), Some(OrderVerdict::Differs));

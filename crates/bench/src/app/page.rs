@@ -1,13 +1,13 @@
-//! The result as a page that needs nothing from elsewhere.
+//! The result as a self-contained page.
 
 use super::report::{Added, Cost, Report, Row};
 use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
-    let title = format!("What {} costs on top of IPv4 forwarding", report.application);
+    let title = format!("Cost of {} on top of IPv4 forwarding", report.application);
     let verdict = report.workloads.iter().map(|row| {
         let added: String = row.applications.iter().map(words).collect();
         let cycles = row.ipv4.cycles_per_packet.median;
@@ -35,10 +35,10 @@ pub fn page(report: &Report) -> FigurePage {
         ("flows", report.flows.to_string()),
         ("routes", report.routes.to_string()),
         ("packets of a batch", report.batch.to_string()),
-        ("repeats, of which the median counts", report.repeats.to_string()),
+        ("repeats; figures are medians", report.repeats.to_string()),
         ("packets of a repeat", report.packets.to_string()),
         ("time-stamp counter, GHz", format!("{:.3}", report.clock_hertz / 1e9)),
-        ("what is timed", report.timed.to_owned()),
+        ("timed work", report.timed.to_owned()),
     ];
     figure_page::end(page, &how, Some(&report.calibration))
 }
@@ -47,7 +47,7 @@ fn words(added: &Added) -> String {
     format!(", {} adds {:.0}", added.name, added.added_cycles_per_packet.median)
 }
 
-/// Half the distance of the quartiles.
+/// Returns half the distance between the quartiles.
 fn half(sample: crate::sample::Sample) -> f64 {
     (sample.upper_quartile - sample.lower_quartile) / 2.0
 }

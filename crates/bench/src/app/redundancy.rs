@@ -1,9 +1,8 @@
 //! `re`, `re-maxp`, `re-modp`: the encoder of redundancy elimination with SAMPLEBYTE and with the
-//! other selections. `re-link`: encoder and decoder in a row, so that each packet leaves as it
-//! came.
+//! other selections. `re-link`: encoder and decoder in a row, which restore each packet.
 //!
-//! Payloads are cut at random places out of one mebibyte of random bytes. Nearly every part of a
-//! payload has therefore been seen before, in pieces, which is the work that the encoder is for.
+//! Payloads are cut at random positions from one mebibyte of random bytes. Nearly every part of a
+//! payload has therefore been seen before, in pieces, as the encoder expects.
 
 use super::application::Application;
 use super::args::Args;
@@ -25,21 +24,21 @@ use wattline_redundancy::nodes::{
 const CACHE: usize = 64 << 20;
 const PROTOCOL: u8 = 253;
 
-type Made = Result<Vec<Box<dyn Application>>, Error>;
+type MakeResult = Result<Vec<Box<dyn Application>>, Error>;
 
-pub(super) fn make(_: &Args) -> Made {
+pub(super) fn make(_: &Args) -> MakeResult {
     Redundancy::make("re", Selection::SampleByte, false)
 }
 
-pub(super) fn make_modp(_: &Args) -> Made {
+pub(super) fn make_modp(_: &Args) -> MakeResult {
     Redundancy::make("re-modp", Selection::Modp, false)
 }
 
-pub(super) fn make_maxp(_: &Args) -> Made {
+pub(super) fn make_maxp(_: &Args) -> MakeResult {
     Redundancy::make("re-maxp", Selection::Maxp, false)
 }
 
-pub(super) fn make_link(_: &Args) -> Made {
+pub(super) fn make_link(_: &Args) -> MakeResult {
     Redundancy::make("re-link", Selection::SampleByte, true)
 }
 
@@ -62,7 +61,7 @@ fn rules() -> Rules {
 }
 
 impl Redundancy {
-    fn make(name: &'static str, selection: Selection, with_decoder: bool) -> Made {
+    fn make(name: &'static str, selection: Selection, with_decoder: bool) -> MakeResult {
         let settings = EncodeSettings {
             cache_bytes: CACHE,
             selection,

@@ -30,7 +30,7 @@ pub struct Report {
     pub clock_hertz: f64,
     /// Speed of the machine before and after the measurement.
     pub calibration: Calibration,
-    /// Text that says which work the figures include and which they leave out.
+    /// Work that the figures include and exclude, in words.
     pub timed: &'static str,
 }
 

@@ -14,12 +14,12 @@ pub(super) const HERE: [u8; 4] = [192, 0, 2, 1];
 /// Tunnel address of the far gateway.
 pub(super) const THERE: [u8; 4] = [198, 51, 100, 1];
 
-/// Length of an ESP packet with `bytes` bytes inside, counted from the ESP header.
+/// Returns the length of an ESP packet with `bytes` bytes inside, counted from the ESP header.
 pub(super) fn length_of(algorithm: Algorithm, bytes: usize) -> usize {
     HEADER + algorithm.iv() + body_of(algorithm, bytes) + algorithm.icv()
 }
 
-/// Length of the encrypted part of an ESP packet with `bytes` bytes inside.
+/// Returns the length of the encrypted part of an ESP packet with `bytes` bytes inside.
 pub(super) fn body_of(algorithm: Algorithm, bytes: usize) -> usize {
     bytes + padding(bytes, algorithm.alignment()) + TRAILER
 }

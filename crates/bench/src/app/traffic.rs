@@ -35,7 +35,7 @@ pub(super) struct FlowTraffic {
 }
 
 impl FlowTraffic {
-    /// Makes packets of `flows` flows with these lengths (without FCS, 60 to [`LONGEST`]).
+    /// Creates packets of `flows` flows with these lengths (without FCS, 60 to [`LONGEST`]).
     pub fn new(flows: usize, lengths: &[usize]) -> Self {
         let mut random = SmallRng::seed_from_u64(1);
         let mut lengths = lengths.repeat(SHUFFLED);
@@ -107,8 +107,8 @@ impl Replay {
     }
 }
 
-/// Whether a router would forward the frame. Captures hold wrong checksums where the sending card
-/// was to fill them in; hop-by-hop options go to the kernel.
+/// Returns true if a router would forward the frame. Captures hold wrong checksums where the
+/// sending card was to fill them in; hop-by-hop options go to the kernel.
 fn is_sound(frame: &[u8]) -> bool {
     let packet = &frame[14..];
     match packet.first().map(|byte| byte >> 4) {
@@ -150,7 +150,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn packets_of_captures_go_one_way() {
+    fn packets_of_captures_have_one_direction() {
         for (source, destination) in [(0x0a01_0203, 0xc000_0201), (0xc000_0201, 0x0a01_0203)] {
             let mut packet = Ipv4Header::udp(20, source, destination).as_bytes().to_vec();
             one_way(&mut packet);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flow_comes_once_before_any_comes_twice() {
+    fn every_flow_occurs_once_before_any_repeats() {
         let mut traffic = FlowTraffic::new(500, &[60]);
         let mut chunk = [0; LONGEST];
         let mut seen = HashSet::new();

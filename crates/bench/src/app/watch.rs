@@ -1,5 +1,6 @@
-//! `watch`: what a worker pays for captures and traces: after one has ended (`watch-off`), while one
-//! runs that takes no packet (`watch-none`), and while a trace takes every packet (`watch-all`).
+//! `watch`: a worker's cost of captures and traces: after one has ended (`watch-off`), while one
+//! runs that matches no packet (`watch-none`), and while a trace records every packet
+//! (`watch-all`).
 
 use super::application::Application;
 use super::args::Args;
@@ -17,8 +18,8 @@ use wattline_dataplane::tap::slots::TapSlots;
 use wattline_dataplane::tap::tap::{Look, Tap, TapCounters};
 
 /// Documentation addresses, which the benchmark does not send to.
-const NOBODY: &str = "src host 203.0.113.9 and dst host 203.0.113.9";
-/// Bytes of each frame that are noted, as `wattline trace` asks for.
+const NO_MATCH: &str = "src host 203.0.113.9 and dst host 203.0.113.9";
+/// Recorded bytes of each frame, as in `wattline trace`.
 const SNAP: u16 = 128;
 
 struct Watch {
@@ -31,15 +32,15 @@ struct Watch {
     counters: Option<Arc<TapCounters>>,
 }
 
-/// Packets, before each window of which what was noted of the last one is read: outside the timed part, in
-/// place of the control thread.
-struct Read {
+/// Packets; before each window, the records of the last one are read. This replaces the control
+/// thread and is outside the timed part.
+struct RecordReader {
     packets: Box<dyn Traffic>,
     records: Rc<RefCell<Option<Records>>>,
     written: usize,
 }
 
-impl Traffic for Read {
+impl Traffic for RecordReader {
     fn write(&mut self, chunk: &mut [u8]) -> usize {
         if self.written.is_multiple_of(WINDOW)
             && let Some(records) = &mut *self.records.borrow_mut()
@@ -51,7 +52,7 @@ impl Traffic for Read {
     }
 }
 
-/// Makes all three.
+/// Creates all three.
 pub(super) fn make(_: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
     let of = |name, filter, ends| -> Box<dyn Application> {
         Box::new(Watch {
@@ -64,8 +65,8 @@ pub(super) fn make(_: &Args) -> Result<Vec<Box<dyn Application>>, Error> {
         })
     };
     Ok(vec![
-        of("watch-off", NOBODY, true),
-        of("watch-none", NOBODY, false),
+        of("watch-off", NO_MATCH, true),
+        of("watch-none", NO_MATCH, false),
         of("watch-all", "", false),
     ])
 }
@@ -100,7 +101,7 @@ impl Application for Watch {
     }
 
     fn traffic(&mut self, packets: Box<dyn Traffic>) -> Box<dyn Traffic> {
-        Box::new(Read { packets, records: self.records.clone(), written: 0 })
+        Box::new(RecordReader { packets, records: self.records.clone(), written: 0 })
     }
 
     fn counted(&self, _: &Cost) -> serde_json::Value {

@@ -1,23 +1,23 @@
-//! Claims of Liao and Bhuyan that a running kernel answers, judged by the receiving side.
+//! Claims of Liao and Bhuyan that a running kernel can confirm, judged by the receiving side.
 
 use super::groups::Group;
 use super::report::Breakdown;
 use super::side::Side;
 use wattline_report::{Basis, Check, Grounds, Verdict};
 
-/// Size of a call from which on the paper calls the copy a major bottleneck.
+/// Smallest size of a call at which the paper calls the copy a major bottleneck.
 const LARGE_BYTES: u32 = 256;
-/// Bottlenecks that the paper names: driver, copy, buffer release.
+/// Number of bottlenecks in the paper: driver, copy, buffer release.
 const MAJOR: usize = 3;
-/// Share of the samples that the groups have to claim.
+/// Share of the samples that must belong to a group.
 const CLAIMED: f64 = 0.95;
-/// Share that is left of a cost that was substantially reduced, at most.
+/// Largest remaining share of a cost that counts as substantially reduced.
 const REDUCED: f64 = 0.5;
-/// Samples that give a share of 5 % to a percent.
+/// Smallest number of samples; it determines a share of 5 % to one percent.
 const LEAST_SAMPLES: u64 = 500;
 const NOTE: &str = "shares of processor time by a software clock, not of retired cycles";
 
-/// Judges each claim; one that these results cannot answer is not testable, with the reason.
+/// Judges each claim. A claim that these results cannot decide is not testable, with the reason.
 pub(super) fn judge(results: &[Breakdown]) -> Vec<Check> {
     let sampled: Vec<&Breakdown> =
         results.iter().filter(|it| it.receive.samples >= LEAST_SAMPLES).collect();
@@ -34,7 +34,7 @@ fn grouped(sampled: &[&Breakdown]) -> Check {
     )
 }
 
-/// The copy's share has to rise from small calls to large ones, and to be among the largest there.
+/// The copy's share must rise from small calls to large ones, and be among the largest there.
 fn copied(sampled: &[&Breakdown]) -> Check {
     let with = sampled.iter().filter(|it| it.offloads).map(|it| (it.io_bytes, &it.receive));
     let (large, small): (Vec<_>, Vec<_>) = with.partition(|(bytes, _)| *bytes >= LARGE_BYTES);
@@ -76,7 +76,7 @@ fn share(side: &Side, group: Group) -> f64 {
     side.groups.iter().filter(|it| it.group == group).map(|it| it.share).sum()
 }
 
-/// `found` is the figure and if it meets the claim, or the options that would give one.
+/// `found` is the figure with its verdict, or the options that would give a figure.
 fn verdict(
     (claim, quantity): (&'static str, &str),
     found: Result<(f64, bool), &str>,
@@ -104,8 +104,8 @@ mod tests {
     use super::super::side::side;
     use super::*;
 
-    /// Returns the result of a receiver with so many samples, as `perf script` writes them, of driver,
-    /// copy, buffers, TCP and a function of no group, in a second.
+    /// Returns the result of a receiver in one second, with these numbers of samples of driver,
+    /// copy, buffers, TCP and a function of no group, as `perf script` writes them.
     fn recorded(io_bytes: u32, offloads: bool, samples: [usize; 5]) -> Breakdown {
         let functions =
             ["veth_poll", "rep_movs_alternative", "skb_release_data", "tcp_v4_rcv", "nobodys"];

@@ -18,23 +18,23 @@ use wattline_testbed::packets::{Load, Sizes};
 const RATE_PPS: f64 = 200e3;
 /// Highest rate, as a share of the generator's limit.
 const OF_THE_LIMIT: f64 = 0.5;
-/// The load begins so long before samples are taken, and lasts until they are.
+/// Lead of the load over the sampling.
 const BEFORE: Duration = Duration::from_millis(500);
-/// Bytes of a frame on the link, with check sequence.
+/// Bytes of a frame on the link, frame check sequence included.
 const FRAME_BYTES: u16 = 64;
 
-/// One device.
+/// Processor time of one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Forwarding {
     /// `kernel`, `workers` or `xdp`.
     pub device: &'static str,
-    /// In words.
+    /// Description of the device.
     pub device_words: String,
-    /// Packets that were sent per second.
+    /// Packets sent per second.
     pub offered_rate_pps: f64,
-    /// Share of the sent packets that did not come through.
+    /// Share of the sent packets that were lost.
     pub loss_ratio: f64,
-    /// Reason why the generator did not hold its rate, if it did not.
+    /// Reason why the generator did not hold its rate, if so.
     pub unsound_because: Option<String>,
     /// Processor time of the device's threads.
     pub forward: Side,
@@ -43,18 +43,18 @@ pub struct Forwarding {
 /// Measures kernel, workers and XDP programs in turn.
 ///
 /// # Errors
-/// As [`super::run`].
+/// Fails as [`super::run`].
 pub(super) fn measure(
     groups: &Groups,
     perf: &Perf,
     duration: Duration,
-    tell: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Forwarding>, Error> {
     // Wattline's XDP programs count as Wattline, not as the kernel.
     let groups = groups.clone().with("bpf_prog_", Group::Application);
     let devices = [Device::Kernel, Device::Workers, Device::Xdp];
     let of = |device: &Device| {
-        tell(&format!("forwarding: {}", device.words()));
+        progress(&format!("forwarding: {}", device.words()));
         one(device, &groups, perf, duration)
     };
     devices.iter().map(of).collect()
@@ -107,7 +107,7 @@ fn one(
         return Err(Error::Data { path: "/proc".into(), reason: UNCHARGED.to_owned() });
     }
     let mut script = perf.command();
-    // By thread: the worker's is one of this process, as are the generator's.
+    // By thread: the worker and the generator share this process.
     script.arg("script").arg("--input").arg(&data).args(["--fields", "comm,tid,cpu,ip,sym"]);
     let text = command::run(&mut script, PATIENCE * 3)?;
     let is_device = |tid| threads.iter().any(|thread| thread.number() == tid).then_some(0);
@@ -124,7 +124,7 @@ fn one(
     })
 }
 
-/// Whether there is something to be divided.
+/// Fails unless there are packets and samples to divide.
 fn forwarded(device: &Device, counts: &Counts, packets: f64) -> Result<(), Error> {
     if packets < 1.0 || counts.total() == 0 {
         return Err(Error::Data {
@@ -132,7 +132,7 @@ fn forwarded(device: &Device, counts: &Counts, packets: f64) -> Result<(), Error
             reason: format!("no samples of {} ({packets:.0} packets came)", device.words()),
         });
     }
-    perf::names_are_shown(&[counts])
+    perf::check_names(&[counts])
 }
 
 #[cfg(test)]
@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     #[ignore = "measures three forwarders; `make test-long` runs it"]
-    fn a_forwarded_packet_is_divided_among_kernel_and_wattline() {
-        if !can_build_namespaces("a_forwarded_packet_is_divided_among_kernel_and_wattline")
+    fn time_of_a_packet_is_divided_between_kernel_and_wattline() {
+        if !can_build_namespaces("time_of_a_packet_is_divided_between_kernel_and_wattline")
             || !installed("perf")
             || std::thread::available_parallelism().map_or(1, usize::from) < 2
         {
@@ -169,7 +169,7 @@ mod tests {
                 |group| it.forward.groups.iter().find(|share| share.group == group).unwrap().share;
             let sum: f64 = it.forward.groups.iter().map(|share| share.share).sum();
             assert!((sum - 1.0).abs() < 1e-9 && share(Group::Driver) > 0.0, "{it:?}");
-            // Only the kernel has nothing of Wattline.
+            // Only the kernel's device has no group of Wattline.
             assert_eq!(share(Group::Application) > 0.0, it.device != "kernel", "{it:?}");
             assert!(it.forward.nanos_per_packet() > 10.0, "{it:?}");
         }

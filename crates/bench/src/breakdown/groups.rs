@@ -4,7 +4,7 @@ use serde::Serialize;
 use wattline_units::named;
 
 named! {
-    /// A part of a packet's way (Liao and Bhuyan, section III).
+    /// A part of a packet's path (Liao and Bhuyan, section III).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Group {
@@ -14,9 +14,9 @@ named! {
         Ip = "ip",
         /// TCP.
         Tcp = "tcp",
-        /// Moving bytes between user and kernel.
+        /// Copying bytes between user and kernel.
         Copy = "copy",
-        /// Getting and giving back socket buffers and their memory.
+        /// Allocating and freeing socket buffers and their memory.
         BufferManagement = "buffer management",
         /// Entering the kernel, files, sockets.
         SystemCall = "system call",
@@ -24,7 +24,7 @@ named! {
         Application = "application",
         /// Scheduling, timers, locks, interrupts.
         Other = "other",
-        /// Functions that the table of groups does not have.
+        /// Functions missing in the table of groups.
         Unclaimed = "unclaimed",
     }
 }
@@ -36,33 +36,33 @@ pub struct Groups {
     to: (u32, u32),
     /// Whole names, sorted.
     names: Vec<(String, Group)>,
-    /// Beginnings, the longest first.
-    beginnings: Vec<(String, Group)>,
+    /// Prefixes of names, the longest first.
+    prefixes: Vec<(String, Group)>,
 }
 
 const LINUX_6: &str = include_str!("groups-linux-6.txt");
 
 impl Groups {
-    /// The table for a kernel's release such as `6.12.5-amd64`, and whether it was made for it.
+    /// Returns the table for a kernel's release such as `6.12.5-amd64`, and true if it was made for
+    /// this release.
     ///
     /// # Errors
-    /// Never with the tables that are built in, as a test says.
+    /// Never fails with the built-in tables, as a test checks.
     pub fn kernel_groups(release: &str) -> Result<(Self, bool), String> {
         let groups = Self::parse(LINUX_6)?;
         let fits = version(release).is_some_and(|it| (groups.from..=groups.to).contains(&it));
         Ok((groups, fits))
     }
 
-    /// Reads a table; see the file in the source for its form.
+    /// Parses a table; see `groups-linux-6.txt` for the format.
     ///
     /// # Errors
-    /// The line, and what is wrong with it.
+    /// Returns the line and its error.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut groups =
-            Self { from: (0, 0), to: (0, 0), names: Vec::new(), beginnings: Vec::new() };
+        let mut groups = Self { from: (0, 0), to: (0, 0), names: Vec::new(), prefixes: Vec::new() };
         let mut group = None;
         for (number, line) in text.lines().enumerate() {
-            let wrong = |what: &str| format!("line {}: {what}: {line}", number + 1);
+            let wrong = |fault: &str| format!("line {}: {fault}: {line}", number + 1);
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -77,33 +77,33 @@ impl Groups {
             } else {
                 let group = group.ok_or_else(|| wrong("a name before any group"))?;
                 match line.strip_suffix('*') {
-                    Some(beginning) => groups.beginnings.push((beginning.to_owned(), group)),
+                    Some(prefix) => groups.prefixes.push((prefix.to_owned(), group)),
                     None => groups.names.push((line.to_owned(), group)),
                 }
             }
         }
         groups.names.sort();
-        groups.beginnings.sort_by_key(|(beginning, _)| std::cmp::Reverse(beginning.len()));
+        groups.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         Ok(groups)
     }
 
-    /// The same, with functions that begin so in another group.
+    /// Returns the table with all functions that begin with `prefix` in another group.
     #[must_use]
-    pub fn with(mut self, beginning: &str, group: Group) -> Self {
-        self.beginnings.retain(|(known, _)| known != beginning);
-        self.beginnings.push((beginning.to_owned(), group));
-        self.beginnings.sort_by_key(|(beginning, _)| std::cmp::Reverse(beginning.len()));
+    pub fn with(mut self, prefix: &str, group: Group) -> Self {
+        self.prefixes.retain(|(known, _)| known != prefix);
+        self.prefixes.push((prefix.to_owned(), group));
+        self.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         self
     }
 
-    /// The group of a function of the kernel.
-    pub fn of(&self, function: &str) -> Group {
-        // The compiler's copies of a function have its name and more: `tcp_ack.part.0`.
+    /// Returns the group of a function of the kernel.
+    pub fn group_of(&self, function: &str) -> Group {
+        // The compiler appends suffixes to clones of a function: `tcp_ack.part.0`.
         let plain = function.split('.').next().unwrap_or(function);
         if let Ok(found) = self.names.binary_search_by(|(name, _)| name.as_str().cmp(plain)) {
             return self.names[found].1;
         }
-        let mut found = self.beginnings.iter().filter(|(it, _)| plain.starts_with(it.as_str()));
+        let mut found = self.prefixes.iter().filter(|(it, _)| plain.starts_with(it.as_str()));
         found.next().map_or(Group::Unclaimed, |(_, group)| *group)
     }
 }
@@ -138,23 +138,23 @@ mod tests {
             ("_raw_spin_lock", Group::Other),
             ("somebody_elses_function", Group::Unclaimed),
         ] {
-            assert_eq!(groups.of(function), group, "{function}");
+            assert_eq!(groups.group_of(function), group, "{function}");
         }
         assert!(!Groups::kernel_groups("4.19.0").unwrap().1);
         assert!(!Groups::kernel_groups("strange").unwrap().1);
     }
 
     #[test]
-    fn a_beginning_may_be_in_another_group() {
+    fn prefix_may_be_in_another_group() {
         let (groups, _) = Groups::kernel_groups("6.12").unwrap();
-        assert_eq!(groups.of("bpf_prog_1234_forward"), Group::Driver);
+        assert_eq!(groups.group_of("bpf_prog_1234_forward"), Group::Driver);
         let groups = groups.with("bpf_prog_", Group::Application);
-        assert_eq!(groups.of("bpf_prog_1234_forward"), Group::Application);
-        assert_eq!(groups.of("veth_poll"), Group::Driver);
+        assert_eq!(groups.group_of("bpf_prog_1234_forward"), Group::Application);
+        assert_eq!(groups.group_of("veth_poll"), Group::Driver);
     }
 
     #[test]
-    fn wrong_tables_are_told_by_line() {
+    fn errors_in_tables_are_reported_by_line() {
         for text in ["name", "[nonsense]", "kernel 6", "kernel a b"] {
             assert!(Groups::parse(text).unwrap_err().starts_with("line 1"), "{text}");
         }

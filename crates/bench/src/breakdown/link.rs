@@ -14,7 +14,7 @@ use wattline_xdp::PassAll;
 const NEAR: &str = "10.77.0.1";
 const FAR: &str = "10.77.0.2";
 const PORT: &str = "5201";
-/// Longer than any measurement: the programs are killed at its end.
+/// Longer than any measurement; the programs are killed at its end.
 const LONGEST_SECONDS: &str = "3600";
 /// Longest time until the server listens.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ pub(super) struct Link {
     _take: Vec<PassAll>,
 }
 
-/// Traffic that the sender's interface sent while samples were taken.
+/// Traffic of the sender's interface during the sampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sent {
     pub packets: f64,
@@ -87,12 +87,12 @@ impl Link {
         Ok(Self { near, far, near_name, far_name, _take: take })
     }
 
-    /// Command that waits for `duration` and prints the sender's counters before and after. It runs
-    /// as a child of `perf record`, which may take seconds to start: so only packets of the sampled
-    /// time are counted.
+    /// Returns a command that waits for `duration` and prints the sender's counters before and
+    /// after. It runs as a child of `perf record`, which may take seconds to start, so that only
+    /// packets of the sampled time are counted.
     pub fn sent_around(&self, duration: Duration) -> [String; 7] {
         let of = format!("/sys/class/net/{}/statistics", self.near_name);
-        // Time since boot, which no setting of the clock changes; to 10 ms.
+        // Time since boot, which does not jump; resolution 10 ms.
         let read = format!("cut -d' ' -f1 /proc/uptime; cat {of}/tx_packets {of}/tx_bytes");
         let script = format!("{read}; sleep {}; {read}", duration.as_secs_f64());
         ["ip", "netns", "exec", self.near.name(), "sh", "-c", &script].map(str::to_owned)
@@ -134,7 +134,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Fails unless both still run.
+    /// Fails unless both are still running.
     pub fn check(&mut self) -> Result<(), Error> {
         for (child, name) in [(&mut self.client, "client"), (&mut self.server, "server")] {
             if let Ok(Some(status)) = child.try_wait() {
@@ -148,12 +148,12 @@ impl Programs {
         Ok(())
     }
 
-    /// Process ids of the sender and of the thread that receives acknowledgements.
+    /// Returns the ids of the sender's process and of the thread that receives acknowledgements.
     pub fn sending(&self, link: &Link) -> Result<BTreeSet<u32>, Error> {
         Ok(BTreeSet::from([self.client.id(), Thread::napi(&link.near_name)?.number()]))
     }
 
-    /// Process ids of the receiver and of the thread that receives the data.
+    /// Returns the ids of the receiver's process and of the thread that receives the data.
     pub fn receiving(&self, link: &Link) -> Result<BTreeSet<u32>, Error> {
         Ok(BTreeSet::from([self.server.id(), Thread::napi(&link.far_name)?.number()]))
     }

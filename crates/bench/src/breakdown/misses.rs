@@ -1,5 +1,5 @@
-//! Misses of the last-level cache, cycles and instructions per packet, by `perf stat`, where the
-//! machine has counters.
+//! Misses of the last-level cache, cycles and instructions per packet, measured by `perf stat` on
+//! machines with counters.
 
 use serde::Serialize;
 
@@ -9,18 +9,18 @@ pub const EVENTS: &str = "LLC-load-misses,LLC-store-misses,cycles,instructions";
 /// One counter of all processors.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
-    /// Its name.
+    /// Name of the event.
     pub event: String,
-    /// Its increase per Ethernet packet of data, both sides together; none where the machine has
-    /// no such counter.
+    /// Increase per Ethernet packet of data, both sides together; `None` if the machine has no such
+    /// counter.
     pub per_packet: Option<f64>,
-    /// Share of the time in which it counted; the figure is extrapolated from it.
+    /// Share of the time in which the counter ran; the figure is extrapolated from it.
     pub counted_share: f64,
     /// Reason why a counter is missing.
     pub reason: String,
 }
 
-/// Reads what `perf stat --field-separator ,` wrote.
+/// Parses the output of `perf stat --field-separator ,`.
 pub fn parse(text: &str, packets: f64) -> Vec<Event> {
     let rows =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_read_and_missing_ones_named() {
+    fn counters_are_parsed_and_missing_ones_named() {
         let text = "# started on Mon\n\n4000,,LLC-load-misses,1000,50.00,,\n\
                     <not supported>,,LLC-store-misses,0,100.00,,\n<not counted>,,cycles,0,0.00,,\n";
         let events = parse(text, 1_000.0);

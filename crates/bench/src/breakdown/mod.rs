@@ -1,9 +1,9 @@
 //! Processor time per packet in the kernel's stack (Liao and Bhuyan, section III): iperf3 over a
 //! veth pair, its programs and receiving threads sampled by `perf`.
 //!
-//! Samples come from a software clock (`cpu-clock`), which needs no counters: they are processor
-//! time, not cycles. The two sides are the sending program with the thread that receives its
-//! acknowledgements, and the receiving program with the thread that receives the data.
+//! Samples come from a software clock (`cpu-clock`), which needs no counters, so they are processor
+//! time, not cycles. One side is the sending program with the thread that receives its
+//! acknowledgements, the other the receiving program with the thread that receives the data.
 
 mod claims;
 mod forwarding;
@@ -40,24 +40,23 @@ use wattline_testbed::command;
 /// Time for connections to open up before samples are taken.
 const SETTLE: Duration = Duration::from_secs(1);
 const NOTE: &str = "The kernel's groups are processor time by a software clock, not cycles. Interrupt \
-                    work that ran while another program was on the processor is not counted. veth is \
-                    no card: its driver hands buffers over, and the receiver reads what the sender's \
-                    caches hold.";
+                    work during other programs' time is not counted. veth is not a card: its driver \
+                    passes buffers on, and the receiver reads data from the sender's caches.";
 
-/// Measures.
+/// Runs the measurement; `progress` gets a line before each step.
 ///
 /// # Errors
-/// Without root, perf or iperf3; where perf is forbidden, or the kernel hides its functions.
-pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Error> {
+/// Fails without root, perf or iperf3, and if perf is forbidden or the kernel hides its symbols.
+pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let machine = Machine::here();
-    // Before anything is built or measured.
+    // Checked before anything is built or measured.
     options.perf.check()?;
     let table = |reason| Error::Data { path: "table of groups".into(), reason };
     let (groups, groups_fit_kernel) = Groups::kernel_groups(&machine.kernel).map_err(table)?;
-    let mut meters = Meters::of(&Tree::live());
+    let mut meters = Meters::find(&Tree::live());
     let nap = || std::thread::sleep(options.duration);
     if meters.missing.is_empty() {
-        tell("power without load");
+        progress("power without load");
     }
     let ((), idle) = match meters.missing.is_empty() {
         true => meters.during(nap),
@@ -67,14 +66,15 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
     for offloads in &options.offloads {
         for io_bytes in &options.io_bytes {
             let with = if *offloads { "with" } else { "without" };
-            tell(&format!("{io_bytes} bytes, {with} offloads"));
+            progress(&format!("{io_bytes} bytes, {with} offloads"));
             results.push(one(options, (*io_bytes, *offloads), &groups, &mut meters, &idle)?);
         }
     }
     let (mut forwarding, mut forwarding_missing) = (Vec::new(), None);
     if options.forwarding {
-        // A machine with one processor, or with much to do, still has all of the above.
-        match forwarding::measure(&groups, &options.perf, options.duration, tell) {
+        // Forwarding may fail on a machine with one processor or under load; the rest is still
+        // reported.
+        match forwarding::measure(&groups, &options.perf, options.duration, progress) {
             Ok(all) => forwarding = all,
             Err(error) => forwarding_missing = Some(error.to_string()),
         }
@@ -135,7 +135,7 @@ fn one(
             reason: format!("no samples of iperf3 ({packets} packets were sent)"),
         });
     }
-    perf::names_are_shown(&[&transmit, &receive])?;
+    perf::check_names(&[&transmit, &receive])?;
     let side = |counts: &Counts| {
         side(counts, counts.total() as f64 / f64::from(FREQUENCY_HERTZ), packets, bytes)
     };
@@ -152,7 +152,7 @@ fn one(
     })
 }
 
-/// A `perf stat` around another program, which writes what it counted into a file.
+/// Returns a `perf stat` command for another program, which writes the counts into a file.
 fn counting(perf: &Perf, file: &Path) -> Command {
     let mut command = perf.command();
     command
@@ -170,8 +170,8 @@ mod tests {
     use wattline_testbed::leftovers::can_build_namespaces;
 
     #[test]
-    fn time_goes_where_packets_go() {
-        if !can_build_namespaces("time_goes_where_packets_go")
+    fn busy_groups_have_processor_time() {
+        if !can_build_namespaces("busy_groups_have_processor_time")
             || !installed("perf")
             || !installed("iperf3")
         {
@@ -187,7 +187,7 @@ mod tests {
         };
         let report = match run(&options, &mut |_| ()) {
             Ok(report) => report,
-            // Where perf may not look at the whole machine it says so.
+            // perf may be forbidden to sample the whole machine.
             Err(error @ Error::Forbidden { .. }) => return wattline_needs::machine(&error),
             Err(error) => panic!("{error}"),
         };
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_escapes_functions_and_says_what_is_missing() {
+    fn page_escapes_functions_and_names_missing_figures() {
         let share = |group| Share {
             group,
             share: 1.0 / 9.0,

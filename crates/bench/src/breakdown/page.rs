@@ -1,4 +1,4 @@
-//! The result as a page that needs nothing from elsewhere.
+//! The result as a self-contained page.
 
 use super::forwarding::Forwarding;
 use super::report::{Breakdown, Report};
@@ -7,9 +7,9 @@ use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
-    let mut page = FigurePage::begin("Where processor time goes per packet", &summary(report));
+    let mut page = FigurePage::begin("Processor time per packet", &summary(report));
     page.text(report.note);
     if !report.groups_fit_kernel {
         page.text("The table of groups was made for other kernels than this one.");
@@ -40,8 +40,8 @@ pub fn page(report: &Report) -> FigurePage {
     figure_page::end(page, &how, None)
 }
 
-type Of = fn(&Breakdown) -> &Side;
-const SIDES: [(&str, Of); 2] = [("transmit", |it| &it.transmit), ("receive", |it| &it.receive)];
+type SideOf = fn(&Breakdown) -> &Side;
+const SIDES: [(&str, SideOf); 2] = [("transmit", |it| &it.transmit), ("receive", |it| &it.receive)];
 
 fn summary(report: &Report) -> String {
     let most = report.results.iter().map(|it| it.rate_bps).fold(0.0, f64::max);
@@ -53,8 +53,8 @@ fn summary(report: &Report) -> String {
     )
 }
 
-/// Bars of one side over the sizes, stacked by group.
-fn plot(report: &Report, offloads: bool, name: &str, side: Of) -> Option<String> {
+/// Returns the bars of one side over the sizes, stacked by group.
+fn plot(report: &Report, offloads: bool, name: &str, side: SideOf) -> Option<String> {
     let results: Vec<&Breakdown> =
         report.results.iter().filter(|result| result.offloads == offloads).collect();
     let first = results.first()?;
@@ -140,9 +140,9 @@ fn forwarding(page: &mut FigurePage, all: &[Forwarding]) {
     page.heading("Forwarding");
     page.text(
         "Processor time of the threads that forward frames of 64 bytes between veth pairs. \
-         Application: Wattline's worker, or its XDP program. What the generator and its receiver \
-         take is not in it. The sum is what the scheduler charged them; samples divide it. Without \
-         a card, the driver is that of veth.",
+         Application: Wattline's worker, or its XDP program. The time of the generator and its \
+         receiver is not included. The sum is the time charged by the scheduler; samples divide \
+         it. Without a card, the driver is that of veth.",
     );
     let axis = Axis::new("ns").from_zero();
     let devices = all.iter().map(|it| it.device);
@@ -217,7 +217,7 @@ fn components(page: &mut FigurePage, report: &Report) {
     page.table(heads, rows);
 }
 
-/// Names the counters that were read, or the reason why there were none.
+/// Returns the names of the counters, or the reason why there were none.
 fn counters(report: &Report) -> String {
     let events = report.results.first().map_or(&[][..], |result| &result.events);
     if events.is_empty() {
@@ -230,10 +230,10 @@ fn counters(report: &Report) -> String {
     said.collect::<Vec<_>>().join("; ")
 }
 
-/// Names the meters that were read, or the reason why there were none.
+/// Returns the names of the meters, or the reason why there were none.
 fn meters(report: &Report) -> String {
     match report.meters_missing.as_str() {
-        "" => "those of this machine, see above".to_owned(),
+        "" => "all meters of this machine, see above".to_owned(),
         missing => missing.to_owned(),
     }
 }

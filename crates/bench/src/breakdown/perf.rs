@@ -1,4 +1,4 @@
-//! The program `perf`: whether it is there, and may look at this machine.
+//! The program `perf`: its commands, and checks that it is installed and permitted.
 
 use super::samples::Counts;
 use super::side::FREQUENCY_HERTZ;
@@ -8,15 +8,15 @@ use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::command;
 
-/// The kernel's setting (Documentation/admin-guide/sysctl/kernel.rst).
+/// The kernel's setting of permissions (Documentation/admin-guide/sysctl/kernel.rst).
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 const HIDDEN: &str = "/proc/sys/kernel/kptr_restrict";
 /// Perf's name of a function that it cannot resolve.
 const UNKNOWN: &str = "[unknown]";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Messages of perf's versions where the kernel refuses perf_event_open(2): EACCES and EPERM by the
-/// setting or by seccomp, ENOSYS by a sandbox that has no such call.
+/// Messages of perf's versions if the kernel refuses perf_event_open(2): EACCES and EPERM by the
+/// setting or by seccomp, ENOSYS in a sandbox without this system call.
 const REFUSALS: [&str; 5] = [
     "perf_event_paranoid",
     "Operation not permitted",
@@ -29,7 +29,7 @@ const REMEDY: &str = "Run it as root outside containers; in a container, give it
                       seccomp profile that allows perf_event_open; or let all programs use perf: \
                       sysctl kernel.perf_event_paranoid=-1";
 
-/// The program that takes samples.
+/// The sampling program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Perf {
     program: PathBuf,
@@ -42,23 +42,23 @@ impl Default for Perf {
 }
 
 impl Perf {
-    /// A program of this name or path.
+    /// Creates it from a name or path.
     pub fn named(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into() }
     }
 
-    /// Its name or path.
+    /// Returns the name or path.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// A command of it.
+    /// Returns a command that starts the program.
     pub fn command(&self) -> Command {
         Command::new(&self.program)
     }
 
-    /// Adds to a command what takes samples of all processors while a program runs, whose command line
-    /// has to follow.
+    /// Adds the arguments that sample all processors while a program runs. The caller appends the
+    /// program's command line.
     pub(super) fn record(command: &mut Command, data: &Path) {
         command
             .args(["record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--freq"])
@@ -69,10 +69,10 @@ impl Perf {
             .stdin(Stdio::null());
     }
 
-    /// Takes samples of all processors for a moment.
+    /// Samples all processors for a moment.
     ///
     /// # Errors
-    /// Where it is not installed, or where the kernel does not let it.
+    /// Fails when the program is not installed, or when the kernel refuses.
     pub fn check(&self) -> Result<(), Error> {
         let folder = tempfile::tempdir().map_err(|source| Error::io("making a folder", source))?;
         let mut record = self.command();
@@ -83,7 +83,7 @@ impl Perf {
                 if REFUSALS.iter().any(|refusal| output.contains(refusal)) =>
             {
                 Error::Forbidden {
-                    what: "perf may not look at all processors".into(),
+                    what: "perf may not sample all processors".into(),
                     reason: reason(std::fs::read_to_string(PARANOID).ok().as_deref()),
                     remedy: REMEDY,
                 }
@@ -93,18 +93,18 @@ impl Perf {
     }
 }
 
-/// Who refuses: `paranoid` is the content of [`PARANOID`].
+/// Returns the reason of a refusal; `paranoid` is the content of [`PARANOID`].
 fn reason(paranoid: Option<&str>) -> String {
     match paranoid.map(str::trim) {
         Some(value) => {
             format!("the kernel refuses perf_event_open; kernel.perf_event_paranoid is {value}")
         }
-        None => format!("the kernel refuses perf_event_open; {PARANOID} is not there"),
+        None => format!("the kernel refuses perf_event_open; {PARANOID} does not exist"),
     }
 }
 
-/// Checks that functions of the kernel have names: without them, nothing can be grouped.
-pub(super) fn names_are_shown(sides: &[&Counts]) -> Result<(), Error> {
+/// Checks that functions of the kernel have names; without names, nothing can be grouped.
+pub(super) fn check_names(sides: &[&Counts]) -> Result<(), Error> {
     let samples: u64 = sides.iter().map(|side| side.total()).sum();
     let nameless: u64 = sides.iter().filter_map(|side| side.unclaimed.get(UNKNOWN)).sum();
     if nameless * 2 <= samples {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A program in place of perf.
+    /// Creates a script in place of perf.
     fn script(folder: &tempfile::TempDir, lines: &str) -> Perf {
         let path = folder.path().join("perf");
         std::fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
@@ -139,7 +139,7 @@ mod tests {
         std::fs::read_to_string(PARANOID).ok().and_then(|it| it.trim().parse().ok()).unwrap_or(4)
     }
 
-    /// The real perf, without the rights that root has.
+    /// Runs the real perf without root's capabilities.
     #[test]
     fn forbidden_perf_is_reported_before_the_command_begins() {
         if !command::installed("perf") || !command::installed("setpriv") {
@@ -162,24 +162,24 @@ mod tests {
             forwarding: true,
             perf: script(&folder, without),
         };
-        let mut told = Vec::new();
-        let error = run(&options, &mut |text| told.push(text.to_owned())).unwrap_err();
+        let mut steps = Vec::new();
+        let error = run(&options, &mut |text| steps.push(text.to_owned())).unwrap_err();
         assert!(matches!(error, Error::Forbidden { .. }), "{error}");
         let text = error.to_string();
         for expected in [
-            "perf may not look at all processors",
+            "perf may not sample all processors",
             &format!("kernel.perf_event_paranoid is {}", paranoid()),
             "CAP_PERFMON",
             "seccomp",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }
-        assert!(told.is_empty(), "nothing was measured: {told:?}");
+        assert!(steps.is_empty(), "nothing was measured: {steps:?}");
     }
 
-    /// Messages of perf where seccomp answers, and on Debian's kernels with the setting 3.
+    /// Messages of perf under seccomp, and on Debian's kernels with the setting 3.
     #[test]
-    fn refusals_of_sandboxes_are_told_from_other_failures() {
+    fn refusals_of_sandboxes_are_distinguished_from_other_failures() {
         let folder = tempfile::tempdir().unwrap();
         for refusal in [
             "Error:\nThe sys_perf_event_open() syscall returned with 38 (Function not implemented)",
@@ -200,21 +200,21 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_has_the_setting_where_there_is_one() {
+    fn reason_has_the_setting_if_present() {
         assert!(reason(Some("4\n")).ends_with("kernel.perf_event_paranoid is 4"));
-        assert!(reason(None).contains("is not there"));
+        assert!(reason(None).contains("does not exist"));
     }
 
     #[test]
-    fn hidden_names_of_functions_are_no_result() {
+    fn hidden_function_names_are_an_error() {
         let counts = |unknown: u64, known: u64| {
             let mut counts = Counts::default();
             counts.groups.insert(super::super::Group::Unclaimed, unknown + known);
             counts.unclaimed.insert(UNKNOWN.to_owned(), unknown);
             counts
         };
-        assert!(names_are_shown(&[&counts(5, 20), &counts(1, 20)]).is_ok());
-        let error = names_are_shown(&[&counts(90, 10), &counts(80, 20)]).unwrap_err().to_string();
+        assert!(check_names(&[&counts(5, 20), &counts(1, 20)]).is_ok());
+        let error = check_names(&[&counts(90, 10), &counts(80, 20)]).unwrap_err().to_string();
         assert!(error.contains("170 of 200") && error.contains("kptr_restrict"), "{error}");
     }
 }

@@ -19,11 +19,11 @@ pub struct Options {
     pub connections: u32,
     /// Sampling time of each measurement.
     pub duration: Duration,
-    /// Whether forwarding by the kernel, workers and XDP programs is measured, too.
+    /// True to measure forwarding by the kernel, workers and XDP programs, too.
     pub forwarding: bool,
-    /// With segmentation offload, checksum offload and GRO, without, or both in turn.
+    /// Settings of segmentation offload, checksum offload and GRO, measured in turn.
     pub offloads: Vec<bool>,
-    /// The program that samples: `perf`, or another of that kind.
+    /// The sampling program, `perf` or a substitute.
     pub perf: Perf,
 }
 
@@ -32,19 +32,19 @@ pub struct Options {
 pub struct Breakdown {
     /// Bytes of each write and read.
     pub io_bytes: u32,
-    /// Whether the interface takes over segmentation and checksums, and GRO is on.
+    /// True if segmentation offload, checksum offload and GRO are on.
     pub offloads: bool,
     /// Bits per second of payload with headers, on the link.
     pub rate_bps: f64,
-    /// Ethernet packets of data per second; with offloads each may hold up to 64 kB.
+    /// Ethernet packets of data per second; with offloads, each may hold up to 64 kB.
     pub rate_pps: f64,
-    /// Mean length of these in bytes.
+    /// Mean length of these packets in bytes.
     pub packet_mean_bytes: f64,
     /// The sender.
     pub transmit: Side,
     /// The receiver.
     pub receive: Side,
-    /// Counters of all processors, each with its figure or the reason why it has none; empty where
+    /// Counters of all processors, each with its figure or the reason why it has none; empty if
     /// nothing was counted.
     pub events: Vec<Event>,
     /// Power of components; empty on a machine without meters.
@@ -62,17 +62,17 @@ pub struct Report {
     pub frequency_hertz: u32,
     /// Connections.
     pub connections: u32,
-    /// Whether the table of groups was made for this kernel.
+    /// True if the table of groups was made for this kernel.
     pub groups_fit_kernel: bool,
     /// One entry for each size and setting.
     pub results: Vec<Breakdown>,
-    /// Claims of the paper, judged by these.
+    /// Claims of the paper, judged by these results.
     pub claims: Vec<Check>,
     /// Missing meters with the reason; empty if the machine has some.
     pub meters_missing: String,
-    /// Kernel, workers and XDP programs forwarding; empty where that was left out.
+    /// Forwarding by kernel, workers and XDP programs; empty if not measured.
     pub forwarding: Vec<Forwarding>,
-    /// Reason why these are missing, if they were to be measured.
+    /// Reason why forwarding is missing although it was requested.
     pub forwarding_missing: Option<String>,
     /// Advice on reading the report.
     pub note: &'static str,

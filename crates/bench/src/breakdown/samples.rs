@@ -9,21 +9,21 @@ const KERNEL: u64 = 0xffff_8000_0000_0000;
 /// Samples of one side.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By group.
+    /// Samples by group.
     pub groups: BTreeMap<Group, u64>,
-    /// By function, of those that no group has.
+    /// Samples by function, of functions in no group.
     pub unclaimed: BTreeMap<String, u64>,
 }
 
 impl Counts {
-    /// All of them.
+    /// Returns the number of all samples.
     pub fn total(&self) -> u64 {
         self.groups.values().sum()
     }
 }
 
-/// Counts the lines of `perf script -F comm,pid,cpu,ip,sym` by side: `side_of` says of a process
-/// number whose it is. Also how many lines could not be read.
+/// Counts the lines of `perf script -F comm,pid,cpu,ip,sym` by side; `side_of` returns the side of
+/// a process id. Also returns the number of lines that could not be parsed.
 pub fn count<const N: usize>(
     text: &str,
     groups: &Groups,
@@ -37,7 +37,7 @@ pub fn count<const N: usize>(
             continue;
         };
         let Some(side) = side_of(pid).and_then(|side| sides.get_mut(side)) else { continue };
-        let group = if address >= KERNEL { groups.of(function) } else { Group::Application };
+        let group = if address >= KERNEL { groups.group_of(function) } else { Group::Application };
         *side.groups.entry(group).or_default() += 1;
         if group == Group::Unclaimed {
             *side.unclaimed.entry(function.to_owned()).or_default() += 1;
@@ -46,7 +46,8 @@ pub fn count<const N: usize>(
     (sides, unread)
 }
 
-/// Process number, address and function of a line; the program's name before may have blanks.
+/// Returns process id, address and function of a line; the program's name before them may have
+/// blanks.
 fn parse(line: &str) -> Option<(u32, u64, &str)> {
     let (before, after) = line.split_once(" [")?;
     let pid = before.rsplit(' ').next()?.parse().ok()?;

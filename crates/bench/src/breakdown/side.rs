@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Samples per second of each processor: not a multiple of the kernel's tick.
 pub(super) const FREQUENCY_HERTZ: u32 = 1_999;
-/// Functions that are told of those that no group has.
-const UNCLAIMED_TOLD: usize = 10;
+/// Number of listed functions that belong to no group.
+const UNCLAIMED_LISTED: usize = 10;
 /// Time that `perf` may take beyond its sampling time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -25,25 +25,25 @@ pub struct Share {
     pub cpu_seconds_per_byte: f64,
 }
 
-/// One side.
+/// Processor time of one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Every group, with those of no sample.
+    /// Every group, including groups without samples.
     pub groups: Vec<Share>,
-    /// Functions that no group has, with their share of this side's samples.
+    /// Most frequent functions of no group, with their share of this side's samples.
     pub unclaimed: Vec<(String, f64)>,
 }
 
 impl Side {
-    /// Processor time per packet of all groups.
+    /// Returns the processor time per packet of all groups.
     pub(super) fn nanos_per_packet(&self) -> f64 {
         self.groups.iter().map(|share| share.cpu_seconds_per_packet * 1e9).sum()
     }
 }
 
-/// Divides so much processor time, which so many packets took.
+/// Divides the processor time of these packets by samples.
 pub(super) fn side(counts: &Counts, seconds: f64, packets: f64, bytes: f64) -> Side {
     let total = counts.total().max(1) as f64;
     let groups = Group::ALL.map(|group| {
@@ -61,6 +61,6 @@ pub(super) fn side(counts: &Counts, seconds: f64, packets: f64, bytes: f64) -> S
         .map(|(function, samples)| (function.clone(), *samples as f64 / total))
         .collect();
     unclaimed.sort_by(|a, b| b.1.total_cmp(&a.1));
-    unclaimed.truncate(UNCLAIMED_TOLD);
+    unclaimed.truncate(UNCLAIMED_LISTED);
     Side { samples: counts.total(), groups: groups.into(), unclaimed }
 }

@@ -1,9 +1,9 @@
 //! Power of components by subtraction (Liao and Bhuyan, section 4.1: dynamic power is the power
 //! under load less the power when idle), from this machine's meters.
 //!
-//! Three scenarios: nothing runs, the link is up, data flows. The first difference is what the link
-//! costs, the second what the data cost. A machine without meters has no figures, and the report
-//! says which meters it lacks and why.
+//! Three scenarios: nothing runs, the link is up, data flows. The first difference is the power of
+//! the link, the second the power of the data. On a machine without meters there are no figures,
+//! and the report lists the missing meters with the reasons.
 
 use serde::Serialize;
 use std::path::Path;
@@ -14,12 +14,12 @@ use wattline_meters::{Meter, Missing, Scope, disjoint, survey};
 use wattline_testbed::Error;
 use wattline_units::{Span, Time};
 
-/// Time between readings: the counters of processors wrap within a minute, sensors show new values
-/// once a second.
+/// Time between readings: the counters of processors wrap within a minute, and sensors update once
+/// a second.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Interval between two checks for the end of the work.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Mean power of one meter in one scenario.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,13 +30,13 @@ pub struct MeterPower {
     pub scope: Scope,
     /// Source of the figure.
     pub source: String,
-    /// Its accuracy class.
+    /// Accuracy class of the figure.
     pub accuracy: String,
-    /// Watts; none where every reading was rejected.
+    /// Watts; `None` if every reading was rejected.
     pub power_watts: Option<f64>,
 }
 
-/// Power of one component: what is left of it when other scenarios are taken away.
+/// Power of one component, as differences between scenarios.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComponentPower {
     /// The meter.
@@ -45,15 +45,15 @@ pub struct ComponentPower {
     pub scope: Scope,
     /// Source of the meter's figures.
     pub source: String,
-    /// Their accuracy class: that of the meter, of a difference therefore worse.
+    /// Accuracy class of the meter; differences are less accurate.
     pub accuracy: String,
     /// Power when nothing runs.
     pub idle_watts: f64,
-    /// Power that the link adds.
+    /// Additional power of the link.
     pub link_watts: f64,
-    /// Power that the data add.
+    /// Additional power of the data.
     pub data_watts: f64,
-    /// The same by packet of data.
+    /// Additional energy per packet of data.
     pub data_joules_per_packet: f64,
 }
 
@@ -66,8 +66,8 @@ pub struct Meters {
 }
 
 impl Meters {
-    /// Looks for them.
-    pub fn of(tree: &Tree) -> Self {
+    /// Finds the meters.
+    pub fn find(tree: &Tree) -> Self {
         let found = survey(tree);
         let missing = match found.meters.is_empty() {
             false => String::new(),
@@ -80,11 +80,11 @@ impl Meters {
         Self { meters: found.meters, missing, began: Instant::now() }
     }
 
-    /// Returns the name of a device's meter: one of this machine's, or the file of an external one,
-    /// which is read too from now on.
+    /// Returns the name of a device's meter. `name` is a meter of this machine or the file of an
+    /// external meter, which is then read as well.
     ///
     /// # Errors
-    /// When there is neither.
+    /// Fails when there is neither.
     pub fn device_meter(&mut self, name: &str, shunt_ohms: Option<f64>) -> Result<String, Error> {
         if self.meters.iter().any(|meter| meter.description().id == name) {
             return Ok(name.to_owned());
@@ -100,13 +100,13 @@ impl Meters {
         Ok(id)
     }
 
-    /// Names the meters whose sum is the server's power, as far as it is metered.
+    /// Returns the names of the meters whose sum is the server's metered power.
     pub fn server_meters(&self) -> Vec<String> {
         let all = self.meters.iter().map(|meter| meter.description());
         disjoint(all).into_iter().map(|meter| meter.id.clone()).collect()
     }
 
-    /// Reads them while `work` runs, from its beginning to its end.
+    /// Reads the meters while `work` runs, from its beginning to its end.
     pub fn during<T: Send>(&mut self, work: impl FnOnce() -> T + Send) -> (T, Vec<MeterPower>) {
         if self.meters.is_empty() {
             return (work(), Vec::new());
@@ -118,7 +118,7 @@ impl Meters {
             self.read(&mut sums, true);
             let mut last = Instant::now();
             loop {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
                 let ended = working.is_finished();
                 if ended || last.elapsed() >= PERIOD {
                     self.read(&mut sums, false);
@@ -146,7 +146,7 @@ impl Meters {
     fn read(&mut self, sums: &mut [Sum], first: bool) {
         let now = Time::ZERO + Span::from(self.began.elapsed());
         for (meter, sum) in self.meters.iter_mut().zip(sums) {
-            // What is rejected is left out: the next interval begins at the last valid reading.
+            // Rejected readings are skipped: the next interval begins at the last valid reading.
             if let Ok(reading) = meter.read(now)
                 && !first
             {
@@ -165,7 +165,7 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, watts: f64, seconds: f64) {
-        // A sensor that shows power alone covers no time of its own.
+        // A reading of power alone covers no interval.
         let seconds = if seconds > 0.0 { seconds } else { PERIOD.as_secs_f64() };
         self.joules += watts * seconds;
         self.seconds += seconds;
@@ -176,8 +176,7 @@ impl Sum {
     }
 }
 
-/// Computes the power of the link and of the data from meters that had a figure in all three
-/// scenarios.
+/// Computes the power of link and data from meters with a figure in all three scenarios.
 pub fn components(
     idle: &[MeterPower],
     link: &[MeterPower],
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn components_are_differences_of_the_meters_that_always_answered() {
+    fn components_are_differences_of_meters_with_all_figures() {
         let idle = [power("cpu", Some(40.0)), power("memory", Some(5.0)), power("gone", None)];
         let link = [power("cpu", Some(41.0)), power("memory", None), power("gone", Some(1.0))];
         let load = [power("cpu", Some(61.0)), power("memory", Some(9.0)), power("gone", None)];
@@ -232,23 +231,23 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_meters_says_which_it_lacks() {
+    fn missing_meters_are_listed() {
         let root = tempfile::tempdir().unwrap();
-        let mut meters = Meters::of(&Tree::at(root.path()));
+        let mut meters = Meters::find(&Tree::at(root.path()));
         assert!(meters.missing.starts_with("no meter on this machine: "), "{}", meters.missing);
         let (answer, powers) = meters.during(|| 7);
         assert_eq!((answer, powers.len()), (7, 0));
     }
 
     #[test]
-    fn a_sensor_is_read_while_work_runs() {
+    fn sensor_is_read_while_work_runs() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("sys/class/hwmon/hwmon0");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("name"), "power_meter\n").unwrap();
         fs::write(folder.join("power1_average"), "42000000\n").unwrap();
         fs::write(folder.join("power1_input"), "42000000\n").unwrap();
-        let mut meters = Meters::of(&Tree::at(root.path()));
+        let mut meters = Meters::find(&Tree::at(root.path()));
         assert_eq!(meters.missing, "");
         let ((), powers) = meters.during(|| std::thread::sleep(Duration::from_millis(1_200)));
         let [power] = powers.as_slice() else { panic!("{powers:?}") };

@@ -6,8 +6,8 @@
 //! processor time of the thread, so that other programs do not count. The machine behind the
 //! governor is a list of numbers: the cost of real knobs is not included.
 //!
-//! Planning the steps is timed by itself too: between two operating points that differ in the frequency
-//! and the idle limit of each core and in half of the active cores, and back.
+//! Planning the steps is also timed separately: between two operating points that differ in the
+//! frequency and the idle limit of each core and in half of the active cores, and back.
 //!
 //! Fill levels rise and fall, so that the policy changes the operating point in some of the
 //! decisions. The report gives that share. Each change moves entries of the tables.
@@ -34,11 +34,11 @@ use wattline_units::{Span, Time};
 
 /// Decisions per second at which the report gives the share of a core.
 pub const RATE: f64 = 1_000.0;
-/// Period of the fill levels in batches, and how many batches of it see a high level: enough for
+/// Period of the fill levels in batches, and the batches of it with a high level: enough for
 /// PowerSave to climb its ladder, and to come down in the rest.
 const PERIOD: u64 = 3_000;
 const HIGH: u64 = 100;
-/// The same in streaks, for a policy that is asked at those alone.
+/// The same in streaks, for a policy that is only asked at streaks.
 const STREAKS: u64 = 50;
 
 /// Arguments of the benchmark.
@@ -77,7 +77,7 @@ pub struct Report {
     pub core_share_at_1000_per_second: f64,
     /// Speed of the machine before and after the measurement.
     pub calibration: Calibration,
-    /// Text that says which work the figures include and which they leave out.
+    /// Work that the figures include and exclude, in words.
     pub timed: &'static str,
 }
 
@@ -185,7 +185,7 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
     let per_decision = |count: u64| count as f64 / asked.max(1) as f64;
     // There is at least one repeat.
     let (Some(decision_seconds), Some(observe_seconds), Some(plan_seconds)) =
-        (Sample::of(whole), Sample::of(looks), Sample::of(plans))
+        (Sample::summarise(whole), Sample::summarise(looks), Sample::summarise(plans))
     else {
         unreachable!("there is at least one repeat")
     };
@@ -201,8 +201,8 @@ pub fn run(args: &Args, server: &ServerModel) -> Result<Report, SpecError> {
         observe_seconds,
         plan_seconds,
         calibration,
-        timed: "look, policy, bounding, steps, indirection tables and ledger, by processor time of \
-                the thread; not what the knobs of a real machine take to turn",
+        timed: "observation, policy, bounding, steps, indirection tables and ledger, by processor \
+                time of the thread; without the knobs of a real machine",
     })
 }
 
@@ -243,7 +243,7 @@ mod tests {
     use wattline_server::ServerFile;
 
     #[test]
-    fn the_policy_is_asked_and_changes_its_mind() {
+    fn policy_is_asked_and_changes_the_point() {
         let file = ServerFile::load("westmere-2010").unwrap();
         let args =
             Args { policy: POLICIES.parse("queue-length").unwrap(), decisions: 3_000, repeats: 2 };

@@ -5,7 +5,7 @@ use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let nanos = |seconds: f64| seconds * 1e9;
     let verdict = format!(
@@ -16,7 +16,7 @@ pub fn page(report: &Report) -> FigurePage {
     let mut page = FigurePage::begin(&format!("The loop under {}", report.policy), &verdict);
     let all = [
         ("decision", report.decision_seconds),
-        ("of it, to look", report.observe_seconds),
+        ("observation, of it", report.observe_seconds),
         ("to plan a change", report.plan_seconds),
     ];
     let axis = Axis::new("ns").from_zero();

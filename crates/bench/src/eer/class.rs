@@ -1,10 +1,10 @@
-//! Classes of devices: at which loads power counts, and how much.
+//! Classes of devices, with the loads at which power counts and their weights.
 
 use serde::Serialize;
 use std::str::FromStr;
 
-/// A class of device, with the loads and weights of ETSI ES 203 136 and ITU-T L.1310 as
-/// draft-ietf-bmwg-powerbench restates them.
+/// A class of device, with the loads and weights of ETSI ES 203 136 and ITU-T L.1310 as restated in
+/// draft-ietf-bmwg-powerbench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -21,12 +21,12 @@ pub enum Class {
 pub struct Weighted {
     /// Share of the throughput.
     pub share: f64,
-    /// Weight; all of a class make 1.
+    /// Weight; the weights of a class add up to 1.
     pub weight: f64,
 }
 
 impl Class {
-    /// Its loads, the highest first.
+    /// Returns the loads, the highest first.
     pub fn loads(self) -> [Weighted; 3] {
         let middle = match self {
             Self::Access => 0.1,
@@ -36,7 +36,7 @@ impl Class {
         [load(1.0, 0.1), load(middle, 0.8), load(0.0, 0.1)]
     }
 
-    /// Its name in words.
+    /// Returns the name in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Access => "access router",
@@ -52,7 +52,7 @@ impl FromStr for Class {
         match text {
             "access" => Ok(Self::Access),
             "core" => Ok(Self::Core),
-            // Both spellings.
+            // Accepts both spellings.
             "data-centre" | "data-center" => Ok(Self::DataCentre),
             _ => Err("expected access, core or data-centre".to_owned()),
         }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_make_one() {
+    fn weights_add_up_to_one() {
         for class in [Class::Access, Class::Core, Class::DataCentre] {
             let sum: f64 = class.loads().iter().map(|load| load.weight).sum();
             assert!((sum - 1.0).abs() < 1e-12, "{class:?}");

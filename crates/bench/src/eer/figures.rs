@@ -2,21 +2,22 @@
 
 use super::class::Weighted;
 
-/// Throughput in bits per second over power in watts, both weighted: EER = Σ B T / Σ B P, in bits
-/// per second per watt (draft-ietf-bmwg-powerbench; ETSI ES 203 136). Each entry has its weight,
-/// throughput and power. None without power.
+/// Returns weighted throughput over weighted power: EER = Σ B T / Σ B P, in bits per second per
+/// watt (draft-ietf-bmwg-powerbench; ETSI ES 203 136). Each entry has its weight, throughput and
+/// power. `None` without power.
 pub fn efficiency_ratio(loads: &[(Weighted, f64, f64)]) -> Option<f64> {
     let throughput: f64 = loads.iter().map(|(load, bps, _)| load.weight * bps).sum();
     let watts: f64 = loads.iter().map(|(load, _, watts)| load.weight * watts).sum();
     (watts > 0.0).then(|| throughput / watts)
 }
 
-/// The energy proportionality of a curve of (share of the highest load, watts), in order of load
-/// from 0 to 1: 1 for power in proportion to the load, 0 for power that is always the same, below
-/// for worse. One minus the area between the curve and the ideal one over the area below the
-/// ideal, of power relative to that at full load (Ryckbosch, Polfliet and Eeckhout, "Trends in
-/// server energy proportionality", IEEE Computer, 2011). None with fewer than two points or no
-/// power.
+/// Returns the energy proportionality of a curve of (share of the highest load, watts), in order of
+/// load from 0 to 1: 1 for power proportional to the load, 0 for constant power, negative for
+/// worse.
+///
+/// It is one minus the area between the curve and the ideal curve, over the area below the ideal
+/// curve, of power relative to full load (Ryckbosch, Polfliet and Eeckhout, "Trends in server
+/// energy proportionality", IEEE Computer, 2011). `None` with fewer than two points or no power.
 pub fn proportionality(curve: &[(f64, f64)]) -> Option<f64> {
     let (_, full) = *curve.last()?;
     if curve.len() < 2 || full <= 0.0 {
@@ -30,7 +31,8 @@ pub fn proportionality(curve: &[(f64, f64)]) -> Option<f64> {
     Some(1.0 - (area - IDEAL) / IDEAL)
 }
 
-/// The share of its power at full load that a device saves when it is idle: 1 for none left.
+/// Returns the share of its power at full load that a device saves when idle; 1 if it takes no
+/// power.
 pub fn dynamic_range(idle_watts: f64, full_watts: f64) -> Option<f64> {
     (full_watts > 0.0).then(|| (full_watts - idle_watts) / full_watts)
 }
@@ -41,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ratio_weighs_throughput_and_power() {
+    fn ratio_weighs_throughput_and_power() {
         // 100, 30 and 0 % of 10 Gbit/s at 200, 150 and 100 W.
         let [full, typical, idle] = Class::Core.loads();
         let ratio =

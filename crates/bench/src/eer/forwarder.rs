@@ -1,8 +1,8 @@
-//! A forwarder between namespaces of this machine as a subject: real packets, the processor time
-//! that they really take, and the power that a server model gives for that time.
+//! A forwarder between namespaces of this machine as a subject: real packets, their measured
+//! processor time, and the power of a server model for that time.
 //!
-//! A meter of this machine would not do: it sees the generator as well, which takes more than the
-//! device.
+//! A meter of this machine cannot be used: it also sees the generator, which takes more power than
+//! the device.
 
 use super::reading::{Processor, Reading};
 use super::subject::{Description, Load, Subject};
@@ -18,9 +18,9 @@ use wattline_units::{Accuracy, Hertz, Source};
 
 /// Flows of the load.
 const FLOWS: u32 = 64;
-/// Repetitions of a reading during which the generator missed its rate.
+/// Repetitions of a reading in which the generator missed its rate.
 const REPEATS: u32 = 2;
-/// Reductions of a throughput at which packets are lost later.
+/// Permitted reductions of a throughput at which packets are lost later.
 const CHANCES: u32 = 4;
 /// Wait for the last packets.
 const DRAIN: Duration = Duration::from_millis(100);
@@ -28,19 +28,19 @@ const DRAIN: Duration = Duration::from_millis(100);
 /// Options of a measurement of a forwarder.
 #[derive(Debug, Clone)]
 pub struct ForwarderOptions {
-    /// The device; one that is set up here.
+    /// The device; not [`Device::Ports`].
     pub device: Device,
     /// Lengths of frames.
     pub sizes: Sizes,
-    /// The server that would take the power.
+    /// Server whose power model is used.
     pub server: ServerModel,
-    /// Before each reading.
+    /// Time before each reading.
     pub stabilisation: Duration,
     /// Duration of each reading.
     pub measurement: Duration,
 }
 
-/// A forwarder at work.
+/// A running forwarder.
 pub struct Forwarder {
     options: ForwarderOptions,
     bed: Bed,
@@ -52,10 +52,10 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Sets it up, and measures what the generator can do.
+    /// Sets up the forwarder, and measures the limits of the generator.
     ///
     /// # Errors
-    /// Without root, on a machine with one processor, or where the generator holds no rate.
+    /// Fails without root, on a machine with one processor, or if the generator holds no rate.
     pub fn start(options: ForwarderOptions) -> Result<Self, Error> {
         check_rights("`bench eer --device`")?;
         let bed = Bed::build(&options.device)?;
@@ -79,7 +79,7 @@ impl Forwarder {
         self.threads.iter().map(|thread| thread.cpu_time()).sum()
     }
 
-    /// Offers a load for so long, or none; what came of it.
+    /// Offers a load, or none, for `duration` and returns its outcome.
     fn offer(
         &mut self,
         rate_pps: Option<f64>,
@@ -106,7 +106,7 @@ impl Forwarder {
         if used.is_zero() && outcome.as_ref().is_some_and(|outcome| outcome.received_packets > 0) {
             return Err(UNCHARGED.to_owned());
         }
-        // A thread that never sleeps also works while the last packets are waited for.
+        // A thread that never sleeps also uses time during the wait for the last packets.
         let ratio = (used.as_secs_f64() / measurement.as_secs_f64()).min(1.0);
         let mut busy = vec![0.0; self.cores];
         busy[0] = ratio;
@@ -117,7 +117,7 @@ impl Forwarder {
             forwarded_rate_pps: received,
             forwarded_rate_bps: received * bits,
             lost_packets: outcome.as_ref().map_or(0, |outcome| outcome.lost_packets),
-            // What had not come when the load ended was waited for.
+            // Packets in flight at the end of the load have been waited for.
             queued_packets: 0,
             is_sound: outcome.as_ref().is_none_or(Outcome::is_sound),
             power_watts: self.power.watts(self.frequency, &busy).get(),
@@ -190,15 +190,15 @@ impl Subject for Forwarder {
             averaging: "processor time over time".into(),
             notes: vec![
                 format!(
-                    "no meter: one core of the model is awake for the share of the time in which the \
-                     device's threads had a processor of this machine (measured), at {:.2} GHz; its \
-                     other {} cores sleep. Both machines are taken to need the same time for a packet",
+                    "no meter: one core of the model is awake at {:.2} GHz while the device's threads \
+                     have a processor of this machine (measured); its other {} cores sleep. Both \
+                     machines are assumed to need the same time per packet",
                     self.frequency.get() / 1e9,
                     self.cores - 1
                 ),
-                "no base: the model does not know the server without its ports".to_owned(),
+                "no base: the model has no figure for the server without its ports".to_owned(),
                 format!(
-                    "the generator's limit is {:.3} Mpps: no device is found to be faster",
+                    "the generator's limit is {:.3} Mpps: higher throughputs cannot be found",
                     self.most_pps / 1e6
                 ),
                 format!("{}; {}; {}", conditions.links, conditions.ways, conditions.placement),
@@ -217,8 +217,8 @@ mod tests {
     use wattline_testbed::leftovers::can_build_namespaces;
 
     #[test]
-    fn a_forwarder_takes_power_with_its_processor_time() {
-        if !can_build_namespaces("a_forwarder_takes_power_with_its_processor_time")
+    fn power_of_a_forwarder_follows_its_processor_time() {
+        if !can_build_namespaces("power_of_a_forwarder_follows_its_processor_time")
             || std::thread::available_parallelism().map_or(1, usize::from) < 2
         {
             return wattline_needs::machine("root and two processors");
@@ -231,7 +231,7 @@ mod tests {
             stabilisation: Duration::from_millis(10),
             measurement: Duration::from_millis(60),
         };
-        // A machine that others keep busy may not let the generator send for a while.
+        // On a busy machine, the generator may not be able to send for a while.
         let mut forwarder = match Forwarder::start(options) {
             Ok(forwarder) => forwarder,
             Err(error @ Error::Generator { .. }) => return wattline_needs::machine(&error),

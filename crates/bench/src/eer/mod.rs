@@ -1,10 +1,10 @@
-//! The energy efficiency ratio of a forwarding device, and what belongs to it: power without
-//! ports, idle, nearly idle, typical and full, at loads that lose nothing.
+//! The energy efficiency ratio of a forwarding device, with its readings: power without ports,
+//! idle, nearly idle, typical and full, at loads without loss.
 //!
-//! After draft-ietf-bmwg-powerbench: the throughput without loss comes first; power is read at
-//! shares of it, each after a stabilisation interval, over a measurement interval; at the end the
-//! device must bear the full load once more without loss, or the result is void. What is measured
-//! is a [`Subject`]: a device with a meter, or a model, which says so in every figure.
+//! The method is that of draft-ietf-bmwg-powerbench. First comes the throughput without loss. Power
+//! is read at shares of it, each after a stabilisation interval, over a measurement interval. At
+//! the end the device must bear the full load once more without loss, or the result is void. A
+//! [`Subject`] is a device with a meter, or a model that labels all its figures as such.
 
 mod class;
 mod figures;
@@ -36,7 +36,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Whether it is one of the curve of power over load.
+    /// Returns true if the step is on the curve of power over load.
     fn is_on_curve(&self) -> bool {
         self.share.is_some() && !["idle+", AGAIN].contains(&&*self.name)
     }
@@ -48,17 +48,17 @@ pub struct Report {
     /// Description of the subject.
     #[serde(flatten)]
     pub description: Description,
-    /// The class whose weights are used.
+    /// Class whose weights are used.
     pub class: Class,
-    /// The weights.
+    /// Loads and weights of the class.
     pub loads: [Weighted; 3],
-    /// The highest load found that lost nothing and let no queue grow.
+    /// Highest load found without loss and without growing queues.
     pub throughput_pps: f64,
     /// Number of reductions by a fifth after a later reading disproved the throughput.
     pub lowered: u32,
     /// Every reading, in order.
     pub steps: Vec<Step>,
-    /// In bits per second per watt; none where the result is void.
+    /// Energy efficiency ratio in bits per second per watt; `None` if the result is void.
     pub eer_bps_per_watt: Option<f64>,
     /// See [`proportionality`].
     pub proportionality_index: Option<f64>,
@@ -70,47 +70,50 @@ pub struct Report {
 
 /// Name of the last reading.
 const AGAIN: &str = "100 % again";
-/// The bounds of the throughput lie no further apart than this share.
+/// Largest relative distance between the bounds of the throughput.
 const WIDTH: f64 = 0.02;
-/// The lowest load of the search as a share of the most.
+/// Lowest load of the search as a share of the highest.
 const LEAST: f64 = 1e-4;
-/// A throughput that does not hold is lowered to this share.
+/// Factor by which a throughput that does not hold is lowered.
 const LOWER: f64 = 0.8;
 /// Loads of the curve of proportionality, in tenths.
 const TENTHS: std::ops::RangeInclusive<u32> = 1..=10;
 
-/// Measures a subject. `tell` is called with a line for people before each step.
+/// Measures a subject. `progress` is called with a line for people before each step.
 ///
 /// # Errors
-/// What the subject says.
+/// Returns the error of the subject.
 pub fn run(
     subject: &mut dyn Subject,
     class: Class,
-    tell: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Report, String> {
-    tell("base");
+    progress("base");
     let base = subject.base()?;
-    tell("searching the throughput");
+    progress("searching the throughput");
     let mut throughput = throughput(subject)?;
     let mut lowered = 0;
     loop {
-        let report = curve(subject, class, throughput, base.as_ref(), tell)?;
+        let report = curve(subject, class, throughput, base.as_ref(), progress)?;
         if report.void.is_none() || lowered == subject.second_chances() {
             return Ok(Report { lowered, ..report });
         }
         lowered += 1;
         throughput *= LOWER;
-        tell(&format!("it did not hold: all loads once more, of {:.3} Mpps", throughput * 1e-6));
+        progress(&format!(
+            "it did not hold: all loads once more, of {:.3} Mpps",
+            throughput * 1e-6
+        ));
     }
 }
 
-/// All readings for a throughput, and what follows from them.
+/// Takes all readings for a throughput and derives the figures.
 fn curve(
     subject: &mut dyn Subject,
     class: Class,
     throughput: f64,
     base: Option<&Reading>,
-    tell: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Report, String> {
     let mut steps = Vec::new();
     let mut push = |name: &str, share, reading: &Reading| {
@@ -120,17 +123,17 @@ fn curve(
         push("base", None, base);
     }
     let mut lossy = Vec::new();
-    tell("idle");
+    progress("idle");
     let idle = subject.bear(Load::None)?;
     push("idle", Some(0.0), &idle);
-    tell("idle+");
+    progress("idle+");
     let keepalive = subject.bear(Load::Keepalive)?;
     push("idle+", Some(0.0), &keepalive);
     let mut curve = vec![(0.0, idle.power_watts)];
     let mut weighted = Vec::new();
     for tenths in TENTHS {
         let share = f64::from(tenths) / 10.0;
-        tell(&format!("{} % of the throughput", tenths * 10));
+        progress(&format!("{} % of the throughput", tenths * 10));
         let reading = subject.bear(Load::Rate(throughput * share))?;
         let name = format!("{} %", tenths * 10);
         push(&name, Some(share), &reading);
@@ -146,7 +149,7 @@ fn curve(
     weighted.extend(
         loads.iter().find(|load| load.share == 0.0).map(|load| (*load, 0.0, idle.power_watts)),
     );
-    tell("full load once more");
+    progress("full load once more");
     let again = subject.bear(Load::Rate(throughput))?;
     push(AGAIN, Some(1.0), &again);
     if !again.is_borne() {
@@ -176,7 +179,7 @@ fn curve(
     })
 }
 
-/// The highest load that loses nothing, by halving.
+/// Finds the highest load without loss by bisection.
 fn throughput(subject: &mut dyn Subject) -> Result<f64, String> {
     let most = subject.most_pps();
     let mut passes = |rate: f64| Ok::<_, String>(subject.bear(Load::Rate(rate))?.is_borne());
@@ -198,10 +201,10 @@ fn throughput(subject: &mut dyn Subject) -> Result<f64, String> {
 mod tests {
     use super::*;
 
-    /// 100 W, and 10 W for each million packets; forwards so many and no more.
+    /// A device that takes 100 W, and 10 W for each million packets, up to its capacity.
     struct Linear {
         capacity: f64,
-        /// After so many readings it has become slower.
+        /// Number of readings after which it becomes slower.
         tires_after: usize,
         readings: usize,
         chances: u32,
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_of_a_linear_device_is_that_of_its_formula() {
+    fn ratio_of_a_linear_device_follows_its_formula() {
         let report = measured(4e6, usize::MAX, Class::Access);
         let throughput = report.throughput_pps;
         assert!(throughput <= 4e6 && throughput > 3.9e6, "{throughput}");
@@ -276,7 +279,7 @@ mod tests {
         let expected = bits / (0.1 * watts(1.0) + 0.8 * watts(0.1) + 0.1 * watts(0.0));
         let found = report.eer_bps_per_watt.unwrap();
         assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
-        // A line from idle to full: half of what idle takes of full.
+        // A line from idle to full: half of idle power relative to full power.
         let idle_share = 100.0 / watts(1.0);
         assert!((report.proportionality_index.unwrap() - (1.0 - idle_share)).abs() < 1e-9);
         assert!((report.dynamic_range_ratio.unwrap() - (1.0 - idle_share)).abs() < 1e-9);
@@ -289,7 +292,7 @@ mod tests {
         crate::looked_at("eer", &page);
     }
 
-    /// A device of which something else is read.
+    /// A device with modified readings.
     struct Changed(Linear, fn(Load, Reading) -> Reading);
 
     impl Subject for Changed {
@@ -310,7 +313,7 @@ mod tests {
         }
     }
 
-    /// Its rings have room for all that it does not forward.
+    /// A device whose rings hold all packets that it does not forward.
     fn ringed(device: Linear) -> Changed {
         Changed(device, |_, reading| Reading {
             lost_packets: 0,
@@ -319,7 +322,7 @@ mod tests {
         })
     }
 
-    /// Its generator offers no more than a part of what it is asked for.
+    /// A device whose generator offers only a part of the requested load.
     fn unsound(device: Linear) -> Changed {
         Changed(device, |load, reading| Reading {
             is_sound: !matches!(load, Load::Rate(rate) if rate > 1e6),
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_under_which_queues_grow_is_no_throughput() {
+    fn load_with_growing_queues_is_no_throughput() {
         let mut subject =
             ringed(Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0, chances: 0 });
         let report = run(&mut subject, Class::Core, &mut |_| ()).unwrap();
@@ -340,10 +343,10 @@ mod tests {
     }
 
     #[test]
-    fn a_throughput_that_does_not_hold_is_lowered_as_often_as_it_may_be() {
+    fn throughput_that_does_not_hold_is_lowered_up_to_the_bound() {
         let mut first = Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0, chances: 0 };
         let found = run(&mut first, Class::Core, &mut |_| ()).unwrap();
-        // It becomes half as fast at the last reading: four fifths four times are less than half.
+        // The device becomes half as fast at the last reading; 0.8^4 is less than half.
         let tired = |chances| {
             let tires_after = first.readings - 1;
             let mut subject = Linear { capacity: 4e6, tires_after, readings: 0, chances };
@@ -354,24 +357,24 @@ mod tests {
         let share = lowered.throughput_pps / found.throughput_pps;
         assert!((share - 0.4096).abs() < 1e-9, "{share}");
         assert!(lowered.eer_bps_per_watt.is_some());
-        assert!(page(&lowered).end().contains("lowered by a fifth, 4 in all"), "told");
+        assert!(page(&lowered).end().contains("lowered by a fifth, 4 in all"));
         let too_few = tired(2);
         assert_eq!(too_few.lowered, 2);
         assert!(too_few.void.unwrap().contains("90 %"));
     }
 
     #[test]
-    fn a_load_that_was_not_offered_is_no_throughput() {
+    fn load_that_was_not_offered_is_no_throughput() {
         let all = Linear { capacity: 1e9, tires_after: usize::MAX, readings: 0, chances: 0 };
         let report = run(&mut unsound(all), Class::Core, &mut |_| ()).unwrap();
         assert!(report.throughput_pps <= 1e6, "{}", report.throughput_pps);
     }
 
     #[test]
-    fn a_device_that_cannot_return_to_full_load_has_no_ratio() {
+    fn device_that_cannot_return_to_full_load_has_no_ratio() {
         let found = measured(4e6, usize::MAX, Class::Core).steps.len();
         assert_eq!(found, 13);
-        // The search takes eight readings or so; the last reading fails.
+        // The search takes about eight readings; the last reading fails.
         let mut subject =
             Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0, chances: 0 };
         run(&mut subject, Class::Core, &mut |_| ()).unwrap();

@@ -1,4 +1,4 @@
-//! The result as a page that needs nothing from elsewhere.
+//! The result as a self-contained page.
 
 use super::{Reading, Report, Step, remarks};
 use crate::figure_page;
@@ -6,13 +6,13 @@ use wattline_report::FigurePage;
 use wattline_report::columns::cell;
 use wattline_report::plot::{Axis, Chart, Mark};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let description = &report.description;
     let title = format!("Energy efficiency: {}", description.device);
     let mut page = FigurePage::begin(&title, &verdict(report));
     page.text(&format!("Power: {}.", description.power_from));
-    page.remarks(description.notes.iter().cloned().chain(remarks::of(report)));
+    page.remarks(description.notes.iter().cloned().chain(remarks::list(report)));
     let full = report
         .steps
         .iter()
@@ -55,7 +55,7 @@ pub fn page(report: &Report) -> FigurePage {
     figure_page::end(page, &how, None)
 }
 
-/// The ratio in a sentence.
+/// Returns the ratio in a sentence.
 fn verdict(report: &Report) -> String {
     let weights: Vec<_> = report
         .loads
@@ -94,7 +94,7 @@ fn is_disturbed(reading: &Reading) -> String {
     if reading.disturbed_because.is_some() { "yes" } else { "no" }.to_owned()
 }
 
-/// Readings of a device whose processor time was measured.
+/// Adds the readings of a device whose processor time was measured.
 fn processor_section(page: &mut FigurePage, steps: &[Step]) {
     let heads = [
         "load",
@@ -130,11 +130,11 @@ fn processor_section(page: &mut FigurePage, steps: &[Step]) {
     page.table(heads, steps.iter().map(row));
     page.text(
         "Processor busy, and nanoseconds a packet: the time for which the device's threads had a \
-         processor of this machine, measured. Power: what a model takes for it.",
+         processor of this machine, measured. Power: a model's for this time.",
     );
 }
 
-/// Readings of a device whose cores and queues are known.
+/// Adds the readings of a device whose cores and queues are known.
 fn cores_section(page: &mut FigurePage, steps: &[Step]) {
     let heads = [
         "load",
@@ -176,12 +176,11 @@ fn cores_section(page: &mut FigurePage, steps: &[Step]) {
     };
     page.table(heads, steps.iter().map(row));
     page.text(
-        "Queued: packets by which queues grew where a load is more than the device forwards; more \
-         of it would be lost. Awake: of the time of all cores. Changes: of the operating point during \
-         the measurement; 0 where the policy has settled. Less power under more load is no mistake of \
-         the account where both loads were held: a policy with hysteresis keeps the state that it \
-         reached on its way, which may be a slower one at a higher load, and where links are nearly \
-         full a core finds more packets at each look, so that it naps less often and spends less on \
-         waking up.",
+        "Queued: packets by which queues grew under a load that the device cannot forward; a longer \
+         load would lose packets. Awake: share of the time of all cores. Changes: of the operating \
+         point during the measurement; 0 if the policy has settled. If both loads were held, less \
+         power under more load is not an error. A policy with hysteresis keeps the state that it \
+         reached, which may be slower at a higher load. If links are nearly full, a core finds more \
+         packets at each poll, naps less often and spends less on waking up.",
     );
 }

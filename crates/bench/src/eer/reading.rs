@@ -5,47 +5,48 @@ use serde::Serialize;
 /// Reading of a subject under a load. Rates and power are those of the measurement interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reading {
-    /// Packets per second that were offered.
+    /// Offered packets per second.
     pub offered_rate_pps: f64,
-    /// Packets per second that came through.
+    /// Forwarded packets per second.
     pub forwarded_rate_pps: f64,
-    /// The same in bits per second of the frames' lengths.
+    /// Forwarded bits per second, by the frames' lengths.
     pub forwarded_rate_bps: f64,
-    /// Packets that did not.
+    /// Lost packets.
     pub lost_packets: u64,
-    /// Packets by which queues grew, where they grow as long as the load lasts: more of it would be
-    /// lost.
+    /// Packets by which queues grew, if they grow as long as the load lasts, so that a longer load
+    /// would lose packets.
     pub queued_packets: u64,
-    /// Whether the load was offered: what came of less says nothing of the subject at this load.
+    /// True if the load was offered; otherwise the reading says nothing about the subject at this
+    /// load.
     pub is_sound: bool,
     /// Mean power over the measurement interval.
     pub power_watts: f64,
     /// Source of the power: measured, modelled, emulated.
     pub source: String,
-    /// The accuracy class of that.
+    /// Accuracy class of the power.
     pub accuracy: String,
-    /// The processor time that was measured, where it was.
+    /// Processor time, if measured.
     pub processor: Option<Processor>,
     /// State of the cores, if known.
     #[serde(flatten)]
     pub state: Option<State>,
-    /// Reason why the reading may show another influence than the subject.
+    /// Reason why the reading may show an influence other than the subject.
     pub disturbed_because: Option<String>,
 }
 
 impl Reading {
-    /// Whether the subject bears the load.
+    /// Returns true if the subject bears the load.
     pub fn is_borne(&self) -> bool {
         self.is_sound && self.lost_packets == 0 && self.queued_packets == 0
     }
 }
 
-/// The processor time that the subject took in a measurement interval.
+/// Processor time of the subject in a measurement interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Processor {
     /// Busy share of the interval; at most 1.
     pub busy_ratio: f64,
-    /// For each packet that came through; none without packets.
+    /// Time per forwarded packet; `None` without packets.
     pub seconds_per_packet: Option<f64>,
 }
 
@@ -54,18 +55,18 @@ pub struct Processor {
 pub struct State {
     /// Mean number of active cores.
     pub cores_active_mean: f64,
-    /// Their mean frequency.
+    /// Mean frequency of the active cores.
     pub frequency_mean_hertz: f64,
-    /// Share of the time of all cores in which they were awake.
+    /// Share of the time that cores were awake, over all cores.
     pub awake_ratio: f64,
-    /// Sleeps of a core for each packet; none without packets.
+    /// Sleeps of cores per packet; `None` without packets.
     pub sleeps_per_packet: Option<f64>,
-    /// Changes of the operating point: none where the policy has settled.
+    /// Changes of the operating point; zero if the policy has settled.
     pub transitions: u64,
 }
 
 impl State {
-    /// In words.
+    /// Describes the state.
     pub(super) fn words(&self) -> String {
         let naps = self.sleeps_per_packet.map(|naps| format!(", {naps:.3} naps a packet"));
         format!(

@@ -2,15 +2,15 @@
 
 use super::{Report, Step};
 
-/// Power that falls by more than this share where the load rises is remarked upon.
+/// Relative fall of power under a rising load above which there is a remark.
 const FALL: f64 = 0.01;
 
-/// An offered load that differs from the wanted one by more than this share is remarked upon.
+/// Relative difference of offered and requested load above which there is a remark.
 const OFF: f64 = 0.005;
 
-/// Remarks on the readings: disturbed ones, loads that were not offered, and power that falls where
-/// the load rises.
-pub(super) fn of(report: &Report) -> Vec<String> {
+/// Returns remarks on disturbed readings, on loads that were not offered, and on power that falls
+/// while the load rises.
+pub(super) fn list(report: &Report) -> Vec<String> {
     let first = lowered(report).into_iter().chain(disturbed(report));
     first.chain(not_offered(report)).chain(falls(report)).collect()
 }
@@ -18,8 +18,8 @@ pub(super) fn of(report: &Report) -> Vec<String> {
 fn lowered(report: &Report) -> Option<String> {
     (report.lowered > 0).then(|| {
         format!(
-            "the throughput that was found first did not hold: it was lowered by a fifth, {} in all, and \
-             all readings were taken anew each time",
+            "the first throughput did not hold: it was lowered by a fifth, {} in all, and all \
+             readings were repeated each time",
             report.lowered
         )
     })
@@ -52,7 +52,7 @@ fn disturbed(report: &Report) -> Option<String> {
             "disturbed, since this machine was too busy: {} ({})",
             names(&mut all.iter()),
             match weighted.as_str() {
-                "" => "none of them is in the ratio".to_owned(),
+                "" => "none is in the ratio".to_owned(),
                 weighted => format!("of them in the ratio: {weighted}"),
             }
         )
@@ -141,9 +141,9 @@ mod tests {
         }
     }
 
-    /// Mirrors the emulated server under PowerSave: fewer watts at full load than at 90 %.
+    /// Like the emulated server under PowerSave: less power at full load than at 90 %.
     #[test]
-    fn power_that_falls_under_more_load_is_explained_by_what_the_cores_did() {
+    fn falling_power_is_explained_by_the_cores() {
         let steps = vec![
             step("idle", 0.0, 100.0, false),
             step("idle+", 0.0, 90.0, false),
@@ -152,7 +152,7 @@ mod tests {
             step("100 %", 1.0, 220.5, false),
             step("100 % again", 1.0, 210.0, false),
         ];
-        let remarks = super::of(&report(steps));
+        let remarks = super::list(&report(steps));
         assert_eq!(remarks.len(), 1, "{remarks:?}");
         for words in ["233.4 W at 90 % to 220.5 W at 100 %", "both loads were held", "2.33 GHz"] {
             assert!(remarks[0].contains(words), "{words}: {remarks:?}");
@@ -160,18 +160,18 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_was_not_offered_is_told() {
+    fn load_that_was_not_offered_is_reported() {
         let mut full = step("100 %", 1.0, 200.0, false);
         full.reading.offered_rate_pps = 0.986e7;
-        let remarks = super::of(&report(vec![step("90 %", 0.9, 190.0, false), full]));
+        let remarks = super::list(&report(vec![step("90 %", 0.9, 190.0, false), full]));
         assert_eq!(remarks, ["at 100 %, 98.6 % of that load was offered"]);
     }
 
     #[test]
-    fn a_disturbed_row_is_marked_with_its_reason_wherever_the_rows_stand() {
+    fn disturbed_row_is_marked_with_its_reason_in_all_formats() {
         let all = [step("20 %", 0.2, 120.0, true), step("30 %", 0.3, 130.0, true)];
         let report = report(all.into());
-        let remarks = super::of(&report);
+        let remarks = super::list(&report);
         assert_eq!(
             remarks,
             ["disturbed, since this machine was too busy: 20 %, 30 % (of them in the ratio: 30 %)"]

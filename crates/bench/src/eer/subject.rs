@@ -3,36 +3,36 @@
 use super::reading::Reading;
 use serde::Serialize;
 
-/// A load to be borne.
+/// Load offered to a subject.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {
     /// No packet.
     None,
-    /// A packet now and then on each port, so that nothing may sleep for good (idle+).
+    /// An occasional packet on each port, so that nothing can sleep for good (idle+).
     Keepalive,
     /// Packets per second on all ports together, with the lengths of the measurement.
     Rate(f64),
 }
 
-/// A device under test with something that says how much power it takes.
+/// A device under test with a source of power figures.
 pub trait Subject {
     /// Bears a load for the stabilisation interval, then the measurement interval.
     ///
     /// # Errors
-    /// What went wrong, in words.
+    /// Returns the failure in words.
     fn bear(&mut self, load: Load) -> Result<Reading, String>;
 
-    /// Power without ports and cards; none where that cannot be had.
+    /// Measures power without ports and cards; `None` if unknown.
     ///
     /// # Errors
-    /// What went wrong, in words.
+    /// Returns the failure in words.
     fn base(&mut self) -> Result<Option<Reading>, String>;
 
-    /// The most that can be offered, in packets per second.
+    /// Returns the highest load that can be offered, in packets per second.
     fn most_pps(&self) -> f64;
 
-    /// Returns how many times the throughput may be lowered by a fifth after a later reading
-    /// disproves it; none for a subject whose readings nothing disturbs.
+    /// Returns the number of times the throughput may be lowered by a fifth after a later reading
+    /// disproves it; zero for a subject without disturbances.
     fn second_chances(&self) -> u32 {
         0
     }
@@ -52,7 +52,7 @@ pub struct Description {
     pub frames: String,
     /// Ports with traffic.
     pub ports: u32,
-    /// Before each reading, in seconds.
+    /// Time before each reading, in seconds.
     pub stabilisation_seconds: f64,
     /// Duration of each reading, in seconds.
     pub measurement_seconds: f64,

@@ -1,4 +1,4 @@
-//! The addresses that are looked up.
+//! Addresses of the lookups.
 
 use super::error::Error;
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -22,17 +22,18 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Kind {
-        /// Each unicast address as likely as any other: 1.0.0.0 to 223.255.255.255, or 2000::/3.
+        /// All unicast addresses are equally likely: 1.0.0.0 to 223.255.255.255, or 2000::/3.
         Random = "random",
-        /// Each prefix of the table as likely as any other, and each address in it.
+        /// All prefixes of the table are equally likely, and all addresses within a prefix.
         Routed = "routed",
-        /// Packets of a million flows to routed addresses, the n-th in popularity as likely as 1/n.
+        /// Packets of a million flows to routed addresses; the share of the n-th flow is
+        /// proportional to 1/n.
         Zipf = "zipf",
     }
 }
 
 impl Kind {
-    /// `count` IPv4 addresses; the same ones for the same seed.
+    /// Draws `count` IPv4 addresses, which depend only on the seed.
     pub fn ipv4(self, prefixes: &[Ipv4Net], count: usize, seed: u64) -> Result<Vec<u32>, Error> {
         let unicast = |rng: &mut StdRng| rng.random_range(0x0100_0000..0xe000_0000);
         let routed = |rng: &mut StdRng| {
@@ -42,7 +43,7 @@ impl Kind {
         self.draw(unicast, routed, count, seed)
     }
 
-    /// `count` IPv6 addresses; the same ones for the same seed.
+    /// Draws `count` IPv6 addresses, which depend only on the seed.
     pub fn ipv6(self, prefixes: &[Ipv6Net], count: usize, seed: u64) -> Result<Vec<u128>, Error> {
         let unicast = |rng: &mut StdRng| 1 << 125 | rng.random::<u128>() >> 3;
         let routed = |rng: &mut StdRng| {

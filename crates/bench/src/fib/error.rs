@@ -13,10 +13,10 @@ pub enum Error {
     /// The file of routes holds no prefix.
     #[error("{}: contains no prefix", .0.display())]
     Empty(PathBuf),
-    /// The table does not take the prefixes.
+    /// The table refuses the prefixes.
     #[error(transparent)]
     Table(#[from] FibError),
-    /// The processor lacks the instructions that were asked for.
+    /// The processor lacks the requested instructions.
     #[error("this processor does not support {} lookups; {} is always available", .0.name(), SimdLevel::Scalar.name())]
     SimdLevel(SimdLevel),
     /// The Zipf distribution refuses its parameters.

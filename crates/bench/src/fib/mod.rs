@@ -27,7 +27,7 @@ use wattline_packet::Family;
 
 /// Number of addresses per pass.
 const ADDRESSES: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
-/// Seed of the addresses; fixed, so that every run looks up the same ones.
+/// Seed of the addresses; fixed, so that every run looks up the same addresses.
 const SEED: u64 = 1;
 
 /// Options of the benchmark.
@@ -37,9 +37,9 @@ pub struct Options {
     pub routes: PathBuf,
     /// Number of passes over each set of addresses.
     pub repeats: usize,
-    /// Path of the peer's harness, which is then measured in the same run.
+    /// Path of the peer's harness; if given, the peer is measured in the same run.
     pub peer: Option<PathBuf>,
-    /// Lookup variant; `None` for the best one that this processor has.
+    /// Lookup variant; `None` for the best variant of this processor.
     pub level: Option<SimdLevel>,
 }
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn measures_each_family_that_the_table_has() {
+    fn families_of_the_table_are_measured() {
         let routes = Routes::new("both", "10.0.0.0/8\n192.0.2.1/32 a\n2001:db8::/32\n");
         let mut steps = 0;
         let report = run(&routes.options(), |_| steps += 1).unwrap();
@@ -225,12 +225,12 @@ mod tests {
 
     /// Removing or inserting a short prefix writes a large part of the table.
     #[test]
-    fn updates_of_short_prefixes_end_when_their_time_is_over() {
+    fn updates_of_short_prefixes_end_at_the_time_limit() {
         let text: String = (0..16).map(|i| format!("{}.0.0.0/4\n", i * 16)).collect();
         let routes = Routes::new("short", &(text + "0.0.0.0/0\n"));
         let report = run(&Options { repeats: 1, ..routes.options() }, |_| {}).unwrap();
         let [table] = &report.tables[..] else { panic!("{:?}", report.tables) };
-        assert_eq!(table.prefixes, 17, "what is removed is inserted again");
+        assert_eq!(table.prefixes, 17, "removed prefixes are inserted again");
         let updates = table.updates;
         assert!((2..1000).contains(&updates.updates), "cut short: {updates:?}");
         let rate = updates.updates as f64 / updates.seconds;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_missing() {
+    fn missing_inputs_are_named() {
         let empty = Routes::new("empty", "# nothing\n");
         assert!(matches!(run(&empty.options(), |_| {}), Err(Error::Empty(_))));
         let routes = Routes::new("peer", "10.0.0.0/8\n");

@@ -5,7 +5,7 @@ use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let rate = |rate: f64| format!("{:.1}", rate / 1e6);
     let fastest = report.results.iter().max_by(|a, b| {
@@ -52,7 +52,7 @@ pub fn page(report: &Report) -> FigurePage {
                 rate(it.lookups_per_second_spread.lower_quartile),
                 rate(it.lookups_per_second_spread.upper_quartile),
                 format!("{:.1}", it.cycles_per_lookup),
-                beside(report, &it.peers),
+                peer_rates(report, &it.peers),
             ]
         }),
     );
@@ -89,7 +89,7 @@ pub fn page(report: &Report) -> FigurePage {
     figure_page::end(page, &how, Some(&report.calibration))
 }
 
-/// The lookup variant that was measured, and the rates of all in a small table.
+/// Returns the measured lookup variant, and the rates of all variants in a small table.
 fn kernel(report: &Report, table: &Table) -> String {
     let used = report.results.iter().find(|it| it.family == table.family);
     let rates = table.variants.iter().map(|(name, rate)| format!("{name} {:.0}", rate / 1e6));
@@ -107,7 +107,7 @@ fn peer(report: &Report, of: &PeerLookups) -> String {
     format!("{name}, {}", of.variant.words())
 }
 
-fn beside(report: &Report, peers: &[PeerLookups]) -> String {
+fn peer_rates(report: &Report, peers: &[PeerLookups]) -> String {
     let one = |of: &PeerLookups| {
         let doubt = if of.agrees { "" } else { " (disagrees)" };
         format!(

@@ -49,8 +49,8 @@ pub(super) fn passes<F: wattline_fib::Family>(
     Ok(passes)
 }
 
-/// Sum of all next hops, computed outside the timed part. Equal sums show that both programs find
-/// the same next hops.
+/// Returns the sum of all next hops, computed outside the timed part. Equal sums show that both
+/// programs find the same next hops.
 fn checksum<F: wattline_fib::Family>(reader: &Reader<F>, addresses: &[F::Bits]) -> u64 {
     let mut next_hops = [NextHopId::NONE; BATCH];
     let mut sum = 0;
@@ -77,11 +77,11 @@ impl Passes {
     /// Summary of the passes; `None` if there were none.
     pub(super) fn summary(self, tsc_hertz: f64) -> Option<Lookups> {
         let Self { family, kind, level, ours, peers } = self;
-        let spread = Sample::of(ours.clone())?;
+        let spread = Sample::summarise(ours.clone())?;
         let peers = peers.into_iter().filter_map(|(variant, rates, agrees)| {
             let ratios = ours.iter().zip(&rates).map(|(ours, theirs)| ours / theirs).collect();
-            let ratio = Sample::of(ratios)?.median;
-            let spread = Sample::of(rates)?;
+            let ratio = Sample::summarise(ratios)?.median;
+            let spread = Sample::summarise(rates)?;
             let lookups_per_second = spread.median;
             let lookups_per_second_spread = spread;
             Some(PeerLookups {

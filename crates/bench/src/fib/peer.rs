@@ -21,7 +21,7 @@ named! {
 }
 
 impl Variant {
-    /// In words.
+    /// Returns the variant in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -30,10 +30,10 @@ impl Variant {
     }
 }
 
-/// The peer's report on one table that it has loaded.
+/// The peer's report on loading one table.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Load {
-    /// Number of prefixes that the table took.
+    /// Number of prefixes that the table accepted.
     pub prefixes: usize,
     /// Number of prefixes that the table refused.
     pub refused: usize,
@@ -60,7 +60,7 @@ fn dpdk() -> String {
 /// Result of one pass over one file of addresses.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Pass {
-    /// False where the processor lacks what the variant needs.
+    /// False if the processor does not support the variant.
     pub available: bool,
     /// Number of addresses.
     #[serde(default)]

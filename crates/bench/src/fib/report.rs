@@ -51,7 +51,7 @@ pub struct Lookups {
     pub cycles_per_lookup: f64,
     /// Spread of the lookups per second over the repeats.
     pub lookups_per_second_spread: Sample,
-    /// Results of the peer, whose passes take turns with those of Wattline.
+    /// Results of the peer, whose passes alternate with Wattline's.
     pub peers: Vec<PeerLookups>,
 }
 
@@ -66,7 +66,7 @@ pub struct PeerLookups {
     pub lookups_per_second_spread: Sample,
     /// Median over the repeats of Wattline's rate divided by the peer's in the same repeat.
     pub ratio: f64,
-    /// Whether the next hops found by both add up to the same sum.
+    /// True if the next hops of both have the same sum.
     pub agrees: bool,
 }
 
@@ -78,16 +78,16 @@ pub struct Table {
     pub family: Family,
     /// Number of prefixes.
     pub prefixes: usize,
-    /// Lookups per second in a small table by lookup variant, measured at the start: the fastest is used.
+    /// Lookups per second in a small table by lookup variant, measured at the start; the fastest
+    /// variant is used.
     pub variants: BTreeMap<&'static str, f64>,
     /// CPU time in seconds of filling the table, prefix by prefix.
     pub build_seconds: f64,
     /// Bytes of the lookup structure and of the writer's bookkeeping.
     pub memory_bytes: usize,
-    /// Bytes of the lookup structure that are resident in memory; `null` where the kernel does not
-    /// say.
+    /// Resident bytes of the lookup structure; `null` if the kernel does not report them.
     pub resident_bytes: Option<usize>,
-    /// Resident bytes in huge pages; `null` where the kernel does not say.
+    /// Resident bytes in huge pages; `null` if the kernel does not report them.
     pub huge_page_bytes: Option<usize>,
     /// Rate of removing and inserting prefixes while a reader looks up addresses.
     pub updates: Updates,
@@ -96,8 +96,7 @@ pub struct Table {
 /// Rate of updates while a reader looks up addresses.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Updates {
-    /// Number of removals and insertions: as many as were done in the time given to them, which is
-    /// few where prefixes are short.
+    /// Number of removals and insertions within the time limit; it is small for short prefixes.
     pub updates: usize,
     /// CPU time of the writer, in seconds.
     pub seconds: f64,

@@ -18,10 +18,10 @@ use wattline_testbed::cpu::thread_cpu_seconds;
 
 /// Number of next hops over which routes without a next hop are spread.
 const NEXT_HOPS: usize = 256;
-/// Most prefixes that are removed and inserted again.
+/// Largest number of prefixes that are removed and inserted again.
 const UPDATED: usize = if cfg!(test) { 500 } else { 100_000 };
-/// The longest time for that, of the clock on the wall: every removal and every insertion of a
-/// short prefix writes a large part of the table, so all of them could take hours.
+/// Limit of the wall-clock time of the updates: removing or inserting a short prefix writes a large
+/// part of the table, so all updates could take hours.
 const LONGEST: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 5_000 });
 
 /// A table and the prefixes that fill it.
@@ -31,7 +31,7 @@ pub(super) struct Filled<F: wattline_fib::Family> {
     build_seconds: f64,
 }
 
-/// The tables of both families.
+/// Tables of both families.
 pub(super) struct Tables {
     grace: Grace,
     pub(super) ipv4: Filled<V4>,
@@ -49,7 +49,7 @@ impl<F: wattline_fib::Family> Filled<F> {
         Ok(Self { table, prefixes, build_seconds: thread_cpu_seconds() - start })
     }
 
-    /// A reader that uses this lookup variant.
+    /// Returns a reader that uses this lookup variant.
     pub(super) fn reader(&self, level: Option<SimdLevel>) -> Result<Reader<F>, Error> {
         let reader = self.table.reader();
         let Some(level) = level else { return Ok(reader) };
@@ -148,8 +148,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Removes and inserts prefixes from all over the table, two updates each, until there were
-/// [`UPDATED`] of them or [`LONGEST`] is over; at least one.
+/// Removes and inserts prefixes from all over the table, two updates each, up to [`UPDATED`]
+/// prefixes or until [`LONGEST`] has passed, but at least one.
 fn updates<F, P>(
     grace: &Grace,
     reader: Reader<F>,

@@ -1,4 +1,4 @@
-//! The bare AF_XDP loop, on a thread of its own: the price of AF_XDP's sockets by themselves.
+//! A bare AF_XDP loop on its own thread: the cost of the AF_XDP sockets alone.
 
 use super::arrangement::INSIDE;
 use super::setup::{LEFT_MAC, RIGHT_MAC, SINK_MAC, Setup, addresses, kernel};
@@ -44,14 +44,14 @@ impl Bare {
                     run(&mut bare, &mut waiter, polls, &stopped);
                 }
             }
-            // The thread that started us has gone, so there is nobody to tell.
+            // The receiver is gone if the starting thread has failed.
             Err(error) => drop(report.send(Err(error))),
         });
         let thread = reported.recv().map_err(|_| kernel("the loop ended at its start"))??;
         Ok(Self { stop, thread, running: Some(running) })
     }
 
-    /// Its thread.
+    /// Returns the loop's thread.
     pub fn thread(&self) -> Thread {
         self.thread
     }
@@ -79,7 +79,7 @@ fn prepare(
     macs[6..].copy_from_slice(&RIGHT_MAC);
     let [from, to] = &addresses;
     let bare = BareLoop::open(from, to, &Options::default(), macs).map_err(kernel)?;
-    // The programs of a worker's ports, so that the kernel's work is the same.
+    // The XDP programs of a worker's ports, so that the kernel's work is the same.
     let load = |(address, mac): (&QueueAddress, _)| {
         XdpProgram::load_forwarding(address.ifindex, mac, XdpModeChoice::Auto, None).map_err(kernel)
     };

@@ -25,7 +25,7 @@ use wattline_xdp::{Copies, XdpForward, XdpModeChoice, XdpProgram};
 
 /// Longest wait for the first frame at the sink.
 const PATIENCE: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A program under measurement.
 #[derive(Debug, Clone)]
@@ -37,12 +37,13 @@ pub enum Candidate {
     /// The same graph with forwarding in its XDP program, in the context of the kernel's receiving
     /// thread. The worker handles only exceptions and otherwise sleeps.
     WattlineXdp,
-    /// The least that forwarding over AF_XDP takes: what copy mode costs by itself.
+    /// Minimal forwarding over AF_XDP: the cost of copy mode alone.
     BareLoop {
-        /// Whether it polls always, or blocks as [`Mode::Adaptive`] does.
+        /// True to poll always, false to block as [`Mode::Adaptive`] does.
         polls: bool,
     },
-    /// xdp-tools' xdp-forward at this path: the kernel's routes, in the context of its receiving thread.
+    /// xdp-tools' xdp-forward at this path, which forwards by the kernel's routes in its receiving
+    /// thread.
     XdpForward(PathBuf),
     /// The l3fwd program at this path, over DPDK's AF_XDP driver.
     L3fwd(PathBuf),
@@ -65,7 +66,8 @@ impl Candidate {
         }
     }
 
-    /// Whether the candidate forwards in threads of its own, not in the kernel's receiving thread.
+    /// Returns true if the candidate forwards in its own threads, not in the kernel's receiving
+    /// thread.
     pub fn has_threads(&self) -> bool {
         !matches!(self, Self::Kernel | Self::WattlineXdp | Self::XdpForward(_))
     }
@@ -127,7 +129,7 @@ fn observe(
             if Instant::now() > deadline {
                 return Err(kernel("no frame came through"));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let own = own_threads()?;
         let groups: [&[Thread]; 4] = [&[generator], &receiving, &own, &sink];
@@ -159,7 +161,7 @@ fn observe(
     })
 }
 
-/// Wattline's data plane on a thread of its own; ended when dropped.
+/// Wattline's data plane on its own thread; ended when dropped.
 pub struct Router {
     control: Arc<Control>,
     thread: Thread,
@@ -181,7 +183,7 @@ impl Router {
                         worker.run(&mut waiter);
                     }
                 }
-                // The thread that started us has gone, so there is nobody to tell.
+                // The receiver is gone if the starting thread has failed.
                 Err(error) => drop(report.send(Err(error))),
             }
         });
@@ -190,7 +192,7 @@ impl Router {
         Ok(Self { control, thread, worker: Some(worker), _programs: programs })
     }
 
-    /// Its worker's thread.
+    /// Returns the worker's thread.
     pub fn thread(&self) -> Thread {
         self.thread
     }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_testbed::Error;
 
-/// Time for which the processor is taken, and then left free. During this time fewer frames arrive
+/// Time for which the processor is taken, and then left free. During this time, fewer frames arrive
 /// than a ring of 2048 holds.
 const TURN: Duration = Duration::from_micros(500);
 
@@ -19,7 +19,7 @@ pub struct DutyCycle {
 
 impl DutyCycle {
     /// Starts the thread on this processor.
-    pub fn of(processor: usize) -> Result<Self, Error> {
+    pub fn start(processor: usize) -> Result<Self, Error> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let thread = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! DPDK's l3fwd, as a process of its own.
+//! DPDK's l3fwd as a child process.
 
 use super::arrangement::INSIDE;
 use super::setup::{SINK_MAC, Setup};
@@ -45,7 +45,7 @@ impl L3fwd {
         Ok(started)
     }
 
-    /// Its threads, once it runs.
+    /// Returns the threads once the program runs.
     pub fn threads(&self) -> Result<Vec<Thread>, Error> {
         Thread::process_threads(self.child.id())
     }

@@ -5,21 +5,20 @@
 //!   processor 0           processor 1                 processor 0 or 1
 //! ```
 //!
-//! The generator has one processor, the candidate's own threads the other. The [`Arrangement`]
-//! says where the kernel threads run that receive for the candidate and that free what it sent,
-//! and how much load is offered. Where the kernel or Wattline's XDP programs forward, there is only
-//! the receiving thread, which has the candidate's processor. Its time always counts for the
-//! candidate.
+//! The generator has one processor, the candidate's own threads the other. The [`Arrangement`] sets
+//! the offered load, and the processors of the kernel threads that receive for the candidate and
+//! that free its sent frames. If the kernel or Wattline's XDP programs forward, there is only the
+//! receiving thread, which has the candidate's processor. Its time always counts for the candidate.
 //!
-//! Frames are counted at the sink. Processor time is what the scheduler charged to those threads
-//! (`/proc/…/schedstat`). Candidates take turns; each figure is the median of the rounds.
+//! Frames are counted at the sink. Processor time is the time that the scheduler charged to these
+//! threads (`/proc/…/schedstat`). Candidates take turns; each figure is the median of the rounds.
 //!
 //! All candidates run under `SCHED_FIFO`, so other programs on the machine take no more than the
 //! twentieth of a processor that the kernel reserves for ordinary programs. The priority belongs to
 //! threads that end with the benchmark, so nothing has to be restored afterwards.
 //!
-//! A candidate that polls (l3fwd, `wattline_poll`) uses all the time that it is given. Its time
-//! per packet is meaningful only where it never polls an empty queue: compare it in the rationed
+//! A candidate that polls (l3fwd, `wattline_poll`) uses all the time that it gets. Its time per
+//! packet is meaningful only if it never polls an empty queue: compare it in the rationed
 //! placement.
 //!
 //! A veth is no card: it has no zero-copy, and every frame is copied. These figures say nothing
@@ -77,13 +76,13 @@ pub struct Standing {
     /// Median of each figure of a round.
     #[serde(flatten)]
     pub median: Round,
-    /// Processor seconds per packet of the candidate and of the sink, which frees what the
-    /// candidate allocated. On a router with a card, this work is the candidate's as well.
+    /// Processor seconds per packet of the candidate and of the sink, which frees the candidate's
+    /// memory. On a router with a card, this work is the candidate's as well.
     pub cpu_and_sink_seconds_per_packet: f64,
     /// Frames per processor second of all threads that work for the candidate.
     pub rate_per_cpu_second_pps: f64,
     /// Frames per processor second of the candidate's own threads, without the kernel thread that
-    /// receives for it; `None` where that thread forwards.
+    /// receives for it; `None` if that thread forwards.
     pub rate_per_own_cpu_second_pps: Option<f64>,
     /// Results of every round.
     pub rounds: Vec<Round>,
@@ -103,12 +102,12 @@ pub struct Report {
 const NOTE: &str = "veth pairs, copy mode: compare the candidates of one run with each other. The \
                     generator has processor 0, the candidate's threads processor 1. The kernel \
                     thread that receives for it runs on processor 1 (shared) or 0 (split, \
-                    rationed), and its time is counted in each. The sink, which frees what was \
-                    sent, runs on processor 1 (local: a card's transmit completions are mostly handled \
-                    where was sent) or 0 (remote). Paced: at a load that all forward. Ample: 1.5 \
-                    Mpps, no frame generated beyond what the link accepts. Rationed: \
-                    half of processor 1 is taken away, so that there is always a frame to be \
-                    forwarded and the time of a candidate that polls is useful time, too";
+                    rationed), and its time is always counted. The sink, which frees sent frames, \
+                    runs on processor 1 (local, like most transmit completions of a card) or 0 \
+                    (remote). Paced: a load that all candidates forward. Ample: 1.5 Mpps, with no \
+                    frame generated beyond the link's capacity. Rationed: half of processor 1 is \
+                    taken away, so that a polling candidate always finds frames and all of its time \
+                    is useful";
 
 /// Returns the number of runs; [`run`] reports each finished one.
 #[must_use]
@@ -202,7 +201,7 @@ fn entries(options: &Options) -> Vec<(Candidate, Arrangement)> {
         }
     }
     let rationed = Arrangement { placement: Rationed, sink: Sink::Remote, load: Load::Full };
-    // Not the bare loop: the few chunks that it lends do not last while it may not run.
+    // Not the bare loop: its few chunks run out while it may not run.
     let ours = [adaptive(), Candidate::Wattline(Mode::Poll)];
     entries.extend(ours.map(|candidate| (candidate, rationed)));
     entries.extend(l3fwd().map(|candidate| (candidate, rationed)));
@@ -251,7 +250,7 @@ mod tests {
             assert!(standing.median.rate_pps > 0.0, "{standing:?}");
             assert!(standing.median.cpu_seconds_per_packet > 0.0, "{standing:?}");
             assert!(standing.median.sink_thread_seconds_per_packet > 0.0, "{standing:?}");
-            // A worker that is not needed sleeps and wakes rarely.
+            // An idle worker sleeps and wakes rarely.
             let works = !["kernel", "wattline_xdp_forward"].contains(&standing.name);
             assert_eq!(standing.rate_per_own_cpu_second_pps.is_some(), works, "{standing:?}");
             let share = standing.median.own_threads_seconds_per_packet

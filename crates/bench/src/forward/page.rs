@@ -1,4 +1,4 @@
-//! The result as a page that needs nothing from elsewhere.
+//! The result as a self-contained page.
 
 use super::{Report, Standing};
 use crate::figure_page;
@@ -7,17 +7,17 @@ use wattline_report::plot::{Axis, Bars};
 
 /// Explanation of the columns.
 const LEGEND: [&str; 6] = [
-    "shared: what receives for a candidate shares its processor; split: the generator's processor \
-     receives; rationed: split, and the candidate has its own half of the time",
+    "shared: the receiving thread shares the candidate's processor; split: the generator's \
+     processor receives; rationed: split, and the candidate has only half of its processor's time",
     "sink: the processor that frees sent frames, the candidate's (local) or the generator's (remote)",
-    "load: full is all that the generator can make, ample 1.5 Mpps, paced 0.15 Mpps",
-    "receiver, own, both: processor time per forwarded frame of the thread that receives, of the \
-     candidate's own threads, and of all that work for it",
-    "Mpps per CPU s: million frames per second of that time, of all threads and of its own ones alone",
-    "sink, with sink, generator: time per frame of the thread that frees, of both sides, of the generator",
+    "load: full is the generator's maximum, ample 1.5 Mpps, paced 0.15 Mpps",
+    "receiver, own, both: processor time per forwarded frame of the receiving thread, of the \
+     candidate's own threads, and of both",
+    "Mpps per CPU s: million frames per second of that time, of all threads and of its own alone",
+    "sink, with sink, generator: time per frame of the freeing thread, of both sides, of the generator",
 ];
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let mut page = FigurePage::begin("Forwarding over veth", &verdict(report));
     page.text(&format!("{}.", report.note));
@@ -38,7 +38,7 @@ pub fn page(report: &Report) -> FigurePage {
     let rounds = report.results.first().map_or(0, |first| first.rounds.len());
     let how = [
         ("frames, bytes without check sequence", report.frame_bytes.to_string()),
-        ("rounds, of which the median counts", rounds.to_string()),
+        ("rounds; figures are medians", rounds.to_string()),
         ("figures", "measured; processor time as the scheduler charged it".to_owned()),
     ];
     figure_page::end(page, &how, None)
@@ -57,7 +57,7 @@ fn verdict(report: &Report) -> String {
     )
 }
 
-/// The candidate with where its receiver runs.
+/// Returns the candidate's name with the placement of its receiver.
 fn name(standing: &Standing) -> String {
     format!("{} ({})", standing.name, standing.arrangement.placement.name())
 }

@@ -5,8 +5,8 @@ use serde::Serialize;
 /// Results of one round of one candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Round {
-    /// Frames per second that the generator sent. It includes those that found the candidate's
-    /// receive ring full.
+    /// Frames per second that the generator sent, including frames dropped at the candidate's full
+    /// receive ring.
     pub offered_rate_pps: f64,
     /// Frames per second at the sink.
     pub rate_pps: f64,

@@ -28,15 +28,15 @@ pub const SINK_MAC: [u8; 6] = [2, 0x58, 0, 0, 0, 0x22];
 /// worth.
 const HELPING: u32 = 1 << 18;
 
-/// Period after which a receiver that found no frames looks again. A timer wakes it, no sender
-/// does, as with the interrupt moderation of a card (`gro_flush_timeout`, `napi_defer_hard_irqs`).
+/// Period after which a receiver that found no frames polls again. A timer wakes it, not a sender,
+/// as with the interrupt moderation of a card (`gro_flush_timeout`, `napi_defer_hard_irqs`).
 /// Without it, the candidate would pay for a wake-up of the sink every few frames. With this
 /// period, the 256 slots of a veth carry 5 million frames per second.
 const MODERATION: Duration = Duration::from_micros(50);
-/// After so many looks in a row without a frame it waits until it is woken: after 50 s.
-const LOOKS: u32 = 1_000_000;
-/// The same where the time of an idle device counts.
-const IDLE_LOOKS: u32 = 20;
+/// Number of empty polls in a row after which the receiver waits until it is woken; takes 50 s.
+const EMPTY_POLLS: u32 = 1_000_000;
+/// The same if the time of an idle device counts.
+const IDLE_EMPTY_POLLS: u32 = 20;
 
 /// Numbers of frames since the start.
 #[derive(Debug, Clone, Copy)]
@@ -67,8 +67,8 @@ impl Setup {
         Ok(setup)
     }
 
-    /// From now on, receivers that find nothing for a millisecond wait until they are woken: an idle
-    /// device is idle.
+    /// From now on, receivers without frames for a millisecond wait until they are woken, so that
+    /// an idle device is really idle.
     pub fn let_receivers_sleep(&self) -> Result<(), Error> {
         for (namespace, interface) in [
             (&self.router, &self.left),
@@ -76,8 +76,9 @@ impl Setup {
             (&self.source, &self.uplink),
             (&self.sink, &self.terminal),
         ] {
-            let looks =
-                format!("echo {IDLE_LOOKS} > /sys/class/net/{interface}/napi_defer_hard_irqs");
+            let looks = format!(
+                "echo {IDLE_EMPTY_POLLS} > /sys/class/net/{interface}/napi_defer_hard_irqs"
+            );
             namespace.run("sh", &["-c", &looks], LIMIT)?;
         }
         Ok(())
@@ -93,7 +94,7 @@ impl Setup {
         &self.sink
     }
 
-    /// The source's interface.
+    /// Returns the source's interface.
     pub fn uplink(&self) -> &str {
         &self.uplink
     }
@@ -114,8 +115,8 @@ impl Setup {
         })
     }
 
-    /// A link between source and sink with nothing in the middle, set up as the others are: what
-    /// a generator can do by itself.
+    /// Sets up a link between source and sink without a device, otherwise like the other
+    /// topologies, to measure the generator's limits.
     pub fn link() -> Result<Self, Error> {
         let arrangement =
             Arrangement { placement: Placement::Shared, sink: Sink::Remote, load: Load::Paced };
@@ -144,8 +145,8 @@ impl Setup {
         ))?;
         self.router.sysctl(&[("ipv4/ip_forward", "1"), ("ipv4/conf/all/rp_filter", "0")])?;
         let Arrangement { placement, sink, .. } = self.arrangement;
-        // On the generator's processor, a receiver drains what the generator makes. On the
-        // candidate's processor, it makes what the candidate's threads drain.
+        // On the generator's processor, a receiver drains the generator's frames. On the
+        // candidate's processor, it is the source of frames for the candidate's threads.
         let receiver = match placement.receiver() {
             OUTSIDE => Level::Drain,
             _ => Level::Source,
@@ -197,7 +198,7 @@ impl Setup {
             let observer = Thread::current();
             let result = observer.precede(Level::Observer).and_then(|()| {
                 let _duty_cycle = (self.arrangement.placement == Placement::Rationed)
-                    .then(|| DutyCycle::of(INSIDE))
+                    .then(|| DutyCycle::start(INSIDE))
                     .transpose()?;
                 observe(named.recv().map_err(kernel)?, &mut || {
                     let offered = generator.sent().map_err(kernel)?;
@@ -215,7 +216,7 @@ impl Setup {
     }
 }
 
-/// Joins two interfaces, with receiving threads of their own and moderation.
+/// Joins two interfaces, each with its own receiving thread and moderation.
 fn pair(
     near: (&Namespace, &String, [u8; 6]),
     far: (&Namespace, &String, [u8; 6]),
@@ -238,7 +239,7 @@ fn pair(
         namespace.run("sh", &["-c", &thread], LIMIT)?;
         let moderation = format!(
             "cd /sys/class/net/{interface} && echo {} > gro_flush_timeout && \
-             echo {LOOKS} > napi_defer_hard_irqs",
+             echo {EMPTY_POLLS} > napi_defer_hard_irqs",
             MODERATION.as_nanos()
         );
         namespace.run("sh", &["-c", &moderation], LIMIT)?;
@@ -246,7 +247,7 @@ fn pair(
     Ok(())
 }
 
-/// The first queues of both interfaces, in the namespace of the calling thread.
+/// Returns the first queues of both interfaces, in the namespace of the calling thread.
 pub fn addresses(interfaces: [&str; 2]) -> Result<[QueueAddress; 2], Error> {
     let [left, right] = interfaces;
     let address = |number, interface: &str| -> Result<_, Error> {
@@ -257,12 +258,12 @@ pub fn addresses(interfaces: [&str; 2]) -> Result<[QueueAddress; 2], Error> {
     Ok([address(0, left)?, address(1, right)?])
 }
 
-/// An error of BPF or XDP as one of the laboratory's.
+/// Converts an error of BPF or XDP to an error of the testbed.
 pub fn kernel(error: impl std::fmt::Display) -> Error {
     Error::Router { what: "benchmark failed".into(), log: error.to_string() }
 }
 
-/// A UDP packet of minimum length, from the source to a destination beyond the sink.
+/// Returns a UDP packet of minimum length, from the source to a destination beyond the sink.
 fn frame() -> Vec<u8> {
     let mut frame = udp_template(FRAME_BYTES);
     frame[..6].copy_from_slice(&LEFT_MAC);

@@ -8,7 +8,7 @@ use wattline_testbed::Error;
 use wattline_testbed::command;
 use wattline_testbed::command::LIMIT;
 
-/// Said where [`Thread::cpu_time`] is zero of threads that forwarded.
+/// Error message if [`Thread::cpu_time`] is zero for threads that forwarded.
 pub const UNCHARGED: &str = "the kernel charges no processor time to threads that forward \
                              (/proc/PID/schedstat): it was built without CONFIG_SCHED_INFO";
 
@@ -33,12 +33,12 @@ pub enum Level {
 pub struct Thread(i32);
 
 impl Thread {
-    /// The calling thread.
+    /// Returns the calling thread.
     pub fn current() -> Self {
         Self(rustix::thread::gettid().as_raw_nonzero().get())
     }
 
-    /// The kernel thread that receives for an interface with threaded NAPI; the interface's
+    /// Returns the kernel thread that receives for an interface with threaded NAPI; the interface's
     /// name must be unique on the machine.
     pub fn napi(interface: &str) -> Result<Self, Error> {
         let prefix = format!("napi/{interface}-");
@@ -53,19 +53,19 @@ impl Thread {
         })
     }
 
-    /// The main thread of a child process.
+    /// Returns the main thread of a child process.
     pub fn main_of(child: &std::process::Child) -> Self {
         // Linux numbers processes below 2^22.
         Self(child.id() as i32)
     }
 
-    /// Its number.
+    /// Returns the thread's number.
     pub fn number(self) -> u32 {
         // The kernel's numbers are positive.
         self.0.unsigned_abs()
     }
 
-    /// All threads of a process.
+    /// Returns all threads of a process.
     pub fn process_threads(pid: u32) -> Result<Vec<Self>, Error> {
         Ok(numbers(&format!("/proc/{pid}/task"))?.into_iter().map(Self).collect())
     }
@@ -81,8 +81,8 @@ impl Thread {
 
     /// Runs the thread whenever it has work and no thread of a higher level has (`SCHED_FIFO`).
     /// Other programs then get only the twentieth of the processor that the kernel reserves for
-    /// ordinary threads, whatever their priority and session. Unit tests judge no speed, and leave
-    /// the processors to the tests beside them.
+    /// ordinary threads, whatever their priority and session. Does nothing in unit tests, which do
+    /// not judge speed and run concurrently with other tests.
     pub fn precede(self, level: Level) -> Result<(), Error> {
         if cfg!(test) {
             return Ok(());
@@ -92,9 +92,9 @@ impl Thread {
         command::run(chrt.args(["--fifo", "--pid", &level, &number]), LIMIT).map(drop)
     }
 
-    /// Gives the thread the highest priority of ordinary threads: a program of the same session and
-    /// control group that wants the processor as well gets about a hundredth of it. One of another
-    /// may get half where the kernel divides time among those first (sched(7), autogroups).
+    /// Gives the thread the highest priority of ordinary threads: a competing program of the same
+    /// session and control group gets about a hundredth of the processor. A program of another
+    /// session may get half if the kernel first divides time among sessions (sched(7), autogroups).
     pub fn hurry(self) -> Result<(), Error> {
         setpriority_process(Pid::from_raw(self.0), -20)
             .map_err(|errno| Error::io(format!("raising the priority of thread {}", self.0), errno))
@@ -106,7 +106,8 @@ impl Thread {
         command::run(chrt.args(["--other", "--pid", "0", &self.0.to_string()]), LIMIT).map(drop)
     }
 
-    /// Processor time that the scheduler has charged to the thread; zero once it has ended.
+    /// Returns the processor time that the scheduler has charged to the thread; zero once it has
+    /// ended.
     pub fn cpu_time(self) -> Duration {
         let text = std::fs::read_to_string(format!("/proc/{0}/task/{0}/schedstat", self.0))
             .or_else(|_| std::fs::read_to_string(format!("/proc/{}/schedstat", self.0)));
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_charged_for_its_work() {
+    fn thread_is_charged_for_its_work() {
         let thread = Thread::current();
         let before = thread.cpu_time();
         let mut sum = 0_u64;
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_interface_has_no_thread() {
+    fn unknown_interface_has_no_thread() {
         assert!(Thread::napi("no-such-interface").is_err());
     }
 }

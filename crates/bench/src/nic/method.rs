@@ -13,7 +13,7 @@ use wattline_testbed::command::{self, LIMIT};
 use wattline_testbed::cpu::CpuTime;
 use wattline_testbed::packets::End;
 
-/// Runs in a row that have to agree.
+/// Number of runs in a row that must agree.
 const AGREEING: usize = 3;
 /// Time for the streams to open up before a run.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ pub struct Options {
     pub interfaces: [String; 2],
     /// Duration of a run.
     pub duration: Duration,
-    /// Runs of a state at most.
+    /// Largest number of runs of a state.
     pub most_runs: usize,
     /// Meter of the card: its name, or the file of an external one.
     pub card_meter: Option<String>,
@@ -38,14 +38,14 @@ pub struct Options {
 pub struct Run {
     /// Bits of TCP payload received per second, forward and back.
     pub received_bps: [f64; 2],
-    /// Busy time of all processors, in percent of one: both ends, and whatever else ran.
+    /// Busy time of all processors, in percent of one processor: both ends and all other programs.
     pub cpu_percent: f64,
     /// Mean power of each meter.
     pub powers: Vec<MeterPower>,
 }
 
 impl Run {
-    /// Returns the figures that have to agree: throughput of both directions, host CPU and watts.
+    /// Returns the figures that must agree: throughput of both directions, host CPU and watts.
     fn figures(&self) -> Vec<(&str, f64)> {
         let throughput = self.received_bps.iter().sum();
         let carried = [("throughput_bps", throughput), ("cpu_percent", self.cpu_percent)];
@@ -58,11 +58,11 @@ impl Run {
 /// One figure over the runs of a state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// `throughput_bps`, `cpu_percent`, or the meter that shows watts.
+    /// `throughput_bps`, `cpu_percent`, or the name of a meter (watts).
     pub figure: String,
     /// Mean of the last three runs.
     pub mean: f64,
-    /// Reason why these do not agree; none if they do.
+    /// Reason why the runs do not agree; `None` if they agree.
     pub disagreement: Option<String>,
 }
 
@@ -71,13 +71,13 @@ pub struct Figure {
 pub struct State {
     /// The state.
     pub state: Traffic,
-    /// Every run.
+    /// All runs.
     pub runs: Vec<Run>,
-    /// The figures, as the last runs give them.
+    /// Figures of the last runs.
     pub figures: Vec<Figure>,
-    /// Throughput per watt of the card, in Gbit/s per watt; none unless both agree.
+    /// Throughput per watt of the card, in Gbit/s per watt; `None` unless both figures agree.
     pub nic_performance_per_watt: Option<f64>,
-    /// Throughput per watt of the server, likewise.
+    /// The same per watt of the server.
     pub server_performance_per_watt: Option<f64>,
 }
 
@@ -105,48 +105,48 @@ impl State {
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
-    /// Both ends, as they were named.
+    /// Both ends, as named in the options.
     pub interfaces: [String; 2],
-    /// Driver of each; none where the program `ethtool` does not show it.
+    /// Driver of each end; `None` if the program `ethtool` does not show it.
     pub drivers: [Option<String>; 2],
-    /// Physical medium of each, as its driver reports it; none where it does not.
+    /// Physical medium of each end, if its driver reports it.
     pub media: [Option<String>; 2],
     /// Rule by which a state ends.
     pub rule: String,
-    /// Each state.
+    /// Results by state.
     pub states: Vec<State>,
     /// Meter of the card.
     pub card_meter: Option<String>,
-    /// Meters whose sum counts as the server's power.
+    /// Meters whose sum is the server's power.
     pub server_meters: Vec<String>,
-    /// Missing meters with the reason; empty if there are some.
+    /// Missing meters with the reason; empty if there are meters.
     pub meters_missing: String,
 }
 
-/// Measures.
+/// Runs the measurement; `progress` gets a line before each run.
 ///
 /// # Errors
-/// Without root for namespaces, where the kernel would carry the streams by another path, where a
-/// named meter cannot be opened, and when a stream breaks.
-pub fn measure(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Measured, Error> {
+/// Fails if namespaces need root, if the kernel would route the streams by another path, if a named
+/// meter cannot be opened, or if a stream breaks.
+pub fn measure(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Measured, Error> {
     let ends = [0, 1].map(|at| End::from(options.interfaces[at].as_str()));
     check(ends)?;
-    let mut meters = Meters::of(&Tree::live());
+    let mut meters = Meters::find(&Tree::live());
     let server_meters = meters.server_meters();
     let card = options.card_meter.as_deref();
     let card_meter = card.map(|name| meters.device_meter(name, options.shunt_ohms)).transpose()?;
     let mut states = Vec::new();
     for state in Traffic::ALL {
         let (runs, figures) = until_agreed(options.most_runs, |number| {
-            tell(&format!("{}, run {number}", state.name()));
+            progress(&format!("{}, run {number}", state.name()));
             one(ends, state, options.duration, &mut meters)
         })?;
         states.push(State::new(state, runs, figures, [card_meter.as_slice(), &server_meters]));
     }
     Ok(Measured {
         interfaces: options.interfaces.clone(),
-        drivers: ends.map(|end| shown(end, &["-i"], "driver: ")),
-        media: ends.map(|end| shown(end, &[], "Port: ")),
+        drivers: ends.map(|end| ethtool_property(end, &["-i"], "driver: ")),
+        media: ends.map(|end| ethtool_property(end, &[], "Port: ")),
         rule: format!(
             "Five TCP streams, runs of {} s, until the last three lie within 3 % in throughput, \
              host CPU and the watts of each meter, {} runs at most",
@@ -160,7 +160,7 @@ pub fn measure(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Measured
     })
 }
 
-/// Repeats runs until the last three agree, or `most` were made.
+/// Repeats runs until the last three agree, at most `most` times.
 fn until_agreed(
     most: usize,
     mut run: impl FnMut(usize) -> Result<Run, Error>,
@@ -175,7 +175,7 @@ fn until_agreed(
     }
 }
 
-/// Returns each figure over the last three runs. A state without a figure has nothing to agree.
+/// Returns each figure over the last three runs; empty for a state without figures.
 fn judge(runs: &[Run]) -> Vec<Figure> {
     let last: Vec<_> = runs.iter().rev().take(AGREEING).map(Run::figures).collect();
     let figures = last.first().into_iter().flatten().enumerate();
@@ -217,9 +217,9 @@ fn one(
     })
 }
 
-/// Returns a property that the program `ethtool` shows. The cards' files are out of sight: sysfs is
-/// that of this process's namespace.
-fn shown(end: End, options: &[&str], property: &str) -> Option<String> {
+/// Returns a property that the program `ethtool` shows. The cards' sysfs files are not visible:
+/// sysfs belongs to this process's namespace.
+fn ethtool_property(end: End, options: &[&str], property: &str) -> Option<String> {
     let show = || command::run(Command::new("ethtool").args(options).arg(end.interface), LIMIT);
     let text = end.within(show).ok()?;
     text.lines().find_map(|line| Some(line.trim().strip_prefix(property)?.to_owned()))
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_end_when_the_last_three_agree_or_at_the_bound() {
+    fn runs_end_once_three_agree_or_at_the_bound() {
         let rising = runs(&[5.0, 9.0, 9.1, 9.2, 9.0].map(|it| (it, 14.0)));
         assert_eq!(agreed(10, &rising), (4, vec![true; 3]));
         assert_eq!(agreed(3, &rising), (3, vec![false, true, true]));
@@ -284,8 +284,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_of_interfaces_is_measured_in_all_states() {
-        if !can_build_namespaces("a_pair_of_interfaces_is_measured_in_all_states") {
+    fn pair_of_interfaces_is_measured_in_all_states() {
+        if !can_build_namespaces("pair_of_interfaces_is_measured_in_all_states") {
             return;
         }
         let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());

@@ -1,4 +1,4 @@
-//! `wattline bench nic`: the network cards of this machine, and what a pair of them carries.
+//! `wattline bench nic`: the network cards of this machine, and the throughput of a pair of them.
 
 mod method;
 mod page;

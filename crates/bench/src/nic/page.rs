@@ -5,7 +5,7 @@ use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let verdict = match (report.cards.len(), &report.measured) {
         (_, Some(measured)) => format!("{}.", measured.interfaces.join(" to ")),
@@ -15,7 +15,7 @@ pub fn page(report: &Report) -> FigurePage {
         (cards, None) => format!("{cards} interfaces."),
     };
     let mut page = FigurePage::begin("Network cards", &verdict);
-    // Those of a pair can both be in other namespaces.
+    // Both interfaces of a pair may be in other namespaces.
     if !report.cards.is_empty() {
         page.table(
             ["interface", "driver", "PCI", "state", "Gbit/s", "queues", "bus, Gbit/s", "notes"],
@@ -44,10 +44,10 @@ fn card(card: &Card) -> [String; 8] {
 }
 
 fn pair(page: &mut FigurePage, measured: &Measured) {
-    page.heading("What the pair carries");
+    page.heading("Throughput of the pair");
     page.text(&format!(
-        "{}. Both ends are of this machine, and so are host CPU and the server's watts. The metrics \
-         are Gbit/s per watt, of figures that agree.",
+        "{}. Host CPU and the server's watts include both ends, which are on this machine. The \
+         metrics are Gbit/s per watt, of figures that agree.",
         measured.rule
     ));
     let axis = Axis::new("Gbit/s").from_zero();
@@ -116,7 +116,7 @@ mod tests {
     use wattline_meters::Scope;
 
     #[test]
-    fn cards_and_every_run_of_a_pair_are_on_the_page() {
+    fn page_has_cards_and_every_run_of_a_pair() {
         let power = MeterPower {
             meter: "a <meter>".into(),
             scope: Scope::Device,

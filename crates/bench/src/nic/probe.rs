@@ -1,30 +1,30 @@
-//! The network cards of this machine, as sysfs shows them, and what bounds them by their bus.
+//! The network cards of this machine according to sysfs, and the limits of their buses.
 
 use serde::Serialize;
 use wattline_linux::sysfs::Tree;
 
-/// A network interface with hardware below it, or any where all are asked for.
+/// A network interface with hardware, or any interface if all are requested.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Card {
     /// Name of the interface.
     pub interface: String,
-    /// Its driver; none of an interface without hardware.
+    /// Driver; `None` for an interface without hardware.
     pub driver: Option<String>,
-    /// Vendor and device on PCI, such as `8086:1521`.
+    /// PCI vendor and device, such as `8086:1521`.
     pub pci_id: Option<String>,
-    /// `up`, `down` or what else the kernel says.
+    /// `up`, `down` or another state of the kernel.
     pub state: String,
-    /// Rate of the link; none while it is down, or where the driver does not say.
+    /// Rate of the link; `None` if it is down or the driver does not report it.
     pub link_rate_bps: Option<f64>,
-    /// Queues that receive.
+    /// Receive queues.
     pub receive_queues: usize,
-    /// Queues that send.
+    /// Transmit queues.
     pub transmit_queues: usize,
     /// Largest IP packet in bytes.
     pub mtu_bytes: Option<u32>,
-    /// Memory node that the card is at.
+    /// NUMA node of the card.
     pub numa_node: Option<u32>,
-    /// The bus as it runs now.
+    /// Present state of the bus.
     pub pcie: Option<Pcie>,
     /// Notes for the reader.
     pub notes: Vec<String>,
@@ -37,9 +37,9 @@ pub struct Pcie {
     pub gigatransfers: f64,
     /// Lanes in use.
     pub lanes: u32,
-    /// Lanes that card and slot both have.
+    /// Lanes that both card and slot support.
     pub lanes_max: Option<u32>,
-    /// Bits per second each way after the encoding of the line, before headers.
+    /// Bits per second each way after line encoding, before headers.
     pub rate_bps: f64,
 }
 
@@ -52,7 +52,7 @@ impl Pcie {
     }
 }
 
-/// Looks at all interfaces with hardware; at all but the loopback where `all` is asked for.
+/// Returns all interfaces with hardware; with `all`, all interfaces except the loopback.
 pub fn probe(tree: &Tree, all: bool) -> Vec<Card> {
     let mut names = tree.entries("/sys/class/net");
     names.sort();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_is_described_with_what_bounds_it() {
+    fn card_is_described_with_its_limits() {
         let root = tempfile::tempdir().unwrap();
         write(
             root.path(),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_down_and_nonsense_leave_figures_out() {
+    fn down_link_and_invalid_values_have_no_figures() {
         let root = tempfile::tempdir().unwrap();
         write(
             root.path(),

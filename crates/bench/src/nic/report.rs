@@ -4,7 +4,7 @@ use super::method::Measured;
 use super::probe::Card;
 use serde::Serialize;
 
-/// The cards, and what a pair of them carried where that was asked for.
+/// The cards, and the measurement of a pair if requested.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// The interfaces.

@@ -1,4 +1,4 @@
-//! TCP streams between two interfaces of this machine, each in a network namespace of its own.
+//! TCP streams between two interfaces of this machine, each in its own network namespace.
 
 use serde::Serialize;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ const STREAMS: usize = 5;
 const CONNECT: Duration = Duration::from_secs(5);
 /// Bytes of each write and read.
 const BLOCK: usize = 128 << 10;
-/// Port that no packet is sent to: a route is looked up for it.
+/// Port for route lookups; no packet is sent to it.
 const DISCARD: u16 = 9;
 
 named! {
@@ -85,7 +85,7 @@ impl Streams {
     /// Returns the bytes of payload received so far, forward and back.
     ///
     /// # Errors
-    /// Once a stream has broken.
+    /// Fails once a stream has broken.
     pub fn received(&self) -> Result<[u64; 2], Error> {
         if self.threads.iter().any(JoinHandle::is_finished) {
             return Err(Error::io("a TCP stream", std::io::ErrorKind::BrokenPipe));
@@ -105,7 +105,7 @@ impl Drop for Streams {
     }
 }
 
-/// Fails where the kernel would carry the streams by another path than these two interfaces.
+/// Fails if the kernel would route the streams by a path other than these two interfaces.
 pub(super) fn check([from, to]: [End; 2]) -> Result<(), Error> {
     let number = |end: End| end.within(|| own_number().map_err(|it| Error::io("namespaces", it)));
     let wrong = |reason| {

@@ -2,8 +2,8 @@
 //!
 //! # What is timed
 //! See [`crate::memory_router`]. Each packet has a new destination, a random host of a random
-//! prefix ("routed-random"), so that lookups find no warm path. Cycles are ticks of the
-//! time-stamp counter.
+//! prefix ("routed-random"), so that lookups find no warm path. Cycles are ticks of the time-stamp
+//! counter.
 
 mod page;
 
@@ -76,7 +76,7 @@ pub struct Report {
     pub clock_hertz: f64,
     /// Speed of the machine before and after the measurement.
     pub calibration: Calibration,
-    /// Text that says which work the figures include and which they leave out.
+    /// Work that the figures include and exclude, in words.
     pub timed: &'static str,
 }
 
@@ -174,7 +174,7 @@ impl Traffic for Generator {
     }
 }
 
-/// Draws random hosts of random prefixes; the same ones in every run.
+/// Draws random hosts of random prefixes, the same in every run.
 fn draw(prefixes: &[Ipv4Net]) -> Vec<u32> {
     let mut random = SmallRng::seed_from_u64(1);
     let mut destinations = Vec::with_capacity(DESTINATIONS);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn measures_what_is_forwarded() {
+    fn forwarding_is_measured() {
         let file = file("# a comment\n192.0.2.0/24 gateway\n2001:db8::/32\n198.51.100.0/24\n");
         let routes = file.path().to_owned();
         let args = Args { routes, repeats: 2, ..Args::default() };

@@ -5,7 +5,7 @@ use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Bars};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let verdict = format!(
         "{:.1} Mpps of one core, {:.1} cycles a packet ({:.1} to {:.1}).",
@@ -17,7 +17,7 @@ pub fn page(report: &Report) -> FigurePage {
     let mut page = FigurePage::begin("The IPv4 graph between memory ports", &verdict);
     let nodes: Vec<_> = report.nodes.iter().filter(|node| node.cycles_per_packet > 0.0).collect();
     let axis = Axis::new("cycles a packet").from_zero();
-    let bars = Bars::new("Where cycles go", "node", axis, nodes.iter().map(|node| &node.name))
+    let bars = Bars::new("Cycles by node", "node", axis, nodes.iter().map(|node| &node.name))
         .series("median", nodes.iter().map(|node| node.cycles_per_packet));
     page.plots([bars.svg()]);
     page.table(
@@ -30,7 +30,7 @@ pub fn page(report: &Report) -> FigurePage {
         ("frame, bytes", report.packet_size_bytes.to_string()),
         ("frames a batch, at most", report.batch.to_string()),
         ("packets a repeat", report.packets.to_string()),
-        ("repeats, of which the median counts", report.repeats.to_string()),
+        ("repeats; figures are medians", report.repeats.to_string()),
         ("cycles", format!("of a counter of {:.2} GHz", report.clock_hertz / 1e9)),
     ];
     figure_page::end(page, &how, Some(&report.calibration))

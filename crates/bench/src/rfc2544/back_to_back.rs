@@ -1,9 +1,9 @@
-//! Back-to-back frames: the longest burst that a device takes without loss (section 26.4, and
-//! RFC 9004, which says what follows for its buffers).
+//! Back-to-back frames: the longest burst that a device forwards without loss (section 26.4), and
+//! the implied size of its buffers (RFC 9004).
 
 use serde::Serialize;
 
-/// The longest bursts that passed without loss.
+/// Longest bursts without loss.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BackToBack {
     /// Mean over the trials, in frames.
@@ -12,17 +12,17 @@ pub struct BackToBack {
     pub each_frames: Vec<u64>,
     /// Rate at which the generator sent bursts, in packets per second.
     pub burst_rate_pps: f64,
-    /// Length of such a burst: the implied buffer time (RFC 9004, section 6.4).
+    /// Length of the mean burst: the implied buffer time (RFC 9004, section 6.4).
     pub implied_buffer_seconds: f64,
-    /// The same less what was forwarded while the burst came; none where the throughput is not
-    /// known.
+    /// The same, corrected for the frames forwarded during the burst; `None` if the throughput is
+    /// unknown.
     pub corrected_buffer_seconds: Option<f64>,
-    /// No burst that the generator can send was too long.
+    /// True if even the generator's longest burst passed.
     pub limited_by_generator: bool,
 }
 
 impl BackToBack {
-    /// Summarises the longest burst of each trial, `at` packets per second.
+    /// Summarises the longest burst of each trial, sent at `at` packets per second.
     pub fn new(
         each_frames: Vec<u64>,
         burst_rate_pps: f64,
@@ -43,8 +43,8 @@ impl BackToBack {
     }
 }
 
-/// The longest burst that passes, by doubling and halving, to a twentieth; none where even the
-/// shortest does not. `passes` sends a burst of so many frames.
+/// Finds the longest burst that passes, by doubling and bisection, to a twentieth; `None` if even
+/// the shortest is too long. `passes` sends a burst of the given number of frames.
 pub fn longest<E>(
     shortest: u64,
     longest: u64,
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_burst_is_found() {
+    fn longest_burst_is_found() {
         assert_eq!(find(10), None);
         for buffer in [16, 17, 255, 4_096, 77_777] {
             let found = find(buffer).unwrap();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_corrected_for_what_is_forwarded_meanwhile() {
+    fn buffers_are_corrected_for_forwarded_frames() {
         let found = BackToBack::new(vec![900, 1_100], 1e6, Some(7.5e5), false);
         assert_eq!((found.frames, found.implied_buffer_seconds), (1_000.0, 1e-3));
         assert!((found.corrected_buffer_seconds.unwrap() - 2.5e-4).abs() < 1e-12);

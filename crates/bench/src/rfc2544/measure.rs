@@ -1,8 +1,8 @@
-//! All figures of one frame length.
+//! Measures all figures of one frame length.
 
 use super::back_to_back::{BackToBack, longest};
 use super::options::Options;
-use super::report::{LatencyAt, LossAt, OfLength};
+use super::report::{LatencyAt, LengthResults, LossAt};
 use super::search::{Found, REPEATS, Trial, search};
 use crate::device::Bed;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +11,13 @@ use wattline_testbed::Error;
 use wattline_testbed::packets::limits::Limits;
 use wattline_testbed::packets::{Load, Outcome, Sizes, WIRE_OVERHEAD};
 
-/// The lowest load that is tried, as a share of the generator's limit.
+/// Lowest load of the search, as a share of the generator's limit.
 const LEAST: f64 = 1e-3;
 /// Loads at which latency is measured, as shares of the throughput.
 const LATENCY_AT: [f64; 3] = [1.0, 0.5, 0.1];
-/// The shortest burst of the search, in frames.
+/// Shortest burst of the search, in frames.
 const BURST_MIN: u64 = 16;
-/// The longest lasts so long (section 26.4).
+/// Duration of the longest burst (section 26.4).
 const BURST_SECONDS: f64 = 2.0;
 
 pub(super) struct Measure<'a> {
@@ -27,7 +27,7 @@ pub(super) struct Measure<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Frames of a length or mix at a rate, as the options want them.
+/// Returns a load of frames of a length or mix at a rate, according to the options.
 pub(super) fn load(options: &Options, sizes: &Sizes, rate_pps: f64, duration: Duration) -> Load {
     Load {
         rate_pps,
@@ -40,23 +40,27 @@ pub(super) fn load(options: &Options, sizes: &Sizes, rate_pps: f64, duration: Du
 }
 
 impl Measure<'_> {
-    /// All figures, below the generator's limits.
-    pub fn all(&mut self, limits: Limits, tell: &mut dyn FnMut(&str)) -> Result<OfLength, Error> {
+    /// Measures all figures, below the generator's limits.
+    pub fn all(
+        &mut self,
+        limits: Limits,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<LengthResults, Error> {
         let name = self.sizes.name().to_owned();
         let most = limits.lossless_rate_pps;
         if most <= 0.0 {
             return Err(limits.too_busy(&name));
         }
-        tell(&format!("{name}: limits {:.3} Mpps; searching the throughput", most / 1e6));
+        progress(&format!("{name}: limits {:.3} Mpps; searching the throughput", most / 1e6));
         let throughput = self.throughput(most)?;
-        tell(&format!("{name}: latency"));
+        progress(&format!("{name}: latency"));
         let latency = self.latency(&throughput)?;
-        tell(&format!("{name}: frame loss"));
+        progress(&format!("{name}: frame loss"));
         let frame_loss = self.frame_loss(most)?;
-        tell(&format!("{name}: back-to-back frames"));
+        progress(&format!("{name}: back-to-back frames"));
         let back_to_back = self.back_to_back(&limits, &throughput)?;
         let wire_bits = (self.sizes.mean() + f64::from(WIRE_OVERHEAD)) * 8.0;
-        Ok(OfLength {
+        Ok(LengthResults {
             frames: name,
             frame_mean_bytes: self.sizes.mean(),
             throughput_wire_bps: throughput.conditional_throughput_pps.map(|pps| pps * wire_bits),
@@ -78,7 +82,7 @@ impl Measure<'_> {
         tester.trial(addresses, load, &placement, self.stop, &mut |_| ())
     }
 
-    /// A trial that is repeated where the generator failed; the last attempt.
+    /// Runs a trial, repeating it if the generator failed; returns the last attempt.
     fn repeated(&mut self, load: &Load) -> Result<Outcome, Error> {
         let mut outcome = self.trial(load)?;
         for _ in 0..REPEATS {
@@ -170,7 +174,7 @@ impl Measure<'_> {
             each.push(found.unwrap_or(0));
         }
         let rate = if rates > 0 { rate_sum / f64::from(rates) } else { limits.flat_out_rate_pps };
-        // A burst that is slower than what the device forwards says nothing of its buffers.
+        // A burst that is slower than the device forwards says nothing about its buffers.
         let throughput = throughput.conditional_throughput_pps;
         if each.is_empty() || throughput.is_some_and(|throughput| throughput >= rate) {
             return Ok(None);
@@ -179,8 +183,8 @@ impl Measure<'_> {
     }
 }
 
-/// Orders losses by rate, the highest first: sent rates may differ from requested ones, and a line
-/// through them would go to and fro.
+/// Orders losses by sent rate, the highest first. Sent rates may differ from requested ones, so a
+/// line in the order of requests could go back and forth.
 fn highest_first(found: &mut [LossAt]) {
     found.sort_by(|a, b| b.load_pps.total_cmp(&a.load_pps));
 }
@@ -206,8 +210,9 @@ mod tests {
         }
     }
 
-    /// A generator that other programs kept from sending at the highest load.
-    fn disturbed() -> OfLength {
+    /// Returns the results of a generator that other programs kept from sending at the highest
+    /// load.
+    fn disturbed() -> LengthResults {
         let short = Soundness { unsent_packets: 4, ..SOUND };
         let full = Soundness { overflow_packets: 7, ..SOUND };
         let mut frame_loss =
@@ -220,7 +225,7 @@ mod tests {
             forwarding_rate_pps: 7e5,
             soundness,
         };
-        OfLength {
+        LengthResults {
             frames: "64".into(),
             frame_mean_bytes: 64.0,
             limits: Limits {
@@ -259,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn loss_stands_in_order_of_the_load_that_was_sent() {
+    fn losses_are_ordered_by_sent_load() {
         let found = disturbed().frame_loss;
         let loads: Vec<_> = found.iter().map(|at| at.load_pps).collect();
         assert_eq!(loads, [9e5, 8e5, 5e5]);
     }
 
     #[test]
-    fn a_throughput_of_mostly_unsound_trials_says_so_beside_it() {
+    fn throughput_of_mostly_unsound_trials_has_a_warning() {
         let mut length = disturbed();
         assert_eq!(mostly_unsound(&length), None, "one of two");
         length.throughput.trials.remove(0);
@@ -274,11 +279,11 @@ mod tests {
         assert!(said.contains("failed in 1 of 1 trials"), "{said}");
     }
 
-    /// In text, JSON and page; a point that says nothing about the device is none of its line.
+    /// In text, JSON and page; unsound points are not part of the device's line.
     #[test]
     fn unsound_trial_has_a_reason() {
         const SHORT: &str = "the generator sent 55.55 % of what was due";
-        const FULL: &str = "its receiver had no room for 7 packets that came";
+        const FULL: &str = "its receiver had no room for 7 packets";
         let length = disturbed();
         let mut page = FigurePage::begin("", "");
         length_section(&mut page, &length);

@@ -1,11 +1,10 @@
 //! Benchmarks of a forwarding device by RFC 2544: throughput, latency, frame loss rate and
 //! back-to-back frames, for each frame length.
 //!
-//! The throughput is searched for by MLRsearch ([`Goal`]). The generator measures its own limits
-//! first, on the same kind of link without a device; no load above them is offered, and a
-//! throughput that they bound is said to be at least so much. One direction is measured, and
-//! latency is that of every packet on one clock, not of one tagged frame in 20 trials (section
-//! 26.2).
+//! The throughput is found by MLRsearch ([`Goal`]). The generator first measures its own limits, on
+//! the same kind of link without a device. No load above them is offered, and a throughput at the
+//! limit is reported as "at least". One direction is measured. Latency covers every packet, on one
+//! clock, not one tagged frame in 20 trials (section 26.2).
 
 mod back_to_back;
 mod measure;
@@ -18,7 +17,7 @@ pub use crate::device::{Conditions, Device, Ports};
 pub use back_to_back::BackToBack;
 pub use options::{Options, standard_sizes};
 pub use page::page;
-pub use report::{LatencyAt, LossAt, OfLength, Report};
+pub use report::{LatencyAt, LengthResults, LossAt, Report};
 pub use search::{Found, Goal, Trial};
 
 use crate::device::Bed;
@@ -29,15 +28,15 @@ use std::time::{Duration, Instant};
 use wattline_testbed::Error;
 use wattline_testbed::namespace::check_rights;
 
-/// Runs all of it. `tell` is called with a line for people before each step.
+/// Runs the benchmark. `progress` is called with a line for people before each step.
 ///
 /// # Errors
-/// Without root, on a machine with one processor, without such interfaces; when the generator
-/// cannot send without losing packets by itself.
+/// Fails without root, on a machine with one processor, if an interface is missing, or if the
+/// generator itself loses packets at any rate.
 pub fn run(
     options: &Options,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Report, Error> {
     check_rights("`bench rfc2544`")?;
     let began = Instant::now();
@@ -47,11 +46,11 @@ pub fn run(
         if stop.load(std::sync::atomic::Ordering::Relaxed) {
             break;
         }
-        tell(&format!("{}: the generator's limits", sizes.name()));
+        progress(&format!("{}: the generator's limits", sizes.name()));
         let load = measure::load(options, sizes, 1.0, Duration::from_secs(1));
         let limits;
         (bed, limits) = bed.limits(&load)?;
-        lengths.push(Measure { bed: &mut bed, options, sizes, stop }.all(limits, tell)?);
+        lengths.push(Measure { bed: &mut bed, options, sizes, stop }.all(limits, progress)?);
     }
     Ok(Report {
         conditions: bed.conditions.clone(),
@@ -82,8 +81,8 @@ mod tests {
     }
 
     #[test]
-    fn every_device_is_measured_and_its_page_is_whole() {
-        if !can_build_namespaces("every_device_is_measured_and_its_page_is_whole")
+    fn every_device_is_measured_with_a_complete_page() {
+        if !can_build_namespaces("every_device_is_measured_with_a_complete_page")
             || std::thread::available_parallelism().map_or(1, usize::from) < 2
         {
             return wattline_needs::machine("root and two processors");
@@ -93,9 +92,9 @@ mod tests {
             let never = AtomicBool::new(false);
             let mut lines = Vec::new();
             let options = quickest(device.clone());
-            let tell = &mut |line: &str| lines.push(line.to_owned());
-            // A machine that others keep busy may not let the generator send for a while.
-            let report = match run(&options, &never, tell) {
+            let progress = &mut |line: &str| lines.push(line.to_owned());
+            // On a busy machine, the generator may not be able to send for a while.
+            let report = match run(&options, &never, progress) {
                 Ok(report) => report,
                 Err(Error::Generator { .. }) => continue,
                 Err(error) => panic!("{device:?}: {error}"),
@@ -123,12 +122,12 @@ mod tests {
         assert!(measured > 0, "the generator held no rate, three times");
     }
 
-    /// Live frames spin, so that the scheduler may take their processor away for longer than a packet
+    /// Live frames spin, so the scheduler may take their processor away for longer than a packet
     /// may be late; sockets sleep.
     #[test]
     #[ignore = "keeps both processors busy; `make test-long` runs it"]
-    fn beside_programs_that_want_the_processors_a_device_is_measured_and_the_way_is_told() {
-        if !can_build_namespaces("beside_programs_that_want_the_processors")
+    fn device_is_measured_on_busy_processors_and_the_method_is_reported() {
+        if !can_build_namespaces("device_is_measured_on_busy_processors_and_the_method_is_reported")
             || std::thread::available_parallelism().map_or(1, usize::from) < 2
         {
             return wattline_needs::machine("root and two processors");
@@ -151,7 +150,7 @@ mod tests {
             let ways = &report.conditions.ways;
             let limit = report.lengths[0].limits.lossless_rate_pps;
             println!("{ways}: {limit}");
-            // Live frames are kept where they hold a rate; else the reason is told.
+            // Live frames are kept if they hold a rate; otherwise the reason is reported.
             assert!(
                 ways.contains("sent by live frames")
                     || ways.contains("sent by AF_XDP sockets") && ways.contains("other programs"),

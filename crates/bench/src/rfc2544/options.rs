@@ -10,15 +10,15 @@ use wattline_testbed::packets::Sizes;
 pub struct Options {
     /// The device.
     pub device: Device,
-    /// Lengths of frames, or mixes of them.
+    /// Frame lengths or mixes of lengths.
     pub sizes: Vec<Sizes>,
-    /// Flows.
+    /// Number of flows.
     pub flows: u32,
     /// Definition of throughput.
     pub goal: Goal,
     /// Duration of the latency test (section 26.2: at least 120 s).
     pub latency: Duration,
-    /// A trial is over when nothing came for so long (section 23: two seconds).
+    /// Time without a frame after which a trial is over (section 23: two seconds).
     pub drain: Duration,
     /// Repetitions of the search for the longest burst (RFC 9004; section 26.4: at least 50).
     pub bursts: u32,
@@ -32,7 +32,7 @@ pub fn standard_sizes() -> Vec<Sizes> {
 }
 
 impl Options {
-    /// A look in minutes: short trials, which make no result compliant.
+    /// Options for a quick overview in minutes; its short trials are not compliant.
     pub fn quick(device: Device, sizes: Vec<Sizes>) -> Self {
         let trial = Duration::from_secs(1);
         Self {
@@ -46,7 +46,7 @@ impl Options {
         }
     }
 
-    /// With the durations of RFC 2544: hours.
+    /// Options with the durations of RFC 2544; takes hours.
     pub fn compliant(device: Device, sizes: Vec<Sizes>) -> Self {
         Self {
             goal: Goal::compliant(),
@@ -80,7 +80,7 @@ impl Options {
         );
         note(
             self.drain < Duration::from_secs(2),
-            format!("the last frames are waited for {} s; 2 s are compliant", seconds(self.drain)),
+            format!("the wait for the last frames is {} s; 2 s are compliant", seconds(self.drain)),
         );
         note(self.bursts < 50, format!("back-to-back: {} trials; 50 are compliant", self.bursts));
         note(
@@ -89,7 +89,7 @@ impl Options {
              20 trials"
                 .to_owned(),
         );
-        note(true, "one direction; no line rate where links have none".to_owned());
+        note(true, "one direction; no line rate on links without one".to_owned());
         found
     }
 }

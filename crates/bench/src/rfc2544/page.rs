@@ -1,12 +1,12 @@
-//! The result as a page that needs nothing from elsewhere.
+//! The result as a self-contained page.
 
-use super::report::{OfLength, Report};
+use super::report::{LengthResults, Report};
 use crate::figure_page;
 use wattline_report::FigurePage;
 use wattline_report::columns::cell;
 use wattline_report::plot::{Axis, Chart, Mark};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let conditions = &report.conditions;
     let title = format!("RFC 2544: {}", conditions.device_words);
@@ -19,10 +19,9 @@ pub fn page(report: &Report) -> FigurePage {
     }
     page.heading("Soundness");
     page.text(
-        "A trial is sound where the generator sent at least 99 % of what was asked for and its \
-         receiver lost nothing by itself. Trials that are not are repeated twice, and never count as \
-         loss of the device; of those for latency and frame loss, the last one is shown, with the \
-         reason.",
+        "A trial is sound if the generator sent at least 99 % of the requested load and its \
+         receiver lost nothing. Unsound trials are repeated twice, and never count as loss of the \
+         device; for latency and frame loss, the last one is shown, with the reason.",
     );
     let how = [
         ("device", conditions.device_words.clone()),
@@ -52,8 +51,8 @@ fn verdict(report: &Report) -> String {
     format!("{found}{}", shortest.and_then(mostly_unsound).unwrap_or_default())
 }
 
-/// Warns about a throughput during whose trials the generator mostly failed.
-pub(super) fn mostly_unsound(length: &OfLength) -> Option<String> {
+/// Returns a warning if the generator failed in most trials of the search.
+pub(super) fn mostly_unsound(length: &LengthResults) -> Option<String> {
     let trials = &length.throughput.trials;
     let unsound = trials.iter().filter(|trial| !trial.soundness.is_sound()).count();
     (unsound * 2 > trials.len()).then(|| {
@@ -99,11 +98,11 @@ fn overview(page: &mut FigurePage, report: &Report) {
         }),
     );
     page.text(
-        "The generator's limit is what it sends and receives without loss when no \
-         device is in between; ≥ says that the device may be faster than that. Latencies are those \
-         at the throughput, from sending to reading, with what the generator adds by itself.",
+        "The generator's limit is its highest rate without loss on a link without a device; ≥ \
+         marks devices that may be faster. Latencies are at the throughput, from sending to \
+         reading, including the generator's own part.",
     );
-    let of = |figure: fn(&OfLength) -> Option<f64>| {
+    let of = |figure: fn(&LengthResults) -> Option<f64>| {
         let lengths = report.lengths.iter();
         lengths
             .filter(|length| length.frames.bytes().all(|byte| byte.is_ascii_digit()))
@@ -131,8 +130,8 @@ fn overview(page: &mut FigurePage, report: &Report) {
     }
 }
 
-/// The part of one frame length.
-pub(super) fn length_section(page: &mut FigurePage, length: &OfLength) {
+/// Adds the section of one frame length.
+pub(super) fn length_section(page: &mut FigurePage, length: &LengthResults) {
     page.heading(&format!("Frames: {}", length.frames));
     let loss = Chart::new(
         "Frame loss (section 26.3)",
@@ -140,7 +139,7 @@ pub(super) fn length_section(page: &mut FigurePage, length: &OfLength) {
         Axis::new("lost, %").from_zero(),
     )
     .series("loss", Mark::LineAndPoints, lost(length, true));
-    // What the generator failed at is no point of the device's line.
+    // Trials in which the generator failed are not part of the device's line.
     let unsound = lost(length, false);
     let loss = match unsound.is_empty() {
         true => loss,
@@ -186,7 +185,7 @@ pub(super) fn length_section(page: &mut FigurePage, length: &OfLength) {
 }
 
 /// Returns a line for each trial whose figures say nothing about the device, with the reason.
-fn unsound_trials(length: &OfLength) -> Vec<String> {
+fn unsound_trials(length: &LengthResults) -> Vec<String> {
     let latency = length.latency.iter().map(|at| ("latency", at.load_pps, &at.soundness));
     let loss = length.frame_loss.iter().map(|at| ("frame loss", at.load_pps, &at.soundness));
     let mut lines: Vec<String> = latency
@@ -207,7 +206,7 @@ fn unsound_trials(length: &OfLength) -> Vec<String> {
     lines
 }
 
-fn loss_and_latency(page: &mut FigurePage, length: &OfLength) {
+fn loss_and_latency(page: &mut FigurePage, length: &LengthResults) {
     page.table(
         [
             "offered, Mpps",
@@ -250,7 +249,7 @@ fn loss_and_latency(page: &mut FigurePage, length: &OfLength) {
     );
 }
 
-fn trials_of(page: &mut FigurePage, length: &OfLength) {
+fn trials_of(page: &mut FigurePage, length: &LengthResults) {
     page.table(
         ["trial", "load, Mpps", "length, s", "lost, %", "forwarded, Mpps", "sound"],
         length.throughput.trials.iter().enumerate().map(|(number, trial)| {
@@ -266,13 +265,13 @@ fn trials_of(page: &mut FigurePage, length: &OfLength) {
     );
 }
 
-/// Loss in percent over the load in Mpps, the lowest load first, of trials that are sound or not.
-fn lost(length: &OfLength, sound: bool) -> Vec<(f64, f64)> {
+/// Returns loss in percent over load in Mpps, the lowest load first, of sound or unsound trials.
+fn lost(length: &LengthResults, sound: bool) -> Vec<(f64, f64)> {
     let of = length.frame_loss.iter().rev().filter(|at| at.soundness.is_sound() == sound);
     of.map(|at| (at.load_pps / 1e6, at.loss_ratio * 100.0)).collect()
 }
 
-/// One line about what the figures may be called.
+/// Returns one line about compliance with RFC 2544.
 fn compliance(report: &Report) -> String {
     if report.is_compliant {
         "throughput: MLRsearch, compliant with RFC 2544 in trial length and loss".to_owned()
@@ -286,8 +285,8 @@ fn compliance(report: &Report) -> String {
     }
 }
 
-/// The throughput in Mpps.
-fn throughput(length: &OfLength) -> String {
+/// Returns the throughput in Mpps.
+fn throughput(length: &LengthResults) -> String {
     let found = &length.throughput;
     let sign = if found.limited_by_generator { ">= " } else { "" };
     let mpps = found.conditional_throughput_pps.map(|pps| format!("{sign}{:.3}", pps / 1e6));

@@ -1,9 +1,9 @@
-//! The search for the throughput: Multiple Loss Ratio search (MLRsearch, RFC 9971), one goal at a time.
+//! The search for the throughput: Multiple Loss Ratio search (MLRsearch, RFC 9971), one goal at a
+//! time.
 //!
-//! Kept from it: the attributes of a goal, the classification of loads by all their trials
-//! (appendix A), the relevant bounds, and the conditional throughput (appendix B). The order in
-//! which loads are tried is free there; here trials begin short, and each phase quadruples their
-//! length until the final one.
+//! It has the RFC's attributes of a goal, classification of loads by all their trials (appendix A),
+//! relevant bounds, and conditional throughput (appendix B). The RFC leaves the order of trials
+//! open. Here trials begin short, and each phase quadruples their length up to the final one.
 
 use serde::Serialize;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use wattline_testbed::packets::Soundness;
 /// Goal of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
-    /// A trial has low loss when it lost no greater share than this.
+    /// Highest loss ratio of a trial with low loss.
     pub loss_ratio: f64,
-    /// The share of the time in which trials may have more: below 1.
+    /// Share of the time in which trials may exceed it; below 1.
     pub exceed_ratio: f64,
-    /// Length of the trials that count in full.
+    /// Length of trials that count in full.
     pub final_trial: Duration,
-    /// A load is known when its trials took so long together.
+    /// Total length of trials after which a load is classified.
     pub duration_sum: Duration,
     /// Length of the first trials.
     pub initial_trial: Duration,
-    /// The search ends when the bounds lie no further apart than this share of the upper one.
+    /// Distance of the bounds, as a share of the upper one, at which the search ends.
     pub width: f64,
 }
 
 impl Goal {
-    /// The goal that is compliant with RFC 2544, section 26.1: trials of 60 seconds, no loss.
+    /// Returns the goal compliant with RFC 2544, section 26.1: trials of 60 seconds, no loss.
     pub fn compliant() -> Self {
         Self {
             loss_ratio: 0.0,
@@ -39,7 +39,7 @@ impl Goal {
         }
     }
 
-    /// The same with one trial of this length, to look rather than to publish.
+    /// Returns a goal with one trial of this length, for a quick overview.
     pub fn short(final_trial: Duration) -> Self {
         Self {
             final_trial,
@@ -50,7 +50,7 @@ impl Goal {
         }
     }
 
-    /// Whether it makes a search unconditionally compliant with RFC 2544: final trials and
+    /// Returns true if the goal is unconditionally compliant with RFC 2544: final trials and
     /// duration sum of at least 60 s, no loss, no exceeding.
     pub fn is_compliant(&self) -> bool {
         let minute = Duration::from_secs(60);
@@ -60,7 +60,7 @@ impl Goal {
             && self.exceed_ratio == 0.0
     }
 
-    /// The goal of a phase with shorter final trials.
+    /// Returns the goal of a phase with shorter final trials.
     fn phase(&self, trial: Duration) -> Self {
         Self { final_trial: trial, duration_sum: self.duration_sum.min(trial), ..*self }
     }
@@ -69,16 +69,16 @@ impl Goal {
 /// Result of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Trial {
-    /// Packets per second that were asked for: the intended load.
+    /// Requested packets per second: the intended load.
     pub load_pps: f64,
-    /// Length of the trial as asked for.
+    /// Requested length of the trial.
     pub duration_seconds: f64,
     /// Packets lost of those sent.
     pub loss_ratio: f64,
-    /// Packets that came through per second.
+    /// Forwarded packets per second.
     pub forwarding_rate_pps: f64,
-    /// Whether the generator held the load and its receiver kept up; of any other trial only
-    /// that is known.
+    /// Soundness of the trial: did the generator hold the load and its receiver keep up. The other
+    /// figures of an unsound trial are meaningless.
     #[serde(flatten)]
     pub soundness: Soundness,
 }
@@ -100,12 +100,12 @@ enum Class {
 /// Result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Found {
-    /// The relevant lower bound in packets per second: the highest load that meets the goal below
-    /// any that does not. None where no load did.
+    /// Relevant lower bound in packets per second: the highest load that meets the goal below all
+    /// loads that do not. `None` if no load did.
     pub lower_bound_pps: Option<f64>,
-    /// The relevant upper bound; none where the highest load that can be offered met the goal.
+    /// Relevant upper bound; `None` if the highest load that can be offered met the goal.
     pub upper_bound_pps: Option<f64>,
-    /// The conditional throughput: the lower bound less the loss that the goal lets pass.
+    /// Conditional throughput: the lower bound minus the loss that the goal permits.
     pub conditional_throughput_pps: Option<f64>,
     /// True if the throughput is the generator's limit; the device may be faster.
     pub limited_by_generator: bool,
@@ -113,18 +113,18 @@ pub struct Found {
     pub trials: Vec<Trial>,
 }
 
-/// More trials than any search needs that comes to an end.
+/// Limit of the number of trials, above the need of any search that converges.
 const TRIALS_MAX: usize = 400;
-/// A trial in which the generator failed is repeated so often.
+/// Repetitions of a trial in which the generator failed.
 pub(super) const REPEATS: u32 = 2;
-/// Each phase has trials so many times as long as the one before.
+/// Ratio of the trial lengths of successive phases.
 const GROWTH: u32 = 4;
 
-/// Looks for the highest load between `least` and `most` packets per second that meets the goal.
-/// `measure` makes a trial of this load and length.
+/// Searches for the highest load between `least` and `most` packets per second that meets the goal.
+/// `measure` runs a trial of a load and length.
 ///
 /// # Errors
-/// What `measure` says.
+/// Returns the error of `measure`.
 pub fn search<E>(
     goal: &Goal,
     (least, most): (f64, f64),
@@ -132,7 +132,7 @@ pub fn search<E>(
 ) -> Result<Found, E> {
     let mut trials: Vec<Trial> = Vec::new();
     let first = measure(most, goal.initial_trial)?;
-    // What came through at the most that can be offered is the best guess of what can.
+    // The rate forwarded at the highest load is the best guess of the capacity.
     let mut hints = vec![most];
     if first.forwarding_rate_pps > least && first.forwarding_rate_pps < most {
         let guess = first.forwarding_rate_pps;
@@ -179,7 +179,7 @@ pub fn search<E>(
     })
 }
 
-/// The next load that is worth a trial; none when the bounds are close enough.
+/// Returns the load of the next trial; `None` if the bounds are close enough.
 fn next_load(
     goal: &Goal,
     trials: &[Trial],
@@ -196,7 +196,7 @@ fn next_load(
             }
             continue;
         }
-        // Steps grow as the square root of the load's distance from what is known.
+        // Steps grow as the square root of the distance from the known bound.
         return match (lower, upper) {
             (Some(lower), Some(upper)) if (upper - lower) / upper <= goal.width => None,
             (Some(lower), Some(upper)) => Some((lower * upper).sqrt()),
@@ -217,8 +217,8 @@ fn trials_at(trials: &[Trial], load: f64) -> impl Iterator<Item = &Trial> {
     trials.iter().filter(move |trial| trial.load_pps == load)
 }
 
-/// MLRsearch, appendix A. A load that the generator never held counts as an upper bound: nothing
-/// above it can be measured.
+/// Classifies a load (MLRsearch, appendix A). A load that the generator never held counts as an
+/// upper bound: nothing above it can be measured.
 fn classify(goal: &Goal, trials: &[Trial], load: f64) -> Class {
     let (mut good_long, mut bad_long, mut good_short, mut bad_short) = (0.0, 0.0, 0.0, 0.0);
     let (mut sound, mut unsound) = (0, 0);
@@ -253,8 +253,8 @@ fn classify(goal: &Goal, trials: &[Trial], load: f64) -> Class {
     }
 }
 
-/// The relevant bounds: the lowest load that is an upper bound, and the highest below it that is
-/// a lower bound.
+/// Returns the relevant bounds: the lowest load that is an upper bound, and the highest lower bound
+/// below it.
 fn bounds(goal: &Goal, trials: &[Trial]) -> (Option<f64>, Option<f64>) {
     let of = |class| {
         let loads = trials.iter().map(|trial| trial.load_pps);
@@ -265,7 +265,7 @@ fn bounds(goal: &Goal, trials: &[Trial]) -> (Option<f64>, Option<f64>) {
     (of(Class::Lower).filter(below).max_by(f64::total_cmp), upper)
 }
 
-/// MLRsearch, appendix B.
+/// Returns the conditional throughput (MLRsearch, appendix B).
 fn conditional(goal: &Goal, trials: &[Trial], load: f64) -> f64 {
     let final_seconds = goal.final_trial.as_secs_f64();
     let mut long: Vec<_> = trials_at(trials, load)
@@ -282,7 +282,7 @@ fn conditional(goal: &Goal, trials: &[Trial], load: f64) -> f64 {
         quantile = Some(trial.loss_ratio);
         remaining -= trial.duration_seconds;
     }
-    // A little less than nothing remains where sums are not exact.
+    // Rounding may leave a slightly negative remainder.
     let quantile = if remaining > 1e-9 { 1.0 } else { quantile.unwrap_or(1.0) };
     load * (1.0 - quantile)
 }
@@ -296,15 +296,14 @@ mod tests {
         Goal { width: 0.01, ..Goal::short(Duration::from_secs(1)) }
     }
 
-    /// Returns the soundness of a trial; the generator failed altogether if it sent less than was
-    /// due.
+    /// Returns the soundness of a trial; sending less than was due counts as failure.
     fn soundness(sent: f64, due: f64) -> Soundness {
         let due_packets = due.ceil() as u64;
         let unsent_packets = if sent < due { due_packets } else { 0 };
         Soundness { due_packets, unsent_packets, overflow_packets: 0 }
     }
 
-    /// A device that forwards so much and no more, behind a generator that makes `most`.
+    /// Returns a device that forwards at most `capacity`, behind a generator of at most `most`.
     fn device(capacity: f64, most: f64) -> impl FnMut(f64, Duration) -> Result<Trial, Infallible> {
         move |load, duration| {
             let sent = load.min(most);
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capacity_of_a_device_is_found_to_the_width() {
+    fn capacity_of_a_device_is_found_to_the_width() {
         for capacity in [1_000.0, 12_345.0, 799_000.0, 2_999_999.0] {
             let found = search(&goal(), (10.0, 3e6), device(capacity, 1e9)).unwrap();
             let throughput = found.conditional_throughput_pps.unwrap();
@@ -331,26 +330,26 @@ mod tests {
     }
 
     #[test]
-    fn a_device_faster_than_the_generator_is_at_least_as_fast() {
+    fn device_faster_than_the_generator_has_a_lower_bound() {
         let found = search(&goal(), (10.0, 1e6), device(1e9, 1e9)).unwrap();
         assert_eq!((found.lower_bound_pps, found.upper_bound_pps), (Some(1e6), None));
         assert!(found.limited_by_generator);
-        // The generator fails below what it thought that it could.
+        // The generator fails below its measured limit.
         let found = search(&goal(), (10.0, 1e6), device(1e9, 7e5)).unwrap();
         let lower = found.lower_bound_pps.unwrap();
         assert!((6.9e5..=7e5).contains(&lower) && found.limited_by_generator, "{found:?}");
     }
 
     #[test]
-    fn a_device_that_forwards_nothing_has_no_throughput() {
+    fn device_that_forwards_nothing_has_no_throughput() {
         let found = search(&goal(), (10.0, 1e6), device(0.0, 1e9)).unwrap();
         assert_eq!((found.lower_bound_pps, found.conditional_throughput_pps), (None, None));
         assert_eq!(found.upper_bound_pps, Some(10.0));
     }
 
-    /// After so many trials nothing comes through any more.
+    /// The device stops forwarding after `after` trials.
     #[test]
-    fn a_device_that_goes_away_in_the_middle_has_no_throughput_that_it_does_not_keep() {
+    fn throughput_of_a_failing_device_needs_a_passed_trial() {
         for after in [1, 4, 9, 16] {
             let (mut alive, mut trials) = (device(7e5, 1e9), 0);
             let found = search(&goal(), (10.0, 1e6), |load, duration| {
@@ -362,7 +361,7 @@ mod tests {
                 })
             });
             let found = found.unwrap();
-            // Only a load that passed a trial of the final length before may stand.
+            // Only a load that passed a trial of the final length may remain.
             let whole = |load: f64| {
                 let mut kept = trials_at(&found.trials, load);
                 kept.any(|trial| trial.loss_ratio == 0.0 && trial.duration_seconds >= 1.0)
@@ -376,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn only_long_trials_without_loss_make_a_lower_bound() {
+    fn lower_bound_needs_long_trials_without_loss() {
         let trial = |duration_seconds, loss_ratio| Trial {
             load_pps: 5.0,
             duration_seconds,
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_that_lets_half_of_the_trials_fail_waits_for_the_majority() {
+    fn goal_with_half_of_the_trials_failing_waits_for_the_majority() {
         let goal = Goal {
             exceed_ratio: 0.5,
             duration_sum: Duration::from_secs(3),
@@ -416,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn compliance_takes_a_minute_and_no_loss() {
+    fn compliance_needs_a_minute_without_loss() {
         assert!(Goal::compliant().is_compliant());
         assert!(!Goal::short(Duration::from_secs(59)).is_compliant());
         assert!(!Goal { loss_ratio: 0.005, ..Goal::compliant() }.is_compliant());

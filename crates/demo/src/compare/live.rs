@@ -1,5 +1,5 @@
-//! Progress display while the traffic flows: a bar on a terminal, otherwise nothing; and the same for
-//! whoever watches.
+//! Progress display while the traffic flows: a bar if standard error is a terminal, and figures for
+//! a dashboard.
 
 use crate::watch::Watch;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +14,7 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// Makes a bar of `total` packets; indicatif draws nothing without a terminal.
+    /// Creates a bar of `total` packets; indicatif draws nothing without a terminal.
     pub fn new(forwarder: &str, traffic: &str, total: u64, watch: &'a Watch) -> Self {
         let bar = ProgressBar::new(total).with_prefix(format!("{forwarder}: {traffic}"));
         if let Ok(style) = ProgressStyle::with_template(
@@ -26,15 +26,15 @@ impl<'a> Live<'a> {
         Self { bar, total, watch }
     }
 
-    /// Updates the bar. Only what source and sink count is told: asking the forwarder would take
-    /// processor time that is measured.
+    /// Updates the bar from the counts of source and sink. Asking the forwarder would take measured
+    /// processor time.
     pub fn show(&self, sent: u64, received: u64) {
         self.bar.set_position(sent);
         self.bar.set_message(format!(
-            "{received} forwarded, {} under way or lost",
+            "{received} forwarded, {} in flight or lost",
             sent.saturating_sub(received)
         ));
-        self.watch.tell(sent as f64 / self.total.max(1) as f64, || {
+        self.watch.publish(sent as f64 / self.total.max(1) as f64, || {
             let link = |name: &str, received_packets, transmitted_packets| LinkStats {
                 name: name.to_owned(),
                 received_packets,

@@ -14,13 +14,14 @@ pub use settings::Settings;
 use crate::watch::Watch;
 use wattline_testbed::Error;
 
-/// Returns the number of stages of [`run`]: one for each forwarder, or one that says why there is none.
+/// Returns the number of stages of [`run`]: one for each forwarder, or a single one for the reason
+/// why there is none.
 pub fn stages() -> usize {
     if missing_namespaces_reason().is_some() { 1 } else { 3 }
 }
 
-/// Sends the traffic through every forwarder, each a stage of what is watched. Where this process
-/// cannot build the router, the report has the reason and no rows.
+/// Sends the traffic through every forwarder; each is a stage of `watch`. If this process cannot
+/// build the router, the report has the reason and no rows.
 ///
 /// # Errors
 /// Fails when a capture cannot be read, or when a forwarder does not start.
@@ -35,7 +36,7 @@ pub fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
     }
 }
 
-/// Reason why this process cannot build a router of namespaces; `None` if it can.
+/// Returns the reason why this process cannot build a router of namespaces; `None` if it can.
 fn missing_namespaces_reason() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root: cannot build namespaces or open AF_XDP sockets".to_owned());

@@ -16,7 +16,7 @@ use wattline_testbed::probe::{Outcome, Probe};
 use wattline_testbed::replay;
 use wattline_testbed::topology::{Options, Topology};
 
-const LOOK: Duration = Duration::from_millis(100);
+const DISPLAY_INTERVAL: Duration = Duration::from_millis(100);
 /// Largest number of frames made in advance: about 200 MB of the mix.
 const FRAMES_MAX: usize = 500_000;
 
@@ -37,7 +37,7 @@ pub(super) fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
     let wattline = |mode| Forwarder::Wattline { mode, workers: 1 };
     let pass = |name, forwarder| pass(name, forwarder, settings, &replays, watch);
     let (mut rows, none) = pass("kernel", Forwarder::Kernel)?;
-    debug_assert!(none.is_none(), "the kernel keeps no such account");
+    debug_assert!(none.is_none(), "the kernel has no counters of Wattline");
     let (more, totals) = pass("wattline", wattline(settings.mode))?;
     rows.extend(more);
     let (more, xdp) = pass("wattline xdp", wattline(Mode::XdpForward))?;
@@ -45,8 +45,8 @@ pub(super) fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
     let mut notes = notes(&rows);
     if watch.is_watched() {
         notes.push(
-            "A dashboard was served meanwhile: what a browser on this machine took of its processors \
-             is in the CPU figures."
+            "A dashboard was served meanwhile: the CPU figures include the processor time of a \
+             browser on this machine."
                 .to_owned(),
         );
     }
@@ -122,7 +122,7 @@ fn mix(
         let counters = probe.live();
         let received = counters.received.load(Ordering::Relaxed);
         live.show(counters.sent.load(Ordering::Relaxed), received);
-        std::thread::sleep(LOOK);
+        std::thread::sleep(DISPLAY_INTERVAL);
     }
     probe.finish()
 }

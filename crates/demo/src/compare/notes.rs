@@ -10,7 +10,7 @@ use wattline_testbed::cpu::CpuTime;
 /// Time for which the machine is observed before a pass.
 const BEFORE: Duration = Duration::from_millis(500);
 
-/// Use of the machine by other programs, in processors.
+/// Measures the use of the machine by other programs, in processors.
 pub(super) fn background() -> Result<f64, Error> {
     let (start, before) = (monotonic_nanos(), CpuTime::now()?);
     std::thread::sleep(BEFORE);
@@ -18,21 +18,21 @@ pub(super) fn background() -> Result<f64, Error> {
     Ok((CpuTime::now()? - before).busy_seconds() / seconds)
 }
 
-/// Meaning of the figures, and disturbances.
+/// Returns remarks on the meaning of the figures, and on disturbances.
 pub(super) fn notes(rows: &[Row]) -> Vec<String> {
     let mut notes = vec![
         "CPU: time of all processors in programs, kernel and softirq (/proc/stat) divided by the \
-         packets forwarded; generator and receiver are in it, the same for every forwarder. Some \
-         kernels sample it at ticks only: where processors are mostly idle it is then too low."
+         packets forwarded; it includes generator and receiver, the same for every forwarder. Some \
+         kernels sample it at ticks only; on mostly idle processors it is then too low."
             .to_owned(),
-        "Virtual Ethernet in copy mode: this compares ways through one kernel, and says little \
+        "Virtual Ethernet in copy mode: this compares paths through one kernel, and says little \
          about a network card."
             .to_owned(),
     ];
     let busiest = rows.iter().map(|row| row.background_cpu_share).fold(0.0, f64::max);
     if busiest > 0.1 {
         notes.push(format!(
-            "{DISTURBED}: something else used up to {busiest:.1} processors; do not trust the CPU and \
+            "{DISTURBED}: other programs used up to {busiest:.1} processors; do not trust the CPU and \
              latency figures."
         ));
     }

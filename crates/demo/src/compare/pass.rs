@@ -1,4 +1,4 @@
-//! Result of one traffic through one forwarder, however it was measured.
+//! Result of one traffic through one forwarder, independent of the method of measurement.
 
 use serde::Serialize;
 use wattline_testbed::probe::Outcome;
@@ -11,7 +11,7 @@ pub struct PassFigures {
     pub offered_packets: u64,
     /// Packets that arrived.
     pub forwarded_packets: u64,
-    /// Packets per second that were really offered.
+    /// Packets per second actually offered.
     pub offered_rate_pps: f64,
     /// Median time from sending to arrival, in seconds.
     pub latency_p50_seconds: f64,
@@ -32,7 +32,7 @@ impl From<&Outcome> for PassFigures {
 }
 
 impl PassFigures {
-    /// Figures from frames that were found behind the router.
+    /// Computes figures from the frames found behind the router.
     pub fn frame_counts(frames: &[Vec<u8>], crossing: &Crossing) -> Self {
         let mut latencies = crossing.latencies(frames);
         latencies.sort_unstable();
@@ -42,7 +42,7 @@ impl PassFigures {
         };
         let sent: Vec<u64> = crossing.sent_nanos.iter().flatten().copied().collect();
         let span = sent.last().zip(sent.first()).map_or(0, |(last, first)| last - first);
-        // There is one interval less than packets.
+        // There is one interval fewer than packets.
         let intervals = sent.len().saturating_sub(1) as f64;
         Self {
             offered_packets: sent.len() as u64,
@@ -60,7 +60,7 @@ mod tests {
     use wattline_testbed::raw::Received;
 
     #[test]
-    fn figures_of_frames_are_those_of_the_frames_that_arrived() {
+    fn figures_cover_the_frames_that_arrived() {
         let frames: Vec<Vec<u8>> = (0..4).map(|number| vec![number; 60]).collect();
         let crossing = Crossing {
             sent_nanos: vec![Some(0), Some(1_000_000), Some(2_000_000), None],

@@ -26,8 +26,8 @@ pub struct Row {
     pub cpu: CpuTime,
     /// Processor seconds per forwarded packet; `None` if none was forwarded.
     pub cpu_seconds_per_packet: Option<f64>,
-    /// Use of the machine just before the pass, in processors, without this traffic. It disturbs
-    /// the figures.
+    /// Use of the machine just before the pass, in processors, without this traffic. Such use
+    /// disturbs the figures.
     pub background_cpu_share: f64,
 }
 
@@ -51,7 +51,7 @@ impl Row {
         }
     }
 
-    /// The same for whoever watches.
+    /// Returns the row as a result for the dashboard.
     pub(super) fn done(&self) -> Done {
         Done {
             stage: format!("{}: {}", self.forwarder, self.traffic),
@@ -70,11 +70,11 @@ impl Row {
 pub struct Report {
     /// Rows in the order of measurement.
     pub rows: Vec<Row>,
-    /// Wattline's own counters, if it ran as a router whose workers forward.
+    /// Wattline's own counters with forwarding by its workers, if it ran.
     pub wattline: Option<Totals>,
     /// Wattline's own counters with forwarding in its XDP programs.
     pub wattline_xdp: Option<Totals>,
-    /// Meaning of the figures, and what could not be shown.
+    /// Remarks on the meaning of the figures, and on missing results.
     pub notes: Vec<String>,
 }
 
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_lines_up_and_has_the_figures() {
+    fn table_is_aligned_and_has_the_figures() {
         let report = Report {
             rows: vec![row(900), row(0)],
             wattline: None,

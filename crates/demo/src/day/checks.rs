@@ -1,4 +1,4 @@
-//! Comparison with the figures that the paper prints of its day (PowerSave, section 7).
+//! Comparison with the paper's printed figures of its day (PowerSave, section 7).
 
 use super::report::{Conditions, Day};
 use wattline_report::{Check, Grounds};
@@ -6,8 +6,8 @@ use wattline_report::{Check, Grounds};
 /// Mean latency of polling Click in section 7 of the paper, in microseconds (PS-123).
 const CLICK_MICROS: f64 = 11.0;
 
-/// Checks for the policies that were run.
-pub(super) fn of(conditions: &Conditions, days: &[Day]) -> Vec<Check> {
+/// Returns checks for the policies that were run.
+pub(super) fn list(conditions: &Conditions, days: &[Day]) -> Vec<Check> {
     let find = |name: &str| days.iter().find(|day| day.policy == name);
     let (poll, napi) = (find("poll"), find("napi"));
     let mut checks = Vec::new();
@@ -46,8 +46,8 @@ fn poll_checks(poll: &Day, checks: &mut Vec<Check>) {
     let latency = mean_latency_us(poll);
     checks.push(
         Check::near(&["PS-123"], "mean latency of Click, here poll (µs)", tenth(latency), CLICK_MICROS, 1.0).note(
-            "7 µs at low load in section 3; polling cores hardly queue at 35 %, and what the paper's \
-             batches and generators add is not described",
+            "7 µs at low load in section 3; polling cores hardly queue at 35 %, and the delay of the \
+             paper's batches and generators is not described",
         ),
     );
 }
@@ -96,8 +96,9 @@ fn queue_length_checks(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks
     let reordered = delivery.heard.reordered_packets as f64;
     checks.push(
         Check::near(&["PS-126"], "packets reordered under PowerSave", reordered, 0.0, 0.0).note(format!(
-            "of {} by sequence numbers, while {} entries of indirection tables moved and {} packets were held back \
-             for it, {:.1} µs at most. The paper holds nothing back; its sentence on reordering is cut off",
+            "of {} by sequence numbers, while {} entries of indirection tables moved and {} packets \
+             were held back for that, {:.1} µs at most. The paper holds no packet back; its sentence \
+             on reordering is cut off",
             delivery.heard.received_packets,
             own.outcome.record.whole.entries_moved,
             own.outcome.holds.held_packets,
@@ -139,8 +140,8 @@ fn latency(own: &Day, poll: Option<&Day>, checks: &mut Vec<Check>) {
         intervals.map(|latency| latency.latency_p99_seconds * 1e6).fold(f64::NAN, f64::max);
     checks.push(
         Check::below(&["PS-124"], "p99 latency, highest of an interval (µs)", tenth(highest), 60.0).note(
-            "about what a packet waits for a core to leave C6 (87 µs): a day this short wakes cores far more \
-             often than the paper's",
+            "about the time that a core takes to leave C6 (87 µs): a day this short wakes cores far \
+             more often than the paper's",
         ),
     );
 }

@@ -1,13 +1,13 @@
-//! The figures of a day that goes on, as a router on platform `scale` says them.
+//! Figures of a running day, in the form of a router on platform `scale`.
 
 use wattline_governor::account::Interval;
 use wattline_scale::Scale;
 use wattline_status::{DemonstrationStats, Latency, LinkStats, ModelCore, PlatformName, Power};
 
-/// Counters since the day began, and power and latency of the interval that has just ended. Packets
-/// are counted as they pass, so their rates are those of real time; watts, latencies and busy times
-/// are the model's.
-pub(super) fn of(interval: &Interval, scale: &Scale, policy: &str) -> DemonstrationStats {
+/// Returns counters since the day began, and power and latency of the interval that has just ended.
+/// Packets are counted as they pass, so their rates are in real time; watts, latencies and busy
+/// times are the model's.
+pub(super) fn stats(interval: &Interval, scale: &Scale, policy: &str) -> DemonstrationStats {
     let now = scale.clock().now();
     let (view, totals) =
         scale.look(|governor| (governor.look(now).clone(), governor.loop_totals(now)));

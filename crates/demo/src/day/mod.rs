@@ -1,12 +1,9 @@
 //! A day of traffic in miniature, through a server of twelve cores under several policies.
 //!
 //! Real frames pass the real data plane on the platform `scale` ([`crate::scale`]): emulated cores,
-//! dilated
-//! model time, cards in memory. The simulator runs the same policy, model, traffic and seed, and
-//! the report shows
-//! the paper's figures next to both. Power is emulated: it is the model's power of the states that
-//! the cores
-//! passed through.
+//! dilated model time, cards in memory. The simulator runs the same policy, model, traffic and
+//! seed, and the report shows the paper's figures next to both. Power is emulated: it is the
+//! model's power of the cores' states.
 
 mod checks;
 mod figures;
@@ -34,7 +31,7 @@ mod tests {
 
     /// Real packets, two policies, a page: all parts of a demonstration within seconds.
     #[test]
-    fn a_short_day_adds_up_and_saves() {
+    fn short_day_adds_up_and_saves() {
         let settings = settings(&["poll", "queue-length"], 500, Duration::from_secs(2));
         let watch = Watch::new(2);
         let report = run(&settings, &watch).unwrap();
@@ -53,11 +50,11 @@ mod tests {
             assert_eq!(whole.source, wattline_units::Source::Emulated);
             assert!(whole.power_rest_watts.unwrap().abs() < 1e-6, "parts and rest are the whole");
         }
-        let told = serde_json::to_value(watch.stats().unwrap()).unwrap();
-        assert_eq!(told["stages"]["number"], 2);
+        let stats = serde_json::to_value(watch.stats().unwrap()).unwrap();
+        assert_eq!(stats["stages"]["number"], 2);
         let lost = report.days[1].outcome.delivery.dropped_packets;
-        assert_eq!(told["stages"]["done"][1]["lost_packets"], lost);
-        assert_eq!(told["stages"]["done"][1]["source"], "emulated");
+        assert_eq!(stats["stages"]["done"][1]["lost_packets"], lost);
+        assert_eq!(stats["stages"]["done"][1]["source"], "emulated");
         assert!(report.days[0].saving_over_poll_ratio.is_none(), "poll over itself");
         assert!(report.days[1].saving_over_poll_ratio.unwrap() > 0.2);
         assert!(report.days[1].step.is_some() && report.days[0].step.is_none());

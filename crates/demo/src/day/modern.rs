@@ -1,5 +1,5 @@
-//! The same traffic on a server of 2023, in the simulator alone: savings on PowerSave's server of 2010
-//! say little about today's.
+//! The same traffic on a server of 2023, only in the simulator: savings on PowerSave's server of
+//! 2010 say little about those on today's servers.
 
 use super::settings::Settings;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use wattline_units::{Accuracy, Source};
 
 /// The server model.
 pub(super) const SERVER: &str = "xeon-platinum-8470";
-/// Linux's own way on such a server: NAPI, frequencies by its governor, all idle states.
+/// Linux's default on such a server: NAPI, frequencies by its governor, all idle states.
 pub(super) const KERNEL: &str = "intel-pstate";
 
 /// A day under one policy.
@@ -27,7 +27,7 @@ pub struct ModernDay {
     pub source: Source,
     /// Accuracy of the power.
     pub accuracy: Accuracy,
-    /// Energy saved compared with the kernel's own way, as a share of its energy.
+    /// Energy saved compared with the kernel's default, as a share of its energy.
     pub saving_over_kernel_ratio: f64,
     /// 99th percentile of latency.
     pub latency_p99_seconds: Option<f64>,
@@ -35,12 +35,12 @@ pub struct ModernDay {
     pub dropped_packets: u64,
 }
 
-/// Shortest day here: governors that decide every ten milliseconds would decide nine times in the
-/// demonstration's day, and find no low load.
+/// Shortest simulated day: governors that decide every ten milliseconds would decide nine times in
+/// the demonstration's day, and find no low load.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// Simulates the day, or one of a second, under the kernel's policy and those of the settings. A policy
-/// that this server cannot follow is left out.
+/// Simulates the day, or one of a second, under the kernel's policy and the policies of the
+/// settings. Policies that this server does not support are left out.
 pub(super) fn days(settings: &Settings) -> Vec<ModernDay> {
     let day = Duration::from_nanos(settings.day().as_picos() / 1_000).max(SHORTEST);
     let settings = &Settings { duration: day, dilation: 1, ..settings.clone() };
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_compared_with_the_kernels_own_way() {
+    fn days_are_compared_with_the_kernels_default() {
         let settings = settings(&["poll", "napi:idle=none-such"], 500, Duration::from_secs(2));
         let days = days(&settings);
         let names: Vec<&str> = days.iter().map(|day| day.policy.as_str()).collect();
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(days[1].source, Source::Modelled);
     }
 
-    /// The table of README is what the demonstration prints by default.
+    /// README has the figures that the demonstration prints by default.
     #[test]
     fn readme_has_the_figures_of_the_newer_server() {
         let readme =

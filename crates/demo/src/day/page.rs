@@ -10,7 +10,7 @@ use wattline_governor::account::Interval;
 use wattline_report::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let conditions = &report.conditions;
     let mut page = FigurePage::headed("a day in miniature", "A day in miniature");
@@ -20,8 +20,8 @@ pub fn page(report: &Report) -> FigurePage {
         conditions.cores, conditions.server, conditions.scale, conditions.traffic, conditions.seed
     ));
     page.strong(
-        "All watts are emulated: those of the server model for the states that the cores passed through \
-         (estimated, accuracy class static), not measurements.",
+        "All watts are emulated: the server model's power of the cores' states (estimated, accuracy \
+         class static), not measurements.",
     );
     let (disturbed, notes): (Vec<_>, Vec<_>) =
         report.notes.iter().partition(|note| note.starts_with(DISTURBED));
@@ -38,7 +38,7 @@ pub fn page(report: &Report) -> FigurePage {
         page.heading("After a step of load");
         page.plots(steps.iter().map(Chart::svg));
     }
-    page.heading("Beside the simulator");
+    page.heading("Against the simulator");
     page.text(&about_agreement());
     page.table(AGREEMENT_HEAD, report.days.iter().map(agreement));
     if let Some(day) = report.days.last() {
@@ -49,7 +49,7 @@ pub fn page(report: &Report) -> FigurePage {
         page.text(&modern_title());
         page.table(MODERN_HEAD, report.modern.iter().map(modern));
     }
-    page.heading("Beside PowerSave's paper");
+    page.heading("Against PowerSave's paper");
     page.checks(&report.checks);
     page.heading("Notes");
     page.remarks(notes);
@@ -62,7 +62,7 @@ fn hours() -> Axis {
     Axis::new("hour of the day, compressed").range(0.0, 24.0).ticks_every(6.0)
 }
 
-/// Pairs of hour and value for every interval, ordered by hour.
+/// Returns pairs of hour and value for every interval, ordered by hour.
 fn over_the_day(report: &Report, points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> =
         points.map(|(from, value)| (report.conditions.hour(from), value)).collect();
@@ -88,7 +88,7 @@ fn by_policy(
     chart
 }
 
-/// The day that is shown next to the simulator: the last one whose policy changes anything.
+/// Returns the day that is shown next to the simulator: the last one whose policy changes anything.
 fn changing(report: &Report) -> Option<&Day> {
     report.days.iter().rev().find(|day| day.step.is_some())
 }

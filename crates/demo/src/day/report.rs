@@ -14,14 +14,14 @@ use wattline_traffic::Spec;
 pub(super) const POWER_TOLERANCE: f64 = 0.03;
 /// Largest difference of mean active cores between `scale` and the simulator.
 pub(super) const CORES_TOLERANCE: f64 = 0.3;
-/// Smallest share of the intervals in which both have the same active cores but for one.
+/// Smallest share of the intervals in which the active cores of both differ by at most one.
 pub(super) const SAME_CORES_SHARE: f64 = 0.95;
 /// Conditions of the days.
 #[derive(Debug, Clone, Serialize)]
 pub struct Conditions {
     /// Name of the server model.
     pub server: String,
-    /// Number of its cores that forward packets.
+    /// Number of cores that forward packets.
     pub cores: usize,
     /// Traffic, in the form of `wattline sim --traffic`.
     pub traffic: String,
@@ -41,12 +41,12 @@ pub struct Conditions {
     pub mean_rate_pps: Option<f64>,
     /// Requested mean rate as a share of the links' capacity.
     pub mean_load_ratio: Option<f64>,
-    /// Kind of the ports at which frames enter and leave.
+    /// Kind of the ingress and egress ports.
     pub ports: &'static str,
 }
 
 impl Conditions {
-    pub(super) fn of(settings: &Settings, spec: &Spec) -> Self {
+    pub(super) fn new(settings: &Settings, spec: &Spec) -> Self {
         let nic = &settings.server.nic;
         let links = nic.link.0 * nic.ports as f64;
         Self {
@@ -65,7 +65,7 @@ impl Conditions {
         }
     }
 
-    /// Command that simulates the same day under a policy.
+    /// Returns the command that simulates the same day under a policy.
     pub(super) fn simulation(&self, policy: &str) -> String {
         let micros = |seconds: f64| (seconds * 1e6).round();
         format!(
@@ -79,7 +79,7 @@ impl Conditions {
         )
     }
 
-    /// Hour of the day at the middle of an interval that begins at this model time.
+    /// Returns the hour of the day at the middle of an interval that begins at this model time.
     pub(super) fn hour(&self, from_seconds: f64) -> f64 {
         let middle = from_seconds + self.interval_seconds / 2.0;
         24.0 * (middle / self.day_seconds).fract()
@@ -101,10 +101,10 @@ pub struct Day {
     pub cores_difference: f64,
     /// Share of the intervals in which the mean active cores of both differ by at most one.
     pub same_cores_ratio: f64,
-    /// Whether power, cores and the share of intervals are within their tolerances. Says nothing about
+    /// True if power, cores and the share of intervals are within their tolerances; meaningless for
     /// a disturbed run.
     pub agrees: bool,
-    /// Whether this machine was too busy to run the emulated cores in time.
+    /// True if this machine was too busy to run the emulated cores in time.
     pub disturbed: bool,
     /// Energy saved compared with `poll`, as a share of its energy.
     pub saving_over_poll_ratio: Option<f64>,
@@ -147,8 +147,8 @@ impl Day {
     }
 }
 
-/// Returns the share of the emulated intervals, each its start and mean active cores, in whose simulated
-/// counterpart at most one core more or less is active.
+/// Returns the share of emulated intervals whose active cores differ by at most one from the
+/// simulated interval at the same time. Each interval has its start and mean active cores.
 fn same_cores(emulated: &[(f64, f64)], simulated: &[(f64, f64)]) -> f64 {
     let near = |&&(from, cores): &&(f64, f64)| {
         let distance = |it: &(f64, f64)| (it.0 - from).abs();
@@ -170,7 +170,7 @@ pub struct Report {
     pub modern: Vec<ModernDay>,
     /// Comparisons with the paper.
     pub checks: Vec<Check>,
-    /// Meaning of the figures, and what could not be shown.
+    /// Remarks on the meaning of the figures, and on missing results.
     pub notes: Vec<String>,
     /// Defects: events that must not happen on any machine, however busy.
     pub failures: Vec<String>,
@@ -185,22 +185,22 @@ impl Report {
     ) -> Self {
         let failures = days.iter().flat_map(failures).collect();
         let mut notes = vec![
-            "All watts are emulated (source: model, accuracy: static, estimated): those of the server \
-             model for the states that the emulated cores passed through. Nothing here was measured."
+            "All watts are emulated (source: model, accuracy: static, estimated): the server model's \
+             power of the emulated cores' states. Nothing here was measured."
                 .to_owned(),
             format!(
-                "Frames went through cards in memory, which need neither root nor interfaces: on interfaces \
-                 frames carry no time of the model. Data plane, routes, policy and steering are the \
-                 real ones; {} cores of {} are played by threads, {} times slower.",
+                "Frames went through cards in memory, which need neither root nor interfaces and carry \
+                 the model's time. Data plane, routes, policy and steering are the real ones; threads \
+                 emulate {} cores of {}, {} times slower.",
                 conditions.cores, conditions.server, conditions.scale
             ),
-            "Order: what a core has served leaves only when no other core has earlier frames of its \
-             redirect-table entry, so no flow is ever reordered, and a single frame out of order fails \
-             the demonstration. Time that frames are held back for it is counted apart (holds), not in \
-             the latency."
+            "Order: a frame leaves only when no other core has earlier frames of its redirect-table \
+             entry, so no flow is ever reordered, and a single frame out of order fails the \
+             demonstration. Time for which frames are held back is counted separately (holds), not \
+             in the latency."
                 .to_owned(),
             format!(
-                "A day of {} ms: its spikes rise within {:.2} ms. A real day is slower, and asks less of a \
+                "A day of {} ms: its spikes rise within {:.2} ms. A real day is slower, and easier for a \
                  policy.",
                 conditions.day_seconds * 1e3,
                 conditions.day_seconds * 1e3 / 288.0
@@ -210,10 +210,10 @@ impl Report {
         for day in days.iter().filter(|day| day.disturbed) {
             let disturbance = &day.outcome.record.disturbance;
             notes.push(format!(
-                "{DISTURBED} under {}: orders to cores came up to {:.1} µs of model time late, {} of {} frames came \
-                 too late for their core, and the generator was up to {:.0} ms behind. This machine was too busy \
-                 to play the cores in step; latency and differences may show it. A greater --scale asks less of \
-                 it.",
+                "{DISTURBED} under {}: orders to cores were up to {:.1} µs of model time late, {} of {} \
+                 frames were too late for their core, and the generator was up to {:.0} ms behind. This \
+                 machine was too busy to run the cores in time; latency and differences may be affected. \
+                 Use a greater --scale.",
                 day.policy,
                 disturbance.order_lag_max_seconds * 1e6,
                 disturbance.late_frames,
@@ -230,8 +230,8 @@ fn failures(day: &Day) -> Vec<String> {
     let delivery = &day.outcome.delivery;
     let heard = &delivery.heard;
     let counts = [
-        (delivery.lost_packets(), "are neither there nor dropped by a full ring"),
-        (heard.reordered_packets as i64, "came after a later one of their flow"),
+        (delivery.lost_packets(), "were neither delivered nor dropped by a full ring"),
+        (heard.reordered_packets as i64, "arrived after a later frame of their flow"),
         (heard.repeated_packets as i64, "came twice"),
         (heard.strange_packets as i64, "were never sent"),
     ];

@@ -11,7 +11,7 @@ use wattline_policy::PolicySpec;
 use wattline_scale::Setting;
 use wattline_traffic::Spec;
 
-/// Runs the day under every policy, each a stage of what is watched.
+/// Runs the day under every policy; each is a stage of `watch`.
 ///
 /// # Errors
 /// Fails when the traffic description is invalid, or when a server cannot be emulated.
@@ -25,8 +25,8 @@ pub fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
         days.push(day(settings, &spec, policy, watch)?);
     }
     save(&mut days);
-    let conditions = Conditions::of(settings, &spec);
-    let checks = checks::of(&conditions, &days);
+    let conditions = Conditions::new(settings, &spec);
+    let checks = checks::list(&conditions, &days);
     watch.meanwhile("the same traffic on a newer server, in the simulator");
     let modern = modern::days(settings);
     Ok(Report::new(conditions, days, modern, checks))
@@ -56,7 +56,7 @@ fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec, watch: &Watch) -> 
     let outcome = scale::run(&plan, source, |interval, scale| {
         live.show(interval);
         let over = (interval.from_seconds + interval.duration_seconds) / end;
-        watch.tell(over, || figures::of(interval, scale, policy.policy.name));
+        watch.publish(over, || figures::stats(interval, scale, policy.policy.name));
     })?;
     drop(live);
     let whole = &outcome.record.whole;
@@ -77,7 +77,7 @@ fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec, watch: &Watch) -> 
     Ok(Day::new(policy, outcome, simulated, step))
 }
 
-/// Fills in the savings over `poll`, and over `napi` where they apply.
+/// Fills in the savings over `poll`, and over `napi` if they apply.
 fn save(days: &mut [Day]) {
     let energy_of = |days: &[Day], name: &str| {
         let day = days.iter().find(|day| day.policy == name)?;

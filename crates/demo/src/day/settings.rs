@@ -26,7 +26,7 @@ pub fn traffic(load: &str, size: &str, duration: Duration, dilation: u32) -> Str
 /// Settings of the demonstration.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The server that is emulated.
+    /// The emulated server.
     pub server: ServerModel,
     /// Policies to run, one after the other.
     pub policies: Vec<PolicySpec>,
@@ -61,7 +61,7 @@ impl Settings {
         traffic(&self.load, &self.size, self.duration, self.dilation)
     }
 
-    /// Simulation of the day under a policy on a server.
+    /// Returns the simulation of the day under a policy on a server.
     pub(super) fn scenario<'a>(
         &self,
         server: &'a ServerModel,
@@ -78,7 +78,7 @@ impl Settings {
         Scenario { setting, traffic }
     }
 
-    /// The traffic as data.
+    /// Returns the parsed description of the traffic.
     ///
     /// # Errors
     /// Returns the faults of load or sizes.
@@ -93,7 +93,7 @@ pub(super) mod tests {
     use wattline_policies::POLICIES;
     use wattline_server::ServerFile;
 
-    /// A short day with little traffic.
+    /// Returns a short day with little traffic.
     pub(in crate::day) fn settings(
         policies: &[&str],
         dilation: u32,
@@ -112,7 +112,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_day_is_whole_intervals_of_model_time() {
+    fn day_consists_of_whole_intervals_of_model_time() {
         let settings = settings(&["poll"], 500, Duration::from_secs(45));
         assert_eq!(settings.day(), Span::from_millis(90));
         assert_eq!(settings.interval(), Span::from_micros(900));

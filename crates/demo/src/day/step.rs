@@ -28,7 +28,7 @@ pub struct Reaction {
     pub high_load_ratio: f64,
     /// Resolution of the following times.
     pub resolution_seconds: f64,
-    /// Time from the step until capacity (active cores times frequency) first grew.
+    /// Time from the step to the first growth of capacity (active cores times frequency).
     pub first_change_seconds: Option<f64>,
     /// Time from the step until capacity stayed above nine tenths of the final one.
     pub settled_seconds: Option<f64>,
@@ -64,15 +64,14 @@ impl Point {
         }
     }
 
-    /// Capacity: cycles per second of all active cores.
+    /// Returns the capacity: cycles per second of all active cores.
     fn capacity(&self) -> f64 {
         self.cores_active_mean * self.frequency_mean_hertz
     }
 }
 
 /// Runs a step under the plan's policy, in the simulator and on `scale`; `None` for a policy that
-/// does not react
-/// to the step.
+/// does not react to the step.
 pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Option<Reaction>, Error> {
     let plan = Plan {
         setting: day.setting.clone(),
@@ -122,7 +121,8 @@ pub(super) fn run(settings: &Settings, day: &Plan) -> Result<Option<Reaction>, E
     }))
 }
 
-/// End of the first interval after the step in which capacity exceeded all values before it.
+/// Returns the end of the first interval after the step in which capacity exceeded all values
+/// before it.
 fn first_change(points: &[Point]) -> Option<f64> {
     let before = points.iter().filter(|point| point.after_step_seconds <= 1e-9);
     let most = before.map(Point::capacity).fold(0.0, f64::max);
@@ -130,8 +130,8 @@ fn first_change(points: &[Point]) -> Option<f64> {
     after.clone().find(|point| point.capacity() > most * 1.02).map(|point| point.after_step_seconds)
 }
 
-/// End of the first interval after the step from which on capacity stays near the mean of the last
-/// quarter; `None` if it hardly grew.
+/// Returns the end of the first interval after the step from which on capacity stays near the mean
+/// of the last quarter; `None` if it hardly grew.
 fn settled(points: &[Point]) -> Option<f64> {
     first_change(points)?;
     let after: Vec<&Point> = points.iter().filter(|p| p.after_step_seconds > 1e-9).collect();
@@ -202,7 +202,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_load_steps_up_at_its_time() {
+    fn load_steps_up_at_its_time() {
         let settings =
             crate::day::settings::tests::settings(&["poll"], 500, Duration::from_secs(1));
         let mut source = source(&settings).unwrap();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn reactions_are_read_off_the_points() {
+    fn reactions_are_computed_from_points() {
         let point = |time: f64, cores: f64| Point {
             after_step_seconds: time,
             cores_active_mean: cores,

@@ -67,7 +67,7 @@ pub(super) fn agreement(day: &Day) -> [String; 10] {
         format!("{:+.3}", day.cores_difference),
         format!("{:.0} %", day.same_cores_ratio * 100.0),
         settled.map_or("-".into(), |seconds| format!("{:.1}", seconds * 1e3)),
-        // Figures of a disturbed run show nothing, whatever they are.
+        // Figures of a disturbed run are meaningless.
         match (day.disturbed, day.agrees) {
             (true, _) => "disturbed",
             (false, true) => "yes",
@@ -80,11 +80,11 @@ pub(super) fn agreement(day: &Day) -> [String; 10] {
 pub(super) const MODERN_HEAD: [&str; 5] =
     ["policy", "mean, W", "saved over the kernel", "p99, µs", "lost"];
 
-/// Title of the table of a newer server.
+/// Returns the title of the table of a newer server.
 pub(super) fn modern_title() -> String {
     format!(
-        "The same traffic on {SERVER} (2023), simulated over a second or more; saved over {KERNEL}, the kernel's own way there \
-         (watts modelled, static)"
+        "The same traffic on {SERVER} (2023), simulated over a second or more; saved over {KERNEL}, \
+         the kernel's default there (watts modelled, static)"
     )
 }
 
@@ -101,20 +101,20 @@ pub(super) fn modern(day: &ModernDay) -> [String; 5] {
     ]
 }
 
-/// Meaning of the last column of the first table.
+/// Returns the meaning of the last column of the first table.
 pub(super) fn about_step(report: &Report) -> Option<String> {
     let step = report.days.iter().find_map(|day| day.step.as_ref())?;
     Some(format!(
-        "step: a run of its own in which the load of the links leaps from {:.0} to {:.0} %; model time until \
-         active cores times frequency stays above nine tenths of what it ends at, to {:.1} ms. Policies that \
-         never change anything have none.",
+        "step: a separate run in which the load of the links rises from {:.0} to {:.0} % at once; \
+         model time until active cores times frequency stays above nine tenths of its final value, \
+         to {:.1} ms. Policies that never change anything have none.",
         step.low_load_ratio * 100.0,
         step.high_load_ratio * 100.0,
         step.resolution_seconds * 1e3
     ))
 }
 
-/// Meaning of the last column of the table beside the simulator.
+/// Returns the meaning of the last column of the comparison with the simulator.
 pub(super) fn about_agreement() -> String {
     format!(
         "agree: mean power within {:.0} %, mean active cores within {CORES_TOLERANCE}, cores within one in \
@@ -124,13 +124,13 @@ pub(super) fn about_agreement() -> String {
     )
 }
 
-/// Counts what became of frames while cores came and went; `None` for a policy that moves no core.
+/// Describes the effect of core changes on frames; `None` for a policy that changes no core.
 pub(super) fn moves(day: &Day) -> Option<String> {
     let (whole, holds) = (&day.outcome.record.whole, &day.outcome.holds);
     (whole.core_changes > 0).then(|| {
         format!(
-            "{}: cores came and went {} times and {} table entries moved; {} of {} frames were held back \
-             for it, {:.1} µs at most; {} out of order, {} lost",
+            "{}: {} core changes, {} table entries moved; {} of {} frames were held back for them, \
+             {:.1} µs at most; {} out of order, {} lost",
             day.policy,
             whole.core_changes,
             whole.entries_moved,

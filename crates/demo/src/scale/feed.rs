@@ -11,8 +11,8 @@ use wattline_scale::clock::ModelClock;
 use wattline_traffic::{Block, Source};
 use wattline_units::Time;
 
-/// Real time by which frames are sent before they arrive. It exceeds the delays of a generator on a
-/// busy machine.
+/// Real time by which frames are sent before their arrival time. It exceeds the delays of a
+/// generator on a busy machine.
 const LEAD: Duration = Duration::from_millis(60);
 /// Interval at which the generator sends frames.
 const PACE: Duration = Duration::from_millis(10);
@@ -26,12 +26,12 @@ pub(super) struct Feed {
     next: usize,
     frames: Frames,
     end: Time,
-    fed: Fed,
+    fed: FeedResult,
 }
 
 /// Results of the generator.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Fed {
+pub(super) struct FeedResult {
     /// Frames that the links accepted.
     pub packets: u64,
     /// Longest real time by which a frame was sent after its arrival time.
@@ -44,7 +44,7 @@ impl Feed {
         let tables = card.tables();
         let entries = tables.first().map_or(1, |table| table.entries().len());
         let frames = Frames::new(tables.len().max(1), entries);
-        Self { card, source, block: Block::new(), next: 0, frames, end, fed: Fed::default() }
+        Self { card, source, block: Block::new(), next: 0, frames, end, fed: FeedResult::default() }
     }
 
     /// Sends the frames of the first moments, before the model's clock starts.
@@ -53,15 +53,15 @@ impl Feed {
         self.send_due(&standing).map(drop)
     }
 
-    /// Sends until the end, or until told to stop; returns the results.
-    pub fn run(mut self, clock: &ModelClock, stop: &AtomicBool) -> Result<Fed, Error> {
+    /// Sends until the end or until `stop` is set; returns the results.
+    pub fn run(mut self, clock: &ModelClock, stop: &AtomicBool) -> Result<FeedResult, Error> {
         while !stop.load(Ordering::Acquire) && self.send_due(clock)? {
             std::thread::sleep(PACE);
         }
         Ok(self.fed)
     }
 
-    /// Sends the frames that are due; false when there are no more.
+    /// Sends the frames that are due; returns false if there are no more.
     fn send_due(&mut self, clock: &ModelClock) -> Result<bool, Error> {
         loop {
             let Some(packet) = self.block.get(self.next) else {
@@ -83,7 +83,7 @@ impl Feed {
             let (port, frame) =
                 self.frames.next(packet).ok_or_else(|| wattline_testbed::Error::Data {
                     path: "traffic".into(),
-                    reason: "more than 65,536 flows; at most so many can be told apart".to_owned(),
+                    reason: "more than 65,536 flows, the limit of this generator".to_owned(),
                 })?;
             self.fed.packets +=
                 u64::from(self.card.send(PortId(port as u16), packet.time(), frame));

@@ -13,24 +13,24 @@ const IP: usize = ethernet::HEADER;
 const UDP: usize = IP + 20;
 /// Offset of the payload in a frame.
 pub(super) const PAYLOAD: usize = UDP + 8;
-/// The shortest frame without FCS.
+/// Length of the shortest frame without FCS.
 const SHORTEST: usize = 60;
 /// Port of the discard service (RFC 2544).
 const DESTINATION_PORT: u16 = 9;
 /// First source port to try; lower ones belong to services.
 const FIRST_SOURCE_PORT: u16 = 1024;
 
-/// Ethernet address of a port of the router.
+/// Returns the Ethernet address of a port of the router.
 pub(super) fn port_mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 0, 0, port as u8]
 }
 
-/// Ethernet address of the station at a port.
+/// Returns the Ethernet address of the station at a port.
 pub(super) fn station_mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 0, 1, port as u8]
 }
 
-/// Prefix behind a port, in the block for benchmarks (RFC 2544): 198.18.PORT.0/24.
+/// Returns the prefix behind a port, in the block for benchmarks (RFC 2544): 198.18.PORT.0/24.
 pub(super) fn behind(port: usize) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, port as u8, 0)
 }
@@ -65,8 +65,8 @@ impl Frames {
         }
     }
 
-    /// The frame of a packet, and its ingress port. After 65,536 flows, further flows would share
-    /// numbers: `None`.
+    /// Returns the frame of a packet and its ingress port; `None` for a flow beyond the first
+    /// 65,536, since it would need the number of another flow.
     pub fn next(&mut self, packet: &Packet) -> Option<(usize, &[u8])> {
         let port = usize::from(packet.port) % self.ports;
         let count = self.flows.len();
@@ -139,7 +139,7 @@ mod tests {
     use wattline_scale::rss;
 
     #[test]
-    fn frames_lie_on_the_entry_of_their_packets_and_count_their_flow() {
+    fn frames_keep_the_table_entry_and_number_their_flow() {
         let mut frames = Frames::new(4, 128);
         for round in 0..3u64 {
             for flow in 0..512u32 {

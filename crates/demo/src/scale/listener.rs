@@ -9,7 +9,7 @@ use wattline_testbed::probe::payload::Payload;
 
 /// Counts of the listener.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Heard {
+pub struct ListenerCounts {
     /// Frames that arrived.
     pub received_packets: u64,
     /// Frames that arrived more than once.
@@ -30,7 +30,7 @@ struct Flow {
 
 #[derive(Default)]
 struct State {
-    heard: Heard,
+    heard: ListenerCounts,
     flows: Vec<Flow>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub fn heard(&self) -> Heard {
+    pub fn heard(&self) -> ListenerCounts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).heard
     }
 }

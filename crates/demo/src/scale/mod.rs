@@ -11,7 +11,7 @@ mod listener;
 mod outcome;
 mod router;
 
-pub use listener::Heard;
+pub use listener::ListenerCounts;
 pub use outcome::{Delivery, Outcome, Plan};
 
 use crate::error::Error;
@@ -34,7 +34,7 @@ pub fn run(
     let mut router = router::Router::new(&plan.setting)?;
     let end = Time::ZERO + plan.warmup + plan.duration;
     let mut feed = feed::Feed::new(router.card(), source, end);
-    // The first frames are sent before time starts.
+    // The first frames are sent before the clock starts.
     feed.send_ahead()?;
     router.start()?;
     let stop = AtomicBool::new(false);

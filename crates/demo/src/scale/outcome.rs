@@ -1,6 +1,6 @@
 //! Plan and result of a run.
 
-use super::listener::Heard;
+use super::listener::ListenerCounts;
 use serde::Serialize;
 use wattline_dataplane::counters::Snapshot;
 use wattline_governor::ledger::Entry;
@@ -12,7 +12,7 @@ use wattline_units::Span;
 pub struct Plan {
     /// Server, policy and dilation.
     pub setting: Setting,
-    /// Model time that is recorded.
+    /// Recorded model time.
     pub duration: Span,
     /// Model time before the recorded part.
     pub warmup: Span,
@@ -21,7 +21,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The same run in the simulator, with these intervals.
+    /// Returns the same run for the simulator, with these intervals.
     pub fn simulated(&self, interval: Option<Span>) -> wattline_sim::Setting<'_> {
         let Setting { server, application, policy, mean_bytes, seed, .. } = &self.setting;
         wattline_sim::Setting {
@@ -67,7 +67,7 @@ impl Outcome {
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
-    /// Whether this machine was so busy that the figures may be affected.
+    /// Returns true if this machine was so busy that the figures may be affected.
     pub fn is_disturbed(&self) -> bool {
         self.disturbed_because().is_some()
     }
@@ -84,7 +84,7 @@ pub struct Delivery {
     pub dropped_packets: u64,
     /// Counts of the listener.
     #[serde(flatten)]
-    pub heard: Heard,
+    pub heard: ListenerCounts,
 }
 
 impl Delivery {

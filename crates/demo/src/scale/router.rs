@@ -1,6 +1,6 @@
 //! The router under test: cards in memory, workers, routes, the emulated server.
 
-use super::feed::Fed;
+use super::feed::FeedResult;
 use super::frames::{behind, port_mac, station_mac};
 use super::listener::Listener;
 use super::outcome::{Delivery, Outcome};
@@ -34,7 +34,7 @@ const UNBOUND_RING: u32 = 2_048;
 /// Longest real time for workers to forward the remaining frames.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// A router whose time is stopped until it is started.
+/// A router whose clock stands still until [`Router::start`].
 pub(super) struct Router {
     scale: Scale,
     policy: &'static str,
@@ -120,18 +120,18 @@ impl Router {
         &self.scale
     }
 
-    /// Starts time.
+    /// Starts the clock.
     pub fn start(&mut self) -> Result<(), Error> {
         Ok(self.scale.start()?)
     }
 
-    /// Lets workers forward the remaining frames, and sums up the results.
-    pub fn finish(mut self, record: Record, fed: Fed) -> Result<Outcome, Error> {
+    /// Waits until workers have forwarded the remaining frames, and sums up the results.
+    pub fn finish(mut self, record: Record, fed: FeedResult) -> Result<Outcome, Error> {
         let now = self.scale.clock().now();
         self.command(Command::Drain);
         let deadline = Instant::now() + DRAIN;
         let running = |thread: &Thread| thread.handle.as_ref().is_some_and(|h| !h.is_finished());
-        // The drops of the rings are known while workers can still be asked.
+        // The drops of the rings can only be read while workers answer.
         while self.card.waiting() > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -198,7 +198,7 @@ fn failed(what: String) -> Error {
     wattline_testbed::Error::Router { what, log: String::new() }.into()
 }
 
-/// Routes to the prefixes behind each port.
+/// Returns routes to the prefixes behind each port.
 fn routes(ports: usize) -> Result<Routes, Error> {
     let config = |port| PortConfig { mac: port_mac(port), ..PortConfig::default() };
     let mut routes = Routes::new((0..ports).map(config).collect());

@@ -1,5 +1,5 @@
-//! `wattline demo`: a day in miniature under several policies; then real traffic by the
-//! kernel and by Wattline, side by side.
+//! `wattline demo`: a day in miniature under several policies, then real traffic through the kernel
+//! and through Wattline.
 
 use super::simulation::{self, Problems};
 use crate::commands::errors::demo_error;
@@ -28,16 +28,16 @@ const PAGE: &str = "wattline-demo.html";
 /// Demonstration and its duration.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Show one part alone.
+    /// Show only one part.
     #[arg(long, value_enum)]
     only: Option<Part>,
-    /// How long a day lasts under each policy.
+    /// Duration of a day under each policy.
     #[arg(long, default_value = "45s", value_parser = duration)]
     duration: Duration,
     /// Policies of the day, as NAME or NAME:key=value,key=value, separated by commas.
     #[arg(long, default_value = "poll,napi,queue-length,wattline")]
     policies: String,
-    /// How many times slower than its model the server is played: more on a busy machine.
+    /// Factor by which the server runs slower than its model: more on a busy machine.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     scale: u32,
     /// Seed of all random numbers in the day.
@@ -46,19 +46,20 @@ pub struct Args {
     /// Mean load of the day: a share of the links, or a rate such as 5Mpps.
     #[arg(long, default_value = "35%")]
     load: String,
-    /// Lengths of the day's packets, as `wattline sim --traffic` takes them.
+    /// Lengths of the day's packets, as in `wattline sim --traffic`.
     #[arg(long, default_value = "imix")]
     size: String,
     /// Server model of the day: name of a shipped one or a file.
     #[arg(long, default_value = "westmere-2010")]
     server: String,
-    /// Directory for the page with the day's plots, wattline-demo.html, which is replaced if it is there.
+    /// Directory for the page with the day's plots, wattline-demo.html; an existing one is
+    /// replaced.
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// How long kernel and Wattline each work on each traffic when they are compared.
+    /// Duration of each traffic under kernel and Wattline in the comparison.
     #[arg(long, default_value = "5s", value_parser = duration)]
     compare_duration: Duration,
-    /// Packets per second that are offered when they are compared.
+    /// Packets per second offered in the comparison.
     #[arg(long, default_value_t = 20_000.0)]
     rate: f64,
     /// Flows of the mix; every other one is IPv6.
@@ -67,7 +68,7 @@ pub struct Args {
     /// Captures (pcap or pcapng) whose packets are forwarded too, separated by commas.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     capture: Vec<PathBuf>,
-    /// What Wattline's worker does when there is no work.
+    /// Idle mode of Wattline's worker.
     #[arg(long, value_enum, default_value_t = ModeArgument::Adaptive)]
     mode: ModeArgument,
     #[command(flatten)]
@@ -100,9 +101,9 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a duration from 1s to 1h, such as 20s or 2min, is expected".to_owned())
 }
 
-/// The result of both parts.
+/// Result of both parts.
 #[derive(Serialize)]
-struct Shown {
+struct DemoOutput {
     #[serde(skip_serializing_if = "Option::is_none")]
     day: Option<day::Report>,
     /// Page of the plots.
@@ -118,7 +119,7 @@ pub fn run(args: Args, json: bool) -> Result<(), ExitError> {
     let day = (args.only != Some(Part::Compare)).then(|| day_settings(&args)).transpose()?;
     let page = args.out.join(PAGE);
     if day.is_some() {
-        // Found out before minutes have passed, not after.
+        // Checked before minutes of work.
         std::fs::create_dir_all(&args.out).map_err(|error| cannot_write(&args.out, &error))?;
     }
     let comparison =
@@ -128,7 +129,7 @@ pub fn run(args: Args, json: bool) -> Result<(), ExitError> {
         .map_err(testbed_error)?
 }
 
-/// One dashboard through all stages, where it is wanted.
+/// Serves one dashboard through all stages, if requested.
 fn watched(
     dashboard: Listening,
     day: Option<&day::Settings>,
@@ -140,8 +141,8 @@ fn watched(
     let _logging = run::log_to_standard_error()?;
     let days = day.map_or(0, |day| day.policies.len());
     let watch = Watch::new(days + if comparison { compare::stages() } else { 0 });
-    let told = watch.clone();
-    dashboard.show("demonstration", move || told.stats())?;
+    let served = watch.clone();
+    dashboard.show("demonstration", move || served.stats())?;
     Ok(watch)
 }
 
@@ -152,7 +153,7 @@ fn show(
     watch: &Watch,
     json: bool,
 ) -> Result<(), ExitError> {
-    let mut shown = Shown { day: None, page: None, comparison: None };
+    let mut shown = DemoOutput { day: None, page: None, comparison: None };
     let mut written = Ok(());
     if let Some(settings) = day {
         let report = day::run(settings, watch).map_err(demo_error)?;
@@ -197,7 +198,7 @@ fn day_settings(args: &Args) -> Result<day::Settings, ExitError> {
     let traffic = day::traffic(&args.load, &args.size, args.duration, args.scale);
     problems.keep(simulation::traffic(&traffic));
     problems.check()?;
-    // Without a server there was a problem.
+    // Without a server, a problem has been noted.
     let server = server.ok_or_else(|| ExitError::new(ExitError::CONFIG, "no server"))?;
     Ok(day::Settings {
         server,
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commas_separate_policies_and_their_parameters() {
+    fn commas_separate_policies_and_parameters() {
         assert_eq!(simulation::split("poll, napi,queue-length"), ["poll", "napi", "queue-length"]);
         assert_eq!(
             simulation::split("napi:cores=2,idle=C1,poll:cores=1"),

@@ -1,4 +1,4 @@
-//! `wattline envelope`: what a traffic costs at least, and what was found to keep the budget.
+//! `wattline envelope`: the lowest energy for a traffic, and schedules that keep the budget.
 
 use super::simulation::{self, Problems};
 use crate::commands::simulation::simulation_error;
@@ -24,7 +24,7 @@ pub struct Args {
     /// Latency that at most 1 % of the packets may exceed; none may be lost.
     #[arg(long, default_value = "100us", value_parser = simulation::span)]
     p99: Span,
-    /// Simulated time that counts.
+    /// Simulated time of the measurement.
     #[arg(long, default_value = "1s", value_parser = simulation::span)]
     duration: Span,
     /// Simulated time before the measurement.
@@ -112,15 +112,15 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
             (joules / bound - 1.0) * 100.0
         ),
     };
-    row("schedule that was found and played", feasible_joules)?;
-    row("best operating point that never changes", static_best_joules)?;
+    row("best schedule found and simulated", feasible_joules)?;
+    row("best constant operating point", static_best_joules)?;
     if let Some(point) = &output.envelope.static_best {
-        writeln!(out, "{:<44} {point}", "  which is")?;
+        writeln!(out, "{:<44} {point}", "  namely")?;
     }
     writeln!(out, "{} packets; figures are modelled", output.envelope.packets)
 }
 
-/// Returns the end of a command after this error.
+/// Returns the exit code and message of this error.
 pub fn league_error(error: LeagueError) -> ExitError {
     let code = match error {
         LeagueError::Sim(error) => return simulation_error(error),

@@ -1,10 +1,10 @@
-//! Exit codes of what fails in the laboratory.
+//! Exit codes of failures in the laboratory.
 
 use crate::commands::simulation::{model_error, simulation_error};
 use wattline::exit::ExitError;
 use wattline_sim::SimError;
 
-/// Returns the end of a command after this error.
+/// Returns the exit code and message of this error.
 pub fn demo_error(error: wattline_demo::Error) -> ExitError {
     use wattline_demo::Error;
     use wattline_scale::ScaleError;
@@ -19,7 +19,7 @@ pub fn demo_error(error: wattline_demo::Error) -> ExitError {
     ExitError::new(code, error)
 }
 
-/// Returns the end of a command after this error.
+/// Returns the exit code and message of this error.
 pub fn testbed_error(error: wattline_testbed::Error) -> ExitError {
     use wattline_testbed::Error;
     let code = match error {

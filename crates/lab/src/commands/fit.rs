@@ -14,7 +14,7 @@ use wattline_study::fit::spec::{Load, SpecError, SpecResults, two_of_three};
 use wattline_study::fit::{Completed, Fit, FitError, FitOptions, Lender, fit, rows};
 use wattline_units::{Accuracy, Source};
 
-/// What to fit, and to what.
+/// Rows to fit, and form of the model.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// CSV with the columns frequency_hertz, cores, throughput_pps, power_watts and, better,
@@ -30,8 +30,8 @@ pub struct Args {
     /// Highest order of the form function chi to consider, 1 to 12.
     #[arg(long, default_value_t = 7)]
     order_max: usize,
-    /// Most that chi may depart from the richest fit, as a fraction of the swing from idle
-    /// to active power; the lowest order within it is taken.
+    /// Largest deviation of chi from the richest fit, as a fraction of the swing from idle to
+    /// active power; the lowest order within it is taken.
     #[arg(long, default_value_t = 0.02)]
     error_bound: f64,
     /// Power of the platform without its cores, in watts, if it is known.
@@ -40,8 +40,8 @@ pub struct Args {
     /// Write the model as a server file.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Model, by name or file, from which the file borrows what rows cannot know; each such figure
-    /// is marked, and simulator, policies and router take the file.
+    /// Model, by name or file, from which the file borrows figures that rows cannot give; each is
+    /// marked, and simulator, policies and router accept the file.
     #[arg(long, value_name = "NAME", requires = "out", conflicts_with = "spec")]
     like: Option<String>,
     /// Length of the packets of the rows in bytes, for --like.
@@ -64,7 +64,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return published(args, file, row, path, json);
     }
     let file = args.rows.as_deref().unwrap_or_default();
-    let measured = rows::load(file).map_err(server_errors::of_data)?;
+    let measured = rows::load(file).map_err(server_errors::data_error)?;
     let options = FitOptions {
         order_max: args.order_max,
         error_bound: args.error_bound,
@@ -72,7 +72,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     let fitted = fit(&measured, &options).map_err(|error| failed(file, error))?;
     let packets = (Application::Ipv4, u32::from(args.size));
-    let file_of = FileOf { name: &args.name, source: file, like: args.like.as_deref(), packets };
+    let file_of = FitFile { name: &args.name, source: file, like: args.like.as_deref(), packets };
     let completed = file_of.complete(&fitted)?;
     let mut problems = Problems::default();
     if let Some(path) = &args.out {
@@ -84,13 +84,13 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let source = json!({ "source": Source::Modelled, "accuracy": Accuracy::Learned });
     let mut document = json!({ "fit": fitted, "power": source });
     note(&mut document, completed.as_ref());
-    results::print_beside(problems.check(), &document, json, |out, _| {
+    results::print_then_fail(problems.check(), &document, json, |out, _| {
         print(out, &fitted, completed.as_ref())
     })
 }
 
 /// Server file of a fit.
-pub struct FileOf<'a> {
+pub struct FitFile<'a> {
     /// Name of the model.
     pub name: &'a str,
     /// Description of the measurement.
@@ -101,16 +101,16 @@ pub struct FileOf<'a> {
     pub packets: (Application, u32),
 }
 
-impl FileOf<'_> {
-    /// Completes a fit for simulation where a model lends figures.
+impl FitFile<'_> {
+    /// Completes a fit for simulation if a model lends figures.
     pub fn complete(&self, fit: &Fit) -> Result<Option<Completed>, ExitError> {
         let Some(like) = self.like else { return Ok(None) };
-        let lender = Lender::load(like).map_err(server_errors::of_model)?;
+        let lender = Lender::load(like).map_err(server_errors::config_error)?;
         let completed = fit.complete(self.name, self.source, &lender, self.packets);
         completed.map(Some).map_err(|error| failed(self.source, error))
     }
 
-    /// Text of the file.
+    /// Returns the text of the file.
     pub fn text(&self, fit: &Fit, completed: Option<&Completed>) -> String {
         completed.map_or_else(|| fit.to_toml(self.name, self.source), |it| it.toml.clone())
     }
@@ -127,7 +127,7 @@ pub fn note(document: &mut serde_json::Value, completed: Option<&Completed>) {
     }
 }
 
-/// The error of rows that were fitted.
+/// Returns the exit code and message of an error in the fit of `rows`.
 pub fn failed(rows: &str, error: FitError) -> ExitError {
     match error {
         FitError::BadOption { .. } => ExitError::new(ExitError::USAGE, format_args!("--{error}")),
@@ -146,7 +146,7 @@ fn published(
     json: bool,
 ) -> Result<(), ExitError> {
     let data = |error| ExitError::new(ExitError::DATA, format_args!("{file}: {error}"));
-    let results = SpecResults::load(file).map_err(server_errors::of_data)?;
+    let results = SpecResults::load(file).map_err(server_errors::data_error)?;
     let text = results.to_toml(row, &args.name, file).map_err(data)?;
     let written = args.overwrite.write(path, &text);
     let mut errors = Vec::new();
@@ -157,14 +157,14 @@ fn published(
     let refused: Vec<_> =
         results.refused.iter().map(|(row, why)| json!({ "row": row, "reason": why })).collect();
     let document = json!({ "row": row, "errors": errors, "refused_rows": refused });
-    results::print_beside(written, &document, json, |out, _| {
+    results::print_then_fail(written, &document, json, |out, _| {
         writeln!(out, "{}: row {row} of {file}", path.display())?;
         for load in Load::ALL {
             let Ok(error) = SpecError::measure(&results.rows, load, two_of_three) else { continue };
             writeln!(
                 out,
-                "power at {}: of {} results at random that the fit did not see, half are within {:.0} %, nine of \
-                 ten within {:.0} %",
+                "power at {}: of {} random results outside the fit, half are within {:.0} %, nine \
+                 of ten within {:.0} %",
                 load.name(),
                 error.predicted,
                 100.0 * error.median,
@@ -178,7 +178,7 @@ fn published(
     })
 }
 
-/// Measured less predicted power over the load, a series for each frequency.
+/// Plots measured minus predicted power over the load, a series for each frequency.
 fn residuals(fit: &Fit, rows: &str) -> Chart {
     let x = Axis::new("load (throughput over capacity)").range(0.0, 1.05);
     let mut chart = Chart::new(format!("Residuals of {rows}"), x, Axis::new("residual (W)"));
@@ -249,7 +249,7 @@ pub fn print(
     if let Some(it) = completed {
         writeln!(
             out,
-            "\npower of the rows by the file that simulations take: mean error {:.2} %, largest {:.2} %;\n\
+            "\npower of the rows by the file for simulations: mean error {:.2} %, largest {:.2} %;\n\
              {} figures are borrowed: `wattline servers FILE` lists them",
             it.error_mean * 100.0,
             it.error_largest * 100.0,

@@ -65,13 +65,13 @@ pub enum Command {
     Load(load::Args),
     /// Measure a server's tail latency and power by load, frequency and interrupt moderation.
     Profile(profile::Args),
-    /// Reproduce the figures and tables of the papers, and compare ours with theirs.
+    /// Reproduce the figures and tables of the papers, and compare the results.
     Reproduce(reproduce::Args),
     /// Simulate the receive path of a host: cache misses, cycles and watts per packet (Liao).
     Receive(receive::Args),
     /// Compare runs, each of several repetitions, with confidence intervals.
     Report(report::Args),
-    /// Measure forwarding devices by RFC 2544, and how fast Wattline itself is on this machine.
+    /// Measure forwarding devices by RFC 2544, and the speed of Wattline itself on this machine.
     Bench(bench::Args),
     /// Run a router on emulated cores.
     #[command(hide = true)]

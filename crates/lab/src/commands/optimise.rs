@@ -14,7 +14,7 @@ use wattline_study::optimise::{
 use wattline_traffic::rates::{self, RateStep};
 use wattline_units::{PacketsPerSecond, Provenance, Span};
 
-/// For what to find the cheapest operating point.
+/// Server and load.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("load").required(true).args(["target", "trace"]))]
 pub struct Args {
@@ -40,18 +40,19 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let file = ServerFile::load(&args.server).map_err(server_errors::of_model)?;
-    // A file with a whole server is taken as such, one with Bolla's figures alone as that.
+    let file = ServerFile::load(&args.server).map_err(server_errors::config_error)?;
+    // A file may have a whole server or only Bolla's figures.
     if let Ok(bolla) = file.bolla()
         && file.model().is_err()
     {
         return find(bolla, args, json);
     }
     let model = file.model().map_err(|lacks| {
-        // Where a file has begun Bolla's section, completing that is the shorter way.
+        // For a file with a partial section of Bolla, its errors are reported, as it is easier to
+        // complete.
         let begun = file.figures.iter().any(|figure| figure.field.starts_with("bolla."));
         let lacks = file.bolla().err().filter(|_| begun).unwrap_or(lacks);
-        server_errors::of_model(lacks.into())
+        server_errors::config_error(lacks.into())
     })?;
     let cost = model.packet_cost(args.app, args.size).ok_or_else(|| {
         let known: Vec<&str> = model.applications.keys().map(|app| app.name()).collect();

@@ -7,7 +7,7 @@ use std::path::Path;
 use wattline::exit::ExitError;
 use wattline::new_file::{THERE, cannot, cannot_write, open, refuses, without};
 
-/// Whether files that a command line names are replaced.
+/// Permission to replace files named on the command line.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Overwrite {
     /// Replace these files if they exist.
@@ -16,32 +16,36 @@ pub struct Overwrite {
 }
 
 impl Overwrite {
-    /// For files that a command may always replace.
+    /// Value for files that a command may always replace.
     pub const REPLACE: Self = Self { overwrite: true };
 
-    /// Before minutes of work: are all of these free to be written?
+    /// Checks before minutes of work that all of these files may be written.
     ///
     /// # Errors
-    /// Names each file that is there.
+    /// Returns all files that exist.
     pub fn check<'a>(self, files: impl IntoIterator<Item = &'a Path>) -> Result<(), ExitError> {
         let refused = files.into_iter().filter(|path| refuses(path, self.overwrite));
-        let told: Vec<_> = refused.map(|path| format!("{}: {THERE}", path.display())).collect();
-        if told.is_empty() { Ok(()) } else { Err(ExitError::new(ExitError::IO, told.join("\n"))) }
+        let problems: Vec<_> = refused.map(|path| format!("{}: {THERE}", path.display())).collect();
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ExitError::new(ExitError::IO, problems.join("\n")))
+        }
     }
 
     /// Writes the whole file.
     ///
     /// # Errors
-    /// As [`open`], and when the disk is full.
+    /// Fails as [`open`], and when the disk is full.
     pub fn write(self, path: &Path, text: &str) -> Result<(), ExitError> {
         self.write_by(path, |mut file| file.write_all(text.as_bytes()))
     }
 
-    /// The same, where `fill` writes what belongs into the file.
+    /// Writes a file with the contents that `fill` writes.
     ///
     /// # Errors
-    /// As [`Self::write`]. A file that was not there before is removed then: the same command can be
-    /// given again without `--overwrite`.
+    /// Fails as [`Self::write`]. A file that did not exist before is then removed, so that the same
+    /// command can be repeated without `--overwrite`.
     pub fn write_by<E: fmt::Display>(
         self,
         path: &Path,
@@ -61,16 +65,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_files_that_are_there_are_named_at_once() {
+    fn all_existing_files_are_named_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let [one, two, three] = ["one", "two", "three"].map(|name| folder.path().join(name));
         for path in [&one, &two] {
             Overwrite::default().write(path, "mine").unwrap();
         }
         let files = [one.as_path(), &two, &three];
-        let told = Overwrite::default().check(files).unwrap_err().to_string();
-        assert!(told.contains("one: is there") && told.contains("two: is there"), "{told}");
-        assert!(!told.contains("three"), "{told}");
+        let message = Overwrite::default().check(files).unwrap_err().to_string();
+        assert!(
+            message.contains("one: is there") && message.contains("two: is there"),
+            "{message}"
+        );
+        assert!(!message.contains("three"), "{message}");
         Overwrite::default().write(&one, "other").unwrap_err();
         assert_eq!(std::fs::read(&one).unwrap(), b"mine");
         let replace = Overwrite { overwrite: true };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use wattline::exit::ExitError;
 use wattline_report::FigurePage;
 
-/// File of the page, if one is wanted.
+/// File of the page, if requested.
 #[derive(Debug, clap::Args)]
 pub struct PageFile {
     /// Write a page with plots and all figures too.
@@ -19,10 +19,10 @@ pub struct PageFile {
 }
 
 impl PageFile {
-    /// Whether the page could be written: whoever misspelt the folder learns it before the load.
+    /// Checks that the page can be written, so that a misspelt folder is reported before the load.
     ///
     /// # Errors
-    /// When the folder is missing, or the file is there and is not to be replaced.
+    /// Fails when the folder is missing, or when the file exists and must not be replaced.
     pub fn check(&self) -> Result<(), ExitError> {
         let page = self.page.as_deref();
         let folder = page.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
@@ -35,8 +35,8 @@ impl PageFile {
         }
     }
 
-    /// Writes the page of a report where one is wanted, and prints the report: as JSON, or what the
-    /// page has for a terminal.
+    /// Writes the page of a report if requested, and prints the report as JSON or as the page's
+    /// text for a terminal.
     pub fn show<R: Serialize>(
         &self,
         page: FigurePage,
@@ -47,7 +47,7 @@ impl PageFile {
     }
 }
 
-/// Writes the page of a report into a file if there is one, and prints the report likewise.
+/// Writes the page of a report into a file if there is one, and prints the report in the same way.
 pub(crate) fn show<R: Serialize>(
     (path, overwrite): (Option<&Path>, Overwrite),
     page: FigurePage,
@@ -57,7 +57,7 @@ pub(crate) fn show<R: Serialize>(
     let text = page.plain().to_owned();
     let written = path.map_or(Ok(()), |path| overwrite.write(path, &page.end()));
     let path = path.filter(|_| written.is_ok());
-    results::print_beside(written, report, json, |out, _| {
+    results::print_then_fail(written, report, json, |out, _| {
         out.write_all(text.as_bytes())?;
         path.map_or(Ok(()), |path| writeln!(out, "page: {}", path.display()))
     })

@@ -27,10 +27,10 @@ use wattline_server::tables::NOT_MEASURED;
 use wattline_server::{BusyTimePower, ServerFile};
 use wattline_units::Span;
 
-/// V/F states and periods of a full profile: hours of load else.
+/// V/F states and periods of a full profile; more would take hours of load.
 const STATES: usize = 4;
 const PERIODS: u16 = 6;
-/// Periods that a search has to choose from, as in the simulator.
+/// Periods of a search, as in the simulator.
 const SPARSE_PERIODS: u16 = 24;
 
 /// Server to profile.
@@ -43,23 +43,23 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Server {
     /// Gets and sets of memcached, as of `wattline load memcached`.
-    Memcached(Profiled<memcached::Args>),
+    Memcached(ProfiledLoad<memcached::Args>),
     /// Pages of HTTP/1.1 servers, as of `wattline load http`.
-    Http(Profiled<http::Args>),
+    Http(ProfiledLoad<http::Args>),
 }
 
-/// A load and the points at which it is measured.
+/// A load and its measured points.
 #[derive(Debug, clap::Args)]
-struct Profiled<A: clap::Args> {
+struct ProfiledLoad<A: clap::Args> {
     #[command(flatten)]
     load: A,
     #[command(flatten)]
-    plan: Planned,
+    plan: ProfileOptions,
 }
 
 /// Points, precision and files of a profile.
 #[derive(Debug, clap::Args)]
-struct Planned {
+struct ProfileOptions {
     /// File for the tables (CSV). FILE.points.json lets an interrupted profile continue, and
     /// FILE.html is a page with the curves.
     #[arg(long, value_name = "FILE")]
@@ -75,9 +75,9 @@ struct Planned {
     /// Default: 6; with --sparse 24.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     periods: Option<u16>,
-    /// Measure only the points that a search picks: at each load the lowest V/F state that some
-    /// period brings within the target, and the longest such period: of 11 states and 24 periods at
-    /// most 23 points. Without this option, the same states and periods measure the others, too.
+    /// Measure only the points of a search for the lowest V/F state that some period brings within
+    /// the target at each load, and the longest such period: of 11 states and 24 periods at most 23
+    /// points. Without this option, the same states and periods measure the others, too.
     #[arg(long)]
     sparse: bool,
     /// The 95th percentile that --sparse searches for, such as 800us: that of policy copi
@@ -95,8 +95,8 @@ struct Planned {
     /// the target for the cheapest, and of its periods the longest.
     #[arg(long, conflicts_with = "server")]
     without_power: bool,
-    /// Where no meter sees this machine, reckon watts from how busy its cores are by this server
-    /// model: the name of a shipped one (`wattline servers`) or the path of a file.
+    /// Without a meter of this machine, compute watts from the busy time of its cores by this
+    /// server model: the name of a shipped one (`wattline servers`) or the path of a file.
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
     /// Configuration of `wattline govern`, for its CPUs and interfaces. Default: all CPUs, and all
@@ -116,13 +116,13 @@ struct Output {
     server: String,
     workload: String,
     points: usize,
-    /// Points of the full grid, the driver's own moderation at each load among them.
+    /// Points of the full grid, including the driver's own moderation at each load.
     points_of_full_grid: usize,
     not_tight_points: usize,
     never_steady_points: usize,
-    /// Their latencies are in good part the generator's own.
+    /// Points whose latencies are to a large part the generator's own.
     sent_late_points: usize,
-    /// Points of which the machine made others, and why.
+    /// Points that the machine changed, with the reason.
     left_out: Vec<String>,
     saturated_points: usize,
     power_source: Option<String>,
@@ -130,15 +130,15 @@ struct Output {
     page: String,
 }
 
-/// A server's load.
-struct Wanted {
+/// Load of a server.
+struct ServerLoad {
     server: String,
     workload: String,
     loader: Loader,
     rate: f64,
-    /// Requests that may wait on one connection.
+    /// Requests that may be outstanding on one connection.
     depth: usize,
-    /// An address that requests reach by the loopback.
+    /// Address that requests reach over the loopback, if any.
     looped: Option<IpAddr>,
 }
 
@@ -149,7 +149,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     match &args.server {
-        Server::Memcached(Profiled { load, plan }) => {
+        Server::Memcached(ProfiledLoad { load, plan }) => {
             let options = load.options().load()?;
             plan.check()?;
             let prepared = plan.within(|| load.prepare())?;
@@ -163,9 +163,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             let loader =
                 loader("memcached", options, prepared.addresses, made, (stop, plan.netns.clone()));
             let server = load.servers().join(" ");
-            make(plan, Wanted { server, workload, loader, rate, depth, looped }, json)
+            make(plan, ServerLoad { server, workload, loader, rate, depth, looped }, json)
         }
-        Server::Http(Profiled { load, plan }) => {
+        Server::Http(ProfiledLoad { load, plan }) => {
             let options = load.options().load()?;
             plan.check()?;
             let (requests, pages) = plan.within(|| load.prepare())?;
@@ -176,12 +176,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             let made = move |thread| Http::new(Arc::clone(&requests), thread);
             let loader = loader("http", options, addresses, made, (stop, plan.netns.clone()));
             let server = pages.join(" ");
-            make(plan, Wanted { server, workload, loader, rate, depth, looped }, json)
+            make(plan, ServerLoad { server, workload, loader, rate, depth, looped }, json)
         }
     }
 }
 
-impl Planned {
+impl ProfileOptions {
     fn check(&self) -> Result<(), ExitError> {
         let usage = |message: &str| Err(ExitError::new(ExitError::USAGE, message));
         let sound = self.loads.iter().all(|share| (1e-6..=1e6).contains(share));
@@ -194,13 +194,14 @@ impl Planned {
         self.check_folder()
     }
 
-    /// Describes the requests and their origin: points of other loads are not mixed with these.
+    /// Describes the requests and their origin, so that points of other loads are not mixed with
+    /// these.
     fn described(&self, workload: String, options: &LoadOptions) -> String {
         let from = self.netns.as_ref().map(|name| format!("; from the network namespace {name}"));
         format!("{workload}; {}{}", options.described(), from.unwrap_or_default())
     }
 
-    /// The first point takes minutes: whoever misspelt the folder learns it before.
+    /// Checks that the folder exists, since the first point takes minutes.
     fn check_folder(&self) -> Result<(), ExitError> {
         let folder = self.out.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
@@ -210,7 +211,7 @@ impl Planned {
         Ok(())
     }
 
-    /// Runs something where the requests come from.
+    /// Runs a function in the namespace of the requests.
     fn within<T: Send>(
         &self,
         run: impl FnOnce() -> Result<T, ExitError> + Send,
@@ -219,15 +220,15 @@ impl Planned {
         within(self.netns.as_deref(), run).map_err(unknown)?
     }
 
-    fn beside(&self, ending: &str) -> PathBuf {
+    fn sibling(&self, ending: &str) -> PathBuf {
         let mut name = self.out.file_name().unwrap_or_default().to_owned();
         name.push(ending);
         self.out.with_file_name(name)
     }
 }
 
-/// The first address that packets reach without leaving the machine, whatever interface has it: the
-/// kernel chooses the address itself as theirs. Sends nothing.
+/// Returns the first address that packets reach without leaving the machine, on any interface: the
+/// kernel then chooses the address itself as source. Sends nothing.
 fn looped(addresses: &[SocketAddr]) -> Result<Option<IpAddr>, ExitError> {
     for address in addresses {
         let any: IpAddr = match address {
@@ -235,7 +236,7 @@ fn looped(addresses: &[SocketAddr]) -> Result<Option<IpAddr>, ExitError> {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = UdpSocket::bind((any, 0))?;
-        // What cannot be reached is told by the load.
+        // The load reports unreachable addresses.
         let source = socket.connect(address).and_then(|()| socket.local_addr());
         if address.ip().is_loopback() || source.is_ok_and(|source| source.ip() == address.ip()) {
             return Ok(Some(address.ip()));
@@ -244,7 +245,7 @@ fn looped(addresses: &[SocketAddr]) -> Result<Option<IpAddr>, ExitError> {
     Ok(None)
 }
 
-fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
+fn make(plan: &ProfileOptions, wanted: ServerLoad, json: bool) -> Result<(), ExitError> {
     let tree = plan.root.tree()?;
     let config = match &plan.config {
         Some(path) => Config::load(path, POLICIES)?,
@@ -268,26 +269,26 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     let of = grid.order().count();
     let bar = progress(of, points.len());
     let mut left_out = Vec::new();
-    let mut hear = |now: &Progress| {
-        tell(&bar, plan, &grid, now);
+    let mut report = |now: &Progress| {
+        show_progress(&bar, plan, &grid, now);
         if let Outcome::LeftOut(why) = &now.outcome {
             left_out.push(format!("{}: {why}", grid.name(now.at)));
         }
     };
     let target = plan.target.map(Span::as_seconds);
     let measured = match plan.sparse {
-        true => profile_sparse(&mut live, &grid, precision, target, &mut points, &mut hear),
-        false => profile(&mut live, &grid, precision, &mut points, &mut hear),
+        true => profile_sparse(&mut live, &grid, precision, target, &mut points, &mut report),
+        false => profile(&mut live, &grid, precision, &mut points, &mut report),
     };
     bar.finish_and_clear();
-    let given_back = live.end().map_err(machine_error);
-    // Also of what was interrupted: the page shows how far it is. Before the first point of the
-    // grid there is no table, and what stopped the profile is what has to be told.
-    let (tables, page_file) = (plan.out.clone(), plan.beside(".html"));
+    let restored = live.end().map_err(machine_error);
+    // Also written after an interruption: the page shows the progress. Before the first point of
+    // the grid there is no table, and only the reason of the interruption is reported.
+    let (tables, page_file) = (plan.out.clone(), plan.sibling(".html"));
     let measured_some = points.iter().any(|known| known.point.is_some());
     let written = if measured_some { write_all(plan, &points) } else { Ok(()) };
-    // Why it stopped matters more than what was written of it.
-    given_back?;
+    // The reason of the stop is more important than an error in writing.
+    restored?;
     measured.map_err(stopped_error)?;
     let not_tight = points.iter().filter(|point| !point.is_tight(plan.within)).count();
     let result = Output {
@@ -304,19 +305,19 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
         tables: tables.display().to_string(),
         page: page_file.display().to_string(),
     };
-    results::print_beside(written, &result, json, print)
+    results::print_then_fail(written, &result, json, print)
 }
 
-/// A server model, by name or path.
+/// Returns a server model, by name or path.
 fn model(name: &str) -> Result<BusyTimePower, ExitError> {
-    let file = ServerFile::load(name).map_err(server_errors::of_model)?;
+    let file = ServerFile::load(name).map_err(server_errors::config_error)?;
     BusyTimePower::from_file(&file).map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
-/// The grid on this machine, and what is known of it.
+/// Returns the grid on this machine with its known points.
 fn prepare(
-    plan: &Planned,
-    wanted: &Wanted,
+    plan: &ProfileOptions,
+    wanted: &ServerLoad,
     machine: &mut Machine,
 ) -> Result<(Grid, Points), ExitError> {
     let platform = machine.platform().clone();
@@ -336,8 +337,8 @@ fn prepare(
     };
     if !can.set_frequency && !can.set_moderation {
         let why = "neither frequency nor interrupt moderation can be set here: there is nothing to \
-                   profile (`wattline probe` says why; a veth or virtio interface has NAPI deferral \
-                   where it has NAPI: with GRO on, and named by [govern] interfaces in --config)";
+                   profile (`wattline probe` shows the reasons; a veth or virtio interface has NAPI \
+                   deferral if it has NAPI: with GRO on, and listed in [govern] interfaces in --config)";
         return Err(ExitError::new(ExitError::UNAVAILABLE, why));
     }
     if let Some(address) = wanted.looped.filter(|_| periods.len() > 1) {
@@ -365,15 +366,15 @@ fn prepare(
     let fingerprint = machine.fingerprint();
     let (server, workload) = (wanted.server.clone(), wanted.workload.clone());
     let head = Head::of(server, workload, fingerprint, &grid, machine.queue_cores(), source);
-    let points = Points::open(&plan.beside(".points.json"), head).map_err(points_error)?;
+    let points = Points::open(&plan.sibling(".points.json"), head).map_err(points_error)?;
     Ok((grid, points))
 }
 
-/// The tables and the page.
-fn write_all(plan: &Planned, points: &Points) -> Result<(), ExitError> {
+/// Writes the tables and the page.
+fn write_all(plan: &ProfileOptions, points: &Points) -> Result<(), ExitError> {
     let tables = points.tables().map_err(|why| ExitError::new(ExitError::DATA, why))?;
     write(&plan.out, &tables.to_text())?;
-    write(&plan.beside(".html"), &page(points, plan.within))
+    write(&plan.sibling(".html"), &page(points, plan.within))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), ExitError> {
@@ -384,14 +385,14 @@ fn write(path: &Path, text: &str) -> Result<(), ExitError> {
 fn progress(of: usize, known: usize) -> ProgressBar {
     let bar = ProgressBar::new(of as u64);
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} points {msg}");
-    // The template is a constant that indicatif takes; without it, the bar looks otherwise.
+    // The template is a valid constant; otherwise the bar would have the default style.
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.set_position(known as u64);
     bar
 }
 
-fn tell(bar: &ProgressBar, plan: &Planned, grid: &Grid, now: &Progress) {
-    // A search ends sooner or later: how long it takes at most is all that is known.
+fn show_progress(bar: &ProgressBar, plan: &ProfileOptions, grid: &Grid, now: &Progress) {
+    // Only an upper bound of a search's duration is known.
     let most = if plan.sparse { "at most " } else { "" };
     bar.set_length(now.of as u64);
     bar.set_position(now.known as u64);
@@ -404,12 +405,12 @@ fn tell(bar: &ProgressBar, plan: &Planned, grid: &Grid, now: &Progress) {
         Outcome::LeftOut(why) => (format!("left out: {why}"), String::new()),
     };
     let name = grid.name(now.at);
-    let told = if doubt.is_empty() { result } else { format!("{result}, {doubt}") };
+    let text = if doubt.is_empty() { result } else { format!("{result}, {doubt}") };
     if bar.is_hidden() {
         let (known, of) = (now.known, now.of);
-        note!("{known}/{most}{of} {name}: {told}; {most}{} to go", HumanDuration(now.remaining));
+        note!("{known}/{most}{of} {name}: {text}; {most}{} to go", HumanDuration(now.remaining));
     } else if !doubt.is_empty() || matches!(now.outcome, Outcome::LeftOut(_)) {
-        bar.println(format!("{name}: {told}"));
+        bar.println(format!("{name}: {text}"));
     }
 }
 
@@ -417,8 +418,8 @@ fn print(out: &mut impl Write, result: &Output) -> std::io::Result<()> {
     writeln!(out, "{}: {}, {}", result.tables, result.server, result.workload)?;
     writeln!(
         out,
-        "{} of {} points, {} of them saturated, {} not as well known as asked for, {} never steady, {} \
-         sent late",
+        "{} of {} points, {} of them saturated, {} less precise than requested, {} never steady, \
+         {} sent late",
         result.points,
         result.points_of_full_grid,
         result.saturated_points,

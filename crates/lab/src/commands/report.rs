@@ -1,4 +1,4 @@
-//! `wattline report`: runs compared with each other.
+//! `wattline report`: comparison of runs.
 
 use crate::commands::overwrite::Overwrite;
 use crate::commands::page_file;
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use wattline::exit::ExitError;
 use wattline_report::runs::{Comparison, Run, RunError};
 
-/// Which runs, and what of them.
+/// Runs, and figures to compare.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A folder with the results of a run: files *.json as `--json` prints them, one for each
-    /// repetition. The others are compared with the first. All have to be of one build of the program.
+    /// repetition. The others are compared with the first. All must be of one build of the program.
     #[arg(required = true, num_args = 2.., value_name = "DIR")]
     runs: Vec<PathBuf>,
-    /// Only figures whose path holds this text, such as `watts`.
+    /// Only figures whose path contains this text, such as `watts`.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Show figures without a shown difference as well.
@@ -31,7 +31,7 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.overwrite.check(args.page.as_deref())?;
     let comparison =
-        Comparison::of(Run::read_all(&args.runs).map_err(runs_error)?, args.only.as_deref());
+        Comparison::new(Run::read_all(&args.runs).map_err(runs_error)?, args.only.as_deref());
     if comparison.figures.is_empty() {
         let only = args.only.as_deref().unwrap_or_default();
         let message = format!("--only \"{only}\": no figure of these runs has it in its path");
@@ -41,7 +41,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     page_file::show((args.page.as_deref(), args.overwrite), page, &comparison, json)
 }
 
-/// Returns the end of a command after this error.
+/// Returns the exit code and message of this error.
 pub fn runs_error(error: RunError) -> ExitError {
     let code = match &error {
         RunError::Unreadable { source, .. } => match source.kind() {

@@ -1,4 +1,4 @@
-//! `wattline reproduce`: what the papers print, computed anew and held against it.
+//! `wattline reproduce`: recomputes the papers' figures and compares them with the printed ones.
 
 use crate::commands::overwrite::Overwrite;
 use crate::commands::results;
@@ -15,7 +15,7 @@ use wattline_reproduce::{
 use wattline_sim::SimError;
 use wattline_units::Build;
 
-/// Which papers, and where to.
+/// Papers, and output.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Paper, such as powersave, or figure, such as powersave/fig12; all for all papers, as when
@@ -29,14 +29,14 @@ pub struct Args {
     /// Directory of published results, for published-watts.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Makes figures that have traffic of this capture (pcap, pcapng), at its length.
+    /// Use this capture (pcap, pcapng) in figures that have traffic, at its length.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rates", "data"])]
     capture: Option<PathBuf>,
-    /// Makes figures that have traffic of these rates (columns time_seconds, rate_pps).
+    /// Use these rates (columns time_seconds, rate_pps) in figures that have traffic.
     #[arg(long, value_name = "FILE.csv", conflicts_with = "data")]
     rates: Option<PathBuf>,
-    /// Searches anew the sets of unprinted parameters that the printed figures allow, and moves
-    /// unprinted inputs anew, which takes hours. Without it the recorded results are used.
+    /// Repeat the search for sets of unprinted parameters that the printed figures allow, and the
+    /// variation of unprinted inputs, which takes hours. Without it, recorded results are used.
     #[arg(long, conflicts_with_all = ["capture", "rates", "data"])]
     fresh: bool,
     #[command(flatten)]
@@ -64,9 +64,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         check_build(&files[1])?;
     }
     let bar = Counted::new(wattline_reproduce::steps(&targets) as u64, "steps");
-    // Several steps run at once; those that run are named, the oldest first.
+    // Several steps run at once; the running ones are named, the oldest first.
     let mut running: Vec<String> = Vec::new();
-    let told = |progress: Progress<'_>| {
+    let show = |progress: Progress<'_>| {
         match progress {
             Progress::Begins(step) => running.push(step.to_owned()),
             Progress::Ends(step) => {
@@ -77,16 +77,16 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         bar.tell(running.join(", "));
     };
     let results = match &own {
-        Some(own) => wattline_reproduce::reproduce_own(&targets, own, told),
-        None if args.fresh => wattline_reproduce::reproduce_fresh(&targets, told),
-        None => wattline_reproduce::reproduce(&targets, told),
+        Some(own) => wattline_reproduce::reproduce_own(&targets, own, show),
+        None if args.fresh => wattline_reproduce::reproduce_fresh(&targets, show),
+        None => wattline_reproduce::reproduce(&targets, show),
     };
     let results = results.map_err(failed)?;
     bar.end();
     let written =
         wattline_reproduce::write(&results, &args.out, &results::command_line()).map_err(failed);
     let is_there = written.is_ok();
-    results::print_beside(written, &results, json, |out, results| {
+    results::print_then_fail(written, &results, json, |out, results| {
         match own {
             Some(_) => writeln!(out, "Your own traffic: nothing is compared with the papers.")?,
             None => table(out, results)?,
@@ -98,10 +98,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     })
 }
 
-/// Target that is no paper.
+/// Target that is not a paper.
 const WATTS: &str = "published-watts";
 
-/// Shows fits beside published watts.
+/// Compares fits with published watts.
 fn watts(args: &Args, json: bool) -> Result<(), ExitError> {
     let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
     if args.targets.len() > 1 {
@@ -117,7 +117,7 @@ fn watts(args: &Args, json: bool) -> Result<(), ExitError> {
     let figures = wattline_reproduce::published_watts(data).map_err(failed)?;
     let written = wattline_reproduce::write_watts(&figures, &args.out).map_err(failed);
     let is_there = written.is_ok();
-    results::print_beside(written, &figures, json, |out, figures| {
+    results::print_then_fail(written, &figures, json, |out, figures| {
         for figure in figures {
             writeln!(out, "{}: {}\n", figure.title, figure.about)?;
         }
@@ -125,7 +125,7 @@ fn watts(args: &Args, json: bool) -> Result<(), ExitError> {
     })
 }
 
-/// The only key that is read of figures that are there already.
+/// The only key that is read from existing figures.
 #[derive(Deserialize)]
 struct Head {
     build: Option<Build>,
@@ -176,7 +176,7 @@ fn failed(error: ReproduceError) -> ExitError {
     ExitError::new(code, error)
 }
 
-/// The verdicts in numbers, then everything that does not meet, with its reason.
+/// Prints the number of each verdict, then all checks that do not meet, with the reason.
 fn table(out: &mut impl Write, results: &[Reproduction]) -> std::io::Result<()> {
     let summary = Summary::new(results);
     writeln!(out, "{} {}\n", summary.headline(), summary.others())?;

@@ -1,11 +1,11 @@
-//! Results that take minutes: pages beside them, and the command that makes them again.
+//! Results that take minutes: their files, and the command that repeats them.
 
 use serde::Serialize;
 use std::io;
 use wattline::exit::ExitError;
 use wattline::output::{Stdout, print};
 
-/// The command as it was given, for a shell.
+/// Returns the command as given, for a shell.
 pub fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|it| quoted(&it.to_string_lossy()));
     let words: Vec<String> = std::iter::once("wattline".to_owned()).chain(arguments).collect();
@@ -20,16 +20,16 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Prints a result, and then fails if what was to be `written` beside it could not be: minutes of work
-/// are not lost with a file.
-pub fn print_beside<T: Serialize>(
+/// Prints a result, and then fails if a file could not be `written`, so that minutes of work are
+/// not lost with a file.
+pub fn print_then_fail<T: Serialize>(
     written: Result<(), ExitError>,
     result: &T,
     json: bool,
     table: impl FnOnce(&mut Stdout, &T) -> io::Result<()>,
 ) -> Result<(), ExitError> {
     let printed = print(result, json, table);
-    // With the result printed, a program that reads JSON gets no second document.
+    // The result is printed already; a program that reads JSON must not get a second document.
     let after = |error: ExitError| if printed.is_ok() { error.after_result() } else { error };
     written.map_err(after)?;
     printed

@@ -12,9 +12,9 @@ pub fn run() -> Result<(), ExitError> {
     Ok(output::document(&mut output::stdout(), &results())?)
 }
 
-/// The JSON schema of what these commands print with `--json`, `build` aside.
+/// Returns the JSON schema of these commands' output with `--json`, without `build`.
 fn results() -> Map<String, Value> {
-    // What is left out where it is empty is not required.
+    // Fields that are left out if empty are not required.
     let mut to = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let documents = [
         ("sim", to.subschema_for::<sim::Output<'_>>()),

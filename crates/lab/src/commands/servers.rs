@@ -1,4 +1,4 @@
-//! `wattline servers`: the shipped server models, and where each of their figures comes from.
+//! `wattline servers`: the shipped server models, with the origin of each figure.
 
 use super::server_errors;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use wattline_report::columns::{Columns, text};
 use wattline_server::library::{self, Kind};
 use wattline_server::{Figure, FigureValue, ServerFile};
 
-/// Which model to show.
+/// Model to show.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A shipped model or a file: shows its figures. Without it, all shipped models.
@@ -28,7 +28,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if args.toml {
         output::text_alone(json, "--toml", ", or --toml for the figures as JSON")?;
         // Loaded before it is printed, so that a file with mistakes is refused here too.
-        ServerFile::load(name).map_err(server_errors::of_model)?;
+        ServerFile::load(name).map_err(server_errors::config_error)?;
         let text = match library::text_of(name, Kind::Servers) {
             Some(text) => text.to_string(),
             None => wattline_files::read_text(name.as_ref(), wattline_files::MOST_TEXT)?,
@@ -36,7 +36,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         write!(out, "{text}")?;
         return Ok(());
     }
-    let file = ServerFile::load(name).map_err(server_errors::of_model)?;
+    let file = ServerFile::load(name).map_err(server_errors::config_error)?;
     if json {
         let value = json!({
             "name": file.name,
@@ -59,7 +59,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 fn list(out: &mut impl Write, json: bool) -> Result<(), ExitError> {
     let mut all = Vec::new();
     for name in library::names(Kind::Servers) {
-        all.push(ServerFile::load(name).map_err(server_errors::of_model)?);
+        all.push(ServerFile::load(name).map_err(server_errors::config_error)?);
     }
     if json {
         let servers: Vec<Value> = all

@@ -29,7 +29,7 @@ pub struct Output<'a> {
     output_links: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     knob_faults: &'a str,
-    /// What stands in for something else.
+    /// Remarks on parts of the traffic that stand in for something else.
     notes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_changes: Option<Vec<Decision>>,

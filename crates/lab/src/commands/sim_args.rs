@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, default_value = "1s", value_parser = simulation::span)]
     pub duration: Span,
     /// Simulated time before the measurement. Without it 100ms, with --requests 1s: their policies
-    /// decide ten times a second, and what waits until then is served first.
+    /// decide ten times a second, and requests that wait until then are served first.
     #[arg(long, value_parser = simulation::span)]
     pub warmup: Option<Span>,
     /// Also report every interval of this length.

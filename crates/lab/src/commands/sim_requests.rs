@@ -61,7 +61,7 @@ pub fn run(args: &Args, described: &str, json: bool) -> Result<(), ExitError> {
     let mut problems = Problems::default();
     let name = args.server.as_deref().unwrap_or(SERVER);
     let policy = args.policy.as_deref().unwrap_or(POLICY);
-    let file = problems.keep(ServerFile::load(name).map_err(server_errors::of_model));
+    let file = problems.keep(ServerFile::load(name).map_err(server_errors::config_error));
     let spec = problems.keep(simulation::policy(policy));
     let requests = RequestSpec::parse(described);
     let requests = problems.keep(requests.map_err(|error| ExitError::new(ExitError::USAGE, error)));
@@ -93,7 +93,7 @@ pub fn run(args: &Args, described: &str, json: bool) -> Result<(), ExitError> {
             points_of_full_grid: made.of,
             loads_rps: grid.loads,
         };
-        return results::print_beside(written, &result, json, |out, result| {
+        return results::print_then_fail(written, &result, json, |out, result| {
             writeln!(
                 out,
                 "{}: {} of {} points of {} under {}, modelled",
@@ -148,15 +148,16 @@ fn notes(policy: &str, report: &RequestReport) -> Vec<String> {
     let more = report.answered_rate_rps > report.offered_rate_rps * 1.01;
     let note = || {
         format!(
-            "{left} requests waited when the warm-up ended, and the figures have their latency: take a \
-             longer --warmup, unless this is about how the policy starts"
+            "{left} requests were waiting at the end of the warm-up, and the figures include their \
+             latency: use a longer --warmup, unless you study the policy's start"
         )
     };
     more.then(note).into_iter().chain(fixed_period(policy, report.period_mean_seconds)).collect()
 }
 
-/// Policies of frequency alone leave the card at its shortest period. Machines seldom run so: beside it
-/// another policy looks better than it is.
+/// Returns a note on a policy that only sets the frequency and leaves the card at its shortest
+/// period. Machines rarely run in this way, and compared with it other policies look better than
+/// they are.
 fn fixed_period(policy: &str, period_seconds: f64) -> Option<String> {
     FREQUENCY_ALONE.contains(&policy).then(|| {
         format!(
@@ -167,7 +168,7 @@ fn fixed_period(policy: &str, period_seconds: f64) -> Option<String> {
     })
 }
 
-/// Behaviour of the knobs; faults of a knob that no policy turns here are refused.
+/// Parses the behaviour of the knobs; refuses faults of knobs that no policy turns here.
 fn knobs(text: &str) -> Result<KnobBehaviour, ExitError> {
     let knobs = simulation::knobs(text)?;
     match KnobBehaviour::named(text).find(|knob| !REQUEST_KNOBS.contains(knob)) {
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_without_moderation_says_with_what_to_compare() {
+    fn policy_without_moderation_suggests_a_comparison() {
         let note = fixed_period("ondemand", 6e-6).unwrap();
         assert!(note.contains("every 6 us") && note.contains("ondemand+ixgbe"), "{note}");
         for policy in ["ondemand+ixgbe", "performance+84us", "copi:tables=a.csv"] {

@@ -1,4 +1,4 @@
-//! Arguments of the commands that simulate, and their reading.
+//! Arguments of the commands that simulate, and their parsing.
 
 use super::server_errors;
 use std::fmt::Display;
@@ -14,20 +14,20 @@ use wattline_traffic::rates::RatesError;
 use wattline_traffic::spec::BuildError;
 use wattline_units::Span;
 
-/// Reads a span of time of an option.
+/// Parses the time span of an option.
 pub fn span(text: &str) -> Result<Span, String> {
     text.parse().map_err(|error: wattline_units::ParseQuantityError| error.to_string())
 }
 
-/// Reads an application of an option.
+/// Parses the application of an option.
 pub fn application(text: &str) -> Result<Application, String> {
     text.parse().map_err(|error: wattline_server::UnknownApplication| error.to_string())
 }
 
-/// Most threads that are started.
+/// Largest number of threads.
 const MOST_THREADS: usize = 1024;
 
-/// Reads a number of threads of an option.
+/// Parses the number of threads of an option.
 pub fn threads(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number <= MOST_THREADS);
     number.ok_or_else(|| {
@@ -35,7 +35,7 @@ pub fn threads(text: &str) -> Result<usize, String> {
     })
 }
 
-/// Collects the problems of a command line, so that all are told at once.
+/// Collects the problems of a command line, so that all are reported at once.
 #[derive(Default)]
 pub struct Problems {
     code: Option<u8>,
@@ -43,18 +43,18 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Notes a problem with its exit code; the first one's code is the command's.
+    /// Adds a problem with its exit code; the first problem's code is the command's.
     pub fn note(&mut self, code: u8, problem: impl Display) {
         self.code.get_or_insert(code);
         self.lines.push(problem.to_string());
     }
 
-    /// The result, or the problem noted.
+    /// Returns the value of a result, or adds its problem.
     pub fn keep<T>(&mut self, result: Result<T, ExitError>) -> Option<T> {
         result.map_err(|error| self.note(error.code, error.message)).ok()
     }
 
-    /// An error when anything was noted.
+    /// Fails if there is any problem.
     pub fn check(self) -> Result<(), ExitError> {
         match self.code {
             Some(code) => Err(ExitError::new(code, self.lines.join("\n"))),
@@ -63,14 +63,14 @@ impl Problems {
     }
 }
 
-/// The server model of this name or in this file.
+/// Returns the server model of this name or in this file.
 pub fn server(name: &str) -> Result<ServerModel, ExitError> {
-    let file = ServerFile::load(name).map_err(server_errors::of_model)?;
+    let file = ServerFile::load(name).map_err(server_errors::config_error)?;
     file.model().cloned().map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
-/// Returns the model with the costs that an option names: `model` for its own,
-/// otherwise a file of measured ones and, after a colon, how they are scaled.
+/// Returns the model with the costs that an option names: `model` for its own, otherwise a file of
+/// measured costs and, after a colon, the method of scaling.
 pub fn with_costs(server: &ServerModel, text: &str) -> Result<ServerModel, ExitError> {
     if text == "model" {
         return Ok(server.clone());
@@ -79,7 +79,7 @@ pub fn with_costs(server: &ServerModel, text: &str) -> Result<ServerModel, ExitE
         text.strip_suffix(scaling.name())?.strip_suffix(':').map(|name| (name, *scaling))
     };
     let (name, scaling) = Scaling::ALL.iter().find_map(suffix).unwrap_or((text, Scaling::Ratio));
-    let costs = MeasuredCosts::load(name).map_err(server_errors::of_model)?;
+    let costs = MeasuredCosts::load(name).map_err(server_errors::config_error)?;
     costs.on(server, scaling).map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
@@ -88,8 +88,7 @@ pub fn on_path(server: &ServerModel, path: Path) -> Result<ServerModel, ExitErro
     server.on_path(path).map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
-/// Separates the policies or traffics of a list; what follows a comma and is `KEY=VALUE` belongs to
-/// the one before.
+/// Splits a list of policies or traffics; a `KEY=VALUE` after a comma belongs to the entry before.
 pub fn split(text: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for piece in text.split(',') {
@@ -116,7 +115,7 @@ pub fn knobs(text: &str) -> Result<KnobBehaviour, ExitError> {
         .map_err(|error| ExitError::new(ExitError::USAGE, format!("--knob-faults: {error}")))
 }
 
-/// The traffic of this text, or of the TOML file that it names.
+/// Returns the traffic of this text, or of the TOML file that it names.
 pub fn traffic(text: &str) -> Result<Spec, ExitError> {
     let spec = if text.ends_with(".toml") {
         let content = wattline_files::read_text(text.as_ref(), wattline_files::MOST_TEXT)
@@ -132,11 +131,11 @@ pub fn traffic(text: &str) -> Result<Spec, ExitError> {
     })
 }
 
-/// Returns the end of a command after this error.
+/// Returns the exit code and message of this error.
 pub fn simulation_error(error: SimError) -> ExitError {
     let code = match &error {
         SimError::Traffic(capture) | SimError::Source(BuildError::Capture(capture)) => {
-            of_capture(capture)
+            code_of_capture(capture)
         }
         SimError::Source(BuildError::Rates(rates)) => code_of_rates(rates),
         SimError::Model(error) => code_of_model(error),
@@ -151,7 +150,7 @@ pub fn simulation_error(error: SimError) -> ExitError {
     ExitError::new(code, error)
 }
 
-/// Returns the end of a command after this error.
+/// Returns the exit code and message of this error.
 pub fn rates_error(error: RatesError) -> ExitError {
     ExitError::new(code_of_rates(&error), error)
 }
@@ -163,7 +162,7 @@ fn code_of_rates(error: &RatesError) -> u8 {
     }
 }
 
-/// Returns the end of a command after this error.
+/// Returns the exit code and message of this error.
 pub fn model_error(error: ModelError) -> ExitError {
     ExitError::new(code_of_model(&error), error)
 }
@@ -175,7 +174,7 @@ fn code_of_model(error: &ModelError) -> u8 {
     }
 }
 
-fn of_capture(error: &CaptureError) -> u8 {
+fn code_of_capture(error: &CaptureError) -> u8 {
     match error.problem {
         Problem::Open(_) => ExitError::NO_INPUT,
         Problem::Io(_) => ExitError::IO,

@@ -7,16 +7,16 @@ pub struct Axis {
     pub label: String,
     /// Range from low to high; taken from the data if not given.
     pub range: Option<(f64, f64)>,
-    /// Whether the axis is logarithmic; it then shows only positive values.
+    /// True if the axis is logarithmic; it then shows only positive values.
     pub logarithmic: bool,
-    /// Whether an axis that follows the data begins at zero.
+    /// True if an axis that follows the data begins at zero.
     pub with_zero: bool,
     /// Distance between ticks; a round value if not given.
     pub step: Option<f64>,
 }
 
 impl Axis {
-    /// A linear axis whose range follows the data.
+    /// Creates a linear axis whose range follows the data.
     pub fn new(label: impl Into<String>) -> Self {
         Self { label: label.into(), range: None, logarithmic: false, with_zero: false, step: None }
     }
@@ -26,7 +26,7 @@ impl Axis {
         self.range = Some((from, to));
         self
     }
-    /// Lets the axis begin at zero and follow the data.
+    /// Makes the axis begin at zero and end by the data.
     #[must_use]
     pub fn from_zero(mut self) -> Self {
         self.with_zero = true;

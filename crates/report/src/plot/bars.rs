@@ -29,25 +29,25 @@ pub struct Bars {
     pub title: String,
     /// Text below the plot.
     pub x_label: String,
-    /// The vertical axis; unless it has a range it begins at zero, or below where bars do.
+    /// Vertical axis. Unless it has a range, it begins at zero, or at the lowest negative bar.
     pub y: Axis,
     /// Names of the groups.
     pub groups: Vec<String>,
     /// Bars by colour.
     pub series: Vec<BarSeries>,
-    /// Whether bars are stacked instead of side by side.
+    /// True if bars are stacked instead of side by side.
     pub stacked: bool,
-    /// Whether the series are steps of one thing, such as frequencies: their colours then follow
-    /// in order.
+    /// True if the series are steps of one quantity, such as frequencies; they then have ordered
+    /// colours.
     pub ordered: bool,
-    /// Half the interval of each bar, by series and group, where it is known; not for stacks.
+    /// Half the interval of each bar, by series and group, if known; not for stacks.
     pub halves: Vec<Vec<f64>>,
     /// Published value of each whole group, if any.
     pub published: Vec<Option<f64>>,
 }
 
 impl Bars {
-    /// A plot with these groups and without bars.
+    /// Creates a plot with these groups and without bars.
     pub fn new(
         title: impl Into<String>,
         x_label: impl Into<String>,
@@ -73,7 +73,7 @@ impl Bars {
         self.uncertain(name, values.into_iter().map(|value| (value, 0.0)))
     }
 
-    /// Adds bars of one colour, each with half its interval; zero where it is unknown.
+    /// Adds bars of one colour, each with half its interval; zero if unknown.
     #[must_use]
     pub fn uncertain(
         mut self,
@@ -88,7 +88,7 @@ impl Bars {
 
     /// Sets the published value of each bar of the last series.
     #[must_use]
-    pub fn beside(mut self, published: impl IntoIterator<Item = Option<f64>>) -> Self {
+    pub fn published_values(mut self, published: impl IntoIterator<Item = Option<f64>>) -> Self {
         if let Some(series) = self.series.last_mut() {
             series.published = published.into_iter().collect();
         }
@@ -101,13 +101,13 @@ impl Bars {
         Self { stacked: true, published: published.into_iter().collect(), ..self }
     }
 
-    /// Colours the series as steps of one thing.
+    /// Colours the series as steps of one quantity.
     #[must_use]
     pub fn ordered(self) -> Self {
         Self { ordered: true, ..self }
     }
 
-    /// The plot as an SVG document.
+    /// Returns the plot as an SVG document.
     pub fn svg(&self) -> String {
         let (width, height) = (frame::WIDTH, frame::HEIGHT);
         let mut svg = Svg::new(width, height, &self.title, &self.x_label, &self.y.label);
@@ -151,7 +151,7 @@ impl Bars {
         let mut labels = Labels::default();
         let mut named: Vec<_> = self.series.iter().zip(looks).collect();
         if self.stacked {
-            // From the top down, as they lie on each other.
+            // From the top down, in the order of the stack.
             named.reverse();
         }
         for (series, look) in named {
@@ -167,7 +167,7 @@ impl Bars {
         svg.finish()
     }
 
-    /// All values by series, the published ones beside ours.
+    /// Returns all values by series, with the published ones.
     fn data(&self) -> Vec<(&str, Vec<String>)> {
         let mut data: Vec<(&str, Vec<String>)> = Vec::new();
         let texts = |values: &[f64]| values.iter().map(|value| number(*value)).collect();
@@ -263,7 +263,7 @@ mod tests {
         for stacked in [false, true] {
             let bars = Bars::new("t", "group", Axis::new("power (W)"), ["a", "b"])
                 .uncertain("one", [(1.0, 0.5), (f64::NAN, 0.0)])
-                .beside([Some(1.1), None])
+                .published_values([Some(1.1), None])
                 .series("two", [3.0]);
             let totals = [Some(4.0), None];
             let bars = if stacked { bars.stacked(totals) } else { bars };
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// The texts on top of bars: those of 11 pixels.
+    /// Returns the texts on top of bars, which have 11 pixels.
     fn values_of(groups: usize, values: &[f64]) -> Vec<String> {
         let names = (0..groups).map(|group| group.to_string());
         let bars = Bars::new("t", "run", Axis::new("mean"), names);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn all_bars_have_their_value_in_three_digits_or_none_has() {
+    fn either_all_bars_have_values_or_none() {
         assert_eq!(values_of(1, &[7.0e-6, 1.9e-5]), ["7e-6", "1.9e-5"]);
         assert_eq!(values_of(6, &[0.4123, 0.4, 12.0]).len(), 18, "upright where they are narrow");
         assert_eq!(values_of(1, &[0.4123, 41_234.0]), ["0.412", "41200"]);

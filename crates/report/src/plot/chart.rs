@@ -11,31 +11,33 @@ use super::svg::Svg;
 /// A named run of points, in order of x for lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// As the legend names it.
+    /// Name in the legend.
     pub name: String,
     /// Mark that draws the values.
     pub mark: Mark,
-    /// (x, y); points outside the axes are left out, and break a line.
+    /// Values (x, y); points outside the axes are left out and break a line.
     pub points: Vec<(f64, f64)>,
-    /// Half the interval of each point's y, not finite where there is none; empty for none at all.
+    /// Half the interval of each point's y; not finite for a point without interval, empty if no
+    /// point has one.
     pub halves: Vec<f64>,
 }
 
-/// A range of y that a paper printed: a grey band; a single value to compare with: a dashed line.
+/// A published range of y, drawn as a grey band, or a published single value, drawn as a dashed
+/// line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Band {
-    /// As the legend names it.
+    /// Name in the legend.
     pub name: String,
-    /// From.
+    /// Lower end.
     pub low: f64,
-    /// To.
+    /// Upper end.
     pub high: f64,
 }
 
 /// A plot of series over two axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// Above the plot.
+    /// Title above the plot.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -43,15 +45,15 @@ pub struct Chart {
     pub y: Axis,
     /// Series, the last on top.
     pub series: Vec<Series>,
-    /// Whether the series are steps of one thing, such as frequencies: their colours then follow
-    /// in order.
+    /// True if the series are steps of one quantity, such as frequencies; they then have ordered
+    /// colours.
     pub ordered: bool,
     /// Bands below the series.
     pub bands: Vec<Band>,
 }
 
 impl Chart {
-    /// An empty plot.
+    /// Creates an empty plot.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self { title: title.into(), x, y, series: Vec::new(), ordered: false, bands: Vec::new() }
     }
@@ -86,7 +88,7 @@ impl Chart {
         chart
     }
 
-    /// Lets the colours of the series follow in order.
+    /// Gives the series ordered colours.
     #[must_use]
     pub fn ordered(mut self) -> Self {
         self.ordered = true;
@@ -100,7 +102,7 @@ impl Chart {
         self
     }
 
-    /// The plot as an SVG document.
+    /// Returns the plot as an SVG document.
     pub fn svg(&self) -> String {
         let (width, height) = (frame::WIDTH, frame::HEIGHT);
         let mut svg = Svg::new(width, height, &self.title, &self.x.label, &self.y.label);
@@ -112,7 +114,7 @@ impl Chart {
         let y = Scale::new(&self.y, ys, (frame::BOTTOM, frame::TOP));
         frame::title(&mut svg, &self.title);
         frame::y_axis(&mut svg, &self.y, &y);
-        frame::say_where_it_begins(&mut svg, &self.y, &y);
+        frame::warn_of_distorted_heights(&mut svg, &self.y, &y);
         frame::x_axis(&mut svg, &self.x, &x);
         let mut labels = Labels::default();
         for band in &self.bands {
@@ -143,16 +145,16 @@ impl Chart {
 }
 
 impl Series {
-    /// Ends of the intervals. A logarithmic axis has no place for one that reaches below zero.
+    /// Returns the ends of the intervals. A logarithmic axis cannot show an end below zero.
     fn ends(&self) -> impl Iterator<Item = f64> + '_ {
         let known = self.points.iter().zip(&self.halves).filter(|(_, half)| half.is_finite());
         known.flat_map(|((_, y), half)| [y + half, if half < y { y - half } else { *y }])
     }
 }
 
-/// Draws a series, and says at which height it ends on the right.
+/// Draws a series and returns the height of its right end.
 ///
-/// What a paper published has no look of ours, but is a cross.
+/// Published values have no look; they are drawn as crosses.
 fn draw(svg: &mut Svg, series: &Series, look: Option<&Look>, x: &Scale, y: &Scale) -> Option<f64> {
     let pixels: Vec<Option<(f64, f64)>> =
         series.points.iter().map(|p| Some((x.pixel(p.0)?, y.pixel(p.1)?))).collect();
@@ -201,7 +203,7 @@ mod tests {
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
         assert!(svg.contains("class=\"band\"") && !svg.contains("class=\"level\""));
         let level = chart.band("driver's own", 1.5, 1.5).svg();
-        assert_eq!(level.matches("class=\"level\"").count(), 2, "in the plot and beside its name");
+        assert_eq!(level.matches("class=\"level\"").count(), 2, "in the plot and next to its name");
     }
 
     #[test]
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_in_the_data_breaks_the_line() {
+    fn gap_in_the_data_breaks_the_line() {
         let points = [(0.0, 1.0), (1.0, 1.0), (2.0, f64::NAN), (3.0, 1.0), (4.0, 1.0)];
         let chart = Chart::new("", Axis::new("x"), Axis::new("y")).series("s", Mark::Line, points);
         // Two pieces and the sample before its name.

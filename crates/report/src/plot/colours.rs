@@ -1,19 +1,21 @@
-//! Colours and shapes of the series of a plot: the one place where colours are given.
+//! Colours and shapes of a plot's series. All colours are assigned here.
 //!
-//! A set without an order takes the palette of Okabe and Ito as far as it stands out from its paper by
-//! 3:1 at least, then two greys. More series than that repeat a colour, but never with the same
-//! dash or texture. An ordered set, such as frequencies or periods, takes shades that grow steadily
-//! lighter or darker, so that the order is seen by colour-blind readers and in grey prints.
+//! An unordered set takes the colours of the palette of Okabe and Ito that have a contrast of at
+//! least 3:1 to the background, then two greys. Further series repeat a colour, but never with the
+//! same dash or texture. An ordered set, such as frequencies or periods, takes shades that grow
+//! steadily lighter or darker, so that colour-blind readers and grey prints show the order.
 
-/// Colours of a set without an order: `--s0` to `--s5` of `plot.css`.
+/// Colours of an unordered set: `--s0` to `--s5` of `plot.css`.
 const COLOURS: usize = 6;
-/// Shades of an ordered set: `--q0` to `--q15`, the one furthest from the paper first.
+/// Shades of an ordered set: `--q0` to `--q15`, the one with the highest contrast to the background
+/// first.
 const SHADES: usize = 16;
-/// The first shades stand out from the paper by 3:1 at least, as a line must; bars have an outline.
+/// Number of first shades with a contrast of at least 3:1 to the background, which lines need; bars
+/// have an outline.
 const SHADES_OF_LINES: usize = 9;
 /// Dashes of lines, and textures of bars.
 const STYLES: usize = 3;
-/// A larger set is drawn as an ordered one, which has more looks.
+/// Largest unordered set; a larger set is drawn as an ordered one, which has more looks.
 const MOST_WITHOUT_ORDER: usize = COLOURS * STYLES;
 /// Shapes of points.
 const SHAPES: usize = 5;
@@ -24,37 +26,37 @@ pub(super) struct Look {
     /// Suffix of a colour variable in `plot.css`, without the letter for the coloured part: `0` or
     /// `q0`.
     colour: String,
-    /// Class of a name in this colour; empty where the colour is too faint for text.
+    /// Class of a name in this colour; empty if the colour is too faint for text.
     pub name: String,
     /// Dash or texture, from 0; 0 has none.
     pub style: usize,
     /// Shape of points, from 0.
     pub shape: usize,
-    /// Whether bars need an outline to stand out from the paper.
+    /// True if bars need an outline to stand out from the background.
     outlined: bool,
 }
 
 impl Look {
-    /// Class of a line.
+    /// Returns the class of a line.
     pub(super) fn line(&self) -> String {
         format!("l{}", self.colour)
     }
-    /// Class of a point or of the sign of one.
+    /// Returns the class of a point or of its sign.
     pub(super) fn point(&self) -> String {
         format!("f{}", self.colour)
     }
-    /// Class of a bar.
+    /// Returns the class of a bar.
     pub(super) fn bar(&self) -> String {
         format!("f{}{}", self.colour, if self.outlined { " outline" } else { "" })
     }
 }
 
-/// The looks of all series of a plot with lines and points.
+/// Returns the looks of all series of a plot with lines and points.
 pub(super) fn line_looks(series: usize, ordered: bool) -> Vec<Look> {
     looks(series, ordered, SHADES_OF_LINES)
 }
 
-/// The looks of all series of a plot with bars.
+/// Returns the looks of all series of a plot with bars.
 pub(super) fn bar_looks(series: usize, ordered: bool) -> Vec<Look> {
     looks(series, ordered, SHADES)
 }
@@ -125,7 +127,8 @@ mod tests {
         assert_eq!(ends(bar_looks(1, true)), of("q0", "q0"));
     }
 
-    /// Relative luminance (WCAG 2.2) of a variable of the style, in the light or the dark part.
+    /// Returns the relative luminance (WCAG 2.2) of a variable of the style, in the light or the
+    /// dark part.
     fn luminance(part: &str, name: &str) -> f64 {
         let value = part.split(&format!("--{name}:#")).nth(1).expect(name);
         let digits: String = value.chars().take_while(char::is_ascii_hexdigit).collect();
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn shades_follow_in_order_in_grey_and_lines_stand_out_from_their_paper() {
+    fn shades_are_ordered_in_grey_and_lines_contrast_with_the_background() {
         let (light, dark) = STYLE.split_once("@media").unwrap();
         for part in [light, dark] {
             let paper = luminance(part, "paper");

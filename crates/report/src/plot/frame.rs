@@ -10,13 +10,13 @@ pub(super) const LEFT: f64 = 74.0;
 pub(super) const RIGHT: f64 = 560.0;
 pub(super) const TOP: f64 = 44.0;
 pub(super) const BOTTOM: f64 = 360.0;
-/// Between two lines of text.
+/// Distance between two lines of text.
 pub(super) const LINE: f64 = 15.0;
 
-/// Letters of a title that fit above a plot; all of it is in the plot's label.
+/// Letters of a title that fit above a plot; the plot's label has the complete title.
 const TITLE_LETTERS: usize = 76;
 
-/// Letters of the names of the axes that fit beside and below a plot.
+/// Letters of the axes' names that fit below and next to a plot.
 const ACROSS_LETTERS: usize = 72;
 const UPRIGHT_LETTERS: usize = 42;
 
@@ -24,7 +24,7 @@ pub(super) fn title(svg: &mut Svg, text: &str) {
     svg.text((LEFT, 26.0), Anchor::Start, 16, "title", &shortened(text, TITLE_LETTERS));
 }
 
-/// A text of at most so many letters, the last of which says that there are more.
+/// Cuts a text to this many letters, the last of which is then an ellipsis.
 fn shortened(text: &str, letters: usize) -> String {
     match text.chars().count() > letters {
         true => text.chars().take(letters.saturating_sub(1)).chain(['…']).collect(),
@@ -49,7 +49,7 @@ pub(super) fn y_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
     svg.text_upright((17.0, f64::midpoint(TOP, BOTTOM)), Anchor::Middle, 14, &name);
 }
 
-/// With a power of ten, which is short for very small and very large values: `2.5e-6`.
+/// Formats a very small or large value with a power of ten: `2.5e-6`.
 fn with_power(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -59,8 +59,9 @@ fn with_power(value: f64) -> String {
     format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A reader takes heights for amounts: an axis that does not begin at 0, or is logarithmic, says so.
-pub(super) fn say_where_it_begins(svg: &mut Svg, axis: &Axis, scale: &Scale) {
+/// Labels a vertical axis that does not begin at 0 or is logarithmic, since readers take heights
+/// for amounts.
+pub(super) fn warn_of_distorted_heights(svg: &mut Svg, axis: &Axis, scale: &Scale) {
     let words = match (axis.logarithmic, scale.begins_above_zero()) {
         (true, _) => "vertical axis logarithmic",
         (false, true) => "vertical axis does not begin at 0",
@@ -80,7 +81,7 @@ pub(super) fn x_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
     x_label(svg, &axis.label, LINE);
 }
 
-/// The name of the horizontal axis, below what stands at the ticks and is so high.
+/// Draws the name of the horizontal axis, below the labels of the ticks, which have this height.
 pub(super) fn x_label(svg: &mut Svg, label: &str, height: f64) {
     let below = BOTTOM + 29.0 + height;
     let name = shortened(label, ACROSS_LETTERS);
@@ -88,7 +89,7 @@ pub(super) fn x_label(svg: &mut Svg, label: &str, height: f64) {
     svg.grow(below + 16.0);
 }
 
-/// The two axes over everything drawn between them.
+/// Draws the two axes over everything between them.
 pub(super) fn border(svg: &mut Svg) {
     svg.line((LEFT, TOP), (LEFT, BOTTOM), "axis");
     svg.line((LEFT, BOTTOM), (RIGHT, BOTTOM), "axis");
@@ -96,12 +97,12 @@ pub(super) fn border(svg: &mut Svg) {
 
 /// Width of a letter below a group, in pixels.
 const LETTER: f64 = 7.2;
-/// Letters of a leaning name, and of the lines of one that stands straight.
+/// Letters of a slanted name, and lines of a horizontal one.
 const LEANING_LETTERS: usize = 26;
 const LINES: usize = 4;
 
-/// The names of groups that divide the horizontal axis. They lean where one would touch its neighbour.
-/// Says how high they are.
+/// Draws the names of groups on the horizontal axis and returns their height. They are slanted if
+/// neighbours would touch.
 pub(super) fn groups(svg: &mut Svg, names: &[String]) -> f64 {
     let step = (RIGHT - LEFT) / names.len().max(1) as f64;
     let middle = |index: usize| LEFT + step * (index as f64 + 0.5);
@@ -120,7 +121,7 @@ pub(super) fn groups(svg: &mut Svg, names: &[String]) -> f64 {
         return LINE * wrapped.iter().map(Vec::len).max().unwrap_or(1).max(1) as f64;
     }
     let diagonal = std::f64::consts::FRAC_1_SQRT_2;
-    // Names that lean are a line of text apart, or every second, third, … alone is shown.
+    // Slanted names are a line of text apart; otherwise only every second, third, … is shown.
     let every = ((LINE / (step * diagonal)).ceil() as usize).max(1);
     let mut longest = 0;
     for (index, name) in names.iter().enumerate().step_by(every) {
@@ -133,8 +134,8 @@ pub(super) fn groups(svg: &mut Svg, names: &[String]) -> f64 {
     longest as f64 * LETTER * diagonal + LINE
 }
 
-/// A text in lines of at most so many letters, broken between words or before a bracket; a longer
-/// word stands alone.
+/// Wraps a text into lines of at most this many letters, between words or before a bracket; a
+/// longer word has its own line.
 pub(super) fn wrap(text: &str, letters: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -1,5 +1,5 @@
-//! The names of what is drawn, to the right of the plot: each as near as can be to the end of
-//! what it names.
+//! Names of series and bands to the right of the plot, each as near as possible to the end of its
+//! line.
 
 use super::colours::Look;
 use super::frame::{self, LINE, RIGHT, TOP};
@@ -9,7 +9,7 @@ use super::svg::{Anchor, Svg};
 /// Sign before a name.
 #[derive(Debug, Clone)]
 pub(super) enum Sign {
-    /// As a series is drawn.
+    /// Line or point of a series.
     Series(Mark, Look),
     /// A bar.
     Bar(Look),
@@ -21,22 +21,22 @@ pub(super) enum Sign {
     Level,
 }
 
-/// The middle of a sign.
+/// Horizontal position of a sign's middle.
 const AT: f64 = RIGHT + 22.0;
 /// Horizontal position of names.
 const TEXT: f64 = AT + 18.0;
-/// Letters of a name before it is broken.
+/// Letters in a line of a name.
 const LETTERS: usize = 22;
-/// Between two names.
+/// Distance between two names.
 const GAP: f64 = 5.0;
 
-/// The names of a plot.
+/// Names of a plot.
 #[derive(Debug, Default)]
 pub(super) struct Labels(Vec<Label>);
 
 #[derive(Debug)]
 struct Label {
-    /// Position of the first line if it were alone.
+    /// Desired position of the first line.
     wanted: f64,
     sign: Sign,
     lines: Vec<String>,
@@ -49,10 +49,10 @@ impl Label {
 }
 
 impl Labels {
-    /// Adds a name for what ends at the pixel `y`, or at any.
+    /// Adds a name for a line that ends at the pixel `y`, or without a position.
     pub(super) fn add(&mut self, y: Option<f64>, sign: Sign, name: &str) {
         let last = self.0.last().map_or(TOP + 10.0, |last| last.wanted);
-        // A word that is longer than a line is cut into lines.
+        // A word longer than a line is cut into lines.
         let cut = |line: String| -> Vec<String> {
             let letters: Vec<char> = line.chars().collect();
             letters.chunks(LETTERS).map(|line| line.iter().collect()).collect()
@@ -61,16 +61,16 @@ impl Labels {
         self.0.push(Label { wanted: y.unwrap_or(last), sign, lines });
     }
 
-    /// Draws them from the top down, none over another.
+    /// Draws the names from the top down without overlap.
     pub(super) fn draw(mut self, svg: &mut Svg, bottom: f64) {
         svg.begin_names();
-        // Those that want the same place stay in their order.
+        // Names with the same position keep their order.
         self.0.sort_by(|a, b| a.wanted.total_cmp(&b.wanted));
         let heights: Vec<f64> = self.0.iter().map(Label::height).collect();
         let mut below: f64 = heights.iter().sum();
         let mut free = TOP + 6.0;
         for (label, height) in self.0.iter().zip(heights) {
-            // As low as wanted, as long as those that follow have room.
+            // At the desired position if the following names have room.
             let y = label.wanted.min(bottom - below).max(free);
             svg.begin_name(y, height);
             label.draw(svg, y);
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_never_lie_on_each_other_and_none_leaves_the_plot() {
+    fn names_neither_overlap_nor_leave_the_plot() {
         let mut labels = Labels::default();
         for (y, name) in [(300.0, "low"), (60.0, "high"), (302.0, "beside low"), (355.0, "least")] {
             labels.add(Some(y), Sign::Series(Mark::Line, line_looks(1, false).remove(0)), name);

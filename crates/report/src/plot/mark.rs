@@ -9,6 +9,6 @@ pub enum Mark {
     Points,
     /// A line with its points marked.
     LineAndPoints,
-    /// Points that a paper printed: black crosses.
+    /// Published points: black crosses.
     Published,
 }

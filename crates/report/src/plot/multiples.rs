@@ -14,7 +14,7 @@ const LEFT: f64 = 54.0;
 const RIGHT: f64 = 312.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 206.0;
-/// Letters of a line of the title, and its lines.
+/// Letters in a line of the title, and number of lines.
 const TITLE_LETTERS: usize = 46;
 const TITLE_LINES: usize = 2;
 
@@ -24,22 +24,22 @@ const BEYOND: f64 = 1.15;
 /// A point of a panel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dot {
-    /// Across.
+    /// Horizontal value.
     pub x: f64,
-    /// Up.
+    /// Vertical value.
     pub y: f64,
-    /// Whether it is only an outline, such as one that broke a rule.
+    /// True to draw only an outline, for example of a point that broke a rule.
     pub hollow: bool,
 }
 
 /// One of the small plots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// Above it.
+    /// Title above the panel.
     pub title: String,
-    /// A point of each name, where it has one.
+    /// Point of each name, if it has one.
     pub dots: Vec<Option<Dot>>,
-    /// Dashed upright and level line, such as a limit and a bound.
+    /// Dashed vertical and horizontal line, such as a limit and a bound.
     pub limits: [Option<f64>; 2],
 }
 
@@ -57,7 +57,7 @@ pub struct Multiples {
 }
 
 impl Multiples {
-    /// The sign of each name, for all panels of a page at once, as HTML.
+    /// Returns the legend of all panels of a page as HTML: the sign of each name.
     pub fn legend(names: &[String]) -> String {
         let mut list = String::from("<ul class=\"signs\">\n");
         for (name, look) in names.iter().zip(line_looks(names.len(), false)) {
@@ -70,7 +70,7 @@ impl Multiples {
         list
     }
 
-    /// The panels as HTML.
+    /// Returns the panels as HTML.
     pub fn html(&self) -> String {
         let dots = || self.panels.iter().flat_map(|panel| panel.dots.iter().flatten());
         let limits = |at: usize| self.panels.iter().filter_map(move |panel| panel.limits[at]);
@@ -113,8 +113,8 @@ impl Multiples {
             [(&self.x, x), (&self.y, y)].map(|(axis, scale)| label(axis, scale));
         let below = (f64::midpoint(LEFT, RIGHT), BOTTOM + 33.0);
         svg.text(below, Anchor::Middle, 12, "", &x_label);
-        let beside = (13.0, f64::midpoint(TOP, BOTTOM));
-        svg.text_upright(beside, Anchor::Middle, 12, &y_label);
+        let place = (13.0, f64::midpoint(TOP, BOTTOM));
+        svg.text_upright(place, Anchor::Middle, 12, &y_label);
         if let Some(at) = panel.limits[0].and_then(|value| x.pixel(value)) {
             svg.line((at, TOP), (at, BOTTOM), "level");
         }
@@ -123,7 +123,7 @@ impl Multiples {
         }
         svg.line((LEFT, TOP), (LEFT, BOTTOM), "axis");
         svg.line((LEFT, BOTTOM), (RIGHT, BOTTOM), "axis");
-        // The first on top.
+        // Draws the first on top.
         for ((name, look), dot) in self.names.iter().zip(looks).zip(&panel.dots).rev() {
             let Some(dot) = dot else { continue };
             let Some(at) = x.pixel(dot.x).zip(y.pixel(dot.y)) else { continue };
@@ -138,7 +138,7 @@ impl Multiples {
     }
 }
 
-/// The name of an axis. A reader takes distances for amounts: one that is none says so.
+/// Returns the label of an axis, with a warning if distances are not proportional to amounts.
 fn label(axis: &Axis, scale: &Scale) -> String {
     let remark = match (axis.logarithmic, scale.begins_above_zero()) {
         (true, _) => ", logarithmic",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn all_panels_have_the_same_axes_and_a_mark_for_each_known_point() {
+    fn panels_share_axes_and_have_a_mark_for_each_known_point() {
         let html = multiples().html();
         let panels: Vec<&str> = html.split("<svg").skip(1).collect();
         assert_eq!(panels.len(), 2);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_title_has_two_lines_and_the_legend_every_name() {
+    fn long_title_has_two_lines_and_the_legend_every_name() {
         let html = multiples().html();
         assert!(html.contains(">mmpp:5Mpps, size=64, ratio=10, high=10ms,<"), "{html}");
         assert!(html.contains(">low=90ms<"));

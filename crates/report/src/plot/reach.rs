@@ -3,13 +3,13 @@
 use super::bars::{BarSeries, Bars};
 
 impl Bars {
-    /// Half the interval of a bar, or 0.
+    /// Returns half the interval of a bar, or 0.
     pub(super) fn half(&self, series: usize, group: usize) -> f64 {
         let half = self.halves.get(series).and_then(|halves| halves.get(group)).copied();
         half.filter(|half| half.is_finite()).unwrap_or(0.0)
     }
 
-    /// The highest end of a bar, stack or published value.
+    /// Returns the highest end of a bar, stack or published value.
     pub(super) fn highest(&self) -> f64 {
         let value = |(index, series): (usize, &BarSeries), group: usize| {
             let value = series.values.get(group).copied().filter(|v| v.is_finite());
@@ -22,11 +22,11 @@ impl Bars {
         let printed = self.published.iter().flatten().copied();
         let of_series = self.series.iter().flat_map(|s| s.published.iter().flatten().copied());
         let highest = groups.chain(printed).chain(of_series).fold(0.0, f64::max);
-        // Where all bars hang from the zero line, it is the upper end.
+        // If all bars are negative, the upper end is the zero line.
         if highest > 0.0 || self.lowest() < 0.0 { highest } else { 1.0 }
     }
 
-    /// The lowest end of a bar below zero; stacks have none.
+    /// Returns the lowest end of a bar below zero; stacks have none.
     pub(super) fn lowest(&self) -> f64 {
         if self.stacked {
             return 0.0;
@@ -47,7 +47,7 @@ mod tests {
     use crate::plot::axis::Axis;
     use crate::plot::frame;
 
-    /// Every bar of a plot: its upper end and its height.
+    /// Returns the upper end and the height of every bar.
     fn bars_of(values: &[f64]) -> Vec<(f64, f64)> {
         let bars = Bars::new("t", "traffic", Axis::new("beside the first (%)"), ["1"]);
         let bars = values.iter().fold(bars, |bars, value| bars.series("s", [*value]));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_below_zero_hangs_from_the_line_of_zero() {
+    fn negative_bar_hangs_from_the_zero_line() {
         for values in [&[10.0, -5.0][..], &[0.0, -5.0], &[-5.0, -10.0]] {
             let found = bars_of(values);
             assert_eq!(found.len(), values.len(), "{values:?}");

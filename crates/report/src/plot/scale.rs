@@ -2,12 +2,12 @@
 
 use super::axis::Axis;
 
-/// Ticks of a decade of a logarithmic axis, the most first.
+/// Ticks of a decade of a logarithmic axis, the densest set first.
 const WITHIN: [&[f64]; 4] =
     [&[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
-/// Ticks from which a distance between two can be read.
+/// Smallest number of ticks from which distances can be read.
 const FEWEST: usize = 3;
-/// Widths of a letter and of what divides two ticks, in pixels, where letters are large.
+/// Widths of a large letter and of the gap between two ticks, in pixels.
 const LETTER: f64 = 8.5;
 const GAP: f64 = 8.0;
 
@@ -23,7 +23,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// A scale for `values`, unless the axis has its own range, between two pixels.
+    /// Creates a scale between two pixels for `values`, unless the axis has its own range.
     pub(super) fn new(
         axis: &Axis,
         values: impl Iterator<Item = f64>,
@@ -53,7 +53,7 @@ impl Scale {
         scale
     }
 
-    /// Pixel of a value; `None` outside the axis.
+    /// Returns the pixel of a value; `None` outside the axis.
     pub(super) fn pixel(&self, value: f64) -> Option<f64> {
         let slack = 1e-9 * (self.high - self.low);
         if !(self.low - slack..=self.high + slack).contains(&value) {
@@ -67,18 +67,18 @@ impl Scale {
         Some(self.from + share * (self.to - self.from))
     }
 
-    /// Pixel of a value, or of the nearer end of the axis for a value outside it.
+    /// Returns the pixel of a value, clamped to the ends of the axis.
     pub(super) fn clamped(&self, value: f64) -> f64 {
         self.pixel(value.clamp(self.low, self.high)).unwrap_or(self.from)
     }
 
-    /// Whether heights over its lower end are no amounts.
+    /// Returns true if heights above the lower end are not proportional to amounts.
     pub(super) fn begins_above_zero(&self) -> bool {
         self.low > 0.0
     }
 
-    /// Values and texts of the ticks. A logarithmic axis has as many of its usual ones as fit side by
-    /// side. Where these are fewer than three, they are as on a linear axis.
+    /// Returns values and texts of the ticks. A logarithmic axis has as many of its usual ticks as
+    /// fit side by side, or linear ticks if these are fewer than three.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         if self.logarithmic {
             let room = (self.to - self.from).abs();
@@ -98,7 +98,7 @@ impl Scale {
         (first..=last).map(|n| n as f64 * step).map(|v| (v, plain(v, step))).collect()
     }
 
-    /// Ticks at these multiples of each power of ten.
+    /// Returns ticks at these multiples of each power of ten.
     fn decades(&self, within: &[f64]) -> Vec<(f64, String)> {
         let decades = self.low.log10().floor() as i32..=self.high.log10().floor() as i32;
         let all = decades.flat_map(|n| within.iter().map(move |m| m * 10f64.powi(n)));
@@ -107,7 +107,8 @@ impl Scale {
         shown.map(|v| (v, plain(v, v))).collect()
     }
 
-    /// Distance between ticks: as requested, or a round value that gives about six ticks.
+    /// Returns the distance between ticks: as requested, or a round value that gives about six
+    /// ticks.
     fn step(&self) -> f64 {
         if let Some(step) = self.step.filter(|step| *step > 0.0) {
             return step;
@@ -119,7 +120,7 @@ impl Scale {
     }
 }
 
-/// A value with as many decimals as the step needs.
+/// Formats a value with as many decimals as the step needs.
 fn plain(value: f64, step: f64) -> String {
     let digits = (0..9).find(|&n| {
         let scaled = step * 10f64.powi(n);
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_from_zero_without_anything_but_zeros_does_not_go_below() {
+    fn axis_from_zero_with_only_zeros_does_not_go_below() {
         let scale = Scale::new(&Axis::new("lost").from_zero(), [0.0, 0.0].into_iter(), (0.0, 1.0));
         let ticks = scale.ticks();
         assert_eq!(ticks.first().map(|tick| tick.0), Some(0.0));
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_logarithmic_axis_has_ticks_as_well() {
+    fn short_logarithmic_axis_has_ticks() {
         assert_eq!(logarithmic_ticks(9.8, 17.0, 486.0), ["10", "12", "15"]);
         assert_eq!(logarithmic_ticks(9.8, 11.4, 486.0), ["10.0", "10.5", "11.0"]);
         assert_eq!(logarithmic_ticks(31.0, 33.0, 486.0), ["31.0", "31.5", "32.0", "32.5", "33.0"]);
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_without_data_or_extent_still_has_a_scale() {
+    fn axis_without_data_or_extent_has_a_scale() {
         for values in [vec![], vec![5.0], vec![5.0, 5.0], vec![f64::NAN]] {
             for axis in [Axis::new("x"), Axis::new("x").logarithmic()] {
                 let scale = Scale::new(&axis, values.iter().copied(), (0.0, 100.0));

@@ -1,4 +1,4 @@
-//! The few SVG elements that plots need.
+//! Writer of the few SVG elements that plots need.
 
 use super::colours::Look;
 use crate::escape::escape;
@@ -7,10 +7,10 @@ use std::fmt::{self, Write as _};
 
 /// Line styles of [`Look::style`].
 const DASHES: [&str; 3] = ["", r#" stroke-dasharray="7 4""#, r#" stroke-dasharray="2 3""#];
-/// Between two lines of a texture.
+/// Distance between two lines of a texture.
 const HATCH: f64 = 6.0;
-/// Values of a series that a page shows under the pointer and gives as data: more are not told apart
-/// on a screen; every second, third, … is left where there are more.
+/// Largest number of values of a series that a page shows under the pointer and exports, since a
+/// screen cannot show more. Of a longer series, only every second, third, … value is kept.
 const MOST_VALUES: usize = 250;
 
 /// Anchor of a text.
@@ -31,15 +31,16 @@ impl Anchor {
     }
 }
 
-/// The rules for colours of every plot, in light and dark.
+/// Style with the colours of all plots, in light and dark.
 pub(crate) const STYLE: &str = include_str!("plot.css");
 
-/// The [`STYLE`] as it stands in a plot, so that the plot can leave its page.
+/// Returns [`STYLE`] as an element of a plot, so that the plot can be a separate file.
 pub(crate) fn style_element() -> String {
     format!("<style>{STYLE}</style>\n")
 }
 
-/// A coordinate to a tenth of a pixel, without digits that say nothing: a page has thousands.
+/// A coordinate, printed to a tenth of a pixel without superfluous digits, since a page has
+/// thousands.
 struct Pixel(f64);
 
 impl fmt::Display for Pixel {
@@ -49,7 +50,7 @@ impl fmt::Display for Pixel {
     }
 }
 
-/// A pair of coordinates: of a pixel, or of a value on the two axes.
+/// Coordinates of a pixel, or of a value on the two axes.
 type Pair = (f64, f64);
 
 /// An SVG document being written. Coordinates are pixels from the upper left.
@@ -66,10 +67,10 @@ pub(super) struct Svg {
     y_label: String,
 }
 
-/// The path of a point.
+/// Returns the path of a point.
 fn shape(shape: usize, (x, y): (f64, f64)) -> String {
     match shape {
-        // A line without length, whose round ends make a dot.
+        // A line of length zero, whose round ends form a dot.
         0 => format!("M{} {}h0", Pixel(x), Pixel(y)),
         1 => format!("M{} {}h6.4v6.4h-6.4z", Pixel(x - 3.2), Pixel(y - 3.2)),
         2 => format!("M{} {}l4 7h-8z", Pixel(x), Pixel(y - 4.2)),
@@ -85,25 +86,25 @@ impl Svg {
         Self { body: String::new(), width, height, label, title, x_label, y_label }
     }
 
-    /// Makes room below, down to `height`.
+    /// Extends the plot down to `height`.
     pub(super) fn grow(&mut self, height: f64) {
         self.height = self.height.max(height);
     }
 
-    /// Begins the names beside the plot. The page's script moves them below it on a narrow screen, where
-    /// the axes and their names end.
+    /// Begins the names to the right of the plot. On a narrow screen, the page's script moves them
+    /// below the axes and their names.
     pub(super) fn begin_names(&mut self) {
         let below = self.height;
         self.put(format_args!(r#"<g class="names" data-below="{below:.0}">"#));
     }
 
-    /// Begins one of them, whose first line stands at `y`. Beside the plot each is near the end of its
-    /// line; below it they follow each other without what lies between.
+    /// Begins a name whose first line is at `y`. To the right of the plot, each name is near the
+    /// end of its line; below the plot, names follow each other without gaps.
     pub(super) fn begin_name(&mut self, y: f64, height: f64) {
         self.put(format_args!(r#"<g class="name" data-top="{y:.1}" data-height="{height:.1}">"#));
     }
 
-    /// Ends a name, or all of them.
+    /// Ends a name, or the group of names.
     pub(super) fn end_names(&mut self) {
         self.put(format_args!("</g>"));
     }
@@ -114,7 +115,7 @@ impl Svg {
         self.body.push('\n');
     }
 
-    /// A line of a class of `plot.css`.
+    /// Draws a line of a class of `plot.css`.
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(Pixel);
         self.put(format_args!(
@@ -122,7 +123,7 @@ impl Svg {
         ));
     }
 
-    /// A rectangle of these classes: x, y, width, height.
+    /// Draws a rectangle of these classes: x, y, width, height.
     pub(super) fn rect(&mut self, at: (f64, f64, f64, f64), class: &str) {
         let [x, y, w, h] = <[f64; 4]>::from(at).map(Pixel);
         self.put(format_args!(
@@ -130,7 +131,7 @@ impl Svg {
         ));
     }
 
-    /// The same, with a text that shows under the pointer.
+    /// Draws a rectangle with a text that is shown under the pointer.
     pub(super) fn titled_rect(&mut self, at: (f64, f64, f64, f64), class: &str, title: &str) {
         let [x, y, w, h] = <[f64; 4]>::from(at).map(Pixel);
         self.put(format_args!(
@@ -139,7 +140,7 @@ impl Svg {
         ));
     }
 
-    /// A line through points, in the colour and with the dash of a series.
+    /// Draws a line through points, in the colour and with the dash of a series.
     pub(super) fn polyline(&mut self, points: &[(f64, f64)], look: &Look) {
         let mut path = String::new();
         for (x, y) in points {
@@ -153,12 +154,12 @@ impl Svg {
         ));
     }
 
-    /// The texture of a bar, over the bar: x, y, width, height. The first has none.
+    /// Draws the texture of a bar over the bar: x, y, width, height. The first style has none.
     pub(super) fn texture(&mut self, (x, y, w, h): (f64, f64, f64, f64), look: &Look) {
         let mut path = String::new();
         match look.style % DASHES.len() {
             0 => return,
-            // Lines that fall to the left, each cut where it leaves the bar.
+            // Lines that fall to the left, clipped to the bar.
             1 => {
                 let mut sum = HATCH;
                 while sum < w + h {
@@ -180,8 +181,8 @@ impl Svg {
         self.put(format_args!(r#"<path class="hatch" d="{path}"/>"#));
     }
 
-    /// Draws the points of a series as one path, in one of five shapes, so that series differ in more than
-    /// colour.
+    /// Draws the points of a series as one path, in one of five shapes, so that series differ not
+    /// only in colour.
     pub(super) fn markers(&mut self, look: &Look, points: impl Iterator<Item = (f64, f64)>) {
         let path: String = points.map(|at| shape(look.shape, at)).collect();
         let class = if look.shape == 0 { format!("dots {}", look.line()) } else { look.point() };
@@ -200,7 +201,7 @@ impl Svg {
         self.put(format_args!(r#"<path class="hollow {}" d="{path}"/>"#, look.line()));
     }
 
-    /// Writes the texts of ticks, with what they have in common said once.
+    /// Writes the texts of ticks, with their common attributes only once.
     pub(super) fn ticks(
         &mut self,
         anchor: Anchor,
@@ -230,8 +231,8 @@ impl Svg {
         self.put(format_args!(r#"<path class="grid" d="{path}"/>"#));
     }
 
-    /// The sign for what a paper published: a cross over one in the colour of the paper, visible
-    /// on every colour.
+    /// Draws the sign of a published value: a cross on a wider one in the background colour, so
+    /// that it is visible on every colour.
     pub(super) fn cross(&mut self, (x, y): (f64, f64)) {
         for class in ["under", "cross"] {
             self.line((x - 5.0, y - 5.0), (x + 5.0, y + 5.0), class);
@@ -239,7 +240,7 @@ impl Svg {
         }
     }
 
-    /// An interval over a bar: where it is across, and from where to where.
+    /// Draws an interval over a bar at `x`.
     pub(super) fn interval(&mut self, x: f64, (from, to): (f64, f64)) {
         self.line((x, from), (x, to), "half");
         for y in [from, to] {
@@ -247,7 +248,7 @@ impl Svg {
         }
     }
 
-    /// A text; `class` is empty or the colour of a series.
+    /// Writes a text; `class` is empty or the colour of a series.
     pub(super) fn text(
         &mut self,
         (x, y): (f64, f64),
@@ -263,12 +264,12 @@ impl Svg {
         ));
     }
 
-    /// Reads from below to above; the anchor is the place in the text that stands there.
+    /// Writes a text that reads upwards; the anchor is the point of the text at this position.
     pub(super) fn text_upright(&mut self, at: (f64, f64), anchor: Anchor, size: u32, text: &str) {
         self.turned(at, -90, anchor, size, text);
     }
 
-    /// Leans to the right, and ends there.
+    /// Writes a slanted text that ends at this position.
     pub(super) fn text_leaning(&mut self, at: (f64, f64), size: u32, text: &str) {
         self.turned(at, -45, Anchor::End, size, text);
     }
@@ -281,7 +282,7 @@ impl Svg {
         ));
     }
 
-    /// The values of a series, for the page's script: pixels first, then data.
+    /// Adds the values of a series for the page's script: pixels first, then data.
     pub(super) fn values(&mut self, name: &str, points: &[(Pair, Pair)]) {
         let every = points.len().div_ceil(MOST_VALUES).max(1);
         let mut all = String::new();
@@ -291,7 +292,7 @@ impl Svg {
         self.put(format_args!(r#"<g data-name="{}" data-at="{}"/>"#, escape(name), all.trim_end()));
     }
 
-    /// The values of bars, for the page's script: as in the plot, by group.
+    /// Adds the values of bars for the page's script, by group as in the plot.
     pub(super) fn bar_values(&mut self, groups: &[String], series: &[(&str, Vec<String>)]) {
         let data = serde_json::json!({ "groups": groups, "series": series });
         self.put(format_args!(r#"<g data-bars="{}"/>"#, escape(&data.to_string())));

@@ -1,14 +1,14 @@
-//! The values on top of bars.
+//! Values on top of bars.
 
 use super::svg::{Anchor, Svg};
 use crate::table::number;
 
 /// Width of a letter on top of a bar, in pixels.
 pub(super) const SMALL_LETTER: f64 = 6.4;
-/// Width of a bar on which an upright value has room.
+/// Smallest width of a bar with an upright value.
 const UPRIGHT: f64 = 11.0;
 
-/// Orientation of the values on top of bars: all in one way, or none.
+/// Orientation of all values on top of bars, or none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Values {
     Across,
@@ -17,8 +17,8 @@ pub(super) enum Values {
 }
 
 impl Values {
-    /// Chooses the orientation of these values on bars of a width, and the room that they take
-    /// above the highest one; upright ones need an axis that gives them room.
+    /// Chooses the orientation of these values on bars of a width, and the room that they need
+    /// above the highest bar; upright values need an axis that provides it.
     pub fn choose(
         values: impl Iterator<Item = f64>,
         width: f64,
@@ -34,7 +34,7 @@ impl Values {
         }
     }
 
-    /// Writes one above a point.
+    /// Writes a value above a point.
     pub fn draw(self, svg: &mut Svg, (x, y): (f64, f64), text: &str) {
         match self {
             Self::Across => svg.text((x, y - 4.0), Anchor::Middle, 11, "", text),
@@ -44,7 +44,7 @@ impl Values {
     }
 }
 
-/// A value in three digits, as there is no room for more on a bar.
+/// Formats a value in three digits; a bar has no room for more.
 pub(super) fn short(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return number(value);

@@ -7,14 +7,15 @@ use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// The mean of a figure over the repetitions of a run.
+/// Mean of a figure over the repetitions of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Mean {
-    /// Repetitions that have the figure.
+    /// Number of repetitions that have the figure.
     pub count: usize,
-    /// Their mean.
+    /// Mean over them.
     pub mean: f64,
-    /// Half the 95 % confidence interval, by Student's distribution; absent for a single one.
+    /// Half the 95 % confidence interval, by Student's distribution; absent for a single
+    /// repetition.
     pub half: Option<f64>,
     /// Square of the standard error of the mean.
     #[serde(skip)]
@@ -25,20 +26,20 @@ pub struct Mean {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// More than the first run's: zero is below the interval.
+    /// Higher than in the first run: zero is below the interval.
     More,
-    /// Less than the first run's.
+    /// Lower than in the first run.
     Less,
     /// Zero lies in the interval: no difference is shown, which does not show that there is none.
     NotShown,
-    /// Every repetition of both has the same value.
+    /// All repetitions of both runs have the same value.
     Same,
-    /// Single repetitions: nobody knows how far they scatter.
+    /// Single repetitions, whose scatter is unknown.
     Unknown,
 }
 
 impl Outcome {
-    /// In words.
+    /// Returns the outcome in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::More => "more",
@@ -49,21 +50,21 @@ impl Outcome {
         }
     }
 
-    /// Whether a difference is shown.
+    /// Returns true if a difference is shown.
     pub fn differs(self) -> bool {
         matches!(self, Self::More | Self::Less)
     }
 }
 
-/// The difference of a run's mean from that of the first run.
+/// Difference between a run's mean and the first run's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
     /// The difference.
     pub mean: f64,
-    /// Half its 95 % confidence interval (Welch: the runs need not scatter alike); absent where
-    /// it cannot be told.
+    /// Half its 95 % confidence interval (Welch: the runs need not have the same scatter); absent
+    /// if unknown.
     pub half: Option<f64>,
-    /// As a share of the first run's mean; absent where that is zero.
+    /// Difference as a share of the first run's mean; absent if that is zero.
     pub relative: Option<f64>,
     /// Verdict.
     pub outcome: Outcome,
@@ -72,11 +73,11 @@ pub struct Difference {
 /// A figure in all runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// Its path in the results.
+    /// Path in the results.
     pub path: String,
-    /// By run; absent where a run has no such figure.
+    /// Means by run; absent if a run has no such figure.
     pub means: Vec<Option<Mean>>,
-    /// By run after the first: how it differs from the first.
+    /// Differences from the first run, by run after the first.
     pub differences: Vec<Option<Difference>>,
 }
 
@@ -90,7 +91,7 @@ pub struct Comparison {
 }
 
 impl Mean {
-    fn of(values: &[f64]) -> Option<Self> {
+    fn from_values(values: &[f64]) -> Option<Self> {
         let count = values.len();
         let mean = values.iter().sum::<f64>() / count as f64;
         let mean =
@@ -125,8 +126,8 @@ impl Difference {
 }
 
 impl Comparison {
-    /// Compares runs with the first; figures whose path holds `only`, or all.
-    pub fn of(runs: Vec<Run>, only: Option<&str>) -> Self {
+    /// Compares runs with the first, by figures whose path contains `only`, or by all figures.
+    pub fn new(runs: Vec<Run>, only: Option<&str>) -> Self {
         let wanted = |path: &&String| only.is_none_or(|only| path.contains(only));
         let paths: BTreeSet<&String> = (runs.iter().flat_map(|run| &run.repetitions))
             .flat_map(|figures| figures.keys().filter(wanted))
@@ -135,7 +136,7 @@ impl Comparison {
             let mean = |run: &Run| {
                 let values: Vec<f64> =
                     run.repetitions.iter().filter_map(|one| one.get(path).copied()).collect();
-                Mean::of(&values)
+                Mean::from_values(&values)
             };
             let means: Vec<Option<Mean>> = runs.iter().map(mean).collect();
             let first = means.first().copied().flatten();
@@ -148,9 +149,9 @@ impl Comparison {
         Self { runs, figures }
     }
 
-    /// Figures with a shown difference first: power, latency and loss of the whole run, then the others,
-    /// those of the whole run before those of its parts, each with the largest share first. Then those
-    /// without one, by path.
+    /// Returns figures with a shown difference, then the others by path. The former begin with
+    /// power, latency and loss of the whole run; figures of the whole run come before figures of
+    /// its parts, and larger shares first.
     pub fn sorted(&self) -> Vec<&Figure> {
         let weight = |figure: &Figure| {
             let shown = figure.differences.iter().flatten().filter(|it| it.outcome.differs());
@@ -171,8 +172,8 @@ impl Comparison {
         figures.into_iter().map(|(_, figure)| figure).collect()
     }
 
-    /// Counts the differences shown, and the intervals: about one in twenty of those shows a
-    /// difference that is none.
+    /// Returns the numbers of shown differences and of intervals. About one in twenty intervals
+    /// shows a difference by chance.
     pub fn counts(&self) -> (usize, usize) {
         let all = self.figures.iter().flat_map(|figure| figure.differences.iter().flatten());
         let scattered = all.filter(|it| it.half.is_some() && it.outcome != Outcome::Same);
@@ -199,13 +200,13 @@ mod tests {
 
     fn watts(values: &[&[f64]]) -> Figure {
         let runs = values.iter().map(|values| run("x", values)).collect();
-        Comparison::of(runs, Some("watts")).figures[0].clone()
+        Comparison::new(runs, Some("watts")).figures[0].clone()
     }
 
-    /// Student's yields of two sorts of corn ("The probable error of a mean", Biometrika 6, 1908), by Welch's test:
-    /// t = 0.23 at 19.98 degrees of freedom, so no difference is shown.
+    /// Student's yields of two sorts of corn ("The probable error of a mean", Biometrika 6, 1908),
+    /// by Welch's test: t = 0.23 at 19.98 degrees of freedom, so no difference is shown.
     #[test]
-    fn the_interval_is_welchs() {
+    fn interval_follows_welch() {
         let one = [
             1903.0, 1935.0, 1910.0, 2496.0, 2108.0, 1961.0, 2060.0, 1444.0, 1612.0, 1316.0, 1511.0,
         ];
@@ -239,7 +240,7 @@ mod tests {
     fn differences_come_first_and_chance_is_counted() {
         let runs =
             vec![run("a", &[1.0, 1.1, 0.9]), run("b", &[2.0, 2.1, 1.9]), run("c", &[1.0, 1.2])];
-        let comparison = Comparison::of(runs, None);
+        let comparison = Comparison::new(runs, None);
         let order: Vec<&str> = comparison.sorted().iter().map(|it| it.path.as_str()).collect();
         assert_eq!(order, ["watts", "seed"]);
         let named = |name: &str, value: f64| {
@@ -253,14 +254,14 @@ mod tests {
                 left_out: vec![],
             }
         };
-        let sorted = Comparison::of(vec![named("a", 1.0), named("b", 2.0)], None);
+        let sorted = Comparison::new(vec![named("a", 1.0), named("b", 2.0)], None);
         let order: Vec<&str> = sorted.sorted().iter().map(|it| it.path.as_str()).collect();
         assert_eq!(order[..2], ["power_watts", "latency.p99_seconds"], "{order:?}");
-        assert_eq!(comparison.counts(), (1, 2), "that of seeds has no scatter");
+        assert_eq!(comparison.counts(), (1, 2), "the seeds have no scatter");
         let mut lacking = run("d", &[1.0, 2.0]);
         lacking.repetitions[1].remove("watts");
         lacking.repetitions[0].remove("watts");
-        let comparison = Comparison::of(vec![run("a", &[1.0, 1.0]), lacking], Some("watts"));
+        let comparison = Comparison::new(vec![run("a", &[1.0, 1.0]), lacking], Some("watts"));
         assert_eq!(comparison.figures[0].differences, [None]);
     }
 }

@@ -3,13 +3,15 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Keys by which the entries of a list are told apart, the first that they have.
+/// Keys that distinguish the entries of a list; the first present key is used.
 const NAMES: [&str; 6] = ["name", "policy", "id", "label", "frames", "knob"];
-/// Figures of a document at most: what has more is a table of points, which nobody compares by eye.
+/// Largest number of figures of a document; a larger document is a table of points, which cannot be
+/// compared by eye.
 pub const MOST: usize = 20_000;
 
-/// Whether a list holds the points of a curve, such as a distribution: pairs of numbers or longer rows.
-/// The place of a point says nothing, so that points of two curves cannot be compared by it.
+/// Returns true if a list holds the points of a curve, such as a distribution: pairs of numbers or
+/// longer rows. The index of a point has no meaning, so points of two curves cannot be compared by
+/// it.
 fn is_curve(entries: &[Value]) -> bool {
     let point = |entry: &Value| {
         entry.as_array().is_some_and(|row| row.len() > 1 && row.iter().all(Value::is_number))
@@ -17,8 +19,9 @@ fn is_curve(entries: &[Value]) -> bool {
     !entries.is_empty() && entries.iter().all(point)
 }
 
-/// All numbers of a document by their path, such as `policies.queue-length.mean_power_watts`, but
-/// for the points of curves. Nothing where there are more than [`MOST`].
+/// Returns all numbers of a document by their path, such as
+/// `policies.queue-length.mean_power_watts`, except the points of curves. `None` if there are more
+/// than [`MOST`].
 pub fn figures(document: &Value) -> Option<BTreeMap<String, f64>> {
     let mut found = BTreeMap::new();
     walk(document, String::new(), &mut found).then_some(found)
@@ -46,7 +49,7 @@ fn walk(value: &Value, path: String, found: &mut BTreeMap<String, f64>) -> bool 
     }
 }
 
-/// The texts of a key, where all entries have it and no two the same.
+/// Returns the texts of a key if all entries have it with different texts.
 fn names(entries: &[Value], key: &str) -> Option<Vec<String>> {
     let names: Option<Vec<String>> =
         entries.iter().map(|entry| entry[key].as_str().map(str::to_owned)).collect();
@@ -81,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_a_curve_are_no_figures() {
+    fn points_of_a_curve_are_not_figures() {
         let document = json!({"latency_curve": [[0.0005, 1.8e-6], [0.106, 2e-6]], "watts": 3,
             "shares": [0.25, 0.75], "mixed": [[1, 2], 3]});
         let found: Vec<String> = figures(&document).unwrap().into_keys().collect();

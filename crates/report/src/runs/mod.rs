@@ -1,9 +1,9 @@
-//! Runs compared with each other: what differs between repetitions of one thing and repetitions of
-//! another, and how sure that is.
+//! Comparison of runs: differences between the repetitions of two settings, with their confidence.
 //!
-//! A run is a folder of results in JSON, one file for each repetition ([`Run::read`]). Every number in
-//! them is a figure, by its path, but for the points of curves. [`Comparison`] gives their means with 95 % confidence intervals, and
-//! the difference of each run from the first with one of its own.
+//! A run is a folder of results in JSON, one file for each repetition ([`Run::read`]). Every number
+//! in them is a figure, named by its path, except the points of curves. [`Comparison`] gives means
+//! with 95 % confidence intervals, and the difference of each run from the first with its own
+//! interval.
 
 mod compare;
 mod figures;

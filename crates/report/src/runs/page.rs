@@ -1,22 +1,22 @@
-//! A comparison as a page, and for a terminal.
+//! A comparison as a page and as text for a terminal.
 
 use super::compare::{Comparison, Figure, Mean};
 use super::{quantity, show};
 use crate::figure_page::FigurePage;
 use crate::plot::Bars;
 
-/// Figures that are drawn; more are in the table.
+/// Number of drawn figures; the table has the others.
 const DRAWN: usize = 12;
-/// Rows of the table at most, and files that are named: a page stays below a megabyte whatever is in
-/// the folders.
+/// Largest numbers of rows of the table and of named files; they keep a page below a megabyte
+/// whatever the folders contain.
 const ROWS: usize = 1_500;
 const NAMED: usize = 50;
-/// Rows of differences at most.
+/// Largest number of rows of differences.
 const MOST: usize = 40;
-/// Letters of a name or path that are shown.
+/// Displayed letters of a name or path.
 const LETTERS: usize = 160;
 
-/// Returns a name as it is shown, shortened in the middle where it is very long.
+/// Returns the displayed form of a name; a very long name is shortened in the middle.
 fn short(name: &str) -> String {
     let count = name.chars().count();
     if count <= LETTERS {
@@ -28,24 +28,24 @@ fn short(name: &str) -> String {
 }
 
 impl Comparison {
-    /// Makes the page. A terminal gets the figures that differ, at most a screen of them, or `all`.
+    /// Returns the page. A terminal gets the differing figures, at most a screen of them, or `all`.
     pub fn page(&self, all: bool) -> FigurePage {
         let mut page = FigurePage::headed("runs compared", "Runs compared");
         page.remarks(self.runs.iter().enumerate().map(|(index, run)| {
             let role = if index == 0 { ", the others are compared with it" } else { "" };
-            let mut told =
+            let mut line =
                 format!("{}: {} repetitions{role}", short(&run.name), run.repetitions.len());
             for one in run.left_out.iter().take(NAMED) {
-                told += &format!("; left out: {}: {}", short(&one.file), short(&one.why));
+                line += &format!("; left out: {}: {}", short(&one.file), short(&one.why));
             }
             if run.left_out.len() > NAMED {
-                told += &format!("; left out: {} files more", run.left_out.len() - NAMED);
+                line += &format!("; left out: {} files more", run.left_out.len() - NAMED);
             }
-            told
+            line
         }));
         self.sentences().iter().for_each(|sentence| page.text(sentence));
         page.heading("Differences");
-        page.text("Power, latency and loss of the whole run first, then what differs most.");
+        page.text("Power, latency and loss of the whole run first, then the largest differences.");
         let sorted = self.sorted();
         let differs = |figure: &&&Figure| {
             figure.differences.iter().flatten().any(|difference| difference.outcome.differs())
@@ -99,7 +99,7 @@ impl Comparison {
         page
     }
 
-    /// The means of a figure side by side, with their intervals.
+    /// Returns a plot of the means of a figure side by side, with their intervals.
     fn bars(&self, figure: &Figure) -> String {
         let known = || figure.means.iter().flatten().map(|mean| mean.mean.abs());
         let (y, factor) = quantity::axis(&figure.path, known().fold(0.0, f64::max));

@@ -2,7 +2,7 @@
 
 use crate::plot::Axis;
 
-/// Suffixes of the names of quantities, and the unit that is shown.
+/// Suffixes of the names of quantities, and displayed units.
 const UNITS: [(&str, &str); 15] = [
     ("bits_per_second", "bit/s"),
     ("seconds", "s"),
@@ -20,19 +20,19 @@ const UNITS: [(&str, &str); 15] = [
     ("bytes", "bytes"),
     ("packets", "packets"),
 ];
-/// Words of what runs are made for, the first first.
+/// Words of the main quantities, in order of importance.
 const WANTED: [&[&str]; 3] = [
     &["watts", "joules"],
     &["latency"],
     &["lost", "loss", "dropped", "rate", "throughput", "failed"],
 ];
 
-/// The words of a part of a path.
+/// Returns the words of a part of a path.
 fn words(part: &str) -> impl Iterator<Item = &str> {
     part.split(['_', '-'])
 }
 
-/// The unit of a figure, as the nearest part of its path names it.
+/// Returns the unit of a figure according to the nearest part of its path.
 fn unit(path: &str) -> Option<String> {
     path.rsplit('.').find_map(|part| {
         let ends = |name: &str| {
@@ -46,8 +46,8 @@ fn unit(path: &str) -> Option<String> {
     })
 }
 
-/// The axis of a figure's values, and what they are multiplied by to be of its unit: seconds become
-/// milliseconds or microseconds where they are short.
+/// Returns the axis of a figure's values, and the factor that converts them to its unit: short
+/// times are in milliseconds or microseconds.
 pub(super) fn axis(path: &str, most: f64) -> (Axis, f64) {
     let (unit, factor) = match unit(path) {
         Some(unit) if unit == "s" && most > 0.0 && most < 1e-3 => (Some("µs".to_owned()), 1e6),
@@ -58,18 +58,19 @@ pub(super) fn axis(path: &str, most: f64) -> (Axis, f64) {
     (Axis::new(label), factor)
 }
 
-/// Ranks a figure among those of its depth: power before latency before loss before all others.
+/// Ranks a figure among figures of the same depth: power before latency before loss before all
+/// others.
 pub(super) fn rank(path: &str) -> usize {
     let last = path.rsplit('.').next().unwrap_or(path);
     let holds = |names: &&[&str]| {
-        // A part of a latency, such as `latency.p99_seconds`, is one.
+        // A part of a latency, such as `latency.p99_seconds`, counts as latency.
         let of = if names.contains(&"latency") { path } else { last };
         of.split('.').flat_map(words).any(|word| names.contains(&word))
     };
     WANTED.iter().position(holds).unwrap_or(WANTED.len())
 }
 
-/// Whether a figure is one that runs are made for, and of the whole run.
+/// Returns true if a figure is a main quantity of the whole run.
 pub(super) fn leads(path: &str) -> bool {
     path.matches('.').count() <= 1 && rank(path) < WANTED.len()
 }
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_says_its_unit() {
+    fn unit_follows_from_the_path() {
         for (path, expected) in [
             ("latency_p99_seconds", Some("s")),
             ("power_by_component_watts.nic", Some("W")),

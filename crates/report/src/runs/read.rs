@@ -9,36 +9,36 @@ use wattline_units::Build;
 
 /// Longest file, in bytes.
 const LONGEST: u64 = 64 << 20;
-/// Files of a folder at most.
+/// Largest number of files of a folder.
 const FILES: usize = 10_000;
 
-/// Repetitions of one thing.
+/// Repetitions with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
-    /// The folder as it was named.
+    /// The folder as given.
     pub name: String,
-    /// Build of the program that made it; absent if its files do not name one.
+    /// Build of the program that made the results; absent if the files do not name one.
     pub build: Option<Build>,
-    /// Figures by path, of each file.
+    /// Figures of each file by path.
     #[serde(skip)]
     pub repetitions: Vec<BTreeMap<String, f64>>,
-    /// Files that could not be used.
+    /// Unusable files.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A file that was not used, and why.
+/// An unused file with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// Its name.
+    /// Name of the file.
     pub file: String,
     /// Reason.
     pub why: String,
 }
 
-/// Reason why a folder is no run.
+/// Reason why a folder is not a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It cannot be read.
+    /// The folder cannot be read.
     #[error("{path}: {source}")]
     Unreadable {
         /// The folder.
@@ -46,13 +46,13 @@ pub enum RunError {
         /// Cause.
         source: std::io::Error,
     },
-    /// There are too many files in it.
+    /// The folder has too many files.
     #[error("{path}: more than {FILES} files: name a folder with the results of one run")]
     TooMany {
         /// The folder.
         path: PathBuf,
     },
-    /// Files of different builds of the program are not compared: their figures may differ for that alone.
+    /// The files are from different builds of the program, which alone may cause differences.
     #[error(
         "{one} is of {}, {other} of {}: results of two builds are not compared; make both with the same \
          program",
@@ -66,7 +66,7 @@ pub enum RunError {
         /// Their builds.
         builds: Box<(Option<Build>, Option<Build>)>,
     },
-    /// Nothing in it can be used.
+    /// The folder has no usable file.
     #[error(
         "{path}: no result in it: a run is a folder of files *.json, one for each repetition, such \
          as `wattline sim ... --seed 1 --json > {path}/1.json`{left_out}"
@@ -74,12 +74,12 @@ pub enum RunError {
     Nothing {
         /// The folder.
         path: PathBuf,
-        /// Ignored contents of the folder, with the reason.
+        /// Ignored files, with the reason.
         left_out: String,
     },
 }
 
-/// The only key of a result that is no figure.
+/// The only interpreted key of a result that is not a figure.
 #[derive(Deserialize)]
 struct Head {
     build: Option<Build>,
@@ -90,10 +90,10 @@ fn name(build: Option<&Build>) -> String {
 }
 
 impl Run {
-    /// Reads the folders of all runs, which one build of the program has to have made.
+    /// Reads the folders of all runs, which must be from one build of the program.
     ///
     /// # Errors
-    /// When a folder cannot be read or used, or they are of different builds.
+    /// Fails when a folder cannot be read or used, or when builds differ.
     pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Self>, RunError> {
         let runs: Vec<Self> =
             paths.iter().map(|path| Self::read(path)).collect::<Result<_, _>>()?;
@@ -103,11 +103,11 @@ impl Run {
         Ok(runs)
     }
 
-    /// Reads all files `*.json` of a folder. A file that is half written, or none of results, is left
-    /// out and named.
+    /// Reads all files `*.json` of a folder. Incomplete files and files without results are listed
+    /// in `left_out`.
     ///
     /// # Errors
-    /// When the folder cannot be read, its files are of different builds, or nothing in it can be used.
+    /// Fails when the folder cannot be read, has no usable file, or has files of different builds.
     pub fn read(path: &Path) -> Result<Self, RunError> {
         let unreadable = |source| RunError::Unreadable { path: path.to_owned(), source };
         let mut files = Vec::new();
@@ -168,10 +168,10 @@ fn check(
 }
 
 fn repetition(file: &Path) -> Result<(Option<Build>, BTreeMap<String, f64>), String> {
-    // A pipe would be waited for.
+    // Reading a pipe would block.
     let about = std::fs::metadata(file).map_err(|error| error.to_string())?;
     if !about.is_file() {
-        return Err("is no file".to_owned());
+        return Err("is not a file".to_owned());
     }
     let opened = std::fs::File::open(file).map_err(|error| error.to_string())?;
     let mut text = Vec::new();
@@ -183,7 +183,7 @@ fn repetition(file: &Path) -> Result<(Option<Build>, BTreeMap<String, f64>), Str
         return Err("is empty".to_owned());
     }
     let document: serde_json::Value =
-        serde_json::from_slice(&text).map_err(|error| format!("is no JSON: {error}"))?;
+        serde_json::from_slice(&text).map_err(|error| format!("is not JSON: {error}"))?;
     let found = figures(&document)
         .ok_or_else(|| format!("holds more than {MOST} numbers: points, not results"))?;
     if found.is_empty() {
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_written_files_are_named_and_the_others_used() {
+    fn incomplete_files_are_named_and_the_others_used() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("1.json"), "{\"watts\": 1.5}").unwrap();
@@ -212,15 +212,15 @@ mod tests {
         assert_eq!(run.repetitions.len(), 1);
         let named: Vec<_> =
             run.left_out.iter().map(|it| (it.file.as_str(), it.why.as_str())).collect();
-        assert!(named[0].0 == "2.json" && named[0].1.starts_with("is no JSON"), "{named:?}");
+        assert!(named[0].0 == "2.json" && named[0].1.starts_with("is not JSON"), "{named:?}");
         assert_eq!(
             named[1..],
-            [("3.json", "is empty"), ("4.json", "holds no number"), ("5.json", "is no file")]
+            [("3.json", "is empty"), ("4.json", "holds no number"), ("5.json", "is not a file")]
         );
     }
 
     #[test]
-    fn results_of_different_builds_are_not_one_run() {
+    fn results_of_different_builds_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let write =
             |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
@@ -242,16 +242,16 @@ mod tests {
             ("{\"watts\": 2}".to_owned(), "no named build"),
         ] {
             write("2.json", other);
-            let told = Run::read(folder.path()).unwrap_err().to_string();
-            assert!(told.contains("build 0.1.0 (aaaaaaaaaa), "), "{told}");
-            assert!(told.contains(named) && told.contains("2.json"), "{told}");
+            let error = Run::read(folder.path()).unwrap_err().to_string();
+            assert!(error.contains("build 0.1.0 (aaaaaaaaaa), "), "{error}");
+            assert!(error.contains(named) && error.contains("2.json"), "{error}");
         }
         let other = tempfile::tempdir().unwrap();
         std::fs::write(other.path().join("1.json"), result("\"bbbbbbbbbbbb\"", false)).unwrap();
         std::fs::remove_file(folder.path().join("2.json")).unwrap();
         let paths = [folder.path(), other.path()].map(Path::to_owned);
-        let told = Run::read_all(&paths).unwrap_err().to_string();
-        assert!(told.contains("(aaaaaaaaaa)") && told.contains("(bbbbbbbbbb)"), "{told}");
+        let error = Run::read_all(&paths).unwrap_err().to_string();
+        assert!(error.contains("(aaaaaaaaaa)") && error.contains("(bbbbbbbbbb)"), "{error}");
         assert_eq!(Run::read_all(&[paths[0].clone(), paths[0].clone()]).unwrap().len(), 2);
     }
 
@@ -260,7 +260,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("1.json"), "{\"watts\": 1.5}").unwrap();
-        // A file with a hole: long, and takes no room.
+        // A sparse file: long, but takes no space.
         std::fs::File::create(at("2.json")).unwrap().set_len(LONGEST + 1).unwrap();
         let numbers: Vec<usize> = (0..=MOST).collect();
         std::fs::write(at("3.json"), format!("{numbers:?}")).unwrap();
@@ -277,13 +277,13 @@ mod tests {
         assert_eq!(why("2.json"), "is longer than 64 MiB");
         assert!(why("3.json").contains("more than 20000 numbers"), "{}", why("3.json"));
         assert!(why("4.json").contains("recursion limit"), "{}", why("4.json"));
-        assert!(why("5.json").starts_with("is no JSON"), "{}", why("5.json"));
-        assert!(why("6.json").starts_with("is no JSON"), "{}", why("6.json"));
+        assert!(why("5.json").starts_with("is not JSON"), "{}", why("5.json"));
+        assert!(why("6.json").starts_with("is not JSON"), "{}", why("6.json"));
         assert!(why("7.json").contains("No such file"), "{}", why("7.json"));
     }
 
     #[test]
-    fn a_folder_with_too_many_files_is_refused_before_they_are_read() {
+    fn folder_with_too_many_files_is_refused_before_reading() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..=FILES {
             std::fs::File::create(folder.path().join(format!("{number}.json"))).unwrap();
@@ -294,13 +294,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_results_says_what_one_is() {
+    fn error_about_a_folder_without_results_explains_the_format() {
         let folder = tempfile::tempdir().unwrap();
         let error = Run::read(folder.path()).unwrap_err().to_string();
         assert!(error.contains("--json >"), "{error}");
         std::fs::write(folder.path().join("x.json"), "{").unwrap();
         let error = Run::read(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("x.json: is no JSON"), "{error}");
+        assert!(error.contains("x.json: is not JSON"), "{error}");
         let missing = Run::read(&folder.path().join("none"));
         assert!(matches!(missing, Err(RunError::Unreadable { .. })));
     }

@@ -3,7 +3,7 @@
 use super::compare::{Comparison, Difference, Mean};
 use crate::table;
 
-/// A mean with its interval.
+/// Formats a mean with its interval.
 pub(super) fn mean(mean: Option<&Mean>) -> String {
     let Some(Mean { count, mean, half, .. }) = mean else { return "–".to_owned() };
     let value = if *mean == 0.0 { "0".to_owned() } else { table::number(*mean) };
@@ -14,7 +14,7 @@ pub(super) fn mean(mean: Option<&Mean>) -> String {
     }
 }
 
-/// A difference with its interval and, where there is one, as a share.
+/// Formats a difference with its interval and, if known, as a share.
 pub(super) fn difference(difference: Option<&Difference>) -> [String; 2] {
     let Some(Difference { mean, half, relative, outcome }) = difference else {
         return ["–".to_owned(), "one of them lacks it".to_owned()];
@@ -24,12 +24,12 @@ pub(super) fn difference(difference: Option<&Difference>) -> [String; 2] {
     let interval = half.filter(|half| *half > 0.0).map(|half| format!(" ± {}", short(half)));
     let share =
         relative.filter(|share| *share != 0.0).map(|share| format!(" ({:+.1} %)", 100.0 * share));
-    let told =
+    let amount =
         format!("{sign}{value}{}{}", interval.unwrap_or_default(), share.unwrap_or_default());
-    [told, outcome.words().to_owned()]
+    [amount, outcome.words().to_owned()]
 }
 
-/// Formats an uncertainty with two digits, which is all that it needs.
+/// Formats an uncertainty with two digits, which are enough.
 fn short(half: f64) -> String {
     let power = half.abs().log10().floor() as i32 - 1;
     let step = 10_f64.powi(power);
@@ -37,7 +37,7 @@ fn short(half: f64) -> String {
 }
 
 impl Comparison {
-    /// Returns the sentences that hold for everything shown.
+    /// Returns the sentences that apply to the whole comparison.
     pub(super) fn sentences(&self) -> Vec<String> {
         let (shown, intervals) = self.counts();
         let mut sentences = vec![format!(
@@ -73,14 +73,14 @@ mod tests {
                 .collect(),
             left_out: vec![LeftOut { file: "9.json".to_owned(), why: "is empty".to_owned() }],
         };
-        Comparison::of(
+        Comparison::new(
             vec![run("poll", &[200.0, 202.0, 198.0]), run("<saver>", &[150.0, 151.0, 149.0])],
             None,
         )
     }
 
     #[test]
-    fn differences_are_shown_and_the_rest_is_counted() {
+    fn differences_are_listed_and_the_rest_is_counted() {
         let text = comparison().page(false).plain().to_owned();
         for words in [
             "poll: 3 repetitions",
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_every_figure_and_no_name_becomes_markup() {
+    fn page_has_every_figure_and_escapes_names() {
         let page = comparison().page(false).end();
         assert!(page.contains("&lt;saver&gt;") && !page.contains("<saver>"), "{page}");
         for words in ["lost", "the same", "-50 ± 5.6 (-25.0 %)", "left out", "<svg"] {

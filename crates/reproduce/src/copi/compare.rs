@@ -211,7 +211,7 @@ fn bars(
     let bars = Bars::new(title, "load (KRPS)", Axis::new(label), cases.iter().map(group));
     let add = |bars: Bars, (index, policy): (usize, &str)| {
         bars.series(policy, cases.iter().map(|case| of(case, index)))
-            .beside(cases.iter().map(|case| published(case.load?, index)))
+            .published_values(cases.iter().map(|case| published(case.load?, index)))
     };
     POLICIES.into_iter().enumerate().fold(bars, add).svg()
 }

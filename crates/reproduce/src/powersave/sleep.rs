@@ -80,7 +80,7 @@ fn table1(plan: &'static Plan, server: &ServerModel) -> Result<Figure, Reproduce
     let axis = Axis::new("power (W)").from_zero();
     let bars = Bars::new("Table 1: all twelve cores in one idle state", "idle state", axis, STATES)
         .series("ours", watts.clone())
-        .beside(["PS-077", "PS-078", "PS-079"].map(|id| Some(printed(id))));
+        .published_values(["PS-077", "PS-078", "PS-079"].map(|id| Some(printed(id))));
     let rows = [("PS-077", "C1"), ("PS-078", "C3"), ("PS-079", "C6")];
     let mut checks = Vec::new();
     for ((id, state), watts) in rows.into_iter().zip(&watts) {

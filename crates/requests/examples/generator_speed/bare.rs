@@ -1,7 +1,7 @@
-//! The least that a generator can do: a request is written when the answer before it was read.
+//! Minimal generator: writes a request as soon as the previous answer has been read.
 //!
-//! No schedule, no choice of keys, no look at the answer, no histogram. What it takes of the
-//! processor is what sockets, epoll and the loopback take; the rest of a generator's is its own.
+//! It has no schedule, no choice of keys, no parser and no histogram, so its processor time is that
+//! of sockets, epoll and the loopback. A generator adds the rest.
 
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -11,8 +11,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use wattline_requests::clock::thread_cpu_time;
 
-/// Seconds of processor time and answers of `requests`, sent in turn over so many connections.
-/// An answer must fit into one segment.
+/// Sends `requests` in turn over the connections and returns the seconds of processor time and the
+/// number of answers. An answer must fit into one segment.
 pub fn run(
     address: SocketAddr,
     requests: &[Vec<u8>],

@@ -1,11 +1,11 @@
-//! Cost of the generator beside other generators on the same servers, in one run: `cargo run
+//! Cost of the generator compared with other generators on the same servers, in one run: `cargo run
 //! --release -p wattline-requests --example generator_speed [CONNECTIONS]`.
 //!
-//! Figures are processor time a request, since other programs may take the processor away; they hold
-//! the system calls and, on the loopback, the server's side of TCP for what is sent. Each generator
-//! has one thread and goes as fast as it can at depth 1. They take turns, and each figure is the
-//! median of the rounds. The bare loop of `bare.rs` is the least that sockets cost; a generator
-//! that takes 1.2 times as much has a sixth of it for itself.
+//! Figures are processor time per request, since other programs may take the processor away. They
+//! include system calls and, on the loopback, the server's side of TCP for sent segments. Each
+//! generator has one thread and goes as fast as it can at depth 1. They take turns, and each figure
+//! is the median of the rounds. The bare loop of `bare.rs` is the lower bound set by sockets: of a
+//! generator that takes 1.2 times as much, a sixth is its own work.
 
 mod bare;
 mod programs;
@@ -31,12 +31,12 @@ use wattline_requests::schedule::Arrivals;
 const KEYS: u32 = 100_000;
 const ROUNDS: usize = 5;
 const SECONDS: u64 = 2;
-/// As memcaslap has them.
+/// Lengths and mix of memcaslap.
 const KEY_BYTES: u32 = 64;
 const VALUE_BYTES: u32 = 100;
 const GETS_PER_SET: f64 = 9.0;
 
-/// A generator: its name, and a run of it.
+/// A generator's name, and a function that runs it.
 type Contender<'a> = (&'a str, Box<dyn FnMut() -> Result<programs::Spent, Box<dyn Error>> + 'a>);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -44,11 +44,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(text) => text.parse()?,
         None => 200,
     };
-    beside_memcached(connections)?;
-    beside_nginx(connections)
+    compare_on_memcached(connections)?;
+    compare_on_nginx(connections)
 }
 
-fn beside_memcached(connections: usize) -> Result<(), Box<dyn Error>> {
+fn compare_on_memcached(connections: usize) -> Result<(), Box<dyn Error>> {
     let Some(mut command) = program("memcached") else {
         println!("memcached: absent, left out");
         return Ok(());
@@ -71,7 +71,7 @@ fn beside_memcached(connections: usize) -> Result<(), Box<dyn Error>> {
         &format!("memcached, {connections} connections"),
         vec![
             ("bare loop", Box::new(|| bare(address, &prepared, connections))),
-            ("Wattline", Box::new(|| ours(&[address], protocol, connections))),
+            ("Wattline", Box::new(|| wattline(&[address], protocol, connections))),
             (
                 "memcaslap",
                 Box::new(|| {
@@ -83,7 +83,7 @@ fn beside_memcached(connections: usize) -> Result<(), Box<dyn Error>> {
     )
 }
 
-fn beside_nginx(connections: usize) -> Result<(), Box<dyn Error>> {
+fn compare_on_nginx(connections: usize) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let Some((_server, address)) = support::nginx(folder.path()) else {
         println!("nginx: absent, left out");
@@ -98,7 +98,7 @@ fn beside_nginx(connections: usize) -> Result<(), Box<dyn Error>> {
         &format!("nginx, {connections} connections"),
         vec![
             ("bare loop", Box::new(|| bare(address, &prepared, connections))),
-            ("Wattline", Box::new(|| ours(&[address], protocol, connections))),
+            ("Wattline", Box::new(|| wattline(&[address], protocol, connections))),
             ("wrk", Box::new(|| Ok(programs::wrk(&page, connections, SECONDS)?))),
             ("h2load", Box::new(|| Ok(programs::h2load(&page, connections, SECONDS)?))),
         ],
@@ -119,7 +119,7 @@ fn bare(
     Ok(Some(bare::run(address, requests, connections, Duration::from_secs(SECONDS))?))
 }
 
-fn ours<P: Protocol>(
+fn wattline<P: Protocol>(
     addresses: &[SocketAddr],
     protocol: impl Fn(usize) -> P,
     connections: usize,
@@ -179,6 +179,6 @@ fn compare(title: &str, mut contenders: Vec<Contender<'_>>) -> Result<(), Box<dy
             1e3 / median
         );
     }
-    println!("k requests/s: what one core would make if it did nothing else");
+    println!("k requests/s: rate of a core that does nothing else");
     Ok(())
 }

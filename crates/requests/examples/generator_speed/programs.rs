@@ -10,10 +10,10 @@ use std::time::Duration;
 /// runs on.
 const TICKS: f64 = 100.0;
 
-/// Seconds of processor time and requests of a run of a program; none where it is absent.
+/// Seconds of processor time and requests of a program's run; `None` if the program is absent.
 pub type Spent = Option<(f64, u64)>;
 
-/// Runs a program to its end; its standard output and its processor time.
+/// Runs a program to its end and returns its standard output and its processor time.
 fn run(name: &str, arguments: &[String]) -> io::Result<Option<(String, f64)>> {
     let Some(mut command) = program(name) else { return Ok(None) };
     let output = std::env::temp_dir().join(format!("wattline-{name}-{}", std::process::id()));
@@ -40,7 +40,7 @@ fn run(name: &str, arguments: &[String]) -> io::Result<Option<(String, f64)>> {
     Ok(times.map(|times| (text, times)))
 }
 
-/// The number behind `before`, which the program prints.
+/// Returns the number that the program prints after `before`.
 fn number(text: &str, before: &str) -> Option<u64> {
     let rest = text.split_once(before)?.1.trim_start();
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! A thread's events: answers, and what ends a request without one.
+//! Handling of a thread's events: answers, and failures that end a request without one.
 
 use super::connection::State;
 use super::record::Ending;
@@ -9,7 +9,7 @@ use crate::protocol::{Protocol, Step};
 use rustix::event::epoll::EventFlags;
 
 impl<P: Protocol> Worker<'_, P> {
-    /// Handles the events that were taken.
+    /// Handles all collected events.
     pub(super) fn read_all(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
@@ -84,7 +84,7 @@ impl<P: Protocol> Worker<'_, P> {
 
     fn protocol_error(&mut self, number: u32, error: &'static str) {
         self.record.first_protocol_error.get_or_insert(error);
-        // The answers behind it cannot be told apart.
+        // The answers that follow can no longer be separated.
         self.fail(number, Ending::Protocol);
     }
 
@@ -107,8 +107,8 @@ impl<P: Protocol> Worker<'_, P> {
         }
     }
 
-    /// Ends all requests of a connection and closes it, to be opened again. Only the oldest one
-    /// can have broken the protocol or be too late; those behind it lose their connection.
+    /// Ends all requests of a connection and closes it, to be opened again. Only the oldest request
+    /// can have broken the protocol or be too late; the others count as reset.
     pub(super) fn fail(&mut self, number: u32, why: Ending) {
         let at = now();
         let mut ending = why;

@@ -1,4 +1,4 @@
-//! A connection: opened without waiting, written and read without waiting.
+//! A non-blocking connection.
 
 use crate::clock::Nanos;
 use crate::protocol::Protocol;
@@ -10,19 +10,19 @@ use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-/// A connection that could not be opened, or was closed unused, is tried again after so long,
+/// Delay before a connection that failed to open, or was closed unused, is opened again. It
 const FIRST_RETRY: Nanos = 10_000_000;
-/// doubled with each failure up to so long.
+/// doubles with each failure up to this limit.
 const LAST_RETRY: Nanos = 1_000_000_000;
 
 /// A request that was sent, or is about to be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending<E> {
-    /// When it was due.
+    /// Time at which the request was due.
     pub intended: Nanos,
-    /// When a place for it was free.
+    /// Time at which a slot for it was free.
     pub freed: Nanos,
-    /// When it was handed to the kernel.
+    /// Time at which it was handed to the kernel.
     pub sent: Nanos,
     /// State needed to read the answer.
     pub expect: E,
@@ -31,11 +31,11 @@ pub(super) struct Pending<E> {
 /// State of a connection.
 #[derive(Debug)]
 pub(super) enum State {
-    /// Not there; to be opened at this time.
+    /// Closed; to be opened at this time.
     Closed { retry_at: Nanos },
-    /// Being opened since this time.
+    /// Connecting since this time.
     Connecting { stream: TcpStream, since: Nanos },
-    /// There.
+    /// Established.
     Open { stream: TcpStream },
 }
 
@@ -46,24 +46,24 @@ pub(super) struct Connection<P: Protocol> {
     pub target: usize,
     /// State of the connection.
     pub state: State,
-    /// Grows with each life.
+    /// Incremented each time the connection is opened.
     pub generation: u32,
     /// Requests under way, the oldest first.
     pub pending: VecDeque<Pending<P::Expect>>,
-    /// Number of the last ones in `out` that were not tried to be written.
+    /// Number of the youngest requests in `out` that no write has been attempted for.
     pub fresh: usize,
     /// Parser of the answers.
     pub parser: P::Parser,
     out: Vec<u8>,
     written: usize,
     wants_write: bool,
-    /// Whether a request was answered in this life.
+    /// True if a request was answered since the connection was opened.
     pub useful: bool,
     delay: Nanos,
 }
 
 impl<P: Protocol> Connection<P> {
-    /// One that is not opened yet.
+    /// Creates a connection that is not opened yet.
     pub fn new(target: usize) -> Self {
         Self {
             target,
@@ -80,7 +80,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Begins to open it.
+    /// Begins to connect.
     pub fn connect(
         &mut self,
         epoll: &OwnedFd,
@@ -102,7 +102,7 @@ impl<P: Protocol> Connection<P> {
         Ok(())
     }
 
-    /// Whether opening has ended well, after an event.
+    /// Completes the connect after an event, or returns its error.
     pub fn finish_connect(&mut self, epoll: &OwnedFd, number: u32) -> io::Result<()> {
         let closed = State::Closed { retry_at: Nanos::MAX };
         let State::Connecting { stream, .. } = std::mem::replace(&mut self.state, closed) else {
@@ -119,9 +119,9 @@ impl<P: Protocol> Connection<P> {
         Ok(())
     }
 
-    /// Closes it, to be opened again: at once when it was of use, otherwise later and later, so
-    /// that a server that accepts and hangs up is not flooded. The requests under way are the
-    /// caller's.
+    /// Closes the connection and schedules its reopening: at once if a request was answered,
+    /// otherwise with exponential backoff, so that a server that accepts and hangs up is not
+    /// flooded. The caller must end the pending requests.
     pub fn close(&mut self, now: Nanos) {
         self.delay = if self.useful { 0 } else { (self.delay * 2).clamp(FIRST_RETRY, LAST_RETRY) };
         self.useful = false;
@@ -143,7 +143,7 @@ impl<P: Protocol> Connection<P> {
         self.fresh += 1;
     }
 
-    /// Writes what the kernel takes; waits for its readiness with the rest.
+    /// Writes as much as the kernel accepts; epoll reports when the rest can be written.
     pub fn flush(&mut self, epoll: &OwnedFd, number: u32) -> io::Result<()> {
         let State::Open { stream } = &mut self.state else { return Ok(()) };
         while self.written < self.out.len() {
@@ -168,7 +168,7 @@ impl<P: Protocol> Connection<P> {
         Ok(())
     }
 
-    /// Reads once; none when there is nothing.
+    /// Reads once; `None` if there is nothing to read.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let State::Open { stream } = &mut self.state else { return Ok(None) };
         match stream.read(buffer) {

@@ -1,4 +1,4 @@
-//! The generator: threads with an event loop each, and what they measured.
+//! The generator: threads with an event loop each, and their measurements.
 
 mod answers;
 mod connection;

@@ -11,7 +11,7 @@ const MOST_THREADS: usize = 256;
 const DEEPEST: usize = 1_024;
 const LONGEST: Duration = Duration::from_secs(10 * 86_400);
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
-/// Limit that keeps all of them below 100 MB; 10 days have fewer of one second.
+/// Limit that keeps all intervals below 100 MB; 10 days have fewer intervals of one second.
 const MOST_INTERVALS: u32 = 1_000_000;
 
 /// Options of a load.
@@ -21,29 +21,29 @@ pub struct LoadOptions {
     pub rate: f64,
     /// Distribution of requests over time.
     pub arrivals: Arrivals,
-    /// Connections of all threads together, dealt out over threads and servers in turn.
+    /// Connections of all threads together, assigned to threads and servers in turn.
     pub connections: usize,
     /// Threads, each with an event loop.
     pub threads: usize,
-    /// Requests of a connection that may wait for their answers at the same time.
+    /// Requests that may be outstanding on a connection.
     pub depth: usize,
     /// Duration of the measurement.
     pub duration: Duration,
-    /// Load before that, of which the report says nothing.
+    /// Duration of the load before the measurement, which the report leaves out.
     pub warmup: Duration,
     /// Length of the intervals of the live view and the curve.
     pub interval: Duration,
-    /// A request that waits so long after it was sent has failed; its connection is opened anew.
+    /// Time after sending at which an unanswered request fails; its connection is opened anew.
     pub timeout: Duration,
     /// Seed of the arrivals.
     pub seed: u64,
-    /// Never sleep: sends in time to a microsecond, for a whole processor a thread.
+    /// Never sleep: sends with microsecond accuracy, but each thread occupies a whole processor.
     pub spin: bool,
 }
 
 /// An option outside its range.
 #[derive(Debug, Clone, PartialEq, Error)]
-#[error("{option}: {value} is outside of what is allowed: {allowed}")]
+#[error("{option}: {value} is out of range; allowed: {allowed}")]
 pub struct OptionsError {
     /// Name of the option.
     pub option: &'static str,
@@ -54,8 +54,8 @@ pub struct OptionsError {
 }
 
 impl LoadOptions {
-    /// Describes the load in words: all that its latency depends on but the rate. The seed draws
-    /// other arrivals of the same kind, and intervals are only for display.
+    /// Describes everything that the latency depends on except the rate. The seed only draws other
+    /// arrivals of the same kind, and intervals are only for display.
     pub fn described(&self) -> String {
         let Self { arrivals, connections, threads, depth, duration, warmup, timeout, spin, .. } =
             self;
@@ -69,7 +69,7 @@ impl LoadOptions {
     /// Checks all options.
     ///
     /// # Errors
-    /// All that are outside their range.
+    /// Returns all options that are outside their range.
     pub fn check(&self) -> Result<(), Vec<OptionsError>> {
         let mut problems = Vec::new();
         let mut check = |good: bool, option, value: String, allowed: String| {
@@ -121,7 +121,7 @@ impl LoadOptions {
     }
 }
 
-/// The length of a span whose range was checked.
+/// Returns the length of a span whose range was checked.
 pub(super) fn nanos(span: Duration) -> Nanos {
     Nanos::try_from(span.as_nanos()).unwrap_or(Nanos::MAX)
 }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loads_that_differ_in_latency_are_described_in_other_words() {
+    fn loads_that_differ_in_latency_have_different_descriptions() {
         let one = LoadOptions {
             rate: 1_000.0,
             arrivals: Arrivals::Poisson,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn all_options_outside_their_range_are_told_at_once() {
+    fn all_options_outside_their_range_are_reported_at_once() {
         let good = LoadOptions {
             rate: 1_000.0,
             arrivals: Arrivals::Constant,
@@ -190,7 +190,7 @@ mod tests {
         };
         let names: Vec<_> = bad.check().unwrap_err().iter().map(|one| one.option).collect();
         assert_eq!(names, ["rate", "threads", "depth", "duration"]);
-        // Each interval is kept.
+        // Each interval takes memory.
         let ten_days = LoadOptions { duration: LONGEST, ..good };
         assert_eq!(ten_days.check(), Ok(()));
         let interval = SHORTEST_INTERVAL;

@@ -1,4 +1,4 @@
-//! Connections of a thread that were closed, or that do not answer.
+//! Closed and unresponsive connections of a thread.
 
 use super::connection::State;
 use super::record::Ending;
@@ -26,10 +26,10 @@ impl<P: Protocol> Worker<'_, P> {
         }
     }
 
-    /// Opens closed connections again, and ends what waits for too long.
+    /// Reopens closed connections, and ends requests and connects that take too long.
     pub(super) fn maintain_connections(&mut self, at: Nanos) {
         if at >= self.next_scan {
-            self.end_late_ones(at);
+            self.end_overdue(at);
         }
         for number in std::mem::take(&mut self.closed) {
             let State::Closed { retry_at } = self.connections[number as usize].state else {
@@ -45,8 +45,8 @@ impl<P: Protocol> Worker<'_, P> {
         }
     }
 
-    fn end_late_ones(&mut self, at: Nanos) {
-        // Seen late by a twentieth of the timeout at most.
+    fn end_overdue(&mut self, at: Nanos) {
+        // Notices a timeout late by a twentieth of it at most.
         self.next_scan = at + (self.timeout / 20).clamp(500_000, LONGEST_SLEEP);
         for number in 0..self.connections.len() as u32 {
             let connection = &mut self.connections[number as usize];

@@ -1,4 +1,4 @@
-//! Records of a thread.
+//! Measurements of a thread.
 
 use crate::clock::{Nanos, seconds};
 use crate::latency::Times;
@@ -6,7 +6,7 @@ use crate::protocol::Outcome;
 use serde::Serialize;
 use std::ops::AddAssign;
 
-/// Operations of a protocol at most.
+/// Largest number of operations of a protocol.
 pub(crate) const OPERATIONS: usize = 4;
 
 /// Requests that were not served, by kind.
@@ -21,19 +21,19 @@ pub struct Failures {
     /// Answers that broke the protocol.
     #[serde(rename = "protocol_error_requests")]
     pub protocol: u64,
-    /// The server said that it failed.
+    /// The server reported an error of its own.
     #[serde(rename = "server_error_requests")]
     pub server_error: u64,
-    /// The server said that the request is wrong.
+    /// The server reported an error in the request.
     #[serde(rename = "client_error_requests")]
     pub client_error: u64,
-    /// Due within the measured time, and without a free connection until its end.
+    /// Due within the measured time, but no connection was free until its end.
     #[serde(rename = "unsent_requests")]
     pub unsent: u64,
 }
 
 impl Failures {
-    /// All kinds together.
+    /// Returns the sum over all kinds.
     pub fn total(&self) -> u64 {
         let Self { reset, timeout, protocol, server_error, client_error, unsent } = self;
         reset + timeout + protocol + server_error + client_error + unsent
@@ -60,14 +60,14 @@ pub struct Counts {
     pub sent: [u64; OPERATIONS],
     /// Served, misses included.
     pub served: u64,
-    /// Served requests without such a key.
+    /// Served requests for keys that the server does not have.
     pub misses: u64,
-    /// Not served.
+    /// Failed requests.
     pub failures: Failures,
 }
 
 impl Counts {
-    /// Sent requests of all operations.
+    /// Returns the number of sent requests of all operations.
     pub fn sent_total(&self) -> u64 {
         self.sent.iter().sum()
     }
@@ -108,7 +108,7 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    /// Whether its time counts as the latency of a request that was served.
+    /// Returns true if the request was served, so that its time counts as a latency.
     pub fn served(self) -> bool {
         matches!(self, Self::Answer(Outcome::Done | Outcome::Miss))
     }
@@ -117,11 +117,11 @@ impl Ending {
 /// Measurements of one or more threads.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// Length of the measured time: less than asked for when the load was stopped.
+    /// Length of the measured time; less than requested if the load was stopped.
     pub measured: Nanos,
-    /// Requests that were due in the measured time.
+    /// Requests due in the measured time.
     pub window: Counts,
-    /// Requests of the whole run, those of the warm-up included.
+    /// Requests of the whole run, warm-up included.
     pub run: Counts,
     /// Requests sent during the measured time, whenever they were due.
     pub sent_in_window: u64,
@@ -129,23 +129,23 @@ pub struct Recording {
     pub answered_in_window: u64,
     /// Latency of the served requests of the window, from their intended times.
     pub latency: Times,
-    /// The same from the moment of sending: without what they waited for a connection.
+    /// The same from the moment of sending: without the wait for a connection.
     pub response: Times,
     /// Lateness of the generator itself: from the later of the intended time and the moment when a
     /// connection was free.
     pub lateness: Times,
-    /// Duration of a turn of the event loop that had work: a response waits so long at most
-    /// before it is seen.
+    /// Duration of the event loop's turns that had work. It bounds the time that an answer lies
+    /// unread.
     pub turns: Times,
-    /// Nanoseconds that requests of the window waited for a free connection, added up.
+    /// Total nanoseconds that requests of the window waited for a free connection.
     pub slot_wait: u128,
-    /// Nanoseconds that the generator was late by itself, added up.
+    /// Total nanoseconds that the generator was late by itself.
     pub own_wait: u128,
-    /// Connections that could not be opened again.
+    /// Failed attempts to reopen a connection.
     pub connect_failures: u64,
-    /// Connections that were opened again.
+    /// Reopened connections.
     pub reconnects: u64,
-    /// The first protocol error, for the message.
+    /// First protocol error, for the message.
     pub first_protocol_error: Option<&'static str>,
     /// Use of each thread in the window.
     pub threads: Vec<ThreadUse>,
@@ -156,15 +156,16 @@ pub struct Recording {
 pub struct ThreadUse {
     /// Processor time.
     pub cpu_seconds: f64,
-    /// Not asleep, or in turns without work while it spins: share of the time.
+    /// Share of the time that the thread was awake; turns of a spinning thread without work do not
+    /// count.
     pub busy_ratio: f64,
-    /// Ready to run and without a processor (`/proc/thread-self/schedstat`), share of the time;
-    /// none where the kernel does not tell.
+    /// Share of the time that the thread was runnable but had no processor
+    /// (`/proc/thread-self/schedstat`); `None` if the kernel does not report it.
     pub run_delay_ratio: Option<f64>,
 }
 
 impl Recording {
-    /// Adds what another thread measured.
+    /// Adds another thread's measurements.
     pub(super) fn add(&mut self, other: &Self) {
         self.measured = self.measured.max(other.measured);
         self.window += other.window;
@@ -184,7 +185,7 @@ impl Recording {
     }
 }
 
-/// The use of the processor by the calling thread so far.
+/// Processor usage of the calling thread so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     at: Nanos,
@@ -194,7 +195,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Now, for a thread that has been idle for so long in all.
+    /// Reads the present usage of a thread that has been idle for `idle` in total.
     pub fn now(at: Nanos, idle: Nanos) -> Self {
         let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
         let run_delay =

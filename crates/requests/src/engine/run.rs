@@ -1,4 +1,4 @@
-//! A load from beginning to end.
+//! A load from start to end.
 
 use super::interval::{Collector, Interval, Part};
 use super::options::{LoadOptions, OptionsError, nanos};
@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use thiserror::Error;
 
-/// Files that the program needs beside connections.
+/// Files that the program needs in addition to connections.
 const OTHER_FILES: u64 = 64;
-/// Between the last connection and the first request: all threads are at their loops.
+/// Time between the last connection and the first request, for all threads to reach their loops.
 const LEAD: Nanos = 5_000_000;
 
-/// Reason why there was no load, or no end of it.
+/// Reason why a load could not begin or was aborted.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// Options outside their ranges.
@@ -37,13 +37,13 @@ pub enum LoadError {
         /// Error of the system.
         error: io::Error,
     },
-    /// More connections than the process may have files.
+    /// The process may not open enough files for the connections.
     #[error(
         "{connections} connections need more files than this process may open ({limit}); raise it \
          with ulimit -n"
     )]
     Files {
-        /// As asked for.
+        /// Requested number.
         connections: usize,
         /// The hard limit.
         limit: u64,
@@ -51,18 +51,20 @@ pub enum LoadError {
     /// A thread's event loop failed.
     #[error("the event loop failed: {0}")]
     Loop(#[from] io::Error),
-    /// A thread ended by a panic: a defect of the generator.
+    /// A thread panicked, which is a defect of the generator.
     #[error("a thread of the generator ended by a panic; this is a defect")]
     Panic,
 }
 
-/// Makes the load. `protocol` makes the requests of each thread, by its number; `live` is told of
-/// each interval once it is over, with its latencies, which are not kept; `stop` ends the load early, so that what was measured until
-/// then is reported. All threads together, and all intervals.
+/// Runs the load and returns the recording of all threads, and all intervals.
+///
+/// `protocol` returns the protocol of a thread by its number. `live` is called with each complete
+/// interval and its latencies, which are not kept. `stop` ends the load early; the measurements
+/// until then are returned.
 ///
 /// # Errors
-/// When options are wrong, or when a connection cannot be opened before the load begins. What
-/// fails later is counted.
+/// Fails when options are wrong, or when a connection cannot be opened before the load begins.
+/// Later failures are counted.
 pub fn run<P: Protocol>(
     options: &LoadOptions,
     addresses: &[SocketAddr],
@@ -87,10 +89,10 @@ pub fn run<P: Protocol>(
             starts.push(start);
             threads.push(scope.spawn(move || make(protocol, setting, &opened, &start_reader)));
         }
-        // Each thread has its own; without these, the readers end with the last thread.
+        // Each thread has its own clones; without these, the receivers end with the last thread.
         drop((parts, opened));
         for _ in 0..options.threads {
-            // Returning drops the senders of the start, and with that the threads end.
+            // Returning drops the senders of the start, which ends the threads.
             opened_reader.recv().map_err(|_| LoadError::Panic)??;
         }
         let start = now() + LEAD;
@@ -122,7 +124,7 @@ pub fn run<P: Protocol>(
     })
 }
 
-/// The life of one thread; nothing when there was no start.
+/// Body of one thread; returns `None` if the load was never started.
 fn make<P: Protocol>(
     protocol: P,
     setting: Setting<'_>,
@@ -144,8 +146,8 @@ fn make<P: Protocol>(
     };
     let _ = opened.send(Ok(()));
     let Ok(start) = start.recv() else { return Ok(None) };
-    // Sleeps end when they should, not up to 50 us later. Where it is refused, the lateness that
-    // is measured says so.
+    // Sleeps end on time, not up to 50 us later. If the kernel refuses, the measured lateness shows
+    // it.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let outcome = worker.run(start);
     if outcome.is_err() {
@@ -154,7 +156,7 @@ fn make<P: Protocol>(
     Ok(Some(outcome?))
 }
 
-/// Lets the process open a file for each connection, as far as it may decide that itself.
+/// Raises the soft limit of open files to one for each connection, within the hard limit.
 fn raise_file_limit(connections: usize) -> Result<(), LoadError> {
     let needed = connections as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);

@@ -1,32 +1,33 @@
-//! The places for requests: each open connection has as many as it may have requests under way.
+//! Slots for requests: each open connection has as many as it may have requests outstanding.
 
 use crate::clock::Nanos;
 use std::collections::VecDeque;
 
-/// A place for one request.
+/// Slot for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// Number of its connection.
+    /// Number of the connection.
     pub connection: u32,
-    /// Generation of the connection that it belongs to.
+    /// Generation of the connection that the slot belongs to.
     pub generation: u32,
-    /// Since when it is free.
+    /// Time at which the slot became free.
     pub freed: Nanos,
 }
 
-/// The free places, the one that has been free for longest first: so all connections are used.
+/// Free slots, the longest free first, so that all connections are used.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     free: VecDeque<Slot>,
 }
 
 impl Slots {
-    /// Adds a place that has become free.
+    /// Adds a slot that has become free.
     pub fn push(&mut self, slot: Slot) {
         self.free.push_back(slot);
     }
 
-    /// Takes the first place whose connection still lives, by the present generation of each.
+    /// Takes the first slot whose connection is still open; `generation` returns the present
+    /// generation of a connection.
     pub fn pop(&mut self, generation: impl Fn(u32) -> u32) -> Option<Slot> {
         loop {
             let slot = self.free.pop_front()?;
@@ -36,12 +37,12 @@ impl Slots {
         }
     }
 
-    /// Whether there may be a free place.
+    /// Returns true if no slot is free.
     pub fn is_empty(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// Forgets the places of closed connections when there are more than `limit` in all.
+    /// Removes the slots of closed connections if there are more than `limit` slots.
     pub fn trim(&mut self, limit: usize, generation: impl Fn(u32) -> u32) {
         if self.free.len() > limit {
             self.free.retain(|slot| slot.generation == generation(slot.connection));
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_taken_in_turn_and_only_of_connections_that_live() {
+    fn slots_of_open_connections_are_taken_in_turn() {
         let slot = |connection, generation| Slot { connection, generation, freed: 0 };
         let mut slots = Slots::default();
         for slot in [slot(0, 0), slot(1, 0), slot(0, 1), slot(2, 0)] {

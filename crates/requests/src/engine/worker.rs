@@ -17,18 +17,18 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
-/// Requests that are sent before answers are looked for again.
+/// Requests that are sent before the next check for answers.
 const BURST: usize = 64;
-/// Events that are taken at once.
+/// Events that are collected at once.
 const EVENTS: usize = 256;
-/// Bytes that are read at once; connections keep none of them.
+/// Bytes that are read at once. Connections share the buffer.
 const BUFFER: usize = 1 << 17;
-/// The thread looks whether it is told to stop at least so often.
+/// Longest time between two checks of the stop flag.
 pub(super) const LONGEST_SLEEP: Nanos = 50_000_000;
-/// Connections that are being opened at the same time, before the load begins.
+/// Connections that are opened concurrently before the load begins.
 const OPENING: usize = 64;
 
-/// A thread that makes its part of the load.
+/// A thread's part of the load.
 pub(super) struct Worker<'a, P: Protocol> {
     pub(super) protocol: P,
     pub(super) schedule: Schedule,
@@ -39,12 +39,12 @@ pub(super) struct Worker<'a, P: Protocol> {
     pub(super) depth: usize,
     pub(super) timeout: Nanos,
     pub(super) spin: bool,
-    /// Begin of the load, and begin and end of the measured time.
+    /// Start of the load, and start and end of the measured time.
     pub(super) start: Nanos,
     pub(super) window: (Nanos, Nanos),
     /// Connections with requests to write.
     pub(super) dirty: Vec<u32>,
-    /// Connections to be opened again.
+    /// Connections to reopen.
     pub(super) closed: Vec<u32>,
     pub(super) outstanding: usize,
     pub(super) next_scan: Nanos,
@@ -57,7 +57,7 @@ pub(super) struct Worker<'a, P: Protocol> {
     pub(super) parts: Sender<Part>,
 }
 
-/// Parts of a worker beside its protocol.
+/// Parameters of a worker except its protocol.
 pub(super) struct Setting<'a> {
     pub options: &'a LoadOptions,
     pub addresses: &'a [SocketAddr],
@@ -67,11 +67,11 @@ pub(super) struct Setting<'a> {
 }
 
 impl<'a, P: Protocol> Worker<'a, P> {
-    /// A worker whose connections are not opened yet.
+    /// Creates a worker whose connections are not opened yet.
     pub fn new(protocol: P, setting: Setting<'a>) -> io::Result<Self> {
         let Setting { options, addresses, thread, stop, parts } = setting;
         let LoadOptions { arrivals, rate, threads, seed, .. } = *options;
-        // Connection number c of all is the one number c / threads of thread c % threads.
+        // Connection c of all is connection c / threads of thread c % threads.
         let mine = (thread..options.connections).step_by(threads);
         let connections = mine.map(|number| Connection::new(number % addresses.len())).collect();
         Ok(Self {
@@ -103,7 +103,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
     /// Opens all connections.
     ///
     /// # Errors
-    /// The first one that cannot be opened, with its address.
+    /// Fails at the first connection that cannot be opened, with its address.
     pub fn open(&mut self) -> Result<(), (SocketAddr, io::Error)> {
         let (mut begun, mut open) = (0, 0);
         while open < self.connections.len() {
@@ -140,7 +140,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
         Ok(())
     }
 
-    /// Makes the load, which begins at `start`, to its end, and waits for the last answers.
+    /// Runs the load, which begins at `start`, to its end, and waits for the last answers.
     pub fn run(mut self, start: Nanos) -> io::Result<Recording> {
         self.start = start;
         self.window = (start + self.window.0, start + self.window.1);
@@ -157,7 +157,8 @@ impl<'a, P: Protocol> Worker<'a, P> {
             }
             if end.is_none() && turn >= self.window.1 {
                 end = Some(Usage::now(turn, self.idle));
-                // What is due and has a place is late by this thread alone: it is sent still.
+                // Requests that are due and have a slot are late only because of this thread, so
+                // they are still sent.
                 while self.send(turn) > 0 {}
                 self.count_unsent();
             }
@@ -168,7 +169,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
             }
             let asleep = self.wait_for_events(sent < BURST, end.is_some())?;
             self.idle += asleep;
-            // The sleep is no part of a turn.
+            // Sleep is not part of a turn.
             turn += asleep;
             let seen = self.events.len();
             self.read_all();
@@ -192,7 +193,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
         Ok(self.record)
     }
 
-    /// When the load ends, since its begin.
+    /// Returns the end of the load, since its start.
     fn end(&self) -> Nanos {
         self.window.1.saturating_sub(self.start)
     }
@@ -200,17 +201,17 @@ impl<'a, P: Protocol> Worker<'a, P> {
     fn publish(&mut self, at: Nanos) {
         let since = at.saturating_sub(self.start);
         if since >= self.interval.end() {
-            // A receiver that has gone wants no more.
+            // The receiver may be gone.
             let _ = self.parts.send(self.interval.turn(since, self.end()));
         }
     }
 
-    /// Whether a request that is due at this time is measured.
+    /// Returns true if a request due at this time is measured.
     pub(super) fn measured(&self, intended: Nanos) -> bool {
         (self.window.0..self.window.1).contains(&intended)
     }
 
-    /// Sends what is due, as far as there are places; how many requests.
+    /// Sends the requests that are due while slots are free; returns their number.
     fn send(&mut self, at: Nanos) -> usize {
         let mut sent = 0;
         while sent < BURST {
@@ -239,7 +240,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
         sent
     }
 
-    /// Writes a connection's new requests and notes when.
+    /// Writes a connection's new requests and records the time.
     fn flush(&mut self, number: u32) {
         let connection = &mut self.connections[number as usize];
         let sent = now();
@@ -267,7 +268,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
         }
     }
 
-    /// The requests of the window that were due and are not sent.
+    /// Counts the requests of the window that were due but not sent.
     fn count_unsent(&mut self) {
         loop {
             let intended = self.start + self.schedule.peek();
@@ -284,7 +285,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
         }
     }
 
-    /// When there is something to do that no event tells.
+    /// Returns the time of the next work that no event announces.
     fn next_work(&self, ended: bool) -> Nanos {
         let mut wake = (now() + LONGEST_SLEEP).min(self.start + self.interval.end());
         if self.outstanding > 0 || !self.closed.is_empty() {
@@ -300,8 +301,8 @@ impl<'a, P: Protocol> Worker<'a, P> {
         wake
     }
 
-    /// Takes the events that are there; without any, and where nothing else is to be done
-    /// (`may_sleep`), waits for one until the next work is due. How long it slept.
+    /// Collects pending events. If there are none and nothing else is to be done (`may_sleep`),
+    /// waits for an event until the next work is due. Returns the duration of the sleep.
     fn wait_for_events(&mut self, may_sleep: bool, ended: bool) -> io::Result<Nanos> {
         self.take_events()?;
         if !may_sleep || self.spin || !self.events.is_empty() {
@@ -317,14 +318,14 @@ impl<'a, P: Protocol> Worker<'a, P> {
         Ok(slept)
     }
 
-    /// Waits for an event, or for so long: to a nanosecond, where epoll by itself rounds up to
+    /// Waits for an event for up to `length`, with nanosecond resolution; epoll alone rounds up to
     /// milliseconds.
     fn sleep(&self, length: Nanos) {
         let timeout = Timespec {
             tv_sec: (length / crate::clock::SECOND) as i64,
             tv_nsec: (length % crate::clock::SECOND) as i64,
         };
-        // An interrupted sleep is a short one.
+        // An interrupted sleep is only shorter.
         let _ = poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timeout));
     }
 

@@ -1,4 +1,4 @@
-//! Answers of an HTTP server, read as they come in (RFC 9112, sections 4 to 7).
+//! Incremental parser of HTTP responses (RFC 9112, sections 4 to 7).
 
 use super::chunked::Chunked;
 use crate::line::{LineReader, decimal};
@@ -6,16 +6,16 @@ use crate::protocol::{Outcome, ProtocolError, Step};
 use memchr::memchr_iter;
 use std::mem::MaybeUninit;
 
-/// Status line and header fields together are no longer.
+/// Largest length of status line and header fields together.
 const HEAD_LIMIT: usize = 65_536;
-/// There are no more header fields.
+/// Largest number of header fields.
 const FIELDS: usize = 128;
 
-/// The reading of one connection's answers.
+/// Parser of one connection's answers.
 #[derive(Debug, Default)]
 pub struct HttpParser {
     state: State,
-    /// The beginning of a head whose end has not come.
+    /// Beginning of a head whose end has not arrived.
     head: Vec<u8>,
     line: LineReader,
 }
@@ -24,14 +24,14 @@ pub struct HttpParser {
 enum State {
     #[default]
     Head,
-    /// So many bytes are to come.
+    /// This many bytes are to come.
     Length(u64, Ending),
     Chunked(Chunked, Ending),
     /// The body ends with the connection.
     UntilClosed(Outcome),
 }
 
-/// End of an answer, known from its head.
+/// Properties of an answer's end, known from its head.
 #[derive(Debug, Clone, Copy)]
 struct Ending {
     outcome: Outcome,
@@ -39,10 +39,10 @@ struct Ending {
 }
 
 impl HttpParser {
-    /// Reads on in an answer; to a `HEAD` request it has no body.
+    /// Continues to read an answer; an answer to a `HEAD` request has no body.
     ///
     /// # Errors
-    /// When the bytes are no HTTP/1 answer, or their lengths contradict each other.
+    /// Fails when the bytes are no HTTP/1 answer, or their lengths contradict each other.
     pub fn read(&mut self, to_head: bool, input: &mut &[u8]) -> Result<Step, ProtocolError> {
         loop {
             match &mut self.state {
@@ -76,7 +76,7 @@ impl HttpParser {
         }
     }
 
-    /// The outcome of an answer whose body ends with the connection.
+    /// Returns the outcome of an answer whose body ends with the connection.
     pub(super) fn closed(&self) -> Option<Outcome> {
         match self.state {
             State::UntilClosed(outcome) => Some(outcome),
@@ -89,15 +89,16 @@ impl HttpParser {
         Step::Answer { outcome: ending.outcome, last: ending.last }
     }
 
-    /// The state after the head; none when it is not complete, and after an interim answer.
+    /// Returns the state after the head; `None` if the head is incomplete, and after an interim
+    /// answer.
     fn read_head(
         &mut self,
         to_head: bool,
         input: &mut &[u8],
     ) -> Result<Option<State>, ProtocolError> {
         while !input.is_empty() {
-            // The blank line is searched for once over each byte: a head that comes byte by byte
-            // is not parsed again and again.
+            // Each byte is searched once for the blank line, so a head that arrives byte by byte is
+            // not parsed repeatedly.
             let kept = self.head.len();
             let Some(end) = blank_line(&self.head, input) else {
                 if kept + input.len() > HEAD_LIMIT {
@@ -129,8 +130,8 @@ impl HttpParser {
     }
 }
 
-/// Finds the end in `input` of the head whose beginning was `kept`: after the line feed of its
-/// first empty line.
+/// Returns the end in `input`, after the line feed of the first empty line, of the head whose
+/// beginning was `kept`.
 fn blank_line(kept: &[u8], input: &[u8]) -> Option<usize> {
     let before = |at: usize, back: usize| match at.checked_sub(back) {
         Some(index) => Some(input[index]),
@@ -146,7 +147,7 @@ fn blank_line(kept: &[u8], input: &[u8]) -> Option<usize> {
 
 /// Parses a head; returns none after an interim answer.
 fn parse_head(to_head: bool, head: &[u8]) -> Result<Option<State>, ProtocolError> {
-    // Not cleared: that would be 4 kB for each answer.
+    // Uninitialised: clearing would write 4 kB per answer.
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
     let mut response = httparse::Response::new(&mut []);
     let parser = httparse::ParserConfig::default();
@@ -162,7 +163,7 @@ fn parse_head(to_head: bool, head: &[u8]) -> Result<Option<State>, ProtocolError
         return Err(ProtocolError("no HTTP/1 answer"));
     };
     let outcome = match code {
-        // A change of protocol was not asked for.
+        // No change of protocol was requested.
         101 => return Err(ProtocolError("an answer that switches protocols")),
         100..200 => return Ok(None),
         200..400 => Outcome::Done,
@@ -220,7 +221,7 @@ fn framing(fields: &[httparse::Header<'_>]) -> Result<Framing, ProtocolError> {
         }
     }
     if framing.chunked && framing.length.is_some() {
-        // The beginning of an attack more often than not (RFC 9112, section 6.3).
+        // May be an attempt at request smuggling or response splitting (RFC 9112, section 6.3).
         return Err(ProtocolError("both Content-Length and Transfer-Encoding"));
     }
     Ok(framing)
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_however_the_stream_is_cut() {
+    fn answers_do_not_depend_on_segmentation() {
         use Outcome::{ClientError, Done, ServerError};
         let stream = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
             HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n\
@@ -271,13 +272,13 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_length_ends_with_the_connection() {
+    fn body_without_length_ends_with_the_connection() {
         let (answers, parser) = read(b"HTTP/1.1 200 OK\r\n\r\nany\r\n\r\nthing", 4).unwrap();
         assert_eq!((answers.len(), parser.closed()), (0, Some(Outcome::Done)));
     }
 
     #[test]
-    fn an_answer_to_head_has_no_body() {
+    fn answer_to_head_has_no_body() {
         let mut parser = HttpParser::default();
         let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHTTP"[..];
         let step = parser.read(true, &mut input);
@@ -306,13 +307,13 @@ mod tests {
             let shown = String::from_utf8_lossy(&stream[..stream.len().min(60)]);
             assert!(read(stream, 777).is_err(), "{shown}");
         }
-        // The largest length is a length; the generator only counts it down.
+        // The largest length is valid; the generator only counts it down.
         let huge = b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\nx";
         assert!(read(huge, 10).unwrap().0.is_empty());
     }
 
     #[test]
-    fn any_bytes_in_any_pieces_give_the_same_and_keep_little() {
+    fn any_bytes_are_read_independently_of_segmentation_in_bounded_memory() {
         let starts: [&[u8]; 3] =
             [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"];
         bolero::check!().with_type::<(u8, u8, Vec<u8>)>().for_each(|(start, size, bytes)| {

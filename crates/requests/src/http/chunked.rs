@@ -1,18 +1,18 @@
-//! The chunked transfer coding (RFC 9112, section 7.1), skipped as it comes in.
+//! Skips a body in the chunked transfer coding as it arrives (RFC 9112, section 7.1).
 
 use crate::line::LineReader;
 use crate::protocol::ProtocolError;
 
-/// A chunk's size line with its extensions, or a field of the trailer, is no longer.
+/// Largest length of a chunk's size line with its extensions, or of a trailer field.
 const LINE_LIMIT: usize = 4_096;
-/// The fields of the trailer together are no longer.
+/// Largest length of all trailer fields together.
 const TRAILER_LIMIT: usize = 32_768;
-/// Size lines may say less than they take: so much of them is borne before the first byte of
-/// a body and for each of its bytes.
+/// Bytes of size lines that are accepted before the first byte of a body, and for each of its
+/// bytes: size lines of tiny chunks may be longer than the chunks.
 const OVERHEAD_START: u64 = 65_536;
 const OVERHEAD_PER_BYTE: u64 = 64;
 
-/// The reading of one body.
+/// Reader of one body.
 #[derive(Debug, Default)]
 pub(super) struct Chunked {
     state: State,
@@ -32,7 +32,7 @@ enum State {
 }
 
 impl Chunked {
-    /// Reads on; true when the body is complete.
+    /// Continues to read; returns true when the body is complete.
     pub fn read(
         &mut self,
         line: &mut LineReader,
@@ -84,7 +84,7 @@ impl Chunked {
     }
 }
 
-/// The number at the beginning of a size line, before extensions.
+/// Parses the number at the beginning of a size line, before extensions.
 fn size(line: &[u8]) -> Result<u64, ProtocolError> {
     const WRONG: ProtocolError = ProtocolError("a chunk without a size in hexadecimal");
     let end = line.iter().position(|byte| matches!(byte, b';' | b' ' | b'\t'));
@@ -100,7 +100,7 @@ fn size(line: &[u8]) -> Result<u64, ProtocolError> {
 mod tests {
     use super::*;
 
-    /// Whether the body was complete, and how much was left after it.
+    /// Returns true if the body was complete, and the number of bytes left after it.
     fn read(stream: &[u8], size: usize) -> Result<(bool, usize), ProtocolError> {
         let (mut body, mut line) = (Chunked::default(), LineReader::default());
         let mut at = 0;
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_read_however_the_stream_is_cut() {
+    fn bodies_do_not_depend_on_segmentation() {
         let stream = b"4\r\nWiki\r\nA;name=\"v\"\r\n0123456789\r\n0\r\nExpires: never\r\n\r\nnext";
         for size in 1..stream.len() {
             assert_eq!(read(stream, size), Ok((true, 4)), "pieces of {size}");
@@ -142,7 +142,7 @@ mod tests {
             let shown = &stream[..stream.len().min(20)];
             assert!(read(stream, 999).is_err(), "{shown:?}");
         }
-        // The largest size is a size; the generator only counts it down.
+        // The largest size is valid; the generator only counts it down.
         assert_eq!(read(b"ffffffffffffffff\r\nx", 3), Ok((false, 0)));
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 with persistent connections (RFC 9112). HTTP/2 and TLS are left out.
+//! HTTP/1.1 with persistent connections (RFC 9112). HTTP/2 and TLS are not supported.
 
 mod answer;
 mod chunked;

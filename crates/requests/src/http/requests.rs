@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// Options of HTTP requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpOptions {
-    /// Pages; each connection asks for those of its server in turn.
+    /// Pages; each connection requests the pages of its server in turn.
     pub urls: Vec<Url>,
     /// `HEAD` instead of `GET`.
     pub head: bool,
-    /// More header fields, as `Name: value`.
+    /// Additional header fields, as `Name: value`.
     pub fields: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl HttpRequests {
     /// Writes the requests; URLs of one host and port are one target.
     ///
     /// # Errors
-    /// When a host has no address.
+    /// Fails when a host has no address.
     pub fn new(options: &HttpOptions) -> Result<Self, UrlError> {
         let mut targets: Vec<Target> = Vec::new();
         let method = if options.head { "HEAD" } else { "GET" };
@@ -64,13 +64,13 @@ impl HttpRequests {
         Ok(Self { head: options.head, targets })
     }
 
-    /// The addresses of the targets, in the order of their numbers.
+    /// Returns the addresses of the targets, in the order of their numbers.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.targets.iter().map(|target| target.address).collect()
     }
 }
 
-/// Whether a header field may be sent as it is: a name, a colon, and no line end.
+/// Returns true if a header field may be sent as it is: it has a name, a colon, and no line end.
 pub(super) fn usable_field(field: &str) -> bool {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let framing = ["content-length", "transfer-encoding", "connection", "host"];
@@ -83,11 +83,11 @@ pub(super) fn usable_field(field: &str) -> bool {
 }
 
 impl HttpOptions {
-    /// Reads a header field of a command line.
+    /// Parses a header field of a command line.
     ///
     /// # Errors
-    /// When it is none, or one that the generator writes itself or that changes how the request
-    /// is framed.
+    /// Fails when the text is no header field, when the generator writes this field itself, and
+    /// when the field changes the framing of the request.
     pub fn field(text: &str) -> Result<String, String> {
         if usable_field(text) {
             return Ok(text.to_owned());
@@ -98,16 +98,16 @@ impl HttpOptions {
     }
 }
 
-/// The requests of one thread.
+/// Requests of one thread.
 #[derive(Debug)]
 pub struct Http {
     requests: Arc<HttpRequests>,
-    /// The next request of each target.
+    /// Next request of each target.
     next: Vec<usize>,
 }
 
 impl Http {
-    /// The requests of a thread; each begins with another page.
+    /// Creates the requests of a thread; each thread begins with another page.
     pub fn new(requests: Arc<HttpRequests>, thread: usize) -> Self {
         let next = requests.targets.iter().map(|target| thread % target.requests.len()).collect();
         Self { requests, next }

@@ -1,4 +1,4 @@
-//! Addresses of pages.
+//! URLs of pages.
 
 use crate::address;
 use std::fmt;
@@ -9,7 +9,7 @@ use thiserror::Error;
 /// An `http` URL (RFC 3986): host, port, path with query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
-    /// Name or address as the URL says it, an IPv6 address in brackets, with a port that is not 80.
+    /// Name or address as in the URL, an IPv6 address in brackets, with the port if it is not 80.
     pub authority: String,
     /// Port, 80 where the URL names none.
     pub port: u16,
@@ -20,19 +20,19 @@ pub struct Url {
 /// Reason why a URL is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UrlError {
-    /// It does not begin with `http://`.
+    /// The URL does not begin with `http://`.
     #[error("\"{0}\" does not begin with http:// (https is not supported)")]
     Scheme(String),
-    /// It has no host, or one with a user name or blanks.
+    /// The URL has no host, or the host part has a user name or blanks.
     #[error("\"{0}\" has no host that can be used; expected http://HOST[:PORT]/PATH")]
     Host(String),
     /// The port is no number from 1 to 65535.
     #[error("\"{0}\" has no port from 1 to 65535 after the colon")]
     Port(String),
-    /// There are blanks or control characters in the path.
+    /// The path has blanks or control characters.
     #[error("the path of \"{0}\" has characters that must be written as %XX")]
     Path(String),
-    /// The name is not known.
+    /// The name is unknown.
     #[error("{authority}: {error}")]
     Resolve {
         /// Host and port.
@@ -43,10 +43,10 @@ pub enum UrlError {
 }
 
 impl Url {
-    /// Returns an address of its host, one that accepts connections if there is one.
+    /// Returns an address of the host, preferably one that accepts connections.
     ///
     /// # Errors
-    /// When the name has none.
+    /// Fails when the name has no address.
     pub fn resolve(&self) -> Result<SocketAddr, UrlError> {
         let error = |error: String| UrlError::Resolve { authority: self.authority.clone(), error };
         let with_port =
@@ -64,7 +64,7 @@ impl FromStr for Url {
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (host, path) = rest.split_at(end);
-        // Behind the colon that is not part of an IPv6 address.
+        // After the colon that is not part of an IPv6 address.
         let after_brackets = host.rfind(']').map_or(0, |at| at + 1);
         let (name, port) = match host[after_brackets..].find(':') {
             None => (host, 80),
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_parsed() {
         for (text, authority, port, path) in [
             ("http://host", "host", 80, "/"),
             ("http://host:80/a", "host", 80, "/a"),

@@ -1,16 +1,16 @@
-//! Answers of memcached, read as they come in.
+//! Incremental parser of memcached's answers.
 
 use crate::line::{LineReader, decimal};
 use crate::protocol::{Outcome, ProtocolError, Step};
 use serde::Serialize;
 use std::str::FromStr;
 
-/// Longer answer lines break the protocol: memcached's own are below 2,048 bytes.
+/// Longest valid answer line: memcached's own are below 2,048 bytes.
 const LINE_LIMIT: usize = 2_048;
-/// Longer values break the protocol: memcached takes none above (option `-I`).
+/// Longest valid value: memcached accepts none above (option `-I`).
 const VALUE_LIMIT: u64 = 1 << 30;
 
-/// The commands that requests are made of.
+/// Command set of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
@@ -34,7 +34,7 @@ impl FromStr for Dialect {
 /// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// A key's value.
+    /// Reading a key's value.
     Get,
     /// Storing a value.
     Set,
@@ -45,11 +45,11 @@ pub enum Operation {
 pub struct Expect {
     /// Operation of the request.
     pub operation: Operation,
-    /// The number of its key.
+    /// Number of its key.
     pub key: u32,
 }
 
-/// The reading of one connection's answers.
+/// Parser of one connection's answers.
 #[derive(Debug, Default)]
 pub struct AnswerParser {
     line: LineReader,
@@ -61,19 +61,19 @@ enum State {
     /// At the beginning of an answer.
     #[default]
     First,
-    /// So many bytes of a value are to come, then its line end.
+    /// This many bytes of a value are to come, then its line end.
     Value(u64),
-    /// So many bytes of a value's line end were read.
+    /// This many bytes of a value's line end were read.
     ValueEnd(usize),
     /// The value was read, `END` is to come.
     End,
 }
 
 impl AnswerParser {
-    /// Reads on in the answer to a request for `key`.
+    /// Continues to read the answer to a request for `key`.
     ///
     /// # Errors
-    /// When the bytes are no answer to it.
+    /// Fails when the bytes are no answer to it.
     pub fn read(
         &mut self,
         dialect: Dialect,
@@ -155,7 +155,7 @@ fn first_line(
         }
         (Dialect::Text, Operation::Set, b"STORED") => Outcome::Done,
         (Dialect::Meta, Operation::Set, _) if first_word(line) == b"HD" => Outcome::Done,
-        // A plain set is always stored; a server that does not has its reasons.
+        // A plain set is always stored unless the server has an error.
         (Dialect::Text, Operation::Set, b"NOT_STORED") => Outcome::ServerError,
         (Dialect::Meta, Operation::Set, _) if first_word(line) == b"NS" => Outcome::ServerError,
         _ if first_word(line) == b"SERVER_ERROR" => Outcome::ServerError,
@@ -173,7 +173,7 @@ fn first_word(line: &[u8]) -> &[u8] {
 
 const WRONG_KEY: ProtocolError = ProtocolError("a value of another key than asked for");
 
-/// The length from `VALUE <key> <flags> <bytes> [<cas>]`.
+/// Parses the length from `VALUE <key> <flags> <bytes> [<cas>]`.
 fn text_value(key: &[u8], line: &[u8]) -> Result<u64, ProtocolError> {
     let mut words = line.split(|byte| *byte == b' ');
     if words.next() != Some(b"VALUE") {
@@ -186,7 +186,7 @@ fn text_value(key: &[u8], line: &[u8]) -> Result<u64, ProtocolError> {
     length(words.next())
 }
 
-/// The length from `VA <bytes> k<key>`; the request asks for the key by its flag `k`.
+/// Parses the length from `VA <bytes> k<key>`; the request has the flag `k`, which returns the key.
 fn meta_value(key: &[u8], line: &[u8]) -> Result<u64, ProtocolError> {
     let mut words = line.split(|byte| *byte == b' ');
     if words.next() != Some(b"VA") {
@@ -209,7 +209,7 @@ fn length(word: Option<&[u8]>) -> Result<u64, ProtocolError> {
 mod tests {
     use super::*;
 
-    /// The steps of a stream that arrives in pieces of some size.
+    /// Returns the steps of a stream that arrives in pieces of some size.
     fn read(
         dialect: Dialect,
         operation: Operation,
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_however_the_stream_is_cut() {
+    fn answers_do_not_depend_on_segmentation() {
         use Outcome::{ClientError, Done, Miss, ServerError};
         let gets = b"VALUE key 0 7\r\nab\r\nEND\r\nEND\r\nEND\r\nVALUE key 1 0 77\r\n\r\nEND\r\n\
             SERVER_ERROR out of memory\r\nERROR\r\n";
@@ -240,7 +240,7 @@ mod tests {
         let meta_sets = b"HD\r\nNS\r\nSERVER_ERROR too large\r\n";
         for size in 1..gets.len() {
             let read = |dialect, operation, stream| read(dialect, operation, stream, size).unwrap();
-            // The first value holds a line END, which is none.
+            // The first value contains the bytes of an END line.
             assert_eq!(
                 read(Dialect::Text, Operation::Get, &gets[..]),
                 [Done, Miss, Done, ServerError, ClientError]
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_in_any_pieces_give_the_same_and_keep_little() {
+    fn any_bytes_are_read_independently_of_segmentation_in_bounded_memory() {
         bolero::check!().with_type::<(bool, bool, u8, Vec<u8>)>().for_each(
             |(meta, set, size, bytes)| {
                 let dialect = if *meta { Dialect::Meta } else { Dialect::Text };

@@ -1,4 +1,4 @@
-//! Storing all keys before the measurement, so that gets find what they ask for.
+//! Stores all keys before the measurement, so that gets find them.
 
 use super::answer::{AnswerParser, Expect, Operation};
 use super::workload::Workload;
@@ -14,7 +14,7 @@ const BATCH: usize = 64;
 /// Reason why the keys could not be stored.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// No connection, or a broken one.
+    /// The connection failed.
     #[error("{address}: loading keys: {error}")]
     Io {
         /// The server.
@@ -22,7 +22,7 @@ pub enum LoadError {
         /// Error of the system.
         error: io::Error,
     },
-    /// Nobody answers there.
+    /// The server does not answer.
     #[error(
         "no answer from {address} within {} s: loading keys: does memcached run there?",
         timeout.as_secs_f64()
@@ -33,7 +33,7 @@ pub enum LoadError {
         /// Elapsed wait.
         timeout: Duration,
     },
-    /// Something else answers there.
+    /// The answer is not memcached's.
     #[error("{address}: loading keys: {error}; is this memcached?")]
     Protocol {
         /// The server.
@@ -43,18 +43,18 @@ pub enum LoadError {
     },
 }
 
-/// Stores every key once in a server, over one connection, and waits for all answers: sets that
-/// were stored, sets that the server refused.
+/// Stores every key once in a server, over one connection, and waits for all answers. Returns the
+/// numbers of stored and of refused sets.
 ///
 /// # Errors
-/// When the server cannot be reached, goes away, does not answer within `timeout`, or is no
-/// memcached.
+/// Fails when the server cannot be reached, closes the connection, does not answer within
+/// `timeout`, or is not memcached.
 pub fn load(
     workload: &Workload,
     address: SocketAddr,
     timeout: Duration,
 ) -> Result<(u64, u64), LoadError> {
-    // A socket whose time is over says "would block" (socket(7), SO_RCVTIMEO).
+    // A socket reports its timeout as "would block" (socket(7), SO_RCVTIMEO).
     let io_error = |error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             LoadError::NoAnswer { address, timeout }
@@ -114,8 +114,8 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn a_server_that_never_answers_is_named_with_the_time_that_it_had() {
-        // Its kernel takes the connection; nobody reads from it.
+    fn silent_server_is_reported_with_the_timeout() {
+        // The kernel accepts the connection; nothing reads from it.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = silent.local_addr().unwrap();
         let workload = Workload::new(WorkloadOptions::etc(Dialect::Text, 10, 1)).unwrap();

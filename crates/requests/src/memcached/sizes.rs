@@ -29,7 +29,7 @@ pub enum SizeDistribution {
         /// Shape k.
         shape: f64,
     },
-    /// Values of the pool ETC: [`ETC_SMALL_VALUES`] below 15 bytes, [`ETC_VALUES`] above.
+    /// Values of the pool ETC: [`ETC_SMALL_VALUES`] below 15 bytes, [`ETC_VALUES`] from 15 on.
     EtcValues,
 }
 
@@ -54,7 +54,7 @@ pub const ETC_SMALL_VALUES: [f64; 15] = [
 pub const ETC_GETS_PER_SET: f64 = 30.0;
 
 impl SizeDistribution {
-    /// A length, rounded down and held within `min..=max`.
+    /// Draws a length, rounded down and clamped to `min..=max`.
     pub(crate) fn sample(&self, random: &mut impl Rng, min: u32, max: u32) -> u32 {
         // In the middle of one of 2^53 steps: neither 0 nor 1.
         let unit = ((random.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
@@ -62,7 +62,7 @@ impl SizeDistribution {
         (self.inverse(unit) as u32).clamp(min, max)
     }
 
-    /// The length that a fraction `unit`, above 0 and below 1, of all does not exceed.
+    /// Returns the length that a fraction `unit` (above 0, below 1) of all lengths does not exceed.
     fn inverse(&self, unit: f64) -> f64 {
         match *self {
             Self::Fixed(length) => f64::from(length),
@@ -96,7 +96,7 @@ impl SizeDistribution {
         }
     }
 
-    /// The longest that a specification names, where it names one.
+    /// Returns the longest length of the specification, if it is bounded.
     pub(crate) fn longest(&self) -> Option<u32> {
         match *self {
             Self::Fixed(length) | Self::Uniform(_, length) => Some(length),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_has_both_its_ends() {
+    fn range_includes_both_ends() {
         let all = samples(SizeDistribution::Uniform(3, 6));
         assert_eq!((all[0], all[all.len() - 1]), (3, 6));
         assert!(all.iter().filter(|length| **length == 6).count().abs_diff(50_000) < 1_500);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn specifications_are_read_back_as_written() {
+    fn specifications_round_trip() {
         for text in
             ["32", "10-1000", "gev:1,2,0", "gpareto:15,214.476,0.348238", "etc-keys", "etc-values"]
         {

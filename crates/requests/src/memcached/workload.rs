@@ -1,4 +1,4 @@
-//! The keys, their values, and the mix of requests.
+//! Keys, values, and the mix of requests.
 
 use super::answer::{AnswerParser, Dialect, Expect, Operation};
 use super::sizes::{ETC_GETS_PER_SET, ETC_KEYS, SizeDistribution};
@@ -25,7 +25,7 @@ const PRINTABLE: std::ops::RangeInclusive<u8> = b'!'..=b'~';
 pub enum Popularity {
     /// All equally often.
     Uniform,
-    /// The key number k as often as k^-exponent says.
+    /// Key number k in proportion to k^-exponent.
     Zipf(f64),
 }
 
@@ -74,8 +74,8 @@ pub struct WorkloadOptions {
 }
 
 impl WorkloadOptions {
-    /// A mix like the pool ETC of Facebook; see [`super::sizes`] for constants and source. The
-    /// paper gives popularity and locality as figures only, so keys are asked for uniformly.
+    /// Returns a mix like the pool ETC of Facebook; see [`super::sizes`] for constants and source.
+    /// The paper gives popularity and locality only as plots, so keys are equally popular.
     pub fn etc(dialect: Dialect, keys: u32, seed: u64) -> Self {
         Self {
             dialect,
@@ -95,26 +95,26 @@ pub enum WorkloadError {
     /// Too few or too many keys.
     #[error("{0} keys; allowed: 1 to {MOST_KEYS}")]
     Keys(u32),
-    /// Keys that no memcached takes.
+    /// Keys longer than memcached's limit.
     #[error("keys of {0} bytes; memcached takes up to {LONGEST_KEY}")]
     KeySize(u32),
-    /// Values that no memcached takes by default.
+    /// Values longer than memcached's default limit.
     #[error("values of {0} bytes; allowed: up to {LONGEST_VALUE}, below memcached's 1 MiB an item")]
     ValueSize(u32),
-    /// A mix that is no number from 0 on.
+    /// A negative ratio of gets to sets, or not a number.
     #[error("{0} gets for each set; allowed: 0 and more")]
     Mix(f64),
 }
 
-/// Keys and values, which all threads share.
+/// Keys and values, shared by all threads.
 #[derive(Debug)]
 pub struct Workload {
     options: WorkloadOptions,
-    /// All keys one after another, and where each ends.
+    /// All keys one after another, and the end of each.
     keys: Vec<u8>,
     ends: Vec<u32>,
     value_sizes: Vec<u32>,
-    /// The beginning of it is the value of every key.
+    /// Bytes of which every value is a prefix.
     value: Vec<u8>,
     get_share: f64,
 }
@@ -123,7 +123,7 @@ impl Workload {
     /// Makes the keys.
     ///
     /// # Errors
-    /// When the options ask for what memcached does not take.
+    /// Fails when the options exceed memcached's limits.
     pub fn new(options: WorkloadOptions) -> Result<Self, WorkloadError> {
         if !(1..=MOST_KEYS).contains(&options.keys) {
             return Err(WorkloadError::Keys(options.keys));
@@ -138,7 +138,7 @@ impl Workload {
             return Err(WorkloadError::Mix(options.gets_per_set));
         }
         let mut random = random(options.seed, Stream::Sizes);
-        // Fixed width: no key is the beginning of another one.
+        // Fixed width, so that no key is a prefix of another one.
         let width = (options.keys - 1).to_string().len() as u32;
         let mut keys = Vec::new();
         let mut ends = Vec::with_capacity(options.keys as usize);
@@ -171,19 +171,19 @@ impl Workload {
         &self.options
     }
 
-    /// The bytes of a key.
+    /// Returns the bytes of a key.
     pub fn key(&self, number: u32) -> &[u8] {
         let number = number as usize;
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         &self.keys[start..self.ends[number] as usize]
     }
 
-    /// The bytes of its value.
+    /// Returns the bytes of a key's value.
     pub fn value(&self, number: u32) -> &[u8] {
         &self.value[..self.value_sizes[number as usize] as usize]
     }
 
-    /// Mean length of keys and of values, over the keys.
+    /// Returns the mean lengths of keys and of values, over the keys.
     pub fn mean_sizes(&self) -> (f64, f64) {
         let count = self.ends.len() as f64;
         let values: u64 = self.value_sizes.iter().map(|size| u64::from(*size)).sum();
@@ -201,7 +201,7 @@ impl Workload {
             (Dialect::Meta, Operation::Get) => {
                 out.extend_from_slice(b"mg ");
                 out.extend_from_slice(key);
-                // With the value and the key in the answer.
+                // Asks for value and key in the answer.
                 out.extend_from_slice(b" v k");
             }
             (dialect, Operation::Set) => {
@@ -222,7 +222,7 @@ impl Workload {
     }
 }
 
-/// The requests of one thread.
+/// Requests of one thread.
 #[derive(Debug)]
 pub struct Memcached {
     workload: Arc<Workload>,
@@ -231,7 +231,7 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// The requests of thread number `thread`.
+    /// Creates the requests of thread number `thread`.
     pub fn new(workload: Arc<Workload>, thread: usize) -> Self {
         let options = &workload.options;
         let zipf = match options.popularity {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_as_the_protocol_wants_them() {
+    fn requests_follow_the_protocol() {
         let fixed = |dialect| WorkloadOptions {
             keys: 10,
             key_sizes: SizeDistribution::Fixed(3),
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn mix_and_popularity_are_as_asked() {
+    fn mix_and_popularity_follow_the_options() {
         let asked = WorkloadOptions { popularity: Popularity::Zipf(1.0), ..options() };
         let mut requests = Memcached::new(Arc::new(Workload::new(asked).unwrap()), 0);
         let all: Vec<Expect> = (0..100_000).map(|_| requests.choose()).collect();

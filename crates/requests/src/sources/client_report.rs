@@ -1,4 +1,4 @@
-//! A client's report, as it goes over the socket. `docs/reference/latency-reports.md` describes it.
+//! Format of a client's report on the socket (`docs/reference/latency-reports.md`).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClientReport {
-    /// Latencies in seconds, and how often each came.
+    /// Latencies in seconds, each with the number of requests.
     #[serde(default)]
     pub latency_seconds: Vec<(f64, i64)>,
     /// Requests without an answer.
     #[serde(default)]
     pub failed_requests: i64,
-    /// When they ended; none for the moment of arrival.
+    /// Time at which the requests ended; `None` for the time of arrival.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_unix_seconds: Option<f64>,
 }

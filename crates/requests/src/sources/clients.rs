@@ -1,7 +1,6 @@
 //! Latencies that clients report.
 //!
-//! A report is a line of JSON; a datagram holds one or more, each ended by a line feed or by the
-//! datagram:
+//! A report is a line of JSON. A datagram holds one or more reports, separated by line feeds:
 //!
 //! ```json
 //! {"latency_seconds": [[0.00041, 12], [0.0009, 3]], "failed_requests": 1, "time_unix_seconds": 1790000000.5}
@@ -9,24 +8,24 @@
 //!
 //! | key | meaning |
 //! |---|---|
-//! | `latency_seconds` | pairs of a latency in seconds, 0 to 3600, and how often it came |
-//! | `failed_requests` | requests without an answer; 0 when left out |
-//! | `time_unix_seconds` | when they ended; the moment of arrival when left out |
+//! | `latency_seconds` | pairs of a latency in seconds, 0 to 3600, and a number of requests |
+//! | `failed_requests` | requests without an answer; default 0 |
+//! | `time_unix_seconds` | time at which they ended; default: time of arrival |
 //!
-//! Other keys make a report malformed. A latency that is negative or absurd is refused by itself;
-//! the rest of its report is taken.
+//! Other keys make a report malformed. If a latency is negative or absurd, only that latency is
+//! refused.
 
 use super::client_report::ClientReport;
 use super::window::Window;
 use super::{LatencySource, LatencySummary, Origin, Refused, latency};
 use wattline_units::{Span, Time};
 
-/// No report counts more requests of a kind.
+/// Largest number of requests in one field of a report.
 const MOST: u64 = 1_000_000_000;
-/// Clocks of clients may be ahead by so much.
+/// Largest accepted lead of a client's clock.
 const AHEAD_SECONDS: f64 = 1.0;
 
-/// The reports of clients, over the last while.
+/// Reports of clients in a time window.
 #[derive(Debug)]
 pub struct ClientReports {
     window: Window,
@@ -35,17 +34,18 @@ pub struct ClientReports {
 }
 
 impl ClientReports {
-    /// Looks back so far.
+    /// Creates a source with a window of this length.
     pub fn new(window: Span) -> Self {
         Self { window: Window::new(window), refused: Refused::default(), taken: 0 }
     }
 
-    /// Reports of which nothing was refused: whoever sends one is there, also without requests.
+    /// Returns the number of fully accepted reports. A report without requests counts too, as a
+    /// sign of life.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Takes a datagram that arrived now; `unix_seconds` is the same moment by the wall clock.
+    /// Takes a datagram that arrived at `now`, which is `unix_seconds` on the wall clock.
     pub fn take(&mut self, datagram: &[u8], now: Time, unix_seconds: f64) {
         for line in datagram.split(|byte| *byte == b'\n') {
             if !line.trim_ascii().is_empty() {
@@ -82,17 +82,17 @@ impl ClientReports {
         }
     }
 
-    /// When the requests of a report ended.
-    fn moment(&mut self, told: Option<f64>, now: Time, unix_seconds: f64) -> Option<Time> {
-        let Some(told) = told else { return Some(now) };
-        let age = unix_seconds - told;
+    /// Returns the time at which the requests of a report ended; `None` if it is refused.
+    fn moment(&mut self, reported: Option<f64>, now: Time, unix_seconds: f64) -> Option<Time> {
+        let Some(reported) = reported else { return Some(now) };
+        let age = unix_seconds - reported;
         let counter = if !age.is_finite() {
             &mut self.refused.not_a_number
         } else if age < -AHEAD_SECONDS {
             &mut self.refused.future
         } else {
             let age = Span::from_seconds(age);
-            // A part of the window less: the oldest part is about to be forgotten.
+            // One part less than the window, since the oldest part is about to be forgotten.
             if age < self.window.length() - self.window.length() / 8 {
                 let before = now.since(Time::ZERO) - age;
                 return Some(Time::ZERO + before);
@@ -103,7 +103,7 @@ impl ClientReports {
         None
     }
 
-    /// A number of requests; none when it is zero or refused.
+    /// Checks a number of requests; `None` if it is zero or refused.
     fn count(&mut self, count: i64) -> Option<u64> {
         match u64::try_from(count) {
             Ok(0) => None,

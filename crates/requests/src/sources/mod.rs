@@ -1,8 +1,8 @@
 //! Sources of latency for a governor: reports of clients, a Prometheus histogram of the application,
-//! and TCP's own round trips. This crate's generator is such a client: [`Reporter`].
+//! and TCP's own round trips. [`Reporter`] sends such reports from this crate's generator.
 //!
 //! Each source returns quantiles with the number of samples, their age and their origin. No source
-//! has a clock or a thread; each call names the time.
+//! has a clock or a thread; each call passes the time.
 
 mod client_report;
 mod clients;
@@ -24,7 +24,7 @@ use wattline_units::Span;
 /// Latencies above one hour are refused as absurd.
 const LONGEST_SECONDS: f64 = 3_600.0;
 
-/// Checks a latency from outside and counts it when it is refused.
+/// Checks a latency from outside, and counts it if it is refused.
 fn latency(seconds: f64, refused: &mut Refused) -> Option<Span> {
     let counter = if !seconds.is_finite() {
         &mut refused.not_a_number

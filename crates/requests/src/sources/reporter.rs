@@ -1,4 +1,4 @@
-//! Reports what this crate's own generator measures to a governor, as any client of a service may.
+//! Reports the generator's measurements to a governor, as any client of a service may.
 
 use super::client_report::ClientReport;
 use crate::engine::Interval;
@@ -8,39 +8,41 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Sends a report of each interval. Never waits: a report that is not taken at once is counted.
+/// Sends a report of each interval. Never waits: a report that the socket does not accept at once
+/// is counted as failed.
 #[derive(Debug)]
 pub struct Reporter {
     socket: UnixDatagram,
     path: PathBuf,
-    told: Reported,
+    reported: Reported,
 }
 
 /// Outcome of the reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Reported {
-    /// Taken by the socket. What the governor makes of them is in its statistics.
+    /// Reports that the socket accepted. The governor's statistics count refused ones.
     pub sent_reports: u64,
-    /// Not taken: nobody listens, its queue is full, or it must not be written to.
+    /// Reports that the socket did not accept: there is no listener, its queue is full, or
+    /// permission is missing.
     pub failed_reports: u64,
-    /// Reason why the first of those was not taken.
+    /// Reason of the first failure.
     pub first_failure: Option<String>,
 }
 
 impl Reporter {
-    /// To the socket at this path. Nobody has to listen there yet, or all the time.
+    /// Creates a reporter for the socket at this path. The listener may come later and may go away.
     ///
     /// # Errors
-    /// When the process may have no more sockets.
+    /// Fails when the process may not open another socket.
     pub fn new(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, path: path.to_owned(), told: Reported::default() })
+        Ok(Self { socket, path: path.to_owned(), reported: Reported::default() })
     }
 
-    /// Reports an interval that ended now, and its latencies. The first failure, once.
+    /// Reports an interval that ended now, with its latencies. Returns the first failure, once.
     pub fn report(&mut self, interval: &Interval, latency: &Times) -> Option<String> {
-        // Counts beyond what a report may have are refused by the governor, and counted there.
+        // The governor refuses and counts numbers that are too large.
         let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let steps = latency.steps();
         let report = ClientReport {
@@ -50,12 +52,12 @@ impl Reporter {
         };
         let line = serde_json::to_vec(&report).map_err(io::Error::from);
         match line.and_then(|line| self.socket.send_to(&line, &self.path)) {
-            Ok(_) => self.told.sent_reports += 1,
+            Ok(_) => self.reported.sent_reports += 1,
             Err(error) => {
-                self.told.failed_reports += 1;
-                if self.told.first_failure.is_none() {
+                self.reported.failed_reports += 1;
+                if self.reported.first_failure.is_none() {
                     let why = format!("{}: {error}", self.path.display());
-                    self.told.first_failure = Some(why.clone());
+                    self.reported.first_failure = Some(why.clone());
                     return Some(why);
                 }
             }
@@ -64,8 +66,8 @@ impl Reporter {
     }
 
     /// Returns the outcome of the reports so far.
-    pub fn told(&self) -> &Reported {
-        &self.told
+    pub fn reported(&self) -> &Reported {
+        &self.reported
     }
 }
 
@@ -94,7 +96,7 @@ mod tests {
 
     /// The governor's source and the load agree on an interval.
     #[test]
-    fn a_governor_learns_the_number_of_requests_and_their_percentiles() {
+    fn governor_receives_number_of_requests_and_percentiles() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("latency");
         let mut socket = ReportSocket::bind(&path).unwrap();
@@ -109,14 +111,14 @@ mod tests {
         assert_eq!(socket.drain(&mut reports, now, 0.0).unwrap(), 1);
         let summary = reports.summary(now).unwrap();
         assert_eq!((summary.samples, reports.refused().total()), (100_040, 0));
-        for (quantile, told) in [(0.5, summary.p50), (0.95, summary.p95), (0.99, summary.p99)] {
-            let Quantile::Within { estimate, .. } = told else { panic!("{told:?}") };
+        for (quantile, reported) in [(0.5, summary.p50), (0.95, summary.p95), (0.99, summary.p99)] {
+            let Quantile::Within { estimate, .. } = reported else { panic!("{reported:?}") };
             let measured = times.quantile(quantile, 40).unwrap() as f64 / 1e9;
             let ratio = estimate.as_seconds() / measured;
-            // The steps of a report are a little apart; none is told shorter than it was.
+            // The steps of a report are a little apart, and round up.
             assert!((0.998..1.02).contains(&ratio), "{quantile}: {estimate:?}, {measured} s");
         }
-        // Nothing asked for: a sign of life.
+        // A report without requests is a sign of life.
         assert_eq!(reporter.report(&interval(0), &Times::new()), None);
         let taken = reports.taken();
         socket.drain(&mut reports, now, 0.0).unwrap();
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_governor_that_is_away_or_slow_is_told_once_and_never_waited_for() {
+    fn absent_or_slow_governor_is_reported_once_and_never_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("latency");
         let mut reporter = Reporter::new(&path).unwrap();
@@ -133,16 +135,17 @@ mod tests {
         let why = reporter.report(&interval(0), &times).unwrap();
         assert!(why.contains("latency: No such file"), "{why}");
         assert_eq!(reporter.report(&interval(0), &times), None);
-        // It begins later, and reads nothing: the queue fills, and this ends all the same.
+        // The governor starts later and reads nothing: the queue fills, but the reporter does not
+        // block.
         let mut socket = ReportSocket::bind(&path).unwrap();
-        while reporter.told().failed_reports < 5 {
+        while reporter.reported().failed_reports < 5 {
             assert_eq!(reporter.report(&interval(0), &times), None);
         }
-        let told = reporter.told().clone();
-        assert_eq!((told.failed_reports, told.first_failure), (5, Some(why)));
+        let reported = reporter.reported().clone();
+        assert_eq!((reported.failed_reports, reported.first_failure), (5, Some(why)));
         let mut reports = ClientReports::new(WINDOW);
         let now = Time::ZERO + WINDOW;
-        assert_eq!(socket.drain(&mut reports, now, 0.0).unwrap() as u64, told.sent_reports);
-        assert_eq!(reports.summary(now).unwrap().samples, told.sent_reports);
+        assert_eq!(socket.drain(&mut reports, now, 0.0).unwrap() as u64, reported.sent_reports);
+        assert_eq!(reports.summary(now).unwrap().samples, reported.sent_reports);
     }
 }

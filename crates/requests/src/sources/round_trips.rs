@@ -1,4 +1,4 @@
-//! The round trips that TCP itself measures on a server's connections.
+//! Round-trip times that TCP itself measures on a server's connections.
 //!
 //! Connections are read periodically. If the peer has acknowledged a segment since the last
 //! reading, the connection's smoothed round-trip time (RFC 6298) is a sample. It covers the path to
@@ -22,7 +22,7 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// Round trips in a window of this length.
+    /// Creates a source with a window of this length.
     pub fn new(window: Span) -> Self {
         Self { window: Window::new(window), delivered: HashMap::new(), refused: Refused::default() }
     }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_sampled_if_its_peer_has_acknowledged_a_segment_since_the_last_reading() {
+    fn connection_with_new_acknowledgements_is_sampled() {
         let mut trips = RoundTrips::new(Span::from_millis(5_000));
         trips.take([(1, 100, 10), (2, 200, 20)].into_iter(), at(1_000));
         assert_eq!(trips.summary(at(1_000)), None, "the time of those acknowledgements is unknown");

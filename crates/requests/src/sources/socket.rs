@@ -1,4 +1,4 @@
-//! The local socket on which clients report.
+//! Local socket for the reports of clients.
 
 use super::ClientReports;
 use std::io;
@@ -7,14 +7,14 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use wattline_units::Time;
 
-/// Longer datagrams are refused.
+/// Longest accepted datagram.
 const LONGEST: usize = 65_536;
-/// Datagrams that are read at once: a flood must not keep its reader.
+/// Datagrams that are read at once, so that a flood cannot occupy the reader.
 const AT_ONCE: usize = 1_024;
-/// The owner and the group may report.
+/// Owner and group may report.
 const MODE: u32 = 0o660;
 
-/// A datagram socket in the file system; its file goes with it.
+/// A datagram socket in the file system; dropping it removes the file.
 #[derive(Debug)]
 pub struct ReportSocket {
     socket: UnixDatagram,
@@ -23,10 +23,10 @@ pub struct ReportSocket {
 }
 
 impl ReportSocket {
-    /// Makes the socket. A socket file that nobody listens on any more is replaced.
+    /// Creates the socket. Replaces an abandoned socket file.
     ///
     /// # Errors
-    /// When the file exists and is in use or no socket, or may not be made.
+    /// Fails when the file is a socket in use or not a socket, or cannot be created.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let socket = match UnixDatagram::bind(path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && abandoned(path) => {
@@ -40,11 +40,11 @@ impl ReportSocket {
         Ok(Self { socket, path: path.to_owned(), buffer: vec![0; LONGEST + 1] })
     }
 
-    /// Hands over what has arrived; how many datagrams. It reads so many at once that it may be
-    /// called again when it returns the most, 1,024.
+    /// Passes received datagrams on and returns their number, at most 1,024; then more may be
+    /// waiting.
     ///
     /// # Errors
-    /// When the socket fails.
+    /// Fails when the socket fails.
     pub fn drain(
         &mut self,
         reports: &mut ClientReports,
@@ -70,8 +70,8 @@ impl Drop for ReportSocket {
     }
 }
 
-/// Whether a file is a socket whose owner has gone. The kernel refuses connections to a file that
-/// is no socket in the same way, so the type is looked at too.
+/// Returns true if a file is a socket that no process has bound any more. The kernel also refuses
+/// connections to a file that is not a socket, so the type is checked too.
 fn abandoned(path: &Path) -> bool {
     if !path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket()) {
         return false;
@@ -87,10 +87,10 @@ mod tests {
     use wattline_units::Span;
 
     #[test]
-    fn clients_report_over_a_socket_that_goes_with_its_owner() {
+    fn socket_takes_reports_and_is_removed_with_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("latency");
-        // Left behind by one that was killed.
+        // Left behind by a process that was killed.
         drop(UnixDatagram::bind(&path).unwrap());
         assert!(path.exists());
         let mut socket = ReportSocket::bind(&path).unwrap();

@@ -1,13 +1,13 @@
-//! Samples of the last seconds.
+//! Samples in a sliding time window.
 
 use super::{LatencySummary, Origin, Quantile};
 use crate::latency::Times;
 use wattline_units::{Span, Time};
 
-/// Parts of a window; it forgets by whole parts.
+/// Parts of a window; whole parts expire.
 const PARTS: u64 = 8;
 
-/// Latencies of the last while: of its length, or up to an eighth less.
+/// Latencies of a time window of nominal length, or up to an eighth less.
 #[derive(Debug)]
 pub(super) struct Window {
     part: Span,
@@ -39,7 +39,7 @@ impl Window {
         at.since(Time::ZERO).times(self.part)
     }
 
-    /// The part of a time; parts that are too old at that time make room for it.
+    /// Returns the part of a time; drops parts that have expired by then.
     fn part(&mut self, at: Time) -> &mut Part {
         let number = self.number(at);
         self.newest = self.newest.max(at);
@@ -63,7 +63,7 @@ impl Window {
         &mut self.parts[index]
     }
 
-    /// Adds a latency that came `count` times, at a time within the window.
+    /// Adds a latency that occurred `count` times, at a time within the window.
     pub fn record(&mut self, latency: Span, count: u64, at: Time) {
         self.part(at).times.record_n(latency.as_picos() / 1_000, count);
     }
@@ -82,7 +82,7 @@ impl Window {
             return None;
         }
         let quantile = |quantile| match times.quantile(quantile, failed) {
-            // The bucket's upper end, as the histogram has it: not more than 0.1 % above.
+            // The histogram returns the bucket's upper end, at most 0.1 % above.
             Some(nanos) => {
                 let span = Span::from_nanos(nanos);
                 Quantile::Within { estimate: span, upper: span }
@@ -101,7 +101,7 @@ impl Window {
         })
     }
 
-    /// The times that the window holds at a time, and the requests that failed.
+    /// Returns the latencies and failed requests in the window at a time.
     fn known(&self, now: Time) -> (Times, u64) {
         let first = self.number(now).saturating_sub(PARTS - 1);
         let (mut times, mut failed) = (Times::new(), 0_u64);
@@ -112,8 +112,8 @@ impl Window {
         (times, failed)
     }
 
-    /// Samples of the same while that took longer than `bound`, failed ones included; none
-    /// without any sample.
+    /// Returns the number of samples above `bound` in the window, failed ones included; `None` if
+    /// the window is empty.
     pub fn late(&self, now: Time, bound: Span) -> Option<u64> {
         let (times, failed) = self.known(now);
         let samples = times.count().saturating_add(failed);
@@ -146,9 +146,9 @@ mod tests {
         assert_eq!(window.summary(at(11_000), Origin::Clients), None);
     }
 
-    /// A governor runs for years: 64 bits of picoseconds end after 213 days.
+    /// A governor runs for years, but 64 bits of picoseconds end after 213 days.
     #[test]
-    fn years_later_it_still_forgets() {
+    fn old_samples_expire_after_years() {
         let begin = at(10 * 365 * 86_400_000);
         let mut window = Window::new(Span::from_millis(800));
         window.record(Span::from_micros(10), 1, begin);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_requests_lie_beyond_all_others() {
+    fn failed_requests_rank_above_all_others() {
         let mut window = Window::new(Span::from_millis(800));
         window.record(Span::from_millis(1), 97, at(5));
         window.fail(3, at(6));

@@ -1,4 +1,4 @@
-//! Servers that hang up, hang, lie or talk nonsense: every request is accounted for, by kind.
+//! Servers that hang up, hang, lie or send garbage: every request is accounted for, by kind.
 
 use crate::stall::http;
 use crate::support::{free_address, load, options, read_http_request, server, write};
@@ -33,7 +33,7 @@ fn requests_without_an_answer_time_out() {
 }
 
 #[test]
-fn a_connection_closed_before_the_answer_is_a_reset() {
+fn connection_closed_before_the_answer_is_a_reset() {
     let report = report(|mut stream| {
         read_http_request(&mut stream);
         write(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
@@ -43,7 +43,7 @@ fn a_connection_closed_before_the_answer_is_a_reset() {
 }
 
 #[test]
-fn a_server_that_closes_after_each_answer_serves_all_the_same() {
+fn server_that_closes_after_each_answer_serves_all_requests() {
     let report = report(|mut stream| {
         read_http_request(&mut stream);
         write(&mut stream, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx");
@@ -53,7 +53,7 @@ fn a_server_that_closes_after_each_answer_serves_all_the_same() {
 }
 
 #[test]
-fn a_body_that_ends_with_the_connection_is_complete() {
+fn body_that_ends_with_the_connection_is_complete() {
     let report = report(|mut stream| {
         read_http_request(&mut stream);
         write(&mut stream, b"HTTP/1.1 200 OK\r\n\r\nup to here");
@@ -62,7 +62,7 @@ fn a_body_that_ends_with_the_connection_is_complete() {
 }
 
 #[test]
-fn errors_of_the_server_are_no_fast_answers() {
+fn server_errors_do_not_count_as_fast_answers() {
     let report = report(|mut stream| {
         while read_http_request(&mut stream) {
             write(&mut stream, b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
@@ -73,7 +73,7 @@ fn errors_of_the_server_are_no_fast_answers() {
 }
 
 #[test]
-fn nonsense_is_a_protocol_error() {
+fn garbage_is_a_protocol_error() {
     let report = report(|mut stream| {
         while read_http_request(&mut stream) {
             write(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: -3\r\n\r\n");
@@ -84,7 +84,7 @@ fn nonsense_is_a_protocol_error() {
     assert!(report.first_protocol_error.is_some_and(|error| error.contains("Content-Length")));
 }
 
-/// A flood without end: of header fields, of a body, before any request.
+/// Endless floods of header fields, of a body, and of answers before any request.
 #[test]
 fn floods_are_cut_off() {
     let fields = report(|mut stream| {
@@ -96,7 +96,7 @@ fn floods_are_cut_off() {
     let body = report(|mut stream| {
         read_http_request(&mut stream);
         write(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n");
-        // Slowly: what counts is that no end is waited for.
+        // Slowly; the test is that nothing waits for the end.
         while write(&mut stream, &[0; 1_000]) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -107,11 +107,11 @@ fn floods_are_cut_off() {
 }
 
 #[test]
-fn without_a_server_there_is_no_load() {
+fn absent_server_is_an_error() {
     let address: SocketAddr = free_address();
     let stop = AtomicBool::new(false);
     let outcome = engine::run(&options(10.0), &[address], http(address), &stop, |_, _| {});
-    let error = outcome.expect_err("nobody listens");
+    let error = outcome.expect_err("nothing listens");
     assert!(matches!(error, LoadError::Connect { .. }), "{error}");
     assert!(error.to_string().contains("refused"), "{error}");
 }

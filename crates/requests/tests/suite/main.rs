@@ -1,4 +1,4 @@
-//! The generator against servers: real ones, and such as misbehave in a known way.
+//! The generator against real servers and against servers that misbehave in a known way.
 
 mod hostile;
 mod memcached;

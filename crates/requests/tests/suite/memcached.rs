@@ -1,4 +1,4 @@
-//! Against memcached: every request that the generator counts is one that memcached counts.
+//! Against memcached: generator and memcached count the same requests.
 
 use crate::support::{self, Running, load, options};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,7 +19,7 @@ fn memcached(test: &str) -> Option<(Running, SocketAddr)> {
     started
 }
 
-/// A counter of memcached's own.
+/// Reads a counter of memcached.
 fn counter(address: SocketAddr, name: &str) -> u64 {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"stats\r\n").unwrap();
@@ -51,12 +51,13 @@ fn run(address: SocketAddr, dialect: Dialect, load_keys: bool) -> (Report, u64) 
 }
 
 #[test]
-fn memcached_counts_what_the_generator_says_it_sent() {
+fn memcached_counts_the_requests_that_the_generator_counts() {
     for dialect in [Dialect::Text, Dialect::Meta] {
         let Some((_running, address)) = memcached("memcached_counts") else { return };
         let (report, stored) = run(address, dialect, true);
         assert_eq!(stored, 5_000);
-        // What a generator without a processor could not send in time is counted as that, and is not the server's.
+        // Requests that the generator could not send in time, for want of a processor, count as
+        // unsent and never reach the server.
         let unsent = report.failures.unsent;
         assert_eq!(report.failed_requests, unsent, "{:?}", report.failures);
         assert!(unsent < report.due_requests / 2, "{unsent} of {}", report.due_requests);
@@ -85,6 +86,6 @@ fn keys_that_were_not_loaded_are_misses() {
     assert!(report.missed_requests > 0);
     assert_eq!(report.failed_requests, 0, "{:?}", report.failures);
     let misses = counter(address, "get_misses");
-    // Those of the warm-up are memcached's alone.
+    // Only memcached counts the requests of the warm-up.
     assert!((report.missed_requests..=report.run_sent_requests["get"]).contains(&misses));
 }

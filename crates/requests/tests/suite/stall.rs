@@ -1,4 +1,4 @@
-//! A server that stalls: what coordinated omission would hide must be in the percentiles.
+//! Servers that stall: the percentiles must include the waits that coordinated omission would hide.
 
 use crate::support::{load, options, read_http_request, server, write};
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use wattline_requests::http::{Http, HttpOptions, HttpRequests};
 
-/// So much of a slow machine is borne.
+/// Tolerance for slow machines, in seconds.
 const SLACK: f64 = 0.040;
 
 pub fn http(address: SocketAddr) -> impl Fn(usize) -> Http {
@@ -17,7 +17,7 @@ pub fn http(address: SocketAddr) -> impl Fn(usize) -> Http {
     move |thread| Http::new(Arc::clone(&requests), thread)
 }
 
-/// Answers at once, but not before 200 ms have passed on the 500th request of all.
+/// Answers at once, except that the 500th request of all takes 200 ms.
 fn stalling() -> SocketAddr {
     static SERVED: AtomicU64 = AtomicU64::new(0);
     SERVED.store(0, Ordering::SeqCst);
@@ -34,11 +34,11 @@ fn stalling() -> SocketAddr {
     })
 }
 
-/// 2,000 requests, one a millisecond, over one connection. The 500th is answered 200 ms late;
-/// those that came due meanwhile wait for it, the one due k ms after it for 200 - k ms. So 200 of
-/// 2,000, 10 %, lie evenly between 0 and 200 ms.
+/// 2,000 requests, one per millisecond, over one connection. The 500th is answered 200 ms late. A
+/// request due k ms after it waits for 200 - k ms, so 200 of the 2,000 latencies, 10 %, are evenly
+/// distributed between 0 and 200 ms.
 #[test]
-fn a_stall_is_charged_to_all_requests_that_came_due_in_it() {
+fn stall_is_charged_to_all_requests_due_in_it() {
     let address = stalling();
     let mut asked = options(1_000.0);
     asked.duration = Duration::from_secs(2);
@@ -62,13 +62,13 @@ fn a_stall_is_charged_to_all_requests_that_came_due_in_it() {
     let naive = &report.latency_from_sending;
     assert!(naive.p99_seconds.unwrap() < SLACK, "{naive:?}");
     assert!(naive.max_seconds.unwrap() >= 0.2, "{naive:?}");
-    // The generator was not the one who was late.
+    // The generator was not late.
     assert!(report.generator.lateness.p99_seconds.unwrap() < SLACK, "{:?}", report.generator);
 }
 
 /// A server with 10 ms for each request serves 100 a second over one connection.
 #[test]
-fn a_server_that_is_too_slow_is_named_as_the_cause() {
+fn slow_server_is_named_as_the_cause() {
     let address = server(|mut stream| {
         while read_http_request(&mut stream) {
             std::thread::sleep(Duration::from_millis(10));
@@ -85,14 +85,14 @@ fn a_server_that_is_too_slow_is_named_as_the_cause() {
     // More than half were never sent: there is no median.
     assert_eq!(report.latency.p50_seconds, None);
     if report.verdict.saturation_cause != Some(wattline_requests::Cause::Server) {
-        // On a machine without a free processor the generator waits for one too, and says so.
+        // On a machine without a free processor the generator waits for one too, and reports it.
         println!("cause: {:?}", report.verdict);
         let delayed = report.generator.threads[0].run_delay_ratio.unwrap_or(0.0);
         assert!(delayed > 0.05, "{:?}", report.verdict);
     }
 }
 
-/// With several requests under way on a connection, the same server answers them in order.
+/// With several requests outstanding on a connection, the same server answers them in order.
 #[test]
 fn depth_sends_requests_without_waiting_for_answers() {
     let address = server(|mut stream| {
@@ -109,7 +109,7 @@ fn depth_sends_requests_without_waiting_for_answers() {
     asked.depth = 256;
     let report = load(&asked, &[address], http(address));
     assert_eq!((report.due_requests, report.served_requests), (200, 200), "{:?}", report.failures);
-    // Sent in time, answered late: now the server's queue is where they wait.
+    // Sent in time, answered late: the requests now wait in the server's queue.
     assert!(report.verdict.rate_held, "{:?}", report.verdict);
     assert!(report.latency_from_sending.max_seconds.unwrap() > 0.7, "{:?}", report.latency);
 }

@@ -1,4 +1,4 @@
-//! Servers for the tests, on free ports of the loopback, ended by their process number.
+//! Servers for the tests, on free ports of the loopback, killed by process id.
 
 use std::io::{Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use wattline_requests::schedule::Arrivals;
 pub use wattline_needs::KillOnDrop as Running;
 pub use wattline_testbed::command::program;
 
-/// An address of the loopback that nobody listens on.
+/// Returns an address of the loopback that nothing listens on.
 pub fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -33,7 +33,7 @@ pub fn start(command: &mut Command, address: SocketAddr) -> Running {
     running
 }
 
-/// A memcached with one thread; none where it is absent.
+/// Starts a memcached with one thread; `None` if it is absent.
 pub fn memcached() -> Option<(Running, SocketAddr)> {
     let mut command = program("memcached")?;
     let address = free_address();
@@ -42,7 +42,8 @@ pub fn memcached() -> Option<(Running, SocketAddr)> {
     Some((start(&mut command, address), address))
 }
 
-/// An nginx with one process and a few pages, all it writes in `folder`; none where it is absent.
+/// Starts an nginx with one process and a few pages, which writes only to `folder`; `None` if it is
+/// absent.
 pub fn nginx(folder: &Path) -> Option<(Running, SocketAddr)> {
     let mut command = program("nginx")?;
     let address = free_address();
@@ -70,7 +71,7 @@ pub fn nginx(folder: &Path) -> Option<(Running, SocketAddr)> {
     Some((start(&mut command, address), address))
 }
 
-/// A load of one second over one connection.
+/// Options of a load of one second over one connection.
 pub fn options(rate: f64) -> LoadOptions {
     LoadOptions {
         rate,
@@ -87,7 +88,7 @@ pub fn options(rate: f64) -> LoadOptions {
     }
 }
 
-/// The report of a load.
+/// Runs a load and returns its report.
 pub fn load<P: Protocol>(
     options: &LoadOptions,
     addresses: &[SocketAddr],
@@ -99,8 +100,7 @@ pub fn load<P: Protocol>(
     Report::new::<P>("test", Vec::new(), options, &recording, intervals)
 }
 
-/// A server that hands each connection to `serve`, on a thread of its own, for as long as the
-/// test runs.
+/// Starts a server that passes each connection to `serve`, on its own thread, until the test ends.
 pub fn server(serve: impl Fn(TcpStream) + Send + Sync + Copy + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -113,11 +113,11 @@ pub fn server(serve: impl Fn(TcpStream) + Send + Sync + Copy + 'static) -> Socke
     address
 }
 
-/// Reads a request, up to its empty line; false at the end of the connection.
+/// Reads a request, up to its empty line; returns false at the end of the connection.
 pub fn read_http_request(stream: &mut TcpStream) -> bool {
     let mut last = [0; 4];
     let mut byte = [0];
-    // Byte by byte: a pipelined request behind it stays where it is.
+    // Byte by byte, so that a pipelined request stays in the socket.
     while last != *b"\r\n\r\n" {
         match stream.read(&mut byte) {
             Ok(1) => {
@@ -130,7 +130,7 @@ pub fn read_http_request(stream: &mut TcpStream) -> bool {
     true
 }
 
-/// Writes all, or tells that the other end has gone.
+/// Writes all bytes; returns false if the peer has closed.
 pub fn write(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.write_all(bytes).is_ok()
 }

@@ -1,7 +1,7 @@
-//! The generator beside established ones, on the same server at the same rate.
+//! The generator compared with established ones, on the same server at the same rate.
 //!
-//! Where a tool measures correctly, percentiles agree within 10 %; where it leaves out what a
-//! request waited before it was sent (coordinated omission), they differ as predicted.
+//! If a tool measures correctly, percentiles agree within 10 %. If it leaves out the wait before a
+//! request is sent (coordinated omission), they differ as predicted.
 
 use crate::support::{load, memcached, nginx, options, program};
 use crate::wire::{Delay, even, wire};
@@ -16,11 +16,11 @@ use wattline_requests::memcached::{
     self, Dialect, Memcached, SizeDistribution, Workload, WorkloadOptions,
 };
 
-/// Percentiles that differ by no more are the same.
+/// Largest relative difference of percentiles that agree.
 const AGREE: f64 = 0.1;
 const ROUNDS: usize = 4;
 
-/// A tool, or a word on what is skipped for want of it.
+/// Returns a tool's command; if the tool is absent, prints that `test` is skipped.
 fn tool(name: &str, test: &str) -> Option<Command> {
     let found = program(name);
     if found.is_none() {
@@ -36,7 +36,7 @@ fn output(mut command: Command) -> String {
     text
 }
 
-/// Seconds from `119.89ms` or `2.01s` or `80.00us`.
+/// Parses `119.89ms`, `2.01s` or `80.00us` as seconds.
 fn seconds(text: &str) -> f64 {
     let digits = text.trim_end_matches(char::is_alphabetic);
     let unit = match &text[digits.len()..] {
@@ -48,9 +48,9 @@ fn seconds(text: &str) -> f64 {
     digits.parse::<f64>().unwrap() * unit
 }
 
-/// Latencies of h2load's log, one request a line: start and latency in microseconds. Those that
-/// were sent in the last second are left out: the log has only what was answered before the end,
-/// so of those the early answers alone.
+/// Reads latencies from h2load's log, which has start and latency of a request per line in
+/// microseconds. Leaves out requests of the last second: the log lacks those answered after the
+/// end, so only the fast ones are in it.
 fn logged(log: &Path) -> Vec<f64> {
     let text = std::fs::read_to_string(log).unwrap();
     let number = |field: Option<&str>| field.unwrap().parse::<f64>().unwrap() * 1e-6;
@@ -72,8 +72,8 @@ fn quantile(sorted: &[f64], quantile: f64) -> f64 {
     sorted[((quantile * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// So many requests a second for 5 s, over so many connections.
-fn ours(page: &str, rate: f64, connections: usize) -> Report {
+/// Runs this generator for 5 s.
+fn wattline(page: &str, rate: f64, connections: usize) -> Report {
     let urls = vec![page.parse().unwrap()];
     let asked = HttpOptions { urls, head: false, fields: Vec::new() };
     let requests = Arc::new(HttpRequests::new(&asked).unwrap());
@@ -81,7 +81,7 @@ fn ours(page: &str, rate: f64, connections: usize) -> Report {
     (asked.connections, asked.duration) = (connections, Duration::from_secs(5));
     let report =
         load(&asked, &requests.addresses(), |thread| Http::new(Arc::clone(&requests), thread));
-    // What came due in the last moments may have found no connection.
+    // The last requests may have found no free connection.
     assert_eq!(report.failed_requests, report.failures.unsent, "{:?}", report.failures);
     report
 }
@@ -97,33 +97,34 @@ fn h2load(page: &str, rate: u32, connections: u32) -> Vec<f64> {
     logged(&log)
 }
 
-/// Quantile in seconds: by this generator, and by the other one.
+/// A quantile in seconds, measured by this generator and by the other one.
 struct Pair {
-    what: String,
-    ours: f64,
-    theirs: f64,
+    figure: String,
+    wattline: f64,
+    other: f64,
 }
 
 impl Pair {
     fn agrees(&self) -> bool {
-        (self.ours / self.theirs - 1.0).abs() <= AGREE
+        (self.wattline / self.other - 1.0).abs() <= AGREE
     }
 }
 
-/// Repeats a comparison until all agree. What else runs on a machine only adds to latencies, so the
-/// least of the rounds counts, of either generator; one that measures something else never agrees.
+/// Repeats a comparison until all pairs agree. Other programs on the machine only add to latencies,
+/// so the lowest value of the rounds counts for both generators. A generator that measures
+/// something else never agrees.
 fn compare(mut round: impl FnMut(&mut dyn FnMut(&str, Option<f64>, f64))) {
     let mut least: Vec<Pair> = Vec::new();
     for number in 1..=ROUNDS {
         let mut index = 0;
-        round(&mut |what, ours, theirs| {
-            let ours = ours.unwrap_or(f64::INFINITY);
-            println!("round {number}: {what} {theirs:.4} s, ours {ours:.4} s");
+        round(&mut |figure, wattline, other| {
+            let wattline = wattline.unwrap_or(f64::INFINITY);
+            println!("round {number}: {figure} {other:.4} s, wattline {wattline:.4} s");
             match least.get_mut(index) {
                 Some(one) => {
-                    (one.ours, one.theirs) = (one.ours.min(ours), one.theirs.min(theirs));
+                    (one.wattline, one.other) = (one.wattline.min(wattline), one.other.min(other));
                 }
-                None => least.push(Pair { what: what.to_owned(), ours, theirs }),
+                None => least.push(Pair { figure: figure.to_owned(), wattline, other }),
             }
             index += 1;
         });
@@ -132,15 +133,15 @@ fn compare(mut round: impl FnMut(&mut dyn FnMut(&str, Option<f64>, f64))) {
         }
     }
     for one in least {
-        assert!(one.agrees(), "{}: {} s, ours {} s", one.what, one.theirs, one.ours);
+        assert!(one.agrees(), "{}: {} s, wattline {} s", one.figure, one.other, one.wattline);
     }
 }
 
-/// Answers of nginx come 160 to 800 ms later: that distribution all have to find.
+/// Answers of nginx are delayed by 160 to 800 ms; all generators must measure that distribution.
 #[test]
 #[ignore = "needs both processors for itself: `make test-long`"]
-fn percentiles_are_those_of_h2load_and_wrk() {
-    let test = "percentiles_are_those_of_h2load_and_wrk";
+fn percentiles_agree_with_h2load_and_wrk() {
+    let test = "percentiles_agree_with_h2load_and_wrk";
     let folder = tempfile::tempdir().unwrap();
     let Some((_running, server)) = nginx(folder.path()) else {
         wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "nginx");
@@ -150,18 +151,18 @@ fn percentiles_are_those_of_h2load_and_wrk() {
     let [with_h2load, with_wrk] = ["h2load", "wrk"].map(|name| tool(name, test).is_some());
     compare(|pair| {
         // Each connection sends every second: none waits.
-        let latency = ours(&page, 100.0, 100).latency;
+        let latency = wattline(&page, 100.0, 100).latency;
         pair("p50 of the wire", latency.p50_seconds, 0.480);
         pair("p99 of the wire", latency.p99_seconds, 0.794);
         if with_h2load {
-            let theirs = h2load(&page, 100, 100);
-            assert!((300..=420).contains(&theirs.len()), "{}", theirs.len());
-            pair("p50 of h2load", latency.p50_seconds, quantile(&theirs, 0.50));
-            pair("p90 of h2load", latency.p90_seconds, quantile(&theirs, 0.90));
-            pair("p95 of h2load", latency.p95_seconds, quantile(&theirs, 0.95));
-            pair("p99 of h2load", latency.p99_seconds, quantile(&theirs, 0.99));
+            let other = h2load(&page, 100, 100);
+            assert!((300..=420).contains(&other.len()), "{}", other.len());
+            pair("p50 of h2load", latency.p50_seconds, quantile(&other, 0.50));
+            pair("p90 of h2load", latency.p90_seconds, quantile(&other, 0.90));
+            pair("p95 of h2load", latency.p95_seconds, quantile(&other, 0.95));
+            pair("p99 of h2load", latency.p99_seconds, quantile(&other, 0.99));
         }
-        // wrk has no rate: it sends when it was answered. The delays do not depend on that.
+        // wrk has no rate: it sends after each answer. The delays do not depend on that.
         if with_wrk {
             let mut command = program("wrk").unwrap();
             command.args(["-t1", "-c50", "-d8s", "--latency", &page]);
@@ -180,8 +181,8 @@ fn percentiles_are_those_of_h2load_and_wrk() {
 /// memcached's own generator prints means, and counts in powers of two.
 #[test]
 #[ignore = "needs both processors for itself: `make test-long`"]
-fn the_mean_is_that_of_memcaslap() {
-    let test = "the_mean_is_that_of_memcaslap";
+fn mean_agrees_with_memcaslap() {
+    let test = "mean_agrees_with_memcaslap";
     let Some((_running, server)) = memcached() else {
         wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "memcached");
         return;
@@ -215,8 +216,8 @@ fn the_mean_is_that_of_memcaslap() {
     });
 }
 
-/// Answers stop for 250 ms of each second: a quarter of the requests come due in a stall, and wait
-/// for its end. A load of whole seconds begins and ends outside of one.
+/// Stops answers for 250 ms of each second: a quarter of the requests come due in a stall and wait
+/// for its end. A load of whole seconds begins and ends outside of a stall.
 fn stalls(begin: Instant) -> Delay {
     Arc::new(move |_| {
         let into = Duration::from_nanos(begin.elapsed().subsec_nanos().into());
@@ -225,14 +226,14 @@ fn stalls(begin: Instant) -> Delay {
     })
 }
 
-/// The waits of those that come due in a stall lie evenly between 0 and 250 ms: the quantile q above
-/// 75 % lies (q - 0.75) of a second high. h2load at the same rate holds back what finds no
-/// connection, and counts from the moment of sending: of 100 requests that came due in a
-/// stall it sees the eight that were under way.
+/// Waits of requests that come due in a stall are evenly distributed between 0 and 250 ms: the
+/// quantile q above 75 % is (q - 0.75) seconds. h2load at the same rate holds back requests without
+/// a free connection, and counts from sending: of 100 requests due in a stall it sees the eight
+/// outstanding ones.
 #[test]
 #[ignore = "needs both processors for itself: `make test-long`"]
-fn h2load_leaves_out_what_waits_while_a_server_stalls() {
-    let test = "h2load_leaves_out_what_waits_while_a_server_stalls";
+fn h2load_hides_the_wait_of_a_stall() {
+    let test = "h2load_hides_the_wait_of_a_stall";
     let folder = tempfile::tempdir().unwrap();
     let Some((_running, server)) = nginx(folder.path()) else {
         wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "nginx");
@@ -241,31 +242,31 @@ fn h2load_leaves_out_what_waits_while_a_server_stalls() {
     let page = format!("http://{}/small", wire(server, &stalls(Instant::now())));
     let known = tool("h2load", test).is_some();
     let mut tried = Vec::new();
-    // A machine that is busy with other tests may keep a generator from its processor, at the end
-    // of the load most of all.
+    // A machine busy with other tests may keep a generator from its processor, especially at the
+    // end of the load.
     for _ in 0..ROUNDS {
-        let latency = ours(&page, 400.0, 8).latency;
+        let latency = wattline(&page, 400.0, 8).latency;
         let [p90, p95] =
             [latency.p90_seconds, latency.p95_seconds].map(|p| p.unwrap_or(f64::INFINITY));
-        let (theirs, longest) = match known {
+        let (other, longest) = match known {
             true => {
-                let theirs = h2load(&page, 400, 8);
-                (quantile(&theirs, 0.95), quantile(&theirs, 1.0))
+                let other = h2load(&page, 400, 8);
+                (quantile(&other, 0.95), quantile(&other, 1.0))
             }
             false => (0.0, f64::INFINITY),
         };
         let found = format!(
             "p90 {p90:.3} s, predicted 0.150; p95 {p95:.3} s, predicted 0.200; h2load p95 \
-             {theirs:.3} s, longest {longest:.3} s"
+             {other:.3} s, longest {longest:.3} s"
         );
         println!("{found}");
         let predicted = |found: f64, quantile: f64| {
             let wait = quantile - 0.75;
-            // The backlog of a stall takes a while.
+            // Draining the backlog of a stall takes a while.
             (0.9 * wait..=wait + 0.1).contains(&found)
         };
-        // It met the stalls, and its 95th percentile says nothing of them.
-        let left_out = longest > 0.15 && theirs < 0.5 * p95;
+        // h2load met the stalls, but its 95th percentile does not show them.
+        let left_out = longest > 0.15 && other < 0.5 * p95;
         if predicted(p90, 0.90) && predicted(p95, 0.95) && left_out {
             return;
         }

@@ -1,5 +1,5 @@
-//! A wire of a known delay in front of a real server: what two generators measure through it can be
-//! compared on a machine whose scheduler adds milliseconds.
+//! A wire of a known delay in front of a real server, so that two generators can be compared on a
+//! machine whose scheduler adds milliseconds.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The delay of an answer, by its number.
+/// Delay of an answer, by its number.
 pub type Delay = Arc<dyn Fn(u64) -> Duration + Send + Sync>;
 
-/// From 160 to 800 ms, evenly: the fractions of the multiples of the golden ratio leave no gaps,
-/// however few they are. Long against the scheduler of a machine that is busy with other tests.
+/// Evenly distributed delays from 160 to 800 ms: the fractional parts of multiples of the golden
+/// ratio leave no gaps even if there are few. They are long compared with the scheduling delays of
+/// a machine busy with other tests.
 pub fn even() -> Delay {
     const GOLDEN: f64 = 0.618_033_988_749_895;
     Arc::new(|number| Duration::from_secs_f64(0.16 + 0.64 * (number as f64 * GOLDEN).fract()))
 }
 
-/// Returns an address at which answers of `server` come later by `delay`. An answer in several
-/// pieces is delayed several times: use small ones, without pipelining.
+/// Returns an address that delays answers of `server` by `delay`. An answer in several pieces is
+/// delayed several times: use small ones, without pipelining.
 pub fn wire(server: SocketAddr, delay: &Delay) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -37,7 +38,7 @@ pub fn wire(server: SocketAddr, delay: &Delay) -> SocketAddr {
     address
 }
 
-/// Carries what comes, each piece after a wait, until either end hangs up.
+/// Forwards data, each piece after a wait, until either end hangs up.
 fn carry(mut from: TcpStream, mut to: TcpStream, wait: impl Fn()) {
     let _ = to.set_nodelay(true);
     let mut buffer = [0; 1 << 16];

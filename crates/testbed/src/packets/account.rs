@@ -1,87 +1,87 @@
-//! Account of every packet: received once, twice, late, damaged, never.
+//! Account of every packet: received once, twice, late, damaged, or lost.
 //!
-//! A bit for each packet that was sent makes loss and duplication exact, whatever the order in
-//! which packets come. Reordering is that of RFC 4737, section 3.3, within a flow: a packet is
-//! reordered when a later one of its flow came before it. A copy of a packet that has come is a
-//! duplicate and nothing else.
+//! A bit for each sent packet makes loss and duplication exact, in any order of arrival. Reordering
+//! is defined by RFC 4737, section 3.3, within a flow: a packet is reordered if a later one of its
+//! flow arrived before it. A copy of a received packet only counts as a duplicate.
 
 use super::stamp::Stamp;
 use hdrhistogram::Histogram;
 use wattline_xdp::measured::{FlowTotal, QueueTotal, class_nanos};
 
-/// Longer latencies are recorded as this: one hour.
+/// Longest recorded latency, one hour; longer ones are recorded as this.
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
 const WORD: u64 = u64::BITS as u64;
 
-/// Knowledge of one receiving queue about one flow.
+/// Counts of one flow at one receiving queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct FlowCount {
-    /// Number of the packet of this flow that comes next where none is lost.
+    /// Number of the next expected packet of this flow.
     next: u64,
     pub received: u64,
     pub duplicated: u64,
     pub reordered: u64,
 }
 
-/// The packets of one stream.
+/// Account of one stream.
 #[derive(Debug, Clone)]
 pub(super) struct StreamAccount {
     seen: Vec<u64>,
     pub flows: Vec<FlowCount>,
 }
 
-/// The account of one receiving queue. Nothing is allocated once it is made.
+/// Account of one receiving queue. After its creation, nothing is allocated.
 #[derive(Debug, Clone)]
 pub(super) struct Account {
     run: u8,
     pub streams: Vec<StreamAccount>,
-    /// Different packets.
+    /// Received packets without duplicates.
     pub received: u64,
-    /// Copies of packets that had come.
+    /// Copies of received packets.
     pub duplicated: u64,
-    /// See above.
+    /// Reordered packets; see above.
     pub reordered: u64,
-    /// Largest distance of a reordered packet from the number that was expected next.
+    /// Largest distance of a reordered packet from the expected number.
     pub reordering_distance_max: u64,
-    /// Damaged: the stamp does not match its checksum.
+    /// Damaged packets, whose stamp does not match its checksum.
     pub corrupt: u64,
     /// Packets of an earlier trial, or with a number that was never sent.
     pub stale: u64,
-    /// All others.
+    /// All other frames.
     pub foreign: u64,
-    /// Bytes of what was received, without frame check sequences.
+    /// Received bytes, without frame check sequences.
     pub bytes: u64,
-    /// From sending to reading, in nanoseconds, of packets that came for the first time.
+    /// Nanoseconds from sending to reading, without duplicates.
     pub latency: Histogram<u64>,
     pub longest_gap_nanos: u64,
     last_nanos: Option<u64>,
-    /// When the queue was last looked at, where frames were in it.
+    /// Time of the last poll, if it found frames.
     busy_at: Option<u64>,
-    /// Longest time between two looks while frames were in the queue.
+    /// Longest time between two polls while frames were in the queue.
     pub stall_nanos: u64,
 }
 
-/// Counts of a program in the driver at one queue.
+/// Counts of the driver's program at one queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counted<'a> {
     pub total: QueueTotal,
-    /// All flows by their number.
+    /// Flows by number.
     pub flows: &'a [FlowTotal],
-    /// Packets by the class of their latency.
+    /// Packets by class of latency.
     pub latencies: &'a [u64],
 }
 
-/// An account that would need more memory than a trial may have.
+/// Error of an account that would need too much memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooMany;
 
 impl Account {
-    /// For the trial `run`, in which each stream has so many flows and at most so many packets.
+    /// Creates an account for the trial `run`; each stream has its number of flows and its largest
+    /// number of packets.
     pub fn new(run: u8, streams: &[(usize, u64)]) -> Result<Self, TooMany> {
         let stream = |(flows, packets): &(usize, u64)| {
             let words = usize::try_from(packets.div_ceil(WORD)).map_err(|_| TooMany)?;
-            // Zeroed memory comes from the kernel as it is first written: what is not sent costs
-            // nothing.
+            // The kernel provides zeroed memory at the first write, so packets that are never sent
+            // cost nothing.
             Ok(StreamAccount { seen: vec![0; words], flows: vec![FlowCount::default(); *flows] })
         };
         let latency = Histogram::new_with_bounds(1, LONGEST_NANOS, 3).map_err(|_| TooMany)?;
@@ -104,14 +104,14 @@ impl Account {
         })
     }
 
-    /// Accounts for one queue of a program in the driver, which told copies from packets by itself:
-    /// for the trial `run`, in which each stream has so many flows.
+    /// Creates the account of one queue from the counts of a program in the driver, which has
+    /// already recognised copies. `streams` has the number of flows of each stream.
     pub fn counted(run: u8, streams: &[usize], counted: &Counted<'_>) -> Result<Self, TooMany> {
         let Counted { total, flows, latencies } = *counted;
         let empty: Vec<_> = streams.iter().map(|flows| (*flows, 0)).collect();
         let mut account = Self::new(run, &empty)?;
         for (index, flow) in flows.iter().enumerate() {
-            // Flows take turns in the streams.
+            // Flows alternate between the streams.
             let stream = account.streams.get_mut(index % streams.len().max(1));
             let place = stream.and_then(|it| it.flows.get_mut(index / streams.len().max(1)));
             if let Some(place) = place {
@@ -134,16 +134,16 @@ impl Account {
         Ok(account)
     }
 
-    /// Notes that the queue was looked at, at this time where frames were in it.
+    /// Records a poll of the queue, with its time if it found frames.
     #[inline]
-    pub fn looked(&mut self, busy: Option<u64>) {
+    pub fn polled(&mut self, busy: Option<u64>) {
         if let (Some(before), Some(now)) = (self.busy_at, busy) {
             self.stall_nanos = self.stall_nanos.max(now.saturating_sub(before));
         }
         self.busy_at = busy;
     }
 
-    /// Takes a packet that came at `now`, in a frame of `bytes`.
+    /// Counts a packet that arrived at `now`, in a frame of `bytes`.
     #[inline]
     pub fn take(&mut self, stamp: Stamp, bytes: usize, now: u64) {
         let stream = self.streams.get_mut(usize::from(stamp.stream));
@@ -183,8 +183,8 @@ impl Account {
         self.last_nanos = Some(now);
     }
 
-    /// Adds what another queue received. A packet that came to both is a duplicate. Whether
-    /// packets of one flow that came to different queues kept their order cannot be known.
+    /// Adds the account of another queue. A packet that arrived at both is a duplicate. The order
+    /// of a flow's packets across queues is unknown.
     pub fn merge(&mut self, other: &Self) {
         for (ours, theirs) in self.streams.iter_mut().zip(&other.streams) {
             let flows = ours.flows.len() as u64;
@@ -217,13 +217,13 @@ impl Account {
         self.stale += other.stale;
         self.foreign += other.foreign;
         self.bytes += other.bytes;
-        // All have the same bounds.
+        // All histograms have the same bounds.
         let _ = self.latency.add(&other.latency);
         self.longest_gap_nanos = self.longest_gap_nanos.max(other.longest_gap_nanos);
         self.stall_nanos = self.stall_nanos.max(other.stall_nanos);
     }
 
-    /// Flows that came to both queues.
+    /// Returns the number of flows that arrived at both queues.
     pub fn shared_flows(&self, other: &Self) -> u64 {
         let both = |(ours, theirs): (&StreamAccount, &StreamAccount)| {
             let flows = ours.flows.iter().zip(&theirs.flows);
@@ -252,19 +252,19 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_come_behind_the_expected_number_are_reordered() {
-        // 8 is expected when 4 comes.
+    fn packets_below_the_expected_number_are_reordered() {
+        // 8 is expected when 4 arrives.
         let late = after(1, &[1, 2, 3, 5, 6, 7, 4, 8]);
         assert_eq!((late.received, late.reordered, late.reordering_distance_max), (8, 1, 4));
-        // Two that come after 9 are two reordered packets.
+        // Two packets that arrive after 9 are two reordered packets.
         assert_eq!(after(1, &[1, 2, 9, 3, 4, 10]).reordered, 2);
         // Loss alone reorders nothing.
         assert_eq!(after(1, &[1, 5, 9]).reordered, 0);
     }
 
     #[test]
-    fn order_counts_within_a_flow_alone() {
-        // Of three flows: 0 3 6 | 1 4 7 | 2 5 8.
+    fn order_counts_only_within_a_flow() {
+        // Three flows: 0 3 6 | 1 4 7 | 2 5 8.
         assert_eq!(after(3, &[2, 1, 0, 5, 4, 3]).reordered, 0);
         let swapped = after(3, &[0, 1, 2, 6, 4, 5, 3]);
         assert_eq!(swapped.reordered, 1);
@@ -272,30 +272,30 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_duplicates_and_nothing_else() {
+    fn copies_only_count_as_duplicates() {
         let account = after(1, &[0, 1, 2, 0, 2, 2]);
         assert_eq!((account.received, account.duplicated, account.reordered), (3, 3, 0));
         assert_eq!(account.latency.len(), 3);
     }
 
     #[test]
-    fn a_stall_is_between_two_looks_at_a_queue_with_frames() {
+    fn stall_is_the_time_between_two_polls_with_frames() {
         let mut account = account(1, 64);
         for busy in [Some(100), Some(350), None, Some(9_000), Some(9_100)] {
-            account.looked(busy);
+            account.polled(busy);
         }
-        // Nothing was missed between 350 and 9,000: the queue was found empty then.
+        // No stall between 350 and 9,000: the queue was found empty.
         assert_eq!(account.stall_nanos, 250);
     }
 
     #[test]
-    fn a_clock_that_goes_back_makes_no_age_and_no_gap() {
+    fn clock_that_goes_back_yields_neither_age_nor_gap() {
         let mut account = account(1, 64);
         account.take(stamp(0), 60, 1_100);
-        account.looked(Some(1_100));
-        // Before the packet was sent, and before the one that came last.
+        account.polled(Some(1_100));
+        // Before the packet was sent, and before the last arrival.
         account.take(stamp(1), 60, 50);
-        account.looked(Some(50));
+        account.polled(Some(50));
         assert_eq!((account.received, account.latency.min(), account.latency.max()), (2, 1, 1_000));
         assert_eq!((account.longest_gap_nanos, account.stall_nanos), (0, 0));
     }
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_of_a_driver_is_that_of_its_flows_by_stream() {
+    fn counts_of_a_driver_become_flows_by_stream() {
         let flow = |received| FlowTotal { received, duplicated: 1, reordered: 2 };
         let flows = [flow(10), flow(11), flow(12)];
         let mut latencies = vec![0; 4096];
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!((received(0), received(1)), (vec![10, 12], vec![11]));
         assert_eq!((account.received, account.corrupt, account.bytes), (33, 4, 99));
         let at = |quantile| account.latency.value_at_quantile(quantile);
-        // Class 2100 is that of 2152 and 2153 ns: 1024 classes of 2 ns begin at 2048.
+        // Class 2100 covers 2152 and 2153 ns: 1024 classes of 2 ns begin at 2048.
         assert_eq!((at(0.5), at(1.0), account.latency.len()), (700, 2153, 33));
     }
 

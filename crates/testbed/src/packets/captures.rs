@@ -1,7 +1,7 @@
-//! Lengths of frames from captures: several sources mixed by time, as they meet at a router.
+//! Lengths of frames from captures, merged by time as at a router.
 //!
-//! Only lengths and their order are taken. When packets are sent says the schedule, and their
-//! content is the generator's own, since each carries its number and its time.
+//! Only lengths and their order are taken. The schedule determines the times, and the generator the
+//! contents, since each packet carries its number and its time.
 
 use super::sizes::{FCS, FRAME_MAX, FRAME_MIN, Sizes};
 use crate::Error;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use wattline_traffic::capture::Reader;
 use wattline_units::Time;
 
-/// Frames that are read of each capture; the mix repeats after the last one.
+/// Largest number of frames read from each capture; the mix repeats after the last one.
 const FRAMES_MAX: usize = 1 << 20;
 const ETHERNET: u32 = 14;
 
 impl Sizes {
-    /// The frames of all captures in the order of time, each capture from its own beginning.
-    /// Lengths that Ethernet does not have (of packets that a card has joined) become the nearest
-    /// that it has; the name tells how many.
+    /// Merges the frames of all captures by time; each capture starts at zero. Lengths outside
+    /// Ethernet's range (of packets that a card has merged) are clamped, and the name contains
+    /// their number.
     ///
     /// # Errors
-    /// Where a capture cannot be read, or none holds a frame.
+    /// Fails when a capture cannot be read, or none holds a frame.
     pub fn from_captures(files: &[PathBuf]) -> Result<Self, Error> {
         let mut frames: Vec<(Time, u16)> = Vec::new();
         let mut clamped = 0_u64;
@@ -27,7 +27,7 @@ impl Sizes {
         for file in files {
             let (own, ends) = read(file, &mut clamped)?;
             frames.extend(own);
-            // Beyond the end of one that was cut off, the mix would lack a source.
+            // After the end of a truncated capture, the mix would lack a source.
             end = end.min(ends.unwrap_or(end));
         }
         // Stable: frames of the same time keep the order of the files.
@@ -52,7 +52,7 @@ fn name(file: &Path) -> String {
         .map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into())
 }
 
-/// Times and lengths, and the last time where the capture is longer than what is read of it.
+/// Times and lengths, and the last time if the capture is not read to its end.
 type Frames = (Vec<(Time, u16)>, Option<Time>);
 
 fn read(file: &Path, clamped: &mut u64) -> Result<Frames, Error> {
@@ -63,11 +63,11 @@ fn read(file: &Path, clamped: &mut u64) -> Result<Frames, Error> {
             let end = frames.last().map(|(time, _)| *time);
             return Ok((frames, end));
         }
-        // Another header in front of the packet is taken for an Ethernet header. At most 24.
+        // Any other link header counts as an Ethernet header. At most 24.
         let header = record.link_type.header_length().map_or(ETHERNET, |length| length as u32);
         let length =
             record.original_length.saturating_sub(header).saturating_add(ETHERNET + u32::from(FCS));
-        // Padding is no packet that Ethernet lacks.
+        // Padding does not count as clamping.
         *clamped += u64::from(length > u32::from(FRAME_MAX));
         let length = length.clamp(u32::from(FRAME_MIN), u32::from(FRAME_MAX)) as u16;
         frames.push((record.time, length));
@@ -81,7 +81,8 @@ mod tests {
     use std::time::Duration;
     use wattline_traffic::capture::{LinkType, Resolution, Writer};
 
-    /// A capture with frames of these lengths (without check sequence) at these milliseconds.
+    /// Writes a capture with frames of these lengths (without check sequence) at these
+    /// milliseconds.
     fn capture(folder: &Path, name: &str, frames: &[(u64, usize)]) -> PathBuf {
         let path = folder.join(name);
         let mut writer = Writer::create(&path, LinkType::ETHERNET, Resolution::Nanos).unwrap();
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_mixed_by_time_from_their_own_beginnings() {
+    fn captures_are_merged_by_time_from_their_starts() {
         let folder = tempfile::tempdir().unwrap();
         // The second began an hour later.
         let files = [
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_packets_are_cut_and_counted_and_short_ones_padded() {
+    fn merged_packets_are_cut_and_counted_and_short_ones_padded() {
         let folder = tempfile::tempdir().unwrap();
         let file = capture(folder.path(), "big.pcap", &[(0, 42), (1, 9000)]);
         let sizes = Sizes::from_captures(&[file]).unwrap();
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_missing_and_broken_captures_are_refused_by_name() {
+    fn unusable_captures_are_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let empty = capture(folder.path(), "empty.pcap", &[]);
         let broken = folder.path().join("broken.pcap");

@@ -1,5 +1,5 @@
-//! Cost of the generator's own code per packet, without the kernel: frames that are made and handed
-//! to a queue in memory, then read from it and accounted for, on one thread.
+//! Cost of the generator's own code per packet, without the kernel: one thread writes frames to a
+//! queue in memory, then reads them and accounts for them.
 
 use super::account::Account;
 use super::flows::{Addresses, Flow};
@@ -15,10 +15,10 @@ use std::time::Duration;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortQueue};
 
-/// Frames under way at a time: as many as a sending ring holds, so that they leave the processor's
-/// nearest caches as they do there.
+/// Frames in flight: as many as a sending ring holds, so that they leave the processor's nearest
+/// caches as in real use.
 const FRAMES: usize = 4096;
-/// Rounds; the median of them counts, so that an interruption does not.
+/// Number of rounds; the median excludes interruptions.
 const ROUNDS: usize = 41;
 const CHUNK: u32 = 2048;
 const HEADROOM: u32 = 256;
@@ -26,13 +26,13 @@ const HEADROOM: u32 = 256;
 /// Processor time of the generator's own code per packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct OwnCost {
-    /// To make a packet, number it, stamp it and hand it over.
+    /// Time to write a packet with number and stamp, and to queue it.
     pub sender_seconds_per_packet: f64,
-    /// To read it and to account for it.
+    /// Time to read it and to account for it.
     pub receiver_seconds_per_packet: f64,
 }
 
-/// A queue that gives back what it was given, in its order.
+/// A queue that returns transmitted frames in order.
 #[derive(Default)]
 struct Loop {
     frames: VecDeque<Frame>,
@@ -74,7 +74,7 @@ pub fn measure(addresses: &Addresses, load: &Load) -> OwnCost {
     let flows: Vec<Flow> =
         (0..load.flows.max(1)).map(|number| Flow::new(addresses, number)).collect();
     let Ok(mut account) = Account::new(1, &[(flows.len(), packets)]) else {
-        // So few packets always have room.
+        // An account always has room for so few packets.
         return OwnCost::default();
     };
     let mut pool = FramePool::zeroed(FRAMES as u32 + 64, CHUNK, HEADROOM);
@@ -117,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_cost_something_and_long_frames_cost_their_sender_more() {
-        // In turn: the machine changes its speed between rounds, hardly within one.
+    fn both_ends_have_a_cost_and_long_frames_cost_their_sender_more() {
+        // In turns: the machine changes its speed between rounds, but hardly within one.
         let rounds: Vec<_> =
             (0..9).map(|_| (cost(Sizes::fixed(64)), cost(Sizes::fixed(1518)))).collect();
         let median_of = |figure: fn(&(OwnCost, OwnCost)) -> f64| {
@@ -130,7 +130,7 @@ mod tests {
             long.sender_seconds_per_packet / short.sender_seconds_per_packet
         });
         assert!(ratio > 1.0, "{rounds:?}");
-        // Fifty times what it takes: only a mistake in the units fails this.
+        // Fifty times the usual cost: only a wrong unit fails this.
         assert!(median_of(|(_, long)| long.sender_seconds_per_packet) < 20e-6, "{rounds:?}");
     }
 }

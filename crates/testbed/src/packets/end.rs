@@ -1,25 +1,25 @@
-//! An interface in its namespace, and how it is opened to send and to receive.
+//! An interface in its namespace, opened to send and to receive.
 
 use super::live::{LiveEnd, open_live};
+use super::methods::{Methods, ReceiveBy, SendBy};
 use super::opened_queue::{InterfaceFacts, OpenedQueue, facts_of, open};
 use super::sink::{Sink, refused_frames};
-use super::way::{ReceiveBy, SendBy, Ways};
 use crate::Error;
 use nix::ifaddrs::getifaddrs;
 use std::net::Ipv4Addr;
 use std::panic::resume_unwind;
 use wattline_linux::namespace::{enter_thread, interface_index};
 
-/// An interface, in a namespace or this process's own.
+/// An interface, in a named namespace or that of this process.
 #[derive(Debug, Clone, Copy)]
 pub struct End<'a> {
-    /// Its name, as `ip netns` knows it; none for the namespace of the process.
+    /// Name of the namespace for `ip netns`; `None` for that of the process.
     pub namespace: Option<&'a str>,
     /// Name of the interface.
     pub interface: &'a str,
 }
 
-/// `[NAMESPACE/]INTERFACE`.
+/// Parses `[NAMESPACE/]INTERFACE`.
 impl<'a> From<&'a str> for End<'a> {
     fn from(text: &'a str) -> Self {
         match text.split_once('/') {
@@ -30,10 +30,10 @@ impl<'a> From<&'a str> for End<'a> {
 }
 
 impl End<'_> {
-    /// Checks that the namespace and the interface are there: cheap, for before a long measurement.
+    /// Checks that namespace and interface exist; a cheap check before a long measurement.
     ///
     /// # Errors
-    /// When one of them is not, or without CAP_SYS_ADMIN for a namespace.
+    /// Fails if one of them does not exist, or without CAP_SYS_ADMIN for a namespace.
     pub fn check(self) -> Result<(), Error> {
         self.within(|| Ok(interface_index(self.interface).map(|_| ())?))
     }
@@ -41,7 +41,7 @@ impl End<'_> {
     /// Returns the interface's first IPv4 address.
     ///
     /// # Errors
-    /// As [`Self::check`], and if it has none.
+    /// Fails as [`Self::check`], and if there is none.
     pub fn ipv4(self) -> Result<Ipv4Addr, Error> {
         self.check()?;
         let found = self.within(|| {
@@ -55,11 +55,10 @@ impl End<'_> {
         })
     }
 
-    /// Does something in the namespace, on a thread of its own, which does not come back from
-    /// there.
+    /// Runs `work` in the namespace, on a separate thread that ends there.
     ///
     /// # Errors
-    /// Without CAP_SYS_ADMIN for a namespace, or where there is none of the name.
+    /// Fails without CAP_SYS_ADMIN for a namespace, or if it does not exist.
     pub fn within<T: Send>(
         self,
         work: impl FnOnce() -> Result<T, Error> + Send,
@@ -74,9 +73,14 @@ impl End<'_> {
         })
     }
 
-    /// Opens the interface, and its first `queues` queues to receive, where it receives. What sends
-    /// is opened later: a veth takes live frames as long as its peer has a program.
-    pub(super) fn open(self, queues: u32, receives: bool, ways: Ways) -> Result<OpenEnd, Error> {
+    /// Opens the interface, with its first `queues` queues if it `receives`. The sender is opened
+    /// later: a veth accepts live frames only while its peer has a program.
+    pub(super) fn open(
+        self,
+        queues: u32,
+        receives: bool,
+        methods: Methods,
+    ) -> Result<OpenEnd, Error> {
         self.within(|| {
             let mut open_end = OpenEnd {
                 queues: Vec::new(),
@@ -86,13 +90,13 @@ impl End<'_> {
                 namespace: self.namespace.map(str::to_owned),
                 reasons: Vec::new(),
             };
-            if receives && ways.receive != ReceiveBy::Sockets {
+            if receives && methods.receive != ReceiveBy::Sockets {
                 let ifindex = interface_index(self.interface)?;
                 match Sink::open(self.interface, ifindex, queues) {
                     Ok(sink) => open_end.sink = Some(sink),
                     Err(error) => {
                         let reason = format!("no program in the driver: {error}");
-                        open_end.do_without(ways.receive == ReceiveBy::Program, &reason)?;
+                        open_end.fall_back(methods.receive == ReceiveBy::Program, &reason)?;
                     }
                 }
             }
@@ -104,9 +108,9 @@ impl End<'_> {
     }
 }
 
-/// An interface that is open.
+/// An open interface.
 pub(super) struct OpenEnd {
-    /// Sockets, where it sends or receives by some.
+    /// Sockets, if it sends or receives by sockets.
     pub queues: Vec<OpenedQueue>,
     /// Sender of live frames.
     pub live: Option<LiveEnd>,
@@ -114,22 +118,22 @@ pub(super) struct OpenEnd {
     pub sink: Option<Sink>,
     pub facts: InterfaceFacts,
     namespace: Option<String>,
-    /// Reasons why it sends or receives by sockets although another method was tried.
+    /// Reasons for sockets where another method was tried.
     pub reasons: Vec<String>,
 }
 
 impl OpenEnd {
-    /// Prepares it to send, once whoever is to receive is open.
-    pub fn open_to_send(&mut self, ways: Ways) -> Result<(), Error> {
+    /// Prepares to send; the receiver must be open.
+    pub fn open_to_send(&mut self, methods: Methods) -> Result<(), Error> {
         let (namespace, name) = (self.namespace.clone(), self.facts.name.clone());
         End { namespace: namespace.as_deref(), interface: &name }.within(|| {
             let ifindex = interface_index(&name)?;
-            if ways.send != SendBy::Sockets {
+            if methods.send != SendBy::Sockets {
                 match open_live(ifindex, self.namespace.clone(), self.facts.queues) {
                     Ok(live) => self.live = Some(live),
                     Err(why) => {
                         let reason = format!("no live frames: {why}");
-                        self.do_without(ways.send == SendBy::LiveFrames, &reason)?;
+                        self.fall_back(methods.send == SendBy::LiveFrames, &reason)?;
                     }
                 }
             }
@@ -140,10 +144,10 @@ impl OpenEnd {
         })
     }
 
-    /// An error where the way was asked for by name; else a reason to tell.
-    fn do_without(&mut self, asked_for: bool, reason: &str) -> Result<(), Error> {
+    /// Fails if the unavailable method was explicitly requested; otherwise records the reason.
+    fn fall_back(&mut self, requested: bool, reason: &str) -> Result<(), Error> {
         let reason = format!("{}: {reason}", self.facts.name);
-        if asked_for {
+        if requested {
             let action = "opening an interface for the generator";
             return Err(Error::io(action, std::io::Error::other(reason)));
         }
@@ -164,14 +168,14 @@ impl OpenEnd {
         Self { queues, live: None, sink: None, facts, namespace: None, reasons: Vec::new() }
     }
 
-    /// Frames that came and found no room at the receiver, so far.
+    /// Returns the number of frames that found no room at the receiver so far.
     pub fn overflow(&mut self) -> u64 {
         if self.sink.is_none() {
             self.queues.iter_mut().for_each(OpenedQueue::refresh);
             return self.queues.iter().map(OpenedQueue::overflow).sum();
         }
         let end = End { namespace: self.namespace.as_deref(), interface: &self.facts.name };
-        // Where the interface is gone nothing more comes to it.
+        // No more frames arrive at an interface that is gone.
         end.within(|| Ok(refused_frames(end.interface))).unwrap_or(0)
     }
 }

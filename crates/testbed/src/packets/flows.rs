@@ -1,4 +1,4 @@
-//! The headers of flows, and frames made of them.
+//! Headers of flows, and their frames.
 
 use super::sizes::FCS;
 use super::stamp::{self, Stamp};
@@ -13,15 +13,15 @@ const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 const PROTOCOL_UDP: u8 = 17;
 const HOPS: u8 = 64;
-/// The first source port; flows have ports of their own above it.
+/// First source port; each flow has its own port from here on.
 const FIRST_PORT: u16 = 1024;
 const PORTS: u32 = u16::MAX as u32 - FIRST_PORT as u32 + 1;
 /// Destination port: discard (RFC 863).
 const DISCARD: u16 = 9;
-/// Most flows of a load.
+/// Largest number of flows of a load.
 pub const FLOWS_MAX: u32 = 1 << 20;
 
-/// Between whom packets are sent.
+/// Addresses of the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     /// Ethernet address of the sending interface.
@@ -30,13 +30,13 @@ pub struct Addresses {
     pub destination_mac: [u8; 6],
     /// IP address of the sender.
     pub source: IpAddr,
-    /// The first IP address that packets are sent to, of the same family.
+    /// First destination address, of the same family.
     pub destination: IpAddr,
-    /// Number of destination addresses from there on; flows take them in turn.
+    /// Number of consecutive destination addresses; flows take them in turn.
     pub destinations: u32,
 }
 
-/// The headers of a flow, all but what the length of a frame decides.
+/// Headers of a flow, except the fields that depend on the length of a frame.
 #[derive(Debug, Clone)]
 pub(super) struct Flow {
     bytes: [u8; HEADERS_MAX],
@@ -47,25 +47,25 @@ pub(super) struct Flow {
     udp: Sum,
 }
 
-/// Bytes of headers, Ethernet to UDP.
+/// Returns the bytes of headers, Ethernet to UDP.
 fn headers(ipv6: bool) -> usize {
     if ipv6 { HEADERS_MAX } else { HEADERS_MAX - 20 }
 }
 
-/// The shortest frame that holds a stamp, frame check sequence included: 64 bytes for IPv4, 84
-/// for IPv6.
+/// Returns the length of the shortest frame that holds a stamp, frame check sequence included: 64
+/// bytes for IPv4, 84 for IPv6.
 pub fn shortest_frame(ipv6: bool) -> u16 {
     // At most 84.
     (headers(ipv6) + stamp::LENGTH) as u16 + FCS
 }
 
 impl Flow {
-    /// The flow of this number.
+    /// Creates the flow with this number.
     pub fn new(addresses: &Addresses, number: u32) -> Self {
         let mut bytes = [0; HEADERS_MAX];
         bytes[..6].copy_from_slice(&addresses.destination_mac);
         bytes[6..12].copy_from_slice(&addresses.source_mac);
-        // Below the number of ports.
+        // The remainder is below the number of ports.
         let port = FIRST_PORT + (number % PORTS) as u16;
         // Flows beyond the number of ports differ in their addresses, if there are several.
         let offset = (number % addresses.destinations.max(1)).wrapping_add(number / PORTS)
@@ -108,13 +108,13 @@ impl Flow {
         }
     }
 
-    /// Whether its packets are of IPv6.
+    /// Returns true for IPv6.
     pub fn is_ipv6(&self) -> bool {
         self.ipv6
     }
 
-    /// Writes a frame into all of `frame`, whose length is that on the wire without frame check
-    /// sequence: at least [`shortest_frame`] less four.
+    /// Writes a frame that fills `frame`, whose length is that on the wire without frame check
+    /// sequence: at least [`shortest_frame`] minus four.
     #[inline]
     pub fn write(&self, frame: &mut [u8], stamp: Stamp) {
         let length = headers(self.ipv6);
@@ -145,7 +145,7 @@ impl Flow {
     }
 }
 
-/// The UDP payload of a frame; none in any other frame.
+/// Returns the UDP payload of a frame; `None` for any other frame.
 #[inline]
 pub(super) fn payload(frame: &[u8]) -> Option<&[u8]> {
     let (ethernet, packet) = frame.split_at_checked(ETHERNET)?;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_what_others_take_for_udp_with_right_checksums() {
+    fn frames_are_valid_udp_for_other_parsers() {
         for (ipv6, length) in [(false, 60), (false, 1514), (true, 80), (true, 1514)] {
             let flow = Flow::new(&addresses(ipv6), 7);
             let stamp = Stamp { run: 1, stream: 2, sequence: 3, nanos: 4 };
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_frames_have_room_for_a_stamp() {
+    fn shortest_frames_have_room_for_a_stamp() {
         assert_eq!((shortest_frame(false), shortest_frame(true)), (64, 84));
     }
 

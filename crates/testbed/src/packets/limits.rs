@@ -1,13 +1,13 @@
-//! Limits of the generator by itself: sender and receiver on one link, without a device.
+//! Limits of the generator itself: sender and receiver on one link, without a device.
 
 use super::cost::OwnCost;
 use super::end::End;
 use super::flows::Addresses;
 use super::load::Load;
+use super::methods::Methods;
 use super::outcome::Latency;
 use super::role::Placement;
 use super::tester::{Tester, plain_link};
-use super::way::Ways;
 use crate::Error;
 use crate::namespace::Namespace;
 use crate::topology::{SINK, SOURCE, connect};
@@ -17,61 +17,60 @@ use std::time::Duration;
 
 /// Duration of each trial.
 const TRIAL: Duration = Duration::from_millis(300);
-/// Tried one after the other, as parts of the rate that sender and receiver reached flat out,
-/// until one loses nothing.
+/// Rates that are tried until one loses nothing, as parts of the rate of sender and receiver at
+/// full speed.
 const PARTS: [f64; 8] = [0.95, 0.85, 0.75, 0.6, 0.45, 0.3, 0.15, 0.05];
-/// Attempts of each trial: a neighbour that takes the processor is no limit of the generator.
+/// Attempts of each trial: interference of other programs is not a limit of the generator.
 const ATTEMPTS: u32 = 2;
-/// A rate below this is no load for any device.
+/// Lowest rate that is a useful load for a device.
 const LEAST_PPS: f64 = 1_000.0;
 
 /// Limits of the generator, found on a link without a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Limits {
-    /// The link that was measured.
+    /// The measured link.
     pub link: String,
     /// Methods of sending and receiving packets.
     pub ways: String,
-    /// Packets per second sent when asked for as many as possible.
+    /// Packets per second sent at full speed.
     pub flat_out_rate_pps: f64,
     /// Received rate.
     pub flat_out_received_rate_pps: f64,
-    /// The highest rate tried that was held and lost nothing; 0 where none did. No device can
-    /// be found to be faster.
+    /// Highest tried rate that was held without loss, or 0. Faster devices cannot be measured.
     pub lossless_rate_pps: f64,
-    /// Latency at half of that: what the generator adds to that of any device.
+    /// Latency at half of this rate, which the generator adds to that of any device.
     pub latency: Latency,
     /// Processor time of the sender per packet at the lossless rate.
     pub sender_cpu_seconds_per_packet: Option<f64>,
-    /// Processor time of the receiver per packet; none where a program in the driver receives, whose
-    /// time the kernel counts with that of whoever it interrupts.
+    /// Processor time of the receiver per packet; `None` if a program in the driver receives, whose
+    /// time the kernel charges to interrupted threads.
     pub receiver_cpu_seconds_per_packet: Option<f64>,
-    /// Cost of the generator's own code in both; the rest is the kernel's.
+    /// Part of the generator's own code in both; the rest is the kernel's.
     pub own: OwnCost,
     /// Share of the packets due in the last trial that were not sent in time; a trial allows 0.01.
     pub unsent_share: f64,
-    /// Longest time in which the receiver did not come to its frames, in any trial.
+    /// Longest time for which the receiver did not read its frames, in any trial.
     pub receiver_stall_max_seconds: f64,
-    /// Packets that find room at the receiver meanwhile; 0 where it needs no ring.
+    /// Packets for which the receiver has room meanwhile; 0 if it needs no ring.
     pub receiver_ring_packets: u64,
 }
 
 impl Limits {
-    /// Packets per second beyond which the longest stall that was seen fills the receiver's rings;
-    /// none where there was no stall.
+    /// Returns the packets per second above which the longest stall fills the receiver's rings;
+    /// `None` if there was no stall.
     pub fn stall_rate_pps(&self) -> Option<f64> {
         let rate = self.receiver_ring_packets as f64 / self.receiver_stall_max_seconds;
         rate.is_finite().then_some(rate)
     }
 
-    /// Returns the error that nothing can be measured with frames of a length or a mix, because no
-    /// rate was held without loss.
+    /// Returns the error that frames of a length or mix cannot be used, because no rate was held
+    /// without loss.
     pub fn too_busy(&self, frames: &str) -> Error {
         let is_length = frames.bytes().all(|byte| byte.is_ascii_digit());
         Error::Generator {
             frames: if is_length { format!("{frames} bytes") } else { frames.to_owned() },
             link: self.link.clone(),
-            ways: self.ways.clone(),
+            methods: self.ways.clone(),
             unsent_percent: 100.0 * self.unsent_share,
             sent_rate_pps: self.flat_out_rate_pps,
             received_rate_pps: self.flat_out_received_rate_pps,
@@ -79,10 +78,10 @@ impl Limits {
     }
 }
 
-/// Measures on an open link that has no device in it. Of `load`, lengths and flows count.
+/// Measures on an open link without a device. Only lengths and flows of `load` are used.
 ///
 /// # Errors
-/// As [`Tester::trial`].
+/// Fails as [`Tester::trial`].
 pub fn measure(
     tester: &mut Tester,
     addresses: &Addresses,
@@ -91,7 +90,7 @@ pub fn measure(
     link: String,
 ) -> Result<Limits, Error> {
     let never = AtomicBool::new(false);
-    let ways = tester.ways.words();
+    let ways = tester.methods.words();
     let own = tester.own_cost(addresses, load)?;
     let ring_packets = u64::from(tester.to.ring) * u64::from(tester.to.queues);
     let mut stall = 0.0_f64;
@@ -145,14 +144,14 @@ pub fn measure(
     Ok(limits)
 }
 
-/// The same over a pair of veth interfaces made for it.
+/// Measures over a temporary pair of veth interfaces.
 ///
 /// # Errors
-/// Without root or iproute2.
+/// Fails without root or iproute2.
 pub fn veth_limits(
     load: &Load,
     queues: u32,
-    ways: Ways,
+    methods: Methods,
     placement: Placement<'_>,
 ) -> Result<Limits, Error> {
     let (near, far) = (Namespace::create("near")?, Namespace::create("far")?);
@@ -160,7 +159,7 @@ pub fn veth_limits(
     connect(&near, SOURCE, &far, SINK, 1500, veth_queues)?;
     let end = |of: &'static str, namespace| End { namespace: Some(namespace), interface: of };
     let from = end(SOURCE.interface, near.name());
-    let mut tester = Tester::open(from, Some(end(SINK.interface, far.name())), queues, ways)?;
+    let mut tester = Tester::open(from, Some(end(SINK.interface, far.name())), queues, methods)?;
     let addresses = plain_link(&tester.from, &tester.to);
     measure(&mut tester, &addresses, load, placement, "a veth pair made for it".to_owned())
 }
@@ -170,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_generator_that_always_loses_says_so_in_words() {
+    fn generator_that_always_loses_is_reported() {
         let limits = Limits {
             link: "a veth pair made for it".to_owned(),
             ways: "sent by live frames".to_owned(),

@@ -1,5 +1,5 @@
-//! The sending end of one stream by live frames: the kernel makes the packets, this thread tells it
-//! when they are due.
+//! Sender of one stream by live frames: the kernel creates the packets at the times that this
+//! thread determines.
 
 use super::flows::Flow;
 use super::role::Counter;
@@ -16,20 +16,20 @@ use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::measured::{FlowHeaders, MeasuredLoad, MeasuredSender, Segment};
 
-/// Length of the parts of a load that are taken as evenly spaced.
+/// Length of the parts of a load that count as evenly spaced.
 const PART_NANOS: u64 = 1 << 40;
-/// Most parts of a load: bursts, or steps of a day.
+/// Largest number of parts of a load: bursts, or steps of a day.
 const PARTS_MAX: usize = 1 << 20;
 
-/// An interface that sends live frames.
+/// An interface for sending live frames.
 #[derive(Clone)]
 pub(super) struct LiveEnd {
     pub ifindex: u32,
-    /// The namespace of the interface; none for that of the process.
+    /// Namespace of the interface; `None` for that of the process.
     pub namespace: Option<String>,
-    /// Streams that are sent at a time.
+    /// Number of concurrent streams.
     pub streams: u32,
-    /// Asks in the interface's namespace whether it still sends.
+    /// Socket in the interface's namespace that queries its features.
     pub features: Arc<Mutex<XdpFeatures>>,
 }
 
@@ -41,34 +41,35 @@ pub(super) struct LiveSender {
     schedule: Schedule,
 }
 
-/// Follows a sender from another thread: the one that sends is in the kernel until all is over.
+/// Monitors a sender from another thread, since the sending thread is in the kernel until the end.
 pub(super) struct LiveWatch {
     program: Arc<MeasuredSender>,
     end: LiveEnd,
 }
 
 impl LiveWatch {
-    /// Packets sent so far. Ends the sending where the interface is gone: a program's word is final
-    /// when it sends a frame to one that is not there.
-    pub fn look(&self, stop: bool) -> u64 {
+    /// Returns the number of packets sent so far. Ends the sending with `stop`, or if the interface
+    /// is gone: the kernel accepts frames for a missing interface without an error.
+    pub fn poll(&self, stop: bool) -> u64 {
         let mut features = self.end.features.lock().unwrap_or_else(PoisonError::into_inner);
         let transmits = features.transmits(self.end.ifindex).unwrap_or(Transmits::Nothing);
         if stop || transmits == Transmits::Nothing {
-            // Where the kernel refuses, the load ends by itself.
+            // If this fails, the load ends by itself.
             let _ = self.program.stop();
         }
         self.program.total().map_or(0, |total| total.sent)
     }
 }
 
-/// The interface, in this thread's namespace `namespace`, where it sends live frames; else why not.
+/// Opens the interface, in this thread's namespace `namespace`, to send live frames; the error is
+/// the reason why it cannot.
 pub(super) fn open_live(
     ifindex: u32,
     namespace: Option<String>,
     streams: u32,
 ) -> Result<LiveEnd, String> {
-    let mut features = XdpFeatures::open()
-        .map_err(|error| format!("what it takes from XDP programs is unknown: {error}"))?;
+    let mut features =
+        XdpFeatures::open().map_err(|error| format!("its XDP features are unknown: {error}"))?;
     match features.transmits(ifindex) {
         Ok(Transmits::Whole | Transmits::InFragments) => {}
         Ok(Transmits::Nothing) => {
@@ -76,7 +77,7 @@ pub(super) fn open_live(
                         XDP program or GRO)"
                 .to_owned());
         }
-        Err(error) => return Err(format!("what it takes from XDP programs is unknown: {error}")),
+        Err(error) => return Err(format!("its XDP features are unknown: {error}")),
     }
     let nothing = MeasuredLoad::nothing(ifindex);
     let tried = MeasuredSender::new(&nothing).and_then(|sender| sender.send());
@@ -84,7 +85,7 @@ pub(super) fn open_live(
     Ok(LiveEnd { ifindex, namespace, streams, features: Arc::new(Mutex::new(features)) })
 }
 
-/// The program of a stream, with its flows and lengths.
+/// Loads the program of a stream, with its flows and lengths.
 pub(super) fn load(
     ifindex: u32,
     (run, stream): (u8, u8),
@@ -104,7 +105,7 @@ pub(super) fn load(
         lengths: &lengths,
         stamp: stamp.first_chunk().map_or(0, |first| u32::from_be_bytes(*first)),
         segments: &segments(schedule)?,
-        // The kernel's time to get ready is no shortfall.
+        // The kernel's preparation time is not a shortfall.
         start_nanos: None,
         lasts_nanos: schedule.duration_nanos().saturating_add(grace),
     };
@@ -112,7 +113,7 @@ pub(super) fn load(
 }
 
 impl LiveSender {
-    /// Begins when it runs.
+    /// Creates a sender; its load begins with [`Self::run`].
     pub fn new(
         end: &LiveEnd,
         (run, stream): (u8, u8),
@@ -124,13 +125,13 @@ impl LiveSender {
         Ok(Self { end: end.clone(), stream, program: Arc::new(program), schedule })
     }
 
-    /// Returns a watch that follows it.
+    /// Returns a monitor for this sender.
     pub fn watch(&self) -> LiveWatch {
         LiveWatch { program: Arc::clone(&self.program), end: self.end.clone() }
     }
 
-    /// Sends all from the calling thread, which stays in the interface's namespace; what was
-    /// really sent.
+    /// Sends the load from the calling thread, which stays in the interface's namespace, and
+    /// returns what was actually sent.
     pub fn run(self, counter: &Counter, stop: &AtomicBool) -> Result<Sent, Error> {
         if let Some(namespace) = &self.end.namespace {
             enter_thread(namespace)?;
@@ -142,14 +143,14 @@ impl LiveSender {
             counter.sent.store(total.sent, Ordering::Relaxed);
             let done = total.sent + total.left_out;
             let stopped = stop.load(Ordering::Relaxed);
-            // Over, or nothing goes any more.
+            // The load is over, or nothing more can be sent.
             if stopped || done >= self.schedule.packets() || before.replace(total) == Some(total) {
                 break total;
             }
         };
         let planned = match self.schedule.packets() {
             u64::MAX => total.sent,
-            // What was not due yet is no shortfall.
+            // Packets that were not due yet are not a shortfall.
             _ if stop.load(Ordering::Relaxed) => total.sent + total.left_out,
             planned => planned,
         };
@@ -164,9 +165,8 @@ impl LiveSender {
         })
     }
 
-    /// Pins the stream to a processor. The processor decides by which queue a packet leaves: a
-    /// stream that changes it reorders its flows. Of several streams, each has one of those that it
-    /// may use.
+    /// Pins the stream to a processor. The processor determines the queue of a packet, so a stream
+    /// that migrates reorders its flows. Streams are spread over the allowed processors.
     fn stay_on_one_processor(&self) {
         if self.end.streams < 2 {
             return;
@@ -177,13 +177,13 @@ impl LiveSender {
         if let Some(processor) = processors.iter().cycle().nth(self.stream.into()) {
             let mut one = CpuSet::new();
             one.set(*processor);
-            // Without it, flows may be reordered: the account says so.
+            // Without this, flows may be reordered, which the account shows.
             let _ = sched_setaffinity(None, &one);
         }
     }
 }
 
-/// A schedule in parts that are evenly spaced.
+/// Splits a schedule into evenly spaced parts.
 fn segments(schedule: &Schedule) -> Result<Vec<Segment>, Error> {
     let mut segments = Vec::new();
     let mut packet = 0;
@@ -198,7 +198,7 @@ fn segments(schedule: &Schedule) -> Result<Vec<Segment>, Error> {
             });
         }
         let next = schedule.segment(packet, PART_NANOS);
-        // `as` saturates. A burst that goes as fast as it goes is late when the next one is due.
+        // `as` saturates. A burst at full speed is late when the next one is due.
         let patience_nanos = match schedule.packets_of_instant_burst() {
             _ if schedule.is_flat_out() => u64::MAX,
             Some(burst) => schedule.due_at(burst).max(CATCH_UP_NANOS),

@@ -8,19 +8,19 @@ use std::time::Duration;
 /// Load of one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
-    /// Packets per second of all queues together, on average; infinite for as fast as it goes.
+    /// Mean packets per second of all queues together; infinite for full speed.
     pub rate_pps: f64,
     /// Duration.
     pub duration: Duration,
     /// Distribution of packets over time.
     pub shape: Shape,
-    /// As fast as it goes, and no more than so many packets: one burst.
+    /// Number of packets of a single burst at full speed.
     pub burst: Option<u64>,
     /// Lengths of frames.
     pub sizes: Sizes,
-    /// Flows of all queues together, each with a source port of its own.
+    /// Flows of all queues together, each with its own source port.
     pub flows: u32,
-    /// The trial is over when nothing came for so long after the last packet was sent (RFC 2544,
+    /// Time without a packet, after the last one was sent, at which the trial is over (RFC 2544,
     /// section 23: at least two seconds).
     pub drain: Duration,
 }
@@ -39,16 +39,16 @@ impl Default for Load {
     }
 }
 
-/// Most packets of an account: one bit each.
+/// Largest number of packets of an account, which has a bit for each.
 const PACKETS_MAX: u64 = 1 << 36;
-/// More than any generator sends: what a trial without a rate has room for.
+/// Upper bound of a generator's rate, for the account of a trial without a rate.
 const FASTEST_PPS: f64 = 50e6;
 
 impl Load {
-    /// Checks all of it.
+    /// Checks the load.
     ///
     /// # Errors
-    /// All that is wrong, one a line.
+    /// Returns all errors, one per line.
     pub fn check(&self, ipv6: bool, queues: u32) -> Result<(), String> {
         let mut problems = Vec::new();
         if self.rate_pps.is_nan() || self.rate_pps <= 0.0 {
@@ -102,7 +102,7 @@ impl Load {
         }
     }
 
-    /// Packets that an account must have room for, of all queues.
+    /// Returns the number of packets that an account of all queues must have room for.
     pub(super) fn capacity(&self) -> u64 {
         match self.schedule().packets() {
             // `as` saturates.

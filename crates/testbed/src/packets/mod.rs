@@ -1,16 +1,16 @@
-//! Load for forwarders: packets by the million that account for themselves.
+//! Load for forwarders: millions of packets, each accounted for.
 //!
 //! ```text
 //! sending thread ── AF_XDP ── interface ── device under test ── interface ── AF_XDP ── receiving thread
 //!      one a queue                                                            one a queue
 //! ```
 //!
-//! Each packet carries its trial, its number and the time of its sending ([`Stamp`]). From these
-//! the receiver tells, exactly and for each flow, what was lost, doubled, reordered or damaged,
-//! and how long it took, on one clock. What the generator itself could not send, or its receiver
-//! could not take, is told apart from what the device lost ([`Outcome`]).
+//! Each packet carries its trial, its number and its sending time ([`Stamp`]). From these the
+//! receiver counts lost, duplicated, reordered and damaged packets exactly and for each flow, and
+//! computes latencies on one clock. Packets that the generator could not send, or its receiver
+//! could not read, are counted separately from the device's losses ([`Outcome`]).
 //!
-//! [`limits`] measures what the generator can do by itself, on a link without a device.
+//! [`limits`] measures the limits of the generator itself, on a link without a device.
 
 mod account;
 mod captures;
@@ -20,6 +20,7 @@ mod flows;
 pub mod limits;
 mod live;
 mod load;
+mod methods;
 mod opened_queue;
 mod outcome;
 mod receiver;
@@ -32,7 +33,6 @@ mod soundness;
 mod stamp;
 mod tester;
 mod trial;
-mod way;
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +40,7 @@ mod tests;
 pub use end::End;
 pub use flows::{Addresses, FLOWS_MAX, shortest_frame};
 pub use load::Load;
+pub use methods::{Methods, MethodsFound, ReceiveBy, SendBy};
 pub use opened_queue::{InterfaceFacts, parse_mac};
 pub use outcome::{FlowOutcome, Latency, Outcome};
 pub use role::{Placement, Progress, Role, anywhere};
@@ -48,4 +49,3 @@ pub use sizes::{FCS, FRAME_MAX, FRAME_MIN, Sizes, WIRE_OVERHEAD};
 pub use soundness::Soundness;
 pub use stamp::{Parsed, Stamp};
 pub use tester::{Tester, plain_link};
-pub use way::{ReceiveBy, SendBy, Ways, WaysFound};

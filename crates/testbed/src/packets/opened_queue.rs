@@ -1,4 +1,4 @@
-//! A queue of an interface with its packet memory. Each thread of the generator works on one.
+//! A queue of an interface with its packet memory. Each thread of the generator has one queue.
 
 use crate::Error;
 use crate::raw::link_address;
@@ -11,7 +11,7 @@ use wattline_ports::afxdp::{Options, QueueAddress, open_worker};
 use wattline_ports::waiter::PollWaiter;
 use wattline_xdp::{XdpModeChoice, XdpProgram};
 
-/// Slots of each ring of a queue that sends only.
+/// Slots of each ring of a queue that only sends.
 const SENDING_RING: u32 = 4096;
 /// Slots of each ring of a queue that receives: 16 ms at 1 Mpps. On a machine with other work, a
 /// receiver may be off its processor for several milliseconds.
@@ -23,7 +23,7 @@ const MANY: u32 = 4;
 /// Length of the longest packet that is sent, in bytes.
 const MTU: u32 = 1500;
 
-/// A queue that is open, with its packet memory.
+/// An open queue with its packet memory.
 pub(super) struct OpenedQueue {
     pub pool: FramePool,
     pub queue: Box<dyn PortQueue>,
@@ -36,13 +36,13 @@ pub(super) struct OpenedQueue {
 /// Properties of an interface, as the generator found them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InterfaceFacts {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Its Ethernet address.
+    /// Ethernet address of the interface.
     pub mac: [u8; 6],
     /// Number of queues in use.
     pub queues: u32,
-    /// Whether frames are sent and received without being copied.
+    /// True if frames are sent and received without being copied.
     pub zero_copy: bool,
     /// Slots of each ring of a queue; 0 without sockets.
     pub ring: u32,
@@ -123,7 +123,7 @@ pub(super) fn open(
             copies: false,
         };
         let mut opened = open_worker(&[address], &options).map_err(|error| failed(&error))?;
-        // One queue was asked for.
+        // One queue was requested.
         let Some(opened_queue) = opened.queues.pop() else { continue };
         if let Some(program) = &program {
             program.set_socket(queue, opened_queue.socket()).map_err(|error| failed(&error))?;

@@ -1,4 +1,4 @@
-//! The account of one trial.
+//! Outcome of one trial.
 
 use super::account::{Account, FlowCount};
 use super::load::Load;
@@ -9,8 +9,8 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 const SECONDS: f64 = 1e-9;
-/// Flows that are told one by one.
-const FLOWS_TOLD: usize = 20;
+/// Number of flows that are listed.
+const FLOWS_LISTED: usize = 20;
 
 /// Results of the threads of a trial.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub(super) struct Parts {
     pub receiver_cpu_seconds: f64,
 }
 
-/// Latencies in seconds; none where nothing came.
+/// Latencies in seconds; `None` if nothing was received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Latency {
     /// Shortest.
@@ -40,94 +40,94 @@ pub struct Latency {
     pub max_seconds: Option<f64>,
 }
 
-/// A flow of which something went wrong.
+/// A flow with lost, duplicated or reordered packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FlowOutcome {
-    /// The stream that sent it: the number of the sending queue.
+    /// Its stream: the number of the sending queue.
     pub stream: usize,
-    /// Its number in the stream.
+    /// Number of the flow in the stream.
     pub flow: usize,
     /// Packets sent.
     pub sent_packets: u64,
-    /// Sent packets that never came.
+    /// Lost packets.
     pub lost_packets: u64,
-    /// Copies.
+    /// Duplicated packets.
     pub duplicated_packets: u64,
-    /// Reordered (RFC 4737).
+    /// Reordered packets (RFC 4737).
     pub reordered_packets: u64,
 }
 
-/// The account of one trial: sent = received + lost + lost at the receiver.
+/// Outcome of one trial: sent = received + lost + lost at the receiver.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Packets per second that were asked for; none for as fast as it goes.
+    /// Requested packets per second; `None` for full speed.
     pub intended_rate_pps: Option<f64>,
     /// Frame lengths: a number or the name of a mix.
     pub frames: String,
     /// Mean length in bytes, frame check sequence included.
     pub frame_mean_bytes: f64,
-    /// Flows.
+    /// Number of flows.
     pub flows: u32,
-    /// Packets that really were sent.
+    /// Packets actually sent.
     pub sent_packets: u64,
-    /// Packets that were due and were not sent: the generator's own shortfall, no loss.
+    /// Packets that were due but not sent: a shortfall of the generator, not a loss.
     pub unsent_packets: u64,
-    /// From the first packet to the last.
+    /// Time from the first packet to the last.
     pub sent_seconds: f64,
-    /// Packets per second that really were sent.
+    /// Packets per second actually sent.
     pub sent_rate_pps: f64,
-    /// Bits per second of them, with frame check sequence, preamble and gap.
+    /// Bits per second sent, with frame check sequence, preamble and gap.
     pub sent_wire_rate_bps: f64,
-    /// Different packets that came.
+    /// Received packets without duplicates.
     pub received_packets: u64,
-    /// Those per second of sending: the forwarding rate (RFC 2285).
+    /// Received packets per second of sending: the forwarding rate (RFC 2285).
     pub received_rate_pps: f64,
-    /// Packets that never came, without those of the next line.
+    /// Lost packets, without those of the next field.
     pub lost_packets: u64,
-    /// Packets that came and found no room at the receiver: its own shortfall, no loss.
+    /// Packets that found no room at the receiver: a shortfall of the generator, not a loss.
     pub receiver_overflow_packets: u64,
-    /// Lost packets of those sent, less those of the receiver's overflow.
+    /// Lost packets as a share of sent packets without the receiver's overflow.
     pub loss_ratio: f64,
-    /// Copies of packets that had come.
+    /// Copies of received packets.
     pub duplicated_packets: u64,
-    /// Packets that came after a later one of their flow (RFC 4737).
+    /// Packets that arrived after a later one of their flow (RFC 4737).
     pub reordered_packets: u64,
-    /// Largest distance of such a packet from the expected number.
+    /// Largest distance of a reordered packet from the expected number.
     pub reordering_distance_max_packets: u64,
-    /// Flows that came to several queues of the receiver: whether their packets kept their order
-    /// across queues cannot be known.
+    /// Flows that arrived at several queues of the receiver; their order across queues is unknown.
     pub divided_flows: u64,
-    /// Packets whose content was damaged; they are among the lost ones, too.
+    /// Packets with damaged content; they also count as lost.
     pub corrupt_packets: u64,
     /// Packets of an earlier trial.
     pub stale_packets: u64,
-    /// Frames of others.
+    /// Frames of other senders.
     pub foreign_packets: u64,
-    /// From sending to reading, on one clock.
+    /// Latency from sending to reading, on one clock.
     pub latency: Latency,
-    /// The distribution: share of packets, and the latency that they do not exceed.
+    /// Distribution of latency: shares of packets, each with the latency that they do not exceed.
     pub latency_curve: Vec<(f64, f64)>,
-    /// Longest time without a packet between two packets.
+    /// Longest time between two packets.
     pub longest_gap_seconds: f64,
-    /// Flows of which something was lost, doubled or reordered.
+    /// Number of flows with lost, duplicated or reordered packets.
     pub affected_flows: u64,
-    /// The worst of them.
+    /// The worst of these flows.
     pub worst_flows: Vec<FlowOutcome>,
-    /// Most packets that were sent with one time stamp.
+    /// Largest number of packets sent with one time stamp.
     pub batch_max_packets: u64,
-    /// Longest time in which a sender that had packets to send did not come to it.
+    /// Longest time for which a sender did not send due packets.
     pub sender_stall_max_seconds: f64,
-    /// Longest time in which a receiver did not come to the frames that waited for it; what came
-    /// meanwhile had to find room in its ring.
+    /// Longest time for which a receiver did not read waiting frames; frames that arrive meanwhile
+    /// must fit into its ring.
     pub receiver_stall_max_seconds: f64,
     /// Processor time of the sending threads per packet sent.
     pub sender_cpu_seconds_per_packet: Option<f64>,
-    /// Processor time of the receiving threads per packet received; none without such threads.
+    /// Processor time of the receiving threads per packet received; `None` without such threads.
     pub receiver_cpu_seconds_per_packet: Option<f64>,
 }
 
-/// Nanoseconds from the beginning of the first stream to the last packet of any. Live streams begin
-/// one after the other, when the kernel is ready for each; one that sent nothing may not have begun.
+/// Returns the nanoseconds from the start of the first stream to the last packet of any stream.
+/// Live streams start one after the other, when the kernel is ready for each; a stream that sent
+/// nothing may not have started.
 fn between_first_and_last(sent: &[Sent]) -> u64 {
     let began = || sent.iter().filter(|sent| sent.packets > 0);
     let first = began().map(|sent| sent.start_nanos).min().unwrap_or(0);
@@ -150,7 +150,7 @@ impl Outcome {
         let sent_bytes: u64 = sent.iter().map(|sent| sent.bytes).sum();
         let sent_seconds = between_first_and_last(&sent) as f64 * SECONDS;
         let gap = if sent_packets > 1 { sent_seconds / (sent_packets - 1) as f64 } else { 0.0 };
-        // From the first packet to the end of the last one's turn.
+        // From the first packet to the end of the last packet's interval.
         let seconds = sent_seconds + gap;
         let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
         let missing = sent_packets.saturating_sub(account.received);
@@ -206,7 +206,7 @@ impl Outcome {
         }
     }
 
-    /// Whether it says something about the device.
+    /// Returns the soundness of the trial.
     pub fn soundness(&self) -> Soundness {
         Soundness {
             due_packets: self.sent_packets + self.unsent_packets,
@@ -215,7 +215,7 @@ impl Outcome {
         }
     }
 
-    /// The same without the reason.
+    /// Returns true if the trial is sound.
     pub fn is_sound(&self) -> bool {
         self.soundness().is_sound()
     }
@@ -243,7 +243,7 @@ fn affected(account: &Account, sent: &[Sent]) -> (u64, Vec<FlowOutcome>) {
         let number = flows.flows.len() as u64;
         for (flow, count) in flows.flows.iter().enumerate() {
             let FlowCount { received, duplicated, reordered, .. } = *count;
-            // Flows take turns, the first ones first.
+            // Flows take turns, starting with the first.
             let sent_packets = (sent.packets + number - 1 - flow as u64) / number;
             let lost_packets = sent_packets.saturating_sub(received);
             if lost_packets + duplicated + reordered > 0 {
@@ -262,7 +262,7 @@ fn affected(account: &Account, sent: &[Sent]) -> (u64, Vec<FlowOutcome>) {
     found.sort_by_key(|flow| {
         std::cmp::Reverse(flow.lost_packets + flow.duplicated_packets + flow.reordered_packets)
     });
-    found.truncate(FLOWS_TOLD);
+    found.truncate(FLOWS_LISTED);
     (number, found)
 }
 
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_that_begin_apart_count_from_the_first_and_those_that_never_began_not_at_all() {
+    fn time_counts_from_the_first_started_stream() {
         let sent =
             |start_nanos, nanos, packets| Sent { start_nanos, nanos, packets, ..Sent::default() };
         let day = 86_400_000_000_000;

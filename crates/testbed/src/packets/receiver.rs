@@ -1,4 +1,4 @@
-//! The receiving end of one queue.
+//! Receiver of one queue.
 
 use super::account::Account;
 use super::flows::payload;
@@ -7,7 +7,7 @@ use crate::clock::monotonic_nanos;
 use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
 use wattline_dataplane::port::PortQueue;
 
-/// Takes a batch of frames and accounts for them; how many there were.
+/// Receives a batch of frames and accounts for them; returns their number.
 #[inline]
 pub(super) fn turn(
     account: &mut Account,
@@ -17,10 +17,10 @@ pub(super) fn turn(
     let mut frames = [Frame::default(); BATCH_MAX];
     let count = queue.receive(pool, &mut frames);
     if count == 0 {
-        account.looked(None);
+        account.polled(None);
     } else {
         let now = monotonic_nanos();
-        account.looked(Some(now));
+        account.polled(Some(now));
         for frame in &frames[..count] {
             let bytes = pool.frame_bytes(frame);
             match payload(bytes).map_or(Parsed::Foreign, Stamp::parse) {

@@ -3,7 +3,7 @@
 use crate::Error;
 use std::sync::atomic::AtomicU64;
 
-/// The job of a thread of the generator.
+/// Role of a thread of the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Sends from the queue with this number. If one interface both sends and receives, the thread
@@ -17,7 +17,7 @@ pub enum Role {
 /// thread before a trial begins.
 pub type Placement<'a> = &'a (dyn Fn(Role) -> Result<(), Error> + Sync);
 
-/// One thread's counters of one direction, in cache lines of their own.
+/// One thread's counters of one direction, in separate cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Counter {

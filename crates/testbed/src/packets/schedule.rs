@@ -1,4 +1,4 @@
-//! When packets are due: open loop, so that nothing that happens to them slows the rest down.
+//! Times at which packets are due. The loop is open: lost or late packets do not delay the others.
 
 use std::time::Duration;
 
@@ -7,41 +7,41 @@ const SECOND: f64 = 1e9;
 /// Distribution of packets over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// The same distance between all.
+    /// Equal distances.
     Constant,
-    /// So many packets at `peak_pps`, then silence, at the same mean rate.
+    /// Bursts of packets at `peak_pps`, followed by silence, at the same mean rate.
     Bursts {
         /// Packets of a burst.
         packets: u64,
-        /// Rate within a burst in packets per second; infinite for as fast as it goes.
+        /// Rate within a burst in packets per second; infinite for full speed.
         peak_pps: f64,
     },
-    /// A day with its night, compressed to the length of the load: the rate follows
-    /// `1 - depth cos(2 π t)` times the mean, so that it begins and ends in the night.
+    /// A day, compressed to the length of the load: the rate is `1 - depth cos(2 π t)` times the
+    /// mean, so the load begins and ends at night.
     Day {
         /// Variation of the rate as a share of the mean: 0 to 1.
         depth: f64,
     },
 }
 
-/// Packets with the same distance from one to the next.
+/// Evenly spaced packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Evenly {
-    /// When the first is due, from the beginning.
+    /// Time of the first packet since the start.
     pub first_nanos: u64,
-    /// From one to the next; 0 for as fast as it goes.
+    /// Time between two packets; 0 for full speed.
     pub gap_nanos: f64,
     /// Number of packets.
     pub packets: u64,
 }
 
-/// The rate of a day is taken as constant for so long.
+/// Time for which the rate of a day counts as constant.
 const DAY_STEP_NANOS: u64 = 2_000_000;
 
 /// Numbers of packets due by time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
-    /// Mean rate in packets per second; infinite for as fast as it goes.
+    /// Mean rate in packets per second; infinite for full speed.
     rate_pps: f64,
     duration_nanos: u64,
     packets: u64,
@@ -49,9 +49,9 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// `rate_pps` for so long; as fast as it goes where the rate is infinite.
+    /// Creates a schedule; an infinite rate stands for full speed.
     pub fn new(rate_pps: f64, duration: Duration, shape: Shape) -> Self {
-        // More than 500 years saturate.
+        // Saturates above 500 years.
         let duration_nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let packets = match rate_pps.is_finite() {
             // `as` saturates.
@@ -61,12 +61,13 @@ impl Schedule {
         Self { rate_pps, duration_nanos, packets, shape }
     }
 
-    /// One burst of so many packets as fast as it goes, within a time limit.
+    /// Creates a schedule of one burst at full speed, within a time limit.
     pub fn burst(packets: u64, limit: Duration) -> Self {
         Self { packets, ..Self::new(f64::INFINITY, limit, Shape::Constant) }
     }
 
-    /// The share of one of `streams` that take turns: packets `index`, `index + streams`, ….
+    /// Returns the share of one of `streams` that take turns: packets `index`, `index + streams`,
+    /// ….
     #[must_use]
     pub fn share(self, index: u64, streams: u64) -> Self {
         let packets = match self.packets {
@@ -83,22 +84,22 @@ impl Schedule {
         Self { rate_pps: self.rate_pps / streams as f64, packets, shape, ..self }
     }
 
-    /// Number of packets; `u64::MAX` without a limit.
+    /// Returns the number of packets; `u64::MAX` without a limit.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Length in nanoseconds.
+    /// Returns the length in nanoseconds.
     pub fn duration_nanos(&self) -> u64 {
         self.duration_nanos
     }
 
-    /// Whether it asks for as much as it goes.
+    /// Returns true for a load at full speed.
     pub fn is_flat_out(&self) -> bool {
         self.rate_pps.is_infinite()
     }
 
-    /// Packets that are due when `nanos` have passed: never fewer than before.
+    /// Returns the number of packets due after `nanos`, which never decreases.
     #[inline]
     pub fn due(&self, nanos: u64) -> u64 {
         if self.is_flat_out() {
@@ -114,7 +115,7 @@ impl Schedule {
                 let period = packets as f64 / self.rate_pps;
                 let bursts = (seconds / period) as u64;
                 let within = seconds - bursts as f64 * period;
-                // `as` saturates, also the infinite.
+                // `as` saturates, also for infinity.
                 let begun = ((within * peak_pps) as u64).saturating_add(1);
                 bursts * packets + begun.min(packets)
             }
@@ -128,8 +129,8 @@ impl Schedule {
         due.min(self.packets)
     }
 
-    /// Nanoseconds from the beginning at which the packet of this number (from 0) is due at the
-    /// earliest, to the precision of a sleep; for a sender that has nothing to do until then.
+    /// Returns the earliest time in nanoseconds since the start at which the packet with this
+    /// number (from 0) is due, with the precision of a sleep; for a sender that is idle until then.
     pub fn due_at(&self, packet: u64) -> u64 {
         if self.is_flat_out() {
             return 0;
@@ -146,7 +147,7 @@ impl Schedule {
         ((at * SECOND) as u64).min(self.duration_nanos)
     }
 
-    /// Packets of a burst that goes as fast as it goes, where there are such bursts.
+    /// Returns the number of packets of a burst at full speed, if there are such bursts.
     pub fn packets_of_instant_burst(&self) -> Option<u64> {
         match self.shape {
             Shape::Bursts { packets, peak_pps } if peak_pps.is_infinite() => Some(packets),
@@ -154,7 +155,7 @@ impl Schedule {
         }
     }
 
-    /// From the packet of this number on as many as have the same distance, of about so long.
+    /// Returns the evenly spaced packets from this number on, for about `nanos`.
     pub(super) fn segment(&self, packet: u64, nanos: u64) -> Evenly {
         let rest = self.packets.saturating_sub(packet);
         let first_nanos = self.due_at(packet);
@@ -179,7 +180,7 @@ impl Schedule {
         }
     }
 
-    /// The earliest time at which more than `packet` are due.
+    /// Finds the earliest time at which more than `packet` packets are due.
     fn search(&self, packet: u64) -> u64 {
         let (mut low, mut high) = (0, self.duration_nanos);
         while high - low > 1_000 {
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn all_shapes_have_the_same_mean_never_go_back_and_end() {
+    fn all_shapes_have_the_same_mean_are_monotonic_and_end() {
         for shape in shapes() {
             let schedule = Schedule::new(1_000.0, TEN, shape);
             assert_eq!(schedule.packets(), 10_000);
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_due_when_it_is_said_to_be() {
+    fn packets_are_due_at_their_reported_time() {
         for shape in shapes() {
             let schedule = Schedule::new(1_000.0, TEN, shape);
             for packet in [0, 1, 49, 50, 63, 64, 777, 9_999] {
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_the_schedule_in_pieces() {
+    fn segments_add_up_to_the_schedule() {
         for shape in shapes() {
             let schedule = Schedule::new(100_000.0, TEN, shape);
             let mut packet = 0;
@@ -242,7 +243,7 @@ mod tests {
                 assert!(first_nanos as f64 + 3_000.0 >= before, "{shape:?} {packet}");
                 for step in [0, packets / 2, packets - 1] {
                     let at = first_nanos as f64 + gap_nanos * step as f64;
-                    // As early as the schedule has it, to a hundredth of a segment of a day.
+                    // As early as in the schedule, to a hundredth of a segment of a day.
                     let due = schedule.due(at as u64 + 60_000);
                     assert!(due > packet + step, "{shape:?} {packet}+{step}: {due}");
                     before = at;
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_bursts_and_days_have_nights() {
+    fn bursts_and_days_have_their_shapes() {
         let bursts =
             Schedule::new(1_000.0, TEN, Shape::Bursts { packets: 100, peak_pps: 1_000_000.0 });
         assert_eq!(bursts.due(100_000), 100);
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_make_the_whole() {
+    fn shares_add_up_to_the_whole() {
         for packets in [1_000, 1_001, 1_003] {
             let whole = Schedule::new(f64::from(packets) / 10.0, TEN, Shape::Constant);
             let sum: u64 = (0..4).map(|index| whole.share(index, 4).packets()).sum();
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn flat_out_everything_is_due_at_once() {
+    fn all_packets_are_due_at_once_at_full_speed() {
         let flat_out = Schedule::new(f64::INFINITY, TEN, Shape::Constant);
         assert_eq!((flat_out.due(0), flat_out.packets()), (u64::MAX, u64::MAX));
         assert_eq!(Schedule::burst(7, TEN).due(0), 7);

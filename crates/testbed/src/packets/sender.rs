@@ -1,4 +1,4 @@
-//! The sending end of one queue.
+//! Sender of one queue.
 
 use super::flows::Flow;
 use super::schedule::Schedule;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
 use wattline_dataplane::port::{PortId, PortQueue};
 
-/// Packets that were due longer ago are not made up for, all but the last few: what a sender was
-/// late with would come as a burst that nobody asked for, and be lost.
+/// Age above which late packets are skipped, except the last few: sent late, they would form an
+/// unscheduled burst and be lost.
 pub(super) const CATCH_UP_NANOS: u64 = 100_000;
-/// So many are made up for, however late they are: the ring of any device takes them.
+/// Number of late packets that are always sent: they fit into the ring of any device.
 pub(super) const CATCH_UP_PACKETS: u64 = 64;
-/// So long after the last packet was due those that are late may still be sent.
+/// Time after the end of the schedule in which late packets may still be sent.
 pub(super) const LAST_CHANCE_NANOS: u64 = 10_000_000;
 
 /// Sender of one queue in one trial.
@@ -25,37 +25,37 @@ pub(super) struct Sender {
     sizes: Sizes,
     schedule: Schedule,
     start: u64,
-    /// Packets of the schedule that are done with: sent, or left out because they were late.
+    /// Completed packets of the schedule: sent, or skipped because they were late.
     position: u64,
-    /// Packets that were sent; also the number of the next.
+    /// Packets sent; also the number of the next packet.
     sequence: u64,
-    /// When the last one was.
+    /// Time of the last packet.
     last: u64,
     bytes: u64,
     batch_max: u64,
-    /// When the last turn was, where it had something to send.
+    /// Time of the last turn, if it had packets to send.
     busy_at: Option<u64>,
     stall_nanos: u64,
     ended: bool,
     stopped: bool,
 }
 
-/// Packets that a queue really sent.
+/// Packets that a queue actually sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sent {
-    /// Packets that the kernel took.
+    /// Packets that the kernel accepted.
     pub packets: u64,
-    /// Their bytes, without frame check sequences.
+    /// Bytes sent, without frame check sequences.
     pub bytes: u64,
-    /// Packets that were due and never sent: the generator's own shortfall.
+    /// Packets that were due but never sent: the generator's shortfall.
     pub unsent: u64,
-    /// When it began, on [`crate::clock`].
+    /// Start time on [`crate::clock`].
     pub start_nanos: u64,
-    /// From the beginning to the last packet.
+    /// Time from the start to the last packet.
     pub nanos: u64,
-    /// Most packets that were sent at a time.
+    /// Largest number of packets sent at once.
     pub batch_max: u64,
-    /// Longest time between two turns while there was something to send.
+    /// Longest time between two turns while packets were due.
     pub stall_nanos: u64,
 }
 
@@ -66,12 +66,12 @@ pub(super) enum Turn {
     Busy,
     /// Nothing to send before this time.
     IdleUntil(u64),
-    /// All is sent.
+    /// The load is complete.
     Over,
 }
 
 impl Sender {
-    /// Has to [begin](Self::begin) before its first turn.
+    /// Creates a sender; call [`begin`](Self::begin) before the first turn.
     pub fn new(
         (run, stream): (u8, u8),
         flows: Arc<[Flow]>,
@@ -97,29 +97,29 @@ impl Sender {
         }
     }
 
-    /// Begins at `start`, on [`crate::clock`].
+    /// Sets the start time on [`crate::clock`].
     pub fn begin(&mut self, start: u64) {
         (self.start, self.last) = (start, start);
     }
 
-    /// Ends early: what was not due yet is no shortfall.
+    /// Ends early; packets that were not due yet are not a shortfall.
     pub fn stop(&mut self) {
         self.ended = true;
         self.stopped = true;
     }
 
-    /// Packets sent so far.
+    /// Returns the number of packets sent so far.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Sends what is due, a batch at most.
+    /// Sends due packets, at most a batch.
     #[inline]
     pub fn turn(&mut self, pool: &mut FramePool, queue: &mut dyn PortQueue) -> Turn {
         self.turn_at(monotonic_nanos(), pool, queue)
     }
 
-    /// The same at this time, which may be before that of the turn before.
+    /// Runs a turn at `now`, which may be before the previous turn.
     #[inline]
     fn turn_at(&mut self, now: u64, pool: &mut FramePool, queue: &mut dyn PortQueue) -> Turn {
         let Some(elapsed) = now.checked_sub(self.start) else {
@@ -132,7 +132,7 @@ impl Sender {
         let due = self.schedule.due(elapsed);
         if !self.schedule.is_flat_out() {
             let late = self.schedule.due(elapsed.saturating_sub(CATCH_UP_NANOS));
-            // The first packet is due at once, and so never late by that.
+            // The first packet is due at once, so the start is no delay.
             let late = if elapsed < CATCH_UP_NANOS { 0 } else { late };
             let late = late.min(due.saturating_sub(CATCH_UP_PACKETS));
             if late > self.position {
@@ -157,7 +157,7 @@ impl Sender {
         Turn::Busy
     }
 
-    /// Makes frames and hands them over; how many were taken.
+    /// Writes frames and queues them; returns the number of accepted frames.
     fn send(
         &mut self,
         pool: &mut FramePool,
@@ -167,13 +167,13 @@ impl Sender {
     ) -> u64 {
         let mut frames = [Frame::default(); BATCH_MAX];
         let mut made = 0;
-        // One division a batch: per packet they would cost more than the headers.
+        // One division per batch: per packet, divisions would cost more than the headers.
         let flows = self.flows.len() as u64;
         let (mut round, mut number) = (self.sequence / flows, self.sequence % flows);
         while made < wanted {
             let Some(chunk) = pool.take_chunk() else { break };
             let sequence = self.sequence + made as u64;
-            // By round as well, so that every flow has every length.
+            // Depends on the round as well, so that every flow has every length.
             let length = self.sizes.at(round.wrapping_add(number)) - FCS;
             let frame =
                 Frame { offset: chunk + pool.headroom(), length, port_in: PortId::default() };
@@ -205,11 +205,11 @@ impl Sender {
         elapsed >= end.saturating_add(grace)
     }
 
-    /// The account, once the queue has sent everything but so many packets, which it never will.
+    /// Returns the account of a finished queue; `stuck` packets were never sent.
     pub fn finish(self, stuck: u64) -> Sent {
         let planned = match self.schedule.packets() {
             _ if self.stopped => self.position,
-            // Without a limit as many as there were.
+            // Without a limit, the planned number is the actual one.
             u64::MAX => self.sequence,
             planned => planned,
         };
@@ -237,7 +237,7 @@ mod tests {
     const SECOND: u64 = 1_000 * MILLISECOND;
     const START: u64 = 50 * SECOND;
 
-    /// A link that takes so many frames more.
+    /// A link that accepts this many further frames.
     struct Room(usize);
 
     impl PortQueue for Room {
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Twenty thousand packets a second for ten seconds.
+    /// Creates a sender of twenty thousand packets per second for ten seconds.
     fn sender() -> (Sender, FramePool) {
         let facts = InterfaceFacts { mac: [2; 6], ..InterfaceFacts::default() };
         let addresses = plain_link(&facts, &facts);
@@ -282,7 +282,7 @@ mod tests {
         (sender, pool)
     }
 
-    /// Turns every 50 µs from one time to another; packets that were sent.
+    /// Runs turns every 50 µs in an interval; returns the number of packets sent.
     fn run(
         (sender, pool): &mut (Sender, FramePool),
         queue: &mut Room,
@@ -296,11 +296,11 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_ahead_makes_a_shortfall_and_no_burst() {
+    fn clock_that_jumps_ahead_causes_a_shortfall_and_no_burst() {
         let (mut it, mut queue) = (sender(), Room(usize::MAX));
         let sent = run(&mut it, &mut queue, 0..SECOND);
         assert!((19_990..=20_001).contains(&sent), "{sent}");
-        // For five seconds nobody came to send: a machine that slept.
+        // No turn for five seconds: the machine slept.
         assert!(run(&mut it, &mut queue, 6 * SECOND..6 * SECOND + 50_000) <= BATCH_MAX as u64);
         let sent = run(&mut it, &mut queue, 6 * SECOND + 50_000..12 * SECOND);
         assert!((79_900..=80_001).contains(&sent), "{sent}");
@@ -314,12 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_sends_nothing_twice() {
+    fn clock_that_goes_back_sends_nothing_twice() {
         let (mut it, mut queue) = (sender(), Room(usize::MAX));
         run(&mut it, &mut queue, 0..2 * SECOND);
         assert_eq!(run(&mut it, &mut queue, SECOND..2 * SECOND - 200_000), 0);
         let (sender, pool) = &mut it;
-        // Also to before the beginning.
+        // Also to before the start.
         assert_eq!(sender.turn_at(START - SECOND, pool, &mut queue), Turn::IdleUntil(START));
         let sent = run(&mut it, &mut queue, 2 * SECOND..3 * SECOND);
         assert!((19_990..=20_001).contains(&sent), "{sent}");
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_refused_by_a_link_are_the_generators_shortfall() {
+    fn frames_refused_by_a_link_count_as_shortfall() {
         let (mut it, mut queue) = (sender(), Room(2_000));
         run(&mut it, &mut queue, 0..11 * SECOND);
         let account = it.0.finish(0);

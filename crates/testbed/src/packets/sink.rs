@@ -1,4 +1,4 @@
-//! The receiving end of an interface by a program in its driver.
+//! Receiver of an interface by a program in its driver.
 
 use super::account::{Account, Counted};
 use crate::Error;
@@ -7,7 +7,7 @@ use wattline_linux::ethtool;
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::measured::{MeasuredReceiver, MeasuredTrial, PACKETS_MAX};
 
-/// An interface that accounts for what it receives.
+/// An interface with a program that accounts for received packets.
 #[derive(Debug)]
 pub(super) struct Sink {
     receiver: MeasuredReceiver,
@@ -17,15 +17,16 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// On an interface of this thread's namespace, of which at least so many queues are used.
+    /// Attaches the program to an interface of this thread's namespace, at least `queues` of whose
+    /// queues are used.
     pub fn open(interface: &str, ifindex: u32, queues: u32) -> Result<Self, BpfError> {
-        // The driver says how many it has; packets may come to any of them.
+        // Packets may arrive at any queue of the driver.
         let has = ethtool::channels(interface).map_or(0, |found| found.receive + found.combined);
         let receiver = MeasuredReceiver::attach(ifindex, queues.max(has))?;
         Ok(Self { receiver, streams: Vec::new(), run: 0 })
     }
 
-    /// Begins a trial, in which each stream has so many flows and at most so many packets.
+    /// Begins a trial; each stream has its number of flows and its largest number of packets.
     pub fn begin(&mut self, run: u8, streams: &[(usize, u64)]) -> Result<(), Error> {
         let packets = streams.iter().map(|(_, packets)| *packets).max().unwrap_or(0);
         let all = packets.saturating_mul(streams.len() as u64);
@@ -46,13 +47,13 @@ impl Sink {
         self.receiver.begin(&trial).map_err(refused)
     }
 
-    /// Different packets so far.
+    /// Returns the number of packets received so far, without duplicates.
     pub fn received(&self) -> Result<u64, Error> {
         let totals = self.receiver.totals().map_err(refused)?;
         Ok(totals.iter().map(|total| total.received).sum())
     }
 
-    /// The accounts of all queues.
+    /// Returns the accounts of all queues.
     pub fn accounts(&self) -> Result<Vec<Account>, Error> {
         let totals = self.receiver.totals().map_err(refused)?;
         let flows = self.receiver.flows().map_err(refused)?;
@@ -77,15 +78,15 @@ impl Sink {
     }
 }
 
-/// Frames that came to an interface of this thread's namespace and found no room there, in the ring
-/// of a card or of a veth; 0 where the kernel does not say.
+/// Returns the number of frames that found no room in the ring of a card or veth in this thread's
+/// namespace; 0 if the kernel does not report it.
 pub(super) fn refused_frames(interface: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     dropped(&text, interface)
 }
 
-/// Reads from a table of interfaces the frames dropped while receiving. Some drivers count them as
-/// dropped, some as of a full FIFO, some as both.
+/// Parses the frames of an interface dropped while receiving. Some drivers count them as dropped,
+/// some as FIFO errors, some as both.
 fn dropped(table: &str, interface: &str) -> u64 {
     let line = table.lines().find_map(|line| {
         let (name, numbers) = line.split_once(':')?;

@@ -1,4 +1,4 @@
-//! Lengths of frames, and in which order they are sent.
+//! Lengths of frames, in the order of sending.
 
 use std::str::FromStr;
 
@@ -6,15 +6,14 @@ use std::str::FromStr;
 pub const FRAME_MIN: u16 = 64;
 /// See [`FRAME_MIN`].
 pub const FRAME_MAX: u16 = 1518;
-/// Preamble, start delimiter and the gap between frames: what a frame takes of a link beside
-/// itself.
+/// Preamble, start delimiter and gap, which a frame occupies on a link in addition to its length.
 pub const WIRE_OVERHEAD: u16 = 20;
-/// The frame check sequence, which no frame in memory has.
+/// Length of the frame check sequence, which frames in memory lack.
 pub const FCS: u16 = 4;
 const PARTS_MAX: u32 = 10_000;
 
-/// A mix of frame lengths, dealt out evenly and the same in every run. Lengths are those of the
-/// field: frame check sequence included.
+/// A mix of frame lengths in an even order, the same in every run. Lengths include the frame check
+/// sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes {
     name: String,
@@ -22,31 +21,32 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Frames of one length.
+    /// Creates a mix of one length.
     pub fn fixed(bytes: u16) -> Self {
         Self { name: bytes.to_string(), order: vec![bytes] }
     }
 
-    /// The "simple IMIX" that makers of routers quote: seven frames of 64 bytes to four of 594
-    /// and one of 1518.
+    /// Returns the "simple IMIX" that vendors of routers quote: seven frames of 64 bytes, four of
+    /// 594 and one of 1518.
     pub fn imix() -> Self {
         Self::mixed("imix", &[(64, 7), (594, 4), (1518, 1)])
     }
 
-    /// `IMIX_v4_1` of FD.io's CSIT: 28 frames of 64 bytes to 16 of 570 and four of 1518.
+    /// Returns `IMIX_v4_1` of FD.io's CSIT: 28 frames of 64 bytes, 16 of 570 and four of 1518.
     pub fn imix_csit() -> Self {
         Self::mixed("imix-csit", &[(64, 28), (570, 16), (1518, 4)])
     }
 
-    /// These lengths in this order, of which there is at least one, all within Ethernet's.
+    /// Creates a mix of lengths in this order. There must be at least one, all within Ethernet's
+    /// range.
     pub(super) fn in_order(name: String, order: Vec<u16>) -> Self {
         Self { name, order }
     }
 
     fn mixed(name: &str, parts: &[(u16, u32)]) -> Self {
         let total: u32 = parts.iter().map(|(_, share)| share).sum();
-        // A stride near the golden section that shares no factor with the total deals the
-        // lengths out mixed, not in blocks.
+        // A stride near the golden section without a common factor with the total mixes the lengths
+        // instead of forming blocks.
         let golden = (f64::from(total) * 0.618) as u32;
         let stride = (golden.max(1)..).find(|step| coprime(*step, total)).unwrap_or(1);
         let length_at = |place: u32| {
@@ -59,18 +59,18 @@ impl Sizes {
         };
         let order = (0..total).map(|index| {
             let place = u64::from(index) * u64::from(stride) % u64::from(total);
-            // Below the total, which has 32 bits.
+            // The remainder is below the total, which has 32 bits.
             length_at(place as u32)
         });
         Self { name: name.to_owned(), order: order.collect() }
     }
 
-    /// Its name: a length, `imix`, `imix-csit` or the list that it was made of.
+    /// Returns the name: a length, `imix`, `imix-csit` or the list as given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The length of the `index`th frame.
+    /// Returns the length of the `index`th frame.
     #[inline]
     pub fn at(&self, index: u64) -> u16 {
         match self.order[..] {
@@ -79,28 +79,28 @@ impl Sizes {
         }
     }
 
-    /// The mean length in bytes.
+    /// Returns the mean length in bytes.
     pub fn mean(&self) -> f64 {
         self.order.iter().map(|length| f64::from(*length)).sum::<f64>() / self.order.len() as f64
     }
 
-    /// The shortest.
+    /// Returns the shortest length.
     pub fn shortest(&self) -> u16 {
         self.order.iter().copied().min().unwrap_or(FRAME_MIN)
     }
 
-    /// The longest.
+    /// Returns the longest length.
     pub fn longest(&self) -> u16 {
         self.order.iter().copied().max().unwrap_or(FRAME_MIN)
     }
 
-    /// After so many frames the order repeats.
+    /// Returns the number of frames after which the order repeats.
     pub fn period(&self) -> usize {
         self.order.len()
     }
 }
 
-/// `64` … `1518`, `imix`, `imix-csit`, or a list such as `64*7+594*4+1518*1`.
+/// Parses `64` … `1518`, `imix`, `imix-csit`, or a list such as `64*7+594*4+1518*1`.
 impl FromStr for Sizes {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {

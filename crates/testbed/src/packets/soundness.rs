@@ -1,23 +1,23 @@
-//! Whether a trial says something about the device, or why it does not.
+//! Soundness of a trial, without which it says nothing about the device.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
 
-/// Whether the generator did what it was asked for: it held the rate to one part in a hundred, and
-/// its receiver lost nothing by itself. What came of any other trial says nothing about the device
-/// at the load that was asked for.
+/// Conduct of the generator in a trial. A trial is sound if the generator held the rate to one part
+/// in a hundred, and its receiver lost nothing. Any other trial says nothing about the device at
+/// the requested load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Soundness {
-    /// Packets that were due.
+    /// Packets due.
     pub due_packets: u64,
     /// Packets that were not sent in time.
     pub unsent_packets: u64,
-    /// Packets that came and found no room at the receiver.
+    /// Packets that found no room at the receiver.
     pub overflow_packets: u64,
 }
 
 impl Soundness {
-    /// Whether the generator did what it was asked for.
+    /// Returns true if the trial is sound.
     pub fn is_sound(&self) -> bool {
         self.due_packets > 0 && self.held_the_rate() && self.overflow_packets == 0
     }
@@ -37,7 +37,7 @@ impl Soundness {
             }
             if self.overflow_packets > 0 {
                 let packets = self.overflow_packets;
-                reasons.push(format!("its receiver had no room for {packets} packets that came"));
+                reasons.push(format!("its receiver had no room for {packets} packets"));
             }
             reasons.join("; ")
         })
@@ -48,7 +48,7 @@ impl Soundness {
     }
 }
 
-/// `yes`, or `no` with the reason.
+/// Writes `yes`, or `no` with the reason.
 impl fmt::Display for Soundness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.unsound_reason() {
@@ -58,7 +58,7 @@ impl fmt::Display for Soundness {
     }
 }
 
-/// As `is_sound` and `unsound_because`, null where it is sound.
+/// Serialises to `is_sound` and `unsound_because`, which is null for a sound trial.
 impl Serialize for Soundness {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Soundness", 2)?;
@@ -81,14 +81,14 @@ mod tests {
         assert_eq!(of(1000, 10, 0), "yes");
         assert_eq!(of(1000, 11, 0), "no: the generator sent 98.9 % of what was due");
         assert_eq!(of(100_000, 1001, 0), "no: the generator sent 98.99 % of what was due");
-        assert_eq!(of(1000, 0, 7), "no: its receiver had no room for 7 packets that came");
+        assert_eq!(of(1000, 0, 7), "no: its receiver had no room for 7 packets");
         assert_eq!(of(0, 0, 0), "no: nothing was sent");
         let both = of(1000, 500, 2);
         assert!(both.contains("50 %") && both.contains("; its receiver"), "{both}");
     }
 
     #[test]
-    fn the_reason_stands_in_the_json() {
+    fn json_has_the_reason() {
         let json = |unsent_packets| {
             let of = Soundness { due_packets: 10, unsent_packets, overflow_packets: 0 };
             serde_json::to_value(of).unwrap()

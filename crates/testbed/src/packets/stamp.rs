@@ -7,8 +7,8 @@
 //!  └───────┴─────┴────────┴──────────────────┴─────────────────────────┴───────────┘
 //! ```
 //!
-//! The sequence number counts the packets of one stream (one sending queue). Flows take turns in
-//! a stream, so that flow and number within the flow follow from it.
+//! The sequence number counts the packets of one stream (one sending queue). Flows take turns in a
+//! stream, so the number determines the flow and the number within the flow.
 
 /// Length in bytes.
 pub const LENGTH: usize = 18;
@@ -18,16 +18,16 @@ pub const SEQUENCE_MAX: u64 = (1 << 40) - 1;
 /// Times have 56 bits: two years, after which they begin anew.
 const TIME_MASK: u64 = (1 << 56) - 1;
 
-/// The content of a measured packet.
+/// Content of a measured packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Number of the trial: late packets of the one before are told from those of this one.
+    /// Number of the trial, which identifies late packets of the previous trial.
     pub run: u8,
     /// Number of the stream, from 0.
     pub stream: u8,
     /// Number of the packet in the stream, from 0.
     pub sequence: u64,
-    /// When it was sent, on [`crate::clock`]; the lower 56 bits.
+    /// Sending time on [`crate::clock`]; the lower 56 bits.
     pub nanos: u64,
 }
 
@@ -36,14 +36,14 @@ pub struct Stamp {
 pub enum Parsed {
     /// A measured packet.
     Stamp(Stamp),
-    /// It has the magic number, but its content does not match its checksum.
+    /// A packet with the magic number whose content does not match its checksum.
     Corrupt,
     /// Something else.
     Foreign,
 }
 
 impl Stamp {
-    /// The bytes on the wire.
+    /// Returns the bytes on the wire.
     pub fn emit(self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         bytes[..2].copy_from_slice(&MAGIC);
@@ -56,7 +56,7 @@ impl Stamp {
         bytes
     }
 
-    /// Reads a payload, which may be longer.
+    /// Parses a payload, which may be longer.
     pub fn parse(payload: &[u8]) -> Parsed {
         let Some(bytes) = payload.first_chunk::<LENGTH>() else { return Parsed::Foreign };
         if bytes[..2] != MAGIC {
@@ -76,7 +76,7 @@ impl Stamp {
         })
     }
 
-    /// Nanoseconds from its sending until `now`; 0 where the clock says that it comes from the
+    /// Returns the nanoseconds from sending until `now`; 0 if the packet appears to come from the
     /// future.
     pub fn age(self, now: u64) -> u64 {
         let age = now.wrapping_sub(self.nanos) & TIME_MASK;
@@ -85,7 +85,7 @@ impl Stamp {
     }
 }
 
-/// A mix of the first 16 bytes, of which any changed bit changes half the result's bits.
+/// Returns a hash of the first 16 bytes; any changed bit changes half of the result's bits.
 fn checksum(bytes: &[u8; LENGTH]) -> u16 {
     let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
     // Odd constants of Stafford's mixer 13 (as in SplitMix64).
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_found() {
+    fn every_flipped_bit_is_detected() {
         for bit in 0..LENGTH * 8 {
             let mut bytes = stamp().emit();
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn stumps_and_strangers_are_foreign() {
+    fn truncated_and_unknown_payloads_are_foreign() {
         assert_eq!(Stamp::parse(&[]), Parsed::Foreign);
         assert_eq!(Stamp::parse(&stamp().emit()[..LENGTH - 1]), Parsed::Foreign);
         assert_eq!(Stamp::parse(&[0; 64]), Parsed::Foreign);
     }
 
     #[test]
-    fn ages_survive_the_wrap_of_the_clock_and_a_clock_that_went_back() {
+    fn age_handles_wrap_and_a_clock_that_goes_back() {
         let sent = Stamp { nanos: TIME_MASK, ..stamp() };
         assert_eq!(sent.age(TIME_MASK + 10), 10);
         assert_eq!(Stamp { nanos: 1000, ..stamp() }.age(400), 0);

@@ -1,4 +1,4 @@
-//! The generator with its interfaces open: trial after trial.
+//! The generator with its open interfaces, for successive trials.
 
 use super::account::Account;
 use super::cost::{self, OwnCost};
@@ -6,6 +6,7 @@ use super::end::{End, OpenEnd};
 use super::flows::{Addresses, Flow};
 use super::live::{self, LiveSender};
 use super::load::Load;
+use super::methods::{Methods, MethodsFound};
 use super::opened_queue::InterfaceFacts;
 use super::outcome::Outcome;
 use super::role::{Placement, Progress, Role};
@@ -13,73 +14,77 @@ use super::sender::Sender;
 use super::sizes::FCS;
 use super::stamp::{SEQUENCE_MAX, Stamp};
 use super::trial::{self, Driver, Queue, Task, Work};
-use super::way::{Ways, WaysFound};
 use crate::Error;
 use crate::clock::monotonic_nanos;
 use std::sync::atomic::AtomicBool;
 
-/// Two interfaces, or one, open for trials.
+/// One or two interfaces that are open for trials.
 pub struct Tester {
-    /// The interfaces; the second is none where the first receives what it sends.
+    /// The interfaces; the second is `None` if the first receives its own packets.
     ends: (OpenEnd, Option<OpenEnd>),
     queues: u32,
-    /// Whether both interfaces send and receive.
+    /// True if both interfaces send and receive.
     both: bool,
     /// The sending interface.
     pub from: InterfaceFacts,
     /// The receiving interface.
     pub to: InterfaceFacts,
     /// Methods of sending and receiving packets.
-    pub ways: WaysFound,
+    pub methods: MethodsFound,
     run: u8,
 }
 
-/// Packets by which the programs' own cost is measured.
+/// Number of packets for the measurement of the programs' own cost.
 const COST_PACKETS: u32 = 2_000;
 
 impl Tester {
-    /// Opens the first `queues` queues of both ends; `to` is none where what is sent comes back
-    /// to the interface that sent it.
+    /// Opens the first `queues` queues of both ends; `to` is `None` if packets return to the
+    /// sending interface.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, without such interfaces or so many queues,
-    /// or without a way that was asked for by name.
+    /// Fails without CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, if interfaces or queues are missing,
+    /// or if an explicitly requested method is unavailable.
     pub fn open(
         from: End<'_>,
         to: Option<End<'_>>,
         queues: u32,
-        ways: Ways,
+        methods: Methods,
     ) -> Result<Self, Error> {
-        let mut near = from.open(queues, to.is_none(), ways)?;
-        let far = to.map(|to| to.open(queues, true, ways)).transpose()?;
-        near.open_to_send(ways)?;
-        Ok(Self::of(near, far, queues, false))
+        let mut near = from.open(queues, to.is_none(), methods)?;
+        let far = to.map(|to| to.open(queues, true, methods)).transpose()?;
+        near.open_to_send(methods)?;
+        Ok(Self::from_ends(near, far, queues, false))
     }
 
     /// Opens both ends to send and to receive, for [`Self::trial_both`].
     ///
     /// # Errors
-    /// As [`Self::open`].
-    pub fn open_both(from: End<'_>, to: End<'_>, queues: u32, ways: Ways) -> Result<Self, Error> {
-        let mut near = from.open(queues, true, ways)?;
-        let mut far = to.open(queues, true, ways)?;
-        near.open_to_send(ways)?;
-        far.open_to_send(ways)?;
-        Ok(Self::of(near, Some(far), queues, true))
+    /// Fails as [`Self::open`].
+    pub fn open_both(
+        from: End<'_>,
+        to: End<'_>,
+        queues: u32,
+        methods: Methods,
+    ) -> Result<Self, Error> {
+        let mut near = from.open(queues, true, methods)?;
+        let mut far = to.open(queues, true, methods)?;
+        near.open_to_send(methods)?;
+        far.open_to_send(methods)?;
+        Ok(Self::from_ends(near, Some(far), queues, true))
     }
 
-    fn of(near: OpenEnd, far: Option<OpenEnd>, queues: u32, both: bool) -> Self {
+    fn from_ends(near: OpenEnd, far: Option<OpenEnd>, queues: u32, both: bool) -> Self {
         let receiver = far.as_ref().unwrap_or(&near);
-        let mut ways = WaysFound {
+        let mut methods = MethodsFound {
             live_frames: near.live.is_some(),
             program: receiver.sink.is_some(),
             reasons: near.reasons.clone(),
         };
         if let Some(far) = &far {
-            ways.reasons.extend(far.reasons.iter().cloned());
+            methods.reasons.extend(far.reasons.iter().cloned());
         }
         let (from, to) = (near.facts.clone(), receiver.facts.clone());
-        Self { ends: (near, far), queues, both, from, to, ways, run: 0 }
+        Self { ends: (near, far), queues, both, from, to, methods, run: 0 }
     }
 
     #[cfg(test)]
@@ -88,14 +93,14 @@ impl Tester {
         receiver: super::opened_queue::OpenedQueue,
         both: bool,
     ) -> Self {
-        Self::of(OpenEnd::in_memory(sender), Some(OpenEnd::in_memory(receiver)), 1, both)
+        Self::from_ends(OpenEnd::in_memory(sender), Some(OpenEnd::in_memory(receiver)), 1, both)
     }
 
-    /// One trial. `watch` is called some hundred times a second with what was counted so far;
+    /// Runs a trial. `watch` is called about a hundred times per second with the counts so far;
     /// `stop` ends the sending early.
     ///
     /// # Errors
-    /// An impossible load, or what `placement` says.
+    /// Fails for an impossible load, and when `placement` fails.
     pub fn trial(
         &mut self,
         addresses: &Addresses,
@@ -108,11 +113,11 @@ impl Tester {
         outcomes.pop().ok_or_else(|| unsound("no direction"))
     }
 
-    /// One trial with the load in each direction at once: first that from [`Self::from`], then that
-    /// from [`Self::to`]. Each has its own addresses and its own account.
+    /// Runs a trial with the load in both directions at once. The results are those from
+    /// [`Self::from`], then from [`Self::to`]; each has its own addresses and account.
     ///
     /// # Errors
-    /// As [`Self::trial`], and where the tester was not opened by [`Self::open_both`].
+    /// Fails as [`Self::trial`], and if the tester was not opened by [`Self::open_both`].
     pub fn trial_both(
         &mut self,
         addresses: [&Addresses; 2],
@@ -161,7 +166,7 @@ impl Tester {
         Ok(cost)
     }
 
-    /// A trial with the load in each of the directions, of which there are one or two.
+    /// Runs a trial with the load in each of one or two directions.
     fn trials(
         &mut self,
         addresses: &[&Addresses],
@@ -176,8 +181,8 @@ impl Tester {
         }
         let mut plans = Vec::new();
         for addresses in addresses {
-            // A number for each direction: a packet that comes back to its sender is not taken for
-            // one of the other direction.
+            // Each direction has its own number, so that a packet that returns to its sender does
+            // not count for the other direction.
             self.run = self.run.wrapping_add(1);
             plans.push(Plan::new(self.run, self.queues, addresses, load));
         }
@@ -191,7 +196,7 @@ impl Tester {
         let mut tasks = Vec::new();
         let mut drivers = Vec::new();
         let (forth, back) = (plans.first(), plans.get(1));
-        // On one interface alone, what was sent comes back to it.
+        // With a single interface, packets return to it.
         let to_near =
             if far.is_none() { forth.map(|plan| (0, plan)) } else { back.map(|plan| (1, plan)) };
         let near_work = EndWork { sends: forth.map(|plan| (0, plan)), receives: to_near, first: 0 };
@@ -210,7 +215,7 @@ impl Tester {
     }
 }
 
-/// The interface that receives in each direction.
+/// Returns the receiving interface of each direction.
 fn receivers<'a>(
     near: &'a mut OpenEnd,
     far: &'a mut Option<OpenEnd>,
@@ -225,9 +230,9 @@ fn receivers<'a>(
 /// Plan of one direction.
 struct Plan<'a> {
     run: u8,
-    /// By stream.
+    /// Flows by stream.
     flows: Vec<Vec<Flow>>,
-    /// Most packets of a stream.
+    /// Largest number of packets of a stream.
     packets: u64,
     load: &'a Load,
 }
@@ -244,7 +249,7 @@ impl<'a> Plan<'a> {
         Self { run, flows, packets, load }
     }
 
-    /// Flows and most packets of each stream.
+    /// Returns the number of flows and the largest number of packets of each stream.
     fn streams(&self) -> Vec<(usize, u64)> {
         self.flows.iter().map(|flows| (flows.len(), self.packets)).collect()
     }
@@ -264,7 +269,7 @@ struct EndWork<'a> {
 }
 
 impl EndWork<'_> {
-    /// Adds its threads, and its program in the driver.
+    /// Adds the threads of the interface, and its program in the driver.
     fn prepare<'e>(
         &self,
         end: &'e mut OpenEnd,

@@ -20,12 +20,12 @@ use wattline_dataplane::frame::{BATCH_MAX, Frame};
 use wattline_dataplane::port::PortId;
 use wattline_ports::memory::{WireEnd, wire};
 
-/// Faults that the device inflicts on packets by their order of arrival, from 0.
+/// Faults of the device, by packets' order of arrival from 0.
 #[derive(Clone, Copy)]
 struct Faults {
     lose: &'static [u64],
     double: &'static [u64],
-    /// Kept back until so many more have passed.
+    /// Number of packets that pass a held packet.
     hold: &'static [u64],
     held_for: u64,
     damage: &'static [u64],
@@ -77,14 +77,14 @@ impl Device {
     }
 }
 
-/// Packets by the kernel alone.
-const XDP_WAYS: Ways = Ways { send: SendBy::LiveFrames, receive: ReceiveBy::Program };
-/// Each sender with each receiver: what one writes the other reads.
-const ALL_WAYS: [Ways; 4] = [
-    Ways::SOCKETS,
-    Ways { send: SendBy::LiveFrames, receive: ReceiveBy::Sockets },
-    Ways { send: SendBy::Sockets, receive: ReceiveBy::Program },
-    XDP_WAYS,
+/// Sending and receiving in the kernel alone.
+const XDP_METHODS: Methods = Methods { send: SendBy::LiveFrames, receive: ReceiveBy::Program };
+/// Each sender with each receiver; they must understand each other.
+const ALL_METHODS: [Methods; 4] = [
+    Methods::SOCKETS,
+    Methods { send: SendBy::LiveFrames, receive: ReceiveBy::Sockets },
+    Methods { send: SendBy::Sockets, receive: ReceiveBy::Program },
+    XDP_METHODS,
 ];
 
 fn addresses() -> Addresses {
@@ -92,24 +92,24 @@ fn addresses() -> Addresses {
     plain_link(&facts(SOURCE.mac), &facts(LEFT.mac))
 }
 
-/// A tester whose ends are those of two cables in memory.
+/// Creates a tester at the ends of two cables in memory.
 fn in_memory(near: WireEnd, far: WireEnd, both: bool) -> Tester {
     let [near, far] = [(near, 0), (far, 1)]
         .map(|(wire, port)| OpenedQueue::in_memory(wire.into_queue(PortId(port))));
     Tester::in_memory(near, far, both)
 }
 
-/// A trial with these addresses that nobody stops.
+/// Runs a trial with these addresses to its end.
 fn trial(tester: &mut Tester, addresses: &Addresses, load: &Load) -> Outcome {
     tester.trial(addresses, load, &anywhere, &AtomicBool::new(false), &mut |_| ()).unwrap()
 }
 
-/// The same in both directions at once.
-fn trial_both(tester: &mut Tester, ways: [&Addresses; 2], load: &Load) -> [Outcome; 2] {
-    tester.trial_both(ways, load, &anywhere, &AtomicBool::new(false), &mut |_| ()).unwrap()
+/// Runs a trial in both directions at once.
+fn trial_both(tester: &mut Tester, addresses: [&Addresses; 2], load: &Load) -> [Outcome; 2] {
+    tester.trial_both(addresses, load, &anywhere, &AtomicBool::new(false), &mut |_| ()).unwrap()
 }
 
-/// Runs a tester at a device in memory, which has these faults on the way there and none on the way back.
+/// Runs a tester at a device in memory, which has these faults in the forward direction only.
 fn at_device<R>(faults: Faults, both: bool, run: impl FnOnce(&mut Tester) -> R) -> R {
     let ((near, mut left), (mut right, far)) = (wire(1024, 2048), wire(1024, 2048));
     let mut tester = in_memory(near, far, both);
@@ -144,9 +144,9 @@ fn through_memory(faults: Faults, load: &Load) -> Outcome {
     at_device(faults, false, |tester| trial(tester, &addresses(), load))
 }
 
-/// Each direction has its account: faults of one do not show in the other.
+/// Each direction has its own account: faults of one do not appear in the other.
 #[test]
-fn both_directions_at_once_are_told_apart() {
+fn both_directions_are_distinguished() {
     let [forth, back] = at_device(SOME, true, |tester| {
         trial_both(tester, [&addresses(), &addresses()], &burst(20_000, 4))
     });
@@ -180,7 +180,7 @@ fn burst(packets: u64, flows: u32) -> Load {
 fn check(outcome: &Outcome, packets: u64) {
     assert_eq!(outcome.sent_packets, packets, "{outcome:#?}");
     assert_eq!(outcome.receiver_overflow_packets, 0, "{outcome:#?}");
-    // Lost are five, and the two that were damaged.
+    // Five packets are lost, plus the two damaged ones.
     assert_eq!((outcome.lost_packets, outcome.corrupt_packets), (7, 2), "{outcome:#?}");
     assert_eq!(outcome.received_packets, packets - 7);
     assert_eq!(outcome.duplicated_packets, 3);
@@ -194,14 +194,14 @@ fn check(outcome: &Outcome, packets: u64) {
 fn known_faults_are_counted_exactly() {
     let outcome = through_memory(SOME, &burst(20_000, 4));
     check(&outcome, 20_000);
-    // Held back for eight packets of four flows: two of its own passed it.
+    // Held for eight packets of four flows, so two of its own flow passed it.
     assert_eq!(outcome.reordering_distance_max_packets, 3);
     assert_eq!(outcome.affected_flows, 4);
     assert!(outcome.latency.min_seconds.unwrap() > 0.0);
 }
 
 #[test]
-fn a_device_without_faults_has_none() {
+fn device_without_faults_has_none() {
     let load = Load {
         rate_pps: 50_000.0,
         duration: Duration::from_millis(400),
@@ -219,21 +219,21 @@ fn a_device_without_faults_has_none() {
         outcome.affected_flows,
     ];
     assert_eq!(faults, [0; 7], "{outcome:#?}");
-    // What is late on a busy machine is not sent; it is the generator's shortfall and no loss.
+    // Packets that are late on a busy machine are not sent; they are a shortfall, not a loss.
     assert_eq!(outcome.sent_packets + outcome.unsent_packets, 20_000);
     assert!(outcome.sent_packets > 0);
     assert!((outcome.frame_mean_bytes - 361.8).abs() < 0.1);
 }
 
 #[test]
-fn a_device_that_goes_away_loses_the_rest_and_the_trial_ends() {
+fn trial_ends_when_the_device_goes_away() {
     let mut load = burst(5_000, 8);
     load.duration = Duration::from_secs(2);
     let (near, left) = wire(1024, 2048);
     let (right, far) = wire(16, 2048);
     let mut tester = in_memory(near, far, false);
     let outcome = trial(&mut tester, &addresses(), &load);
-    // The cable is full, and nobody takes anything out.
+    // The cable is full, and nothing reads from it.
     assert_eq!((outcome.sent_packets, outcome.unsent_packets), (1024, 3976), "{outcome:#?}");
     assert_eq!((outcome.lost_packets, outcome.received_packets), (1024, 0));
     assert!(!outcome.is_sound());
@@ -248,7 +248,7 @@ fn stopping_early_loses_nothing() {
     let outcome = tester.trial(&addresses(), &load, &anywhere, &never, &mut |_| ()).unwrap();
     assert_eq!(outcome.lost_packets, 0, "{outcome:#?}");
     assert_eq!(outcome.sent_packets, outcome.received_packets);
-    assert!(outcome.unsent_packets < 40, "what was not due is no shortfall: {outcome:#?}");
+    assert!(outcome.unsent_packets < 40, "undue packets are no shortfall: {outcome:#?}");
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn one_lost_packet_in_ten_million_is_found() {
 }
 
 #[test]
-fn impossible_loads_are_refused_with_all_that_is_wrong() {
+fn impossible_loads_are_refused_with_all_errors() {
     let load = Load {
         rate_pps: 0.0,
         flows: 0,
@@ -280,13 +280,13 @@ fn impossible_loads_are_refused_with_all_that_is_wrong() {
     assert!(endless.check(false, 1).is_err());
 }
 
-/// A router's queue lends the kernel less under load, which a receiver must not.
+/// A router's queue lends the kernel fewer chunks under load; a receiver must not.
 #[test]
 #[ignore = "a neighbour's load makes the veth itself drop: `make test-long`"]
-fn a_receiver_that_is_kept_away_for_a_moment_after_much_load_loses_nothing() {
+fn receiver_that_pauses_after_high_load_loses_nothing() {
     const LOAD: u64 = 600_000;
     const MEANWHILE: u64 = 12_000;
-    let test = "a_receiver_that_is_kept_away_for_a_moment_after_much_load_loses_nothing";
+    let test = "receiver_that_pauses_after_high_load_loses_nothing";
     if !can_build_namespaces(test) {
         return;
     }
@@ -308,7 +308,7 @@ fn a_receiver_that_is_kept_away_for_a_moment_after_much_load_loses_nothing() {
         while read(&mut rx) {}
     }
     while sender.turn(&mut tx.pool, &mut *tx.queue) == Turn::Busy {}
-    // The veth's other end may work through the last frames later.
+    // The veth's other end may process the last frames later.
     for _ in 0..100 {
         while read(&mut rx) {}
         std::thread::sleep(Duration::from_millis(1));
@@ -317,7 +317,7 @@ fn a_receiver_that_is_kept_away_for_a_moment_after_much_load_loses_nothing() {
     assert_eq!((account.received, rx.overflow()), (LOAD + MEANWHILE, 0));
 }
 
-/// Forwards frames from one interface to another with faults, by AF_XDP, until told to stop.
+/// Forwards frames from one interface to another with faults, by AF_XDP, until `stop` is set.
 fn forward(
     device: &mut Device,
     left: &mut OpenedQueue,
@@ -373,20 +373,20 @@ fn known_faults_of_a_device_between_real_interfaces_are_counted_exactly() {
     let ends = [(&source, SOURCE), (&sink, SINK)]
         .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    ALL_WAYS.into_iter().for_each(|ways| faults_are_counted(ways, from, to, &mut queues));
+    ALL_METHODS.into_iter().for_each(|methods| faults_are_counted(methods, from, to, &mut queues));
 }
 
-/// Through a device between two interfaces that forwards by these queues.
-fn faults_are_counted(ways: Ways, from: End<'_>, to: End<'_>, queues: &mut [OpenedQueue; 2]) {
-    let mut tester = Tester::open(from, Some(to), 1, ways).unwrap();
-    assert_eq!(tester.ways.live_frames, ways.send == SendBy::LiveFrames);
-    assert_eq!(tester.ways.program, ways.receive == ReceiveBy::Program);
+/// Checks the counts of a device between two interfaces that forwards by these queues.
+fn faults_are_counted(methods: Methods, from: End<'_>, to: End<'_>, queues: &mut [OpenedQueue; 2]) {
+    let mut tester = Tester::open(from, Some(to), 1, methods).unwrap();
+    assert_eq!(tester.methods.live_frames, methods.send == SendBy::LiveFrames);
+    assert_eq!(tester.methods.program, methods.receive == ReceiveBy::Program);
     assert_eq!((tester.from.mac, tester.to.mac), (SOURCE.mac, SINK.mac));
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let [left, right] = queues;
         scope.spawn(|| forward(&mut Device::new(SOME), left, right, &over));
-        // Slow enough for the device of a test on a busy machine.
+        // Slow enough for the test's device on a busy machine.
         let load = Load {
             rate_pps: 10_000.0,
             duration: Duration::from_millis(4_000),
@@ -419,11 +419,11 @@ fn several_queues_of_a_plain_link_account_for_every_packet() {
     }
     let (_namespaces, ends) = plain_link_of(2);
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    ALL_WAYS.into_iter().for_each(|ways| account_for_every_packet(ways, from, to));
+    ALL_METHODS.into_iter().for_each(|methods| account_for_every_packet(methods, from, to));
 }
 
-fn account_for_every_packet(ways: Ways, from: End<'_>, to: End<'_>) {
-    let mut tester = Tester::open(from, Some(to), 2, ways).unwrap();
+fn account_for_every_packet(methods: Methods, from: End<'_>, to: End<'_>) {
+    let mut tester = Tester::open(from, Some(to), 2, methods).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);
     for _ in 0..2 {
         let load = Load {
@@ -433,25 +433,25 @@ fn account_for_every_packet(ways: Ways, from: End<'_>, to: End<'_>) {
             ..Load::default()
         };
         let outcome = trial(&mut tester, &addresses, &load);
-        is_accounted_for(ways, &outcome);
+        is_accounted_for(methods, &outcome);
     }
 }
 
 #[test]
-fn an_interface_that_vanishes_in_the_middle_ends_the_trial_and_nothing_is_hidden() {
-    let test = "an_interface_that_vanishes_in_the_middle_ends_the_trial_and_nothing_is_hidden";
+fn vanishing_interface_ends_the_trial_with_a_complete_account() {
+    let test = "vanishing_interface_ends_the_trial_with_a_complete_account";
     if !can_build_namespaces(test) {
         return;
     }
-    for ways in [Ways::SOCKETS, XDP_WAYS] {
-        an_interface_vanishes(ways);
+    for methods in [Methods::SOCKETS, XDP_METHODS] {
+        an_interface_vanishes(methods);
     }
 }
 
-fn an_interface_vanishes(ways: Ways) {
+fn an_interface_vanishes(methods: Methods) {
     let (namespaces, ends) = plain_link_of(1);
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    let mut tester = Tester::open(from, Some(to), 1, ways).unwrap();
+    let mut tester = Tester::open(from, Some(to), 1, methods).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);
     let load = Load {
         rate_pps: 10_000.0,
@@ -471,7 +471,7 @@ fn an_interface_vanishes(ways: Ways) {
         .unwrap();
     assert!(gone, "{outcome:#?}");
     assert!(outcome.received_packets > 2_000, "{outcome:#?}");
-    // What could not be sent any more is the generator's shortfall, and no trial of the device.
+    // Packets that could no longer be sent are a shortfall, so the trial is not sound.
     assert_eq!(outcome.sent_packets + outcome.unsent_packets, 20_000, "{outcome:#?}");
     assert!(outcome.unsent_packets + outcome.lost_packets > 1_000, "{outcome:#?}");
     assert!(!outcome.is_sound() || outcome.lost_packets > 1_000, "{outcome:#?}");
@@ -485,10 +485,11 @@ fn several_queues_send_both_ways_over_a_plain_link() {
     }
     let (_namespaces, ends) = plain_link_of(2);
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    [Ways::SOCKETS, XDP_WAYS].into_iter().for_each(|ways| both_ways(ways, from, to));
+    [Methods::SOCKETS, XDP_METHODS].into_iter().for_each(|methods| both_ways(methods, from, to));
 }
 
-/// Creates two namespaces with a plain link of so many queues; returns its ends as users name them.
+/// Creates two namespaces with a plain link of `queues` queues; returns the ends in the form of the
+/// command line.
 fn plain_link_of(queues: u16) -> ([Namespace; 2], [String; 2]) {
     let namespaces = ["near", "far"].map(|role| Namespace::create(role).unwrap());
     let [near, far] = &namespaces;
@@ -499,27 +500,28 @@ fn plain_link_of(queues: u16) -> ([Namespace; 2], [String; 2]) {
 }
 
 /// Checks that each of 6,000 packets was received in order, lost or not sent.
-fn is_accounted_for(ways: Ways, outcome: &Outcome) {
+fn is_accounted_for(methods: Methods, outcome: &Outcome) {
     assert_eq!(outcome.sent_packets + outcome.unsent_packets, 6_000, "{outcome:#?}");
     let accounted =
         outcome.received_packets + outcome.lost_packets + outcome.receiver_overflow_packets;
     assert_eq!(accounted, outcome.sent_packets, "{outcome:#?}");
-    assert!(outcome.received_packets > enough(ways, outcome), "{outcome:#?}");
+    assert!(outcome.received_packets > enough(methods, outcome), "{outcome:#?}");
     let wrong = outcome.duplicated_packets + outcome.corrupt_packets + outcome.stale_packets;
     assert_eq!((wrong, outcome.reordered_packets), (0, 0), "{outcome:#?}");
 }
 
-/// Packets of 6,000 that arrive at least. Several senders of live frames, which spin, have two
-/// processors to share with whatever else runs: of theirs half of what was sent.
-fn enough(ways: Ways, outcome: &Outcome) -> u64 {
-    match ways.send {
+/// Returns the smallest number of 6,000 packets that must arrive. Several senders of live frames,
+/// which spin, share two processors with other programs, so only half of their sent packets must
+/// arrive.
+fn enough(methods: Methods, outcome: &Outcome) -> u64 {
+    match methods.send {
         SendBy::LiveFrames => outcome.sent_packets.max(200) / 2,
         _ => 3_000,
     }
 }
 
-fn both_ways(ways: Ways, from: End<'_>, to: End<'_>) {
-    let mut tester = Tester::open_both(from, to, 2, ways).unwrap();
+fn both_ways(methods: Methods, from: End<'_>, to: End<'_>) {
+    let mut tester = Tester::open_both(from, to, 2, methods).unwrap();
     let forth = plain_link(&tester.from, &tester.to);
     let back = plain_link(&tester.to, &tester.from);
     let load = Load {
@@ -529,18 +531,18 @@ fn both_ways(ways: Ways, from: End<'_>, to: End<'_>) {
         ..Load::default()
     };
     for outcome in trial_both(&mut tester, [&forth, &back], &load) {
-        is_accounted_for(ways, &outcome);
+        is_accounted_for(methods, &outcome);
     }
 }
 
 #[test]
-fn the_generator_knows_its_limits() {
-    if !can_build_namespaces("the_generator_knows_its_limits") {
+fn limits_of_the_generator_are_measured() {
+    if !can_build_namespaces("limits_of_the_generator_are_measured") {
         return;
     }
     let load = Load { sizes: Sizes::fixed(64), ..Load::default() };
-    for ways in [Ways::SOCKETS, XDP_WAYS] {
-        let limits = limits::veth_limits(&load, 1, ways, &anywhere).unwrap();
+    for methods in [Methods::SOCKETS, XDP_METHODS] {
+        let limits = limits::veth_limits(&load, 1, methods, &anywhere).unwrap();
         assert!(limits.flat_out_rate_pps > 10_000.0, "{limits:?}");
         assert!(limits.lossless_rate_pps <= limits.flat_out_rate_pps * 1.05, "{limits:?}");
         println!("{limits:#?}");
@@ -555,7 +557,7 @@ fn the_generator_knows_its_limits() {
 }
 
 #[test]
-fn ends_that_are_not_there_are_told_by_name() {
+fn missing_ends_are_named() {
     let said = |end: &str| End::from(end).check().map_err(|error| error.to_string());
     assert_eq!(said("lo"), Ok(()));
     let interface = said("wl-nothing").unwrap_err();
@@ -567,13 +569,13 @@ fn ends_that_are_not_there_are_told_by_name() {
     );
 }
 
-/// A kernel that forwards, in which nftables drops exactly one packet; at the highest rates at
-/// which this machine loses no other.
+/// The kernel forwards, and nftables drops exactly one packet, at the highest rates at which this
+/// machine loses no other.
 #[test]
 #[ignore = "a minute, and a neighbour's load makes the device itself drop: `make test-long`"]
-fn one_packet_of_ten_million_that_nftables_drops_is_found_on_the_way() {
+fn one_packet_of_ten_million_dropped_by_nftables_is_found() {
     const PACKETS: u64 = 10_000_000;
-    let test = "one_packet_of_ten_million_that_nftables_drops_is_found_on_the_way";
+    let test = "one_packet_of_ten_million_dropped_by_nftables_is_found";
     if !can_build_namespaces(test) {
         return;
     }
@@ -594,9 +596,9 @@ fn one_packet_of_ten_million_that_nftables_drops_is_found_on_the_way() {
     let ends = [(&bed.source, SOURCE), (&bed.sink, SINK)]
         .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    // A veth takes live frames as long as its peer runs NAPI.
+    // A veth accepts live frames only while its peer runs NAPI.
     bed.router.run("ethtool", &["-K", LEFT.interface, "gro", "on"], command::LIMIT).unwrap();
-    let mut tester = Tester::open(from, Some(to), 1, XDP_WAYS).unwrap();
+    let mut tester = Tester::open(from, Some(to), 1, XDP_METHODS).unwrap();
     let addresses = Addresses {
         destination_mac: LEFT.mac,
         source: SOURCE.v4.into(),
@@ -624,7 +626,7 @@ fn one_packet_of_ten_million_that_nftables_drops_is_found_on_the_way() {
     assert_eq!((flow.flow, flow.lost_packets), (7_654_321 % 1_000, 1));
 }
 
-/// Live frames, made and accounted for by the kernel itself, on a plain link.
+/// Live frames, created and accounted for in the kernel, on a plain link.
 #[test]
 #[ignore = "a figure of a machine: `make test-long`"]
 fn live_frames_are_sent_faster_than_any_forwarder_here_forwards() {
@@ -634,7 +636,7 @@ fn live_frames_are_sent_faster_than_any_forwarder_here_forwards() {
     }
     let ([_near, far], ends) = plain_link_of(1);
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    let mut tester = Tester::open(from, Some(to), 1, XDP_WAYS).unwrap();
+    let mut tester = Tester::open(from, Some(to), 1, XDP_METHODS).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);
     let load = Load { sizes: Sizes::fixed(64), ..burst(5_000_000, 64) };
     let mut cost = |what: &str| {
@@ -652,11 +654,11 @@ fn live_frames_are_sent_faster_than_any_forwarder_here_forwards() {
     };
     // The receiving program runs on the sender's processor, within its time.
     cost("both ends on one processor");
-    // A kernel thread receives, where it gets a processor; else the ring of the veth is full, which
-    // is the receiver's shortfall.
+    // A kernel thread receives if it gets a processor; otherwise the ring of the veth is full,
+    // which is the receiver's shortfall.
     let threaded = format!("echo 1 > /sys/class/net/{}/threaded", SINK.interface);
     far.run("sh", &["-c", &threaded], command::LIMIT).unwrap();
     let sender = cost("a kernel thread receives");
-    // By its processor time: on a machine that others use, the rate says what they leave.
+    // Compares processor time, since the rate depends on other programs.
     assert!(sender < 1.0 / 2.4e6, "{sender} s a packet sent");
 }

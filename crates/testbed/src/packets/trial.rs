@@ -1,4 +1,4 @@
-//! The threads of one trial: each works on one queue, sends, receives, or does both in turn.
+//! The threads of one trial: each sends, receives, or does both in turn, on one queue.
 
 use super::account::Account;
 use super::live::LiveSender;
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Longest time between two checks of a thread for its end.
-const LOOK: Duration = Duration::from_millis(5);
-/// A sender that has more time than this until its next packet sleeps; else it spins.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Time until the next packet above which a sender sleeps; below, it spins.
 const SPIN_NANOS: u64 = 30_000;
 /// Time in which a queue must send its packets.
 const FLUSH_NANOS: u64 = 1_000_000_000;
@@ -40,9 +40,9 @@ pub(super) enum Work<'a> {
 /// Task of one queue.
 pub(super) struct Queue<'a> {
     pub opened: &'a mut OpenedQueue,
-    /// Sender, and its direction.
+    /// Sender with its direction.
     pub sends: Option<(usize, Sender)>,
-    /// The account of what it receives, and of which direction that is.
+    /// Account of received packets, with its direction.
     pub receives: Option<(usize, Account)>,
 }
 
@@ -55,13 +55,13 @@ impl Task<'_> {
     }
 }
 
-/// A direction that a program in the driver accounts for.
+/// A direction accounted for by a program in the driver.
 pub(super) struct Driver<'a> {
     pub direction: usize,
     pub sink: &'a Sink,
 }
 
-/// Counts a sender as done when it is dropped, also where it panics: nobody waits for it in vain.
+/// Counts a sender as done when dropped, also on a panic, so that no thread waits for it in vain.
 struct Done<'a>(&'a AtomicU64);
 
 impl Drop for Done<'_> {
@@ -72,17 +72,16 @@ impl Drop for Done<'_> {
 
 /// State shared by all threads.
 struct Shared<'a> {
-    /// By direction and thread.
+    /// Counters by direction and thread.
     counters: Vec<Vec<Counter>>,
     senders: u64,
     all_sent: AtomicU64,
     drain_nanos: u64,
     stop: &'a AtomicBool,
     placement: Placement<'a>,
-    /// Passed by all threads, once each is where it belongs: that takes longer
-    /// than a packet may be late.
+    /// Barrier after the placement of all threads, which takes longer than a packet may be late.
     placed: Barrier,
-    /// When queues begin to send: the same time for all.
+    /// Common time at which queues begin to send.
     start: AtomicU64,
 }
 
@@ -106,7 +105,7 @@ impl Shared<'_> {
         self.all_sent.load(Ordering::Acquire) >= self.senders
     }
 
-    /// A direction is over when everything came, or nothing did for a while.
+    /// Returns true if everything has arrived, or nothing for a while.
     fn over(&self, direction: usize, quiet_since: u64, now: u64) -> bool {
         if !self.all_is_sent() {
             return false;
@@ -116,7 +115,7 @@ impl Shared<'_> {
     }
 }
 
-/// Runs all tasks; what each of `directions` brought home.
+/// Runs all tasks; returns the results by direction.
 pub(super) fn run(
     tasks: Vec<Task<'_>>,
     drivers: &[Driver<'_>],
@@ -126,7 +125,7 @@ pub(super) fn run(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Parts>, Error> {
-    // The last one is the driver's.
+    // The last counter is the driver's.
     let counters = || (0..=tasks.len()).map(|_| Counter::default()).collect();
     let shared = Shared {
         counters: (0..directions).map(|_| counters()).collect(),
@@ -155,23 +154,23 @@ pub(super) fn run(
             .collect();
         let follow = |stop: &AtomicBool| {
             for (index, direction, watch) in &watches {
-                let sent = watch.look(stop.load(Ordering::Relaxed));
-                // The thread may have told of all meanwhile.
+                let sent = watch.poll(stop.load(Ordering::Relaxed));
+                // The thread may have reported all packets meanwhile.
                 shared.counters[*direction][*index].sent.fetch_max(sent, Ordering::Relaxed);
             }
         };
-        let mut followed: Vec<_> =
-            drivers.iter().map(|driver| Followed::new(driver, shared)).collect();
+        let mut progress: Vec<_> =
+            drivers.iter().map(|driver| DriverProgress::new(driver, shared)).collect();
         while !shared.all_is_sent() {
-            std::thread::sleep(LOOK);
-            look(&mut followed);
+            std::thread::sleep(POLL_INTERVAL);
+            all_are_over(&mut progress);
             if !shared.all_is_sent() {
                 follow(stop);
             }
             watch(shared.all());
         }
-        while !look(&mut followed) {
-            std::thread::sleep(LOOK);
+        while !all_are_over(&mut progress) {
+            std::thread::sleep(POLL_INTERVAL);
             watch(shared.all());
         }
         let mut parts: Vec<Parts> = (0..directions).map(|_| Parts::default()).collect();
@@ -194,24 +193,24 @@ pub(super) fn run(
     })
 }
 
-/// A driver's account, while it is followed.
-struct Followed<'a> {
+/// Progress of a driver's account.
+struct DriverProgress<'a> {
     driver: &'a Driver<'a>,
     shared: &'a Shared<'a>,
     received: u64,
     quiet_since: u64,
 }
 
-impl<'a> Followed<'a> {
+impl<'a> DriverProgress<'a> {
     fn new(driver: &'a Driver<'a>, shared: &'a Shared<'a>) -> Self {
         Self { driver, shared, received: 0, quiet_since: monotonic_nanos() }
     }
 
-    /// Whether its direction is over.
+    /// Returns true if the direction is over.
     fn is_over(&mut self) -> bool {
         let now = monotonic_nanos();
         let direction = self.driver.direction;
-        // What cannot be read now is read at the end, and fails there.
+        // An error here is repeated at the end, where it is reported.
         let received = self.driver.sink.received().unwrap_or(self.received);
         if received != self.received || !self.shared.all_is_sent() {
             self.quiet_since = now;
@@ -224,22 +223,21 @@ impl<'a> Followed<'a> {
     }
 }
 
-/// Reads all drivers' accounts; whether all their directions are over.
-fn look(followed: &mut [Followed<'_>]) -> bool {
-    let running = followed.iter_mut().filter_map(|it| (!it.is_over()).then_some(()));
-    running.count() == 0
+/// Reads all drivers' accounts; returns true if all their directions are over.
+fn all_are_over(drivers: &mut [DriverProgress<'_>]) -> bool {
+    drivers.iter_mut().fold(true, |over, driver| driver.is_over() && over)
 }
 
-struct Ended {
+struct TaskResult {
     sent: Option<(usize, Sent)>,
     account: Option<(usize, Account)>,
-    /// Until everything was sent: of a thread that also receives, for both.
+    /// Processor time until everything was sent; for a thread that also receives, it covers both.
     sending_cpu_seconds: f64,
-    /// Processor time of a thread that only receives, or after it has sent.
+    /// Processor time of receiving only, if necessary after sending.
     receiving_cpu_seconds: f64,
 }
 
-fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Error> {
+fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<TaskResult, Error> {
     let Task { role, work } = task;
     let placed = (shared.placement)(role);
     if shared.placed.wait().is_leader() {
@@ -256,7 +254,7 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
             drop(done);
             let sent = Some((direction, packets));
             let sending_cpu_seconds = thread_cpu_seconds();
-            return placed.map(|()| Ended {
+            return placed.map(|()| TaskResult {
                 sent,
                 account: None,
                 sending_cpu_seconds,
@@ -290,10 +288,15 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
     }
     let spent = if sent.is_some() { sending_cpu_seconds } else { 0.0 };
     let receiving_cpu_seconds = thread_cpu_seconds() - spent;
-    placed.map(|()| Ended { sent, account: receives, sending_cpu_seconds, receiving_cpu_seconds })
+    placed.map(|()| TaskResult {
+        sent,
+        account: receives,
+        sending_cpu_seconds,
+        receiving_cpu_seconds,
+    })
 }
 
-/// Sends all, and receives beside it where an account is given.
+/// Sends everything, and also receives if there is an account.
 fn send(
     opened: &mut OpenedQueue,
     sender: &mut Sender,
@@ -317,7 +320,7 @@ fn send(
                 if received > 0 || ahead <= SPIN_NANOS {
                     std::hint::spin_loop();
                 } else {
-                    let nap = Duration::from_nanos(ahead - SPIN_NANOS / 3).min(LOOK);
+                    let nap = Duration::from_nanos(ahead - SPIN_NANOS / 3).min(POLL_INTERVAL);
                     if receives.is_some() { opened.wait(nap) } else { std::thread::sleep(nap) }
                 }
             }
@@ -329,7 +332,8 @@ fn send(
     }
 }
 
-/// Waits until the kernel has sent what it was given; packets that it never will.
+/// Waits until the kernel has sent all queued packets; returns the number of packets that it never
+/// sends.
 fn flush(opened: &mut OpenedQueue, mut account: Option<&mut Account>) -> u64 {
     let deadline = monotonic_nanos() + FLUSH_NANOS;
     loop {
@@ -345,7 +349,7 @@ fn flush(opened: &mut OpenedQueue, mut account: Option<&mut Account>) -> u64 {
     }
 }
 
-/// Receives until all is over.
+/// Receives until the direction is over.
 fn receive(
     opened: &mut OpenedQueue,
     account: &mut Account,
@@ -363,6 +367,6 @@ fn receive(
         if over(quiet_since, now) {
             return;
         }
-        opened.wait(LOOK);
+        opened.wait(POLL_INTERVAL);
     }
 }

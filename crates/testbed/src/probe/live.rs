@@ -1,8 +1,8 @@
-//! Shared knowledge of both ends while they run.
+//! Shared state of both ends while they run.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// The UDP port on which the receiver listens (discard, RFC 863: nobody minds).
+/// UDP port on which the receiver listens (discard, RFC 863).
 pub const PORT: u16 = 9;
 
 /// Counts of both ends while they run, for observers.

@@ -6,18 +6,18 @@ use std::time::Duration;
 /// An offered load, of frames of the simple IMIX.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// Packets per second, open loop: what is lost or late slows nothing down.
+    /// Packets per second in an open loop: lost or late packets do not delay the others.
     pub rate_pps: f64,
     /// Duration.
     pub duration: Duration,
-    /// Number of flows (a source port each), sent round robin: even ones IPv4, odd ones IPv6.
+    /// Number of flows (one source port each), sent round robin: even ones IPv4, odd ones IPv6.
     pub flows: u16,
 }
 
 impl Load {
-    /// Number of packets.
+    /// Returns the number of packets.
     pub fn packets(&self) -> u64 {
-        // `as` saturates; checked to be a sensible number by `check`.
+        // `as` saturates; `check` limits the number.
         (self.rate_pps * self.duration.as_secs_f64()).round() as u64
     }
 

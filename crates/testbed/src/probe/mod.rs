@@ -1,5 +1,5 @@
-//! Traffic that accounts for itself: real UDP packets from real sockets, each with its
-//! flow, its number and the time of its sending, and a receiver that reads them.
+//! Self-accounting traffic: UDP packets from ordinary sockets, each with its flow, number and
+//! sending time, and a receiver that reads them.
 //!
 //! ```text
 //! sender thread ── sockets in the source ── router under test ── sockets in the sink ── receiver thread
@@ -27,19 +27,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// A load on its way through a topology.
+/// A running load through a topology.
 #[derive(Debug)]
 pub struct Probe {
     live: Arc<Live>,
     sender: JoinHandle<Result<Sent, Error>>,
-    receiver: JoinHandle<Result<receiver::Heard, Error>>,
+    receiver: JoinHandle<Result<receiver::Reception, Error>>,
 }
 
 impl Probe {
     /// Begins to send `load` from the topology's source to its sink.
     ///
     /// # Errors
-    /// When the load is impossible or the sockets cannot be opened.
+    /// Fails when the load is impossible or the sockets cannot be opened.
     pub fn start(topology: &Topology, load: &Load) -> Result<Self, Error> {
         let live = Arc::new(Live::default());
         let receiver = topology.sink.enter(|| Receiver::open(load.flows))??;
@@ -56,29 +56,29 @@ impl Probe {
         })
     }
 
-    /// Counters to watch.
+    /// Returns the live counters.
     pub fn live(&self) -> &Live {
         &self.live
     }
 
-    /// True once everything is sent and the receiver heard no more.
+    /// Returns true once everything is sent and the receiver has stopped.
     pub fn is_over(&self) -> bool {
         self.receiver.is_finished()
     }
 
-    /// Ends the sending now rather than at the load's end, and waits as [`Self::finish`] does.
+    /// Ends the sending now rather than at the load's end, then waits like [`Self::finish`].
     ///
     /// # Errors
-    /// As [`Self::finish`].
+    /// Fails as [`Self::finish`].
     pub fn stop(self) -> Result<Outcome, Error> {
         self.live.stop_sending.store(true, Ordering::Release);
         self.finish()
     }
 
-    /// Waits for the end of the load and of what is still under way.
+    /// Waits for the end of the load and for packets in flight.
     ///
     /// # Errors
-    /// When sending or receiving failed for another reason than the loss of packets.
+    /// Fails when sending or receiving failed for a reason other than packet loss.
     pub fn finish(self) -> Result<Outcome, Error> {
         let sent = self.sender.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         let heard = self.receiver.join().unwrap_or_else(|panic| resume_unwind(panic))?;
@@ -113,12 +113,12 @@ mod tests {
         if !can_build_namespaces("packets_that_do_not_arrive_are_lost") {
             return;
         }
-        // The kernel asks for no neighbour before its own addresses are known to be unique.
+        // The kernel does not resolve neighbours before its own addresses are known to be unique.
         let options = Options { static_neighbours: true, ..Options::default() };
         let topology = Topology::build(options).unwrap();
         topology.router.sysctl(&[("ipv4/ip_forward", "0")]).unwrap();
         let load = Load { rate_pps: 1_000.0, duration: Duration::from_millis(200), flows: 2 };
-        // One flow is IPv4, the other IPv6, which goes on.
+        // One flow is IPv4, the other IPv6, which continues.
         let outcome = Probe::start(&topology, &load).unwrap().finish().unwrap();
         assert_eq!(outcome.offered_packets, 200);
         assert_eq!(outcome.lost_packets, 100);

@@ -11,22 +11,22 @@
 pub const LENGTH: usize = 18;
 const MAGIC: [u8; 2] = *b"WL";
 
-/// The content of a probe packet.
+/// Content of a probe packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Payload {
     /// Number of the flow, from 0.
     pub flow: u16,
     /// Number of the packet in the flow, from 0; 48 bits.
     pub sequence: u64,
-    /// When it was sent, on [`crate::clock`].
+    /// Sending time on [`crate::clock`].
     pub nanos: u64,
 }
 
 impl Payload {
-    /// Writes it to the start of a packet's payload.
+    /// Writes the content to the start of a packet's payload.
     ///
     /// # Panics
-    /// When `bytes` is shorter than [`LENGTH`].
+    /// Panics if `bytes` is shorter than [`LENGTH`].
     pub fn emit(self, bytes: &mut [u8]) {
         bytes[..2].copy_from_slice(&MAGIC);
         bytes[2..4].copy_from_slice(&self.flow.to_be_bytes());
@@ -34,7 +34,7 @@ impl Payload {
         bytes[10..LENGTH].copy_from_slice(&self.nanos.to_be_bytes());
     }
 
-    /// Reads it; `None` when these bytes are not a probe's.
+    /// Parses the content; `None` if the bytes are not a probe's.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (magic, rest) = bytes.split_first_chunk::<2>()?;
         let (flow, rest) = rest.split_first_chunk::<2>()?;
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_stumps_are_refused() {
+    fn unknown_and_truncated_payloads_are_refused() {
         let mut bytes = [0; LENGTH];
         assert_eq!(Payload::parse(&bytes), None);
         Payload { flow: 1, sequence: 2, nanos: 3 }.emit(&mut bytes);

@@ -1,4 +1,4 @@
-//! The receiving end: reads everything, keeps only figures.
+//! Receiver: reads everything, keeps only figures.
 
 use super::live::{Live, PORT};
 use super::payload::Payload;
@@ -13,31 +13,31 @@ use std::net::{Ipv6Addr, UdpSocket};
 use std::sync::atomic::Ordering;
 
 const RECEIVE_BUFFER: usize = 32 << 20;
-/// The experiment is over when nothing arrived for so long after the last packet was sent.
+/// Time without a packet, after the last one was sent, at which the experiment is over.
 const SILENCE_NANOS: u64 = 500_000_000;
-/// Latencies above are recorded as this: ten seconds.
+/// Longest recorded latency, ten seconds; longer ones are recorded as this.
 const LONGEST_NANOS: u64 = 10_000_000_000;
 
-/// Listens for one load.
+/// Receiver of one load.
 #[derive(Debug)]
 pub(super) struct Receiver {
     socket: UdpSocket,
     statistics: Statistics,
-    heard: Heard,
+    heard: Reception,
 }
 
 /// Received packets.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct Reception {
     /// Probe packets.
     pub packets: u64,
-    /// Those of them that came after a later one of their flow (RFC 4737 section 3.3).
+    /// Probe packets that arrived after a later one of their flow (RFC 4737 section 3.3).
     pub reordered: u64,
-    /// From sending to reading, in nanoseconds.
+    /// Nanoseconds from sending to reading.
     pub latency: Histogram<u64>,
-    /// The longest time without any packet between two packets.
+    /// Longest time between two packets.
     pub longest_gap_nanos: u64,
-    /// Packets that arrived and found no room, because this end was too slow to read.
+    /// Packets that found no room because this end was too slow to read.
     pub overflow: u64,
     next_sequence: Vec<u64>,
     last_nanos: Option<u64>,
@@ -52,7 +52,7 @@ impl Receiver {
         Ok(Self {
             socket: open()?,
             statistics: Statistics::open()?,
-            heard: Heard {
+            heard: Reception {
                 packets: 0,
                 reordered: 0,
                 latency,
@@ -64,8 +64,8 @@ impl Receiver {
         })
     }
 
-    /// Reads until all is sent and silence has fallen.
-    pub fn run(mut self, live: &Live) -> Result<Heard, Error> {
+    /// Reads until all is sent and no packet arrives any more.
+    pub fn run(mut self, live: &Live) -> Result<Reception, Error> {
         let mut buffer = [0_u8; 2_048];
         let mut quiet_since = monotonic_nanos();
         loop {
@@ -101,7 +101,7 @@ impl Receiver {
     }
 }
 
-impl Heard {
+impl Reception {
     fn take(&mut self, payload: Payload, now: u64) {
         let Some(next) = self.next_sequence.get_mut(usize::from(payload.flow)) else {
             return;
@@ -120,7 +120,7 @@ impl Heard {
     }
 }
 
-/// One socket for both families: an IPv6 socket takes IPv4 packets too (ipv6(7)).
+/// Opens one socket for both families: an IPv6 socket also receives IPv4 packets (ipv6(7)).
 fn open() -> Result<UdpSocket, Error> {
     let failed = |action: &str, source: std::io::Error| {
         Error::io(format!("{action} the probe receiver on UDP port {PORT}"), source)
@@ -133,8 +133,8 @@ fn open() -> Result<UdpSocket, Error> {
     Ok(socket)
 }
 
-/// The UDP counters of a namespace. The files show the namespace in which they were
-/// opened, whoever reads them.
+/// UDP counters of a namespace. The files show the namespace in which they were opened, in any
+/// reading thread.
 #[derive(Debug)]
 struct Statistics {
     files: [File; 2],
@@ -150,7 +150,7 @@ impl Statistics {
         Ok(statistics)
     }
 
-    /// Datagrams dropped since [`Self::open`] because a socket's buffer was full.
+    /// Returns the datagrams dropped since [`Self::open`] because a socket's buffer was full.
     fn overflow(&mut self) -> Result<u64, Error> {
         let mut text = String::new();
         for file in &mut self.files {
@@ -162,7 +162,7 @@ impl Statistics {
     }
 }
 
-/// Datagrams that sockets with a full buffer turned away, of both families, from the text of
+/// Parses the datagrams of both families dropped at full socket buffers from the text of
 /// `/proc/net/snmp` and `snmp6`: a column below its name in the one, a line in the other.
 pub fn receive_buffer_errors(text: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));

@@ -1,4 +1,4 @@
-//! The sending end: a socket for each flow, paced by the clock.
+//! Sender: a socket for each flow, paced by the clock.
 
 use super::live::{Live, PORT};
 use super::load::Load;
@@ -11,11 +11,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A wait shorter than this is not worth a sleep: the packet goes now. Also the size of
-/// the bursts that a sleeping sender makes.
+/// Shortest wait for which the sender sleeps; packets due earlier are sent at once, so this is also
+/// the length of the bursts of a sleeping sender.
 const SHORTEST_SLEEP_NANOS: u64 = 50_000;
 
-/// A flow's socket, and whether it is an IPv6 one.
+/// A flow's socket with its family.
 #[derive(Debug)]
 struct Flow {
     socket: UdpSocket,
@@ -23,7 +23,7 @@ struct Flow {
     sequence: u64,
 }
 
-/// Sends one load.
+/// Sender of one load.
 #[derive(Debug)]
 pub(super) struct Sender {
     flows: Vec<Flow>,
@@ -33,14 +33,14 @@ pub(super) struct Sender {
 /// Sent packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
-    /// Packets that left.
+    /// Packets sent.
     pub packets: u64,
-    /// Sum of their frames, with frame check sequence.
+    /// Bytes of their frames, with frame check sequence.
     pub bytes: u64,
     /// Packets that the sender's own kernel refused (no route, link down, queue full):
     /// offered and lost.
     pub refused: u64,
-    /// From the first packet to the last.
+    /// Time from the first packet to the last.
     pub nanos: u64,
 }
 
@@ -52,7 +52,7 @@ impl Sender {
         Ok(Self { flows: flows.collect::<Result<_, _>>()?, load: *load })
     }
 
-    /// Sends all of it, or until told to stop.
+    /// Sends the load, or until stopped.
     pub fn run(mut self, live: &Live) -> Result<Sent, Error> {
         let mut buffer = [0_u8; 1_518];
         let mut sent = Sent::default();
@@ -66,7 +66,7 @@ impl Sender {
             }
             let number = (index % flows) as usize;
             let flow = &mut self.flows[number];
-            // By round, so that every flow has every size.
+            // Depends on the round, so that every flow has every size.
             let frame = usize::from(sizes.at(index / flows + index % flows));
             let payload = &mut buffer[..payload_bytes(frame, flow.ipv6)];
             let (flow_number, sequence) = (number as u16, flow.sequence);
@@ -74,8 +74,8 @@ impl Sender {
             flow.sequence += 1;
             match flow.socket.send(payload) {
                 Ok(_) => sent.bytes += frame as u64,
-                // A router that is down answers with ICMP errors, a link that is down with
-                // none at all: all of that is loss, which the receiver tells.
+                // A router that is down answers with ICMP errors, a link that is down not at all.
+                // Both are loss, which the receiver counts.
                 Err(_) => sent.refused += 1,
             }
             sent.packets += 1;
@@ -86,8 +86,8 @@ impl Sender {
     }
 }
 
-/// Bytes of UDP payload in a frame of so many bytes; at least what a probe carries, so
-/// the smallest IPv6 frame is 84 bytes rather than 64.
+/// Returns the bytes of UDP payload in a frame of `frame_bytes`; at least the length of a probe's
+/// content, so the smallest IPv6 frame has 84 bytes rather than 64.
 fn payload_bytes(frame_bytes: usize, ipv6: bool) -> usize {
     let headers = 14 + if ipv6 { 40 } else { 20 } + 8 + usize::from(FCS);
     frame_bytes.saturating_sub(headers).max(payload::LENGTH)
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_get_the_size_that_is_asked_for() {
+    fn frames_have_the_requested_size() {
         assert_eq!(payload_bytes(64, false), 18);
         assert_eq!(payload_bytes(64, true), 18);
         assert_eq!(payload_bytes(1518, false), 1472);

@@ -1,5 +1,5 @@
-//! Agent that turns the knobs inside the guest: a [`Session`] of Wattline's own, driven by a list
-//! of requests. It runs in the guest, as the same program that runs the lab outside.
+//! Agent that turns the knobs inside the guest: a [`Session`] driven by a list of requests. The
+//! program is the same that runs the lab outside.
 
 use std::fs;
 use std::path::Path;
@@ -11,19 +11,19 @@ use wattline_knobs::{
 use wattline_linux::sysfs::Tree;
 use wattline_units::{Hertz, Span};
 
-/// Names the file of wishes, and so makes a program the agent.
-pub const WISHES: &str = "WATTLINE_RIG_WISHES";
-/// Line that it prints once all is set.
+/// Environment variable with the path of the file of requests; if set, a program is the agent.
+pub const REQUESTS: &str = "WATTLINE_RIG_REQUESTS";
+/// Line that the agent prints once everything is set.
 pub const READY: &str = "agent: ready";
 
-/// A wish, as a line of the file says it.
+/// A request, one line of the file.
 #[derive(Debug, Clone, PartialEq)]
-enum Wish {
+enum Request {
     /// `frequency POLICY GHZ`
     Frequency { policy: u32, hertz: Hertz },
     /// `governor POLICY NAME`
     Governor { policy: u32, governor: String },
-    /// `idle CPU MICROSECONDS`: no state that takes longer to leave.
+    /// `idle CPU MICROSECONDS`: disables states with a longer exit latency.
     Idle { cpu: u32, longest: Span },
     /// `moderation INTERFACE MICROSECONDS`
     Moderation { interface: String, wait: Span },
@@ -33,27 +33,29 @@ enum Wish {
     Set { setting: Setting, value: String },
 }
 
-impl FromStr for Wish {
+impl FromStr for Request {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [what, which, value] = words[..] else {
-            return Err(format!("{line:?} is not a wish: expected three words"));
+        let [setting, target, value] = words[..] else {
+            return Err(format!("{line:?} is not a request: expected three words"));
         };
         let number = |text: &str| text.parse::<u32>().map_err(|e| format!("{line:?}: {e}"));
         let micros = |text: &str| Ok::<_, String>(Span::from_micros(u64::from(number(text)?)));
-        Ok(match what {
+        Ok(match setting {
             "frequency" => {
                 let gigahertz: f64 = value.parse().map_err(|e| format!("{line:?}: {e}"))?;
-                Self::Frequency { policy: number(which)?, hertz: Hertz(gigahertz * 1e9) }
+                Self::Frequency { policy: number(target)?, hertz: Hertz(gigahertz * 1e9) }
             }
-            "governor" => Self::Governor { policy: number(which)?, governor: value.to_string() },
-            "idle" => Self::Idle { cpu: number(which)?, longest: micros(value)? },
-            "moderation" => Self::Moderation { interface: which.to_string(), wait: micros(value)? },
-            "redirect" => Self::Redirect { interface: which.to_string(), queue: number(value)? },
+            "governor" => Self::Governor { policy: number(target)?, governor: value.to_string() },
+            "idle" => Self::Idle { cpu: number(target)?, longest: micros(value)? },
+            "moderation" => {
+                Self::Moderation { interface: target.to_string(), wait: micros(value)? }
+            }
+            "redirect" => Self::Redirect { interface: target.to_string(), queue: number(value)? },
             "set" => Self::Set {
-                setting: which.parse().map_err(|e| format!("{line:?}: {e}"))?,
+                setting: target.parse().map_err(|e| format!("{line:?}: {e}"))?,
                 value: value.to_string(),
             },
             _ => {
@@ -65,8 +67,8 @@ impl FromStr for Wish {
     }
 }
 
-impl Wish {
-    /// The writes that bring it about on the machine as it is now.
+impl Request {
+    /// Returns the writes that fulfil the request in the present state of the machine.
     fn changes(&self, machine: &Machine) -> Result<Vec<Change>, String> {
         let tree = machine.tree();
         let policy = |number| cpufreq::Policy::look(tree, number).map_err(|e| e.to_string());
@@ -100,16 +102,16 @@ impl Wish {
     }
 }
 
-/// Is the agent where [`WISHES`] names a file: fulfils it, says [`READY`], and restores
-/// everything on SIGTERM (by an orderly end) or SIGINT (by dropping the session). False where
-/// this program is no agent.
+/// Runs the agent if [`REQUESTS`] is set: fulfils the requests, prints [`READY`], and restores
+/// everything on SIGTERM (by an orderly end) or SIGINT (by dropping the session). Returns false if
+/// this program is not the agent.
 ///
 /// # Errors
-/// A wish that makes no sense, or cannot be fulfilled; what was set is restored.
+/// Fails when a request is malformed or cannot be fulfilled; settings are then restored.
 pub fn serve() -> Result<bool, String> {
-    let Some(path) = std::env::var_os(WISHES) else { return Ok(false) };
+    let Some(path) = std::env::var_os(REQUESTS) else { return Ok(false) };
     let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let wishes = text.lines().map(str::parse).collect::<Result<Vec<Wish>, _>>()?;
+    let requests = text.lines().map(str::parse).collect::<Result<Vec<Request>, _>>()?;
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGINT,
@@ -117,14 +119,14 @@ pub fn serve() -> Result<bool, String> {
     .map_err(|e| format!("watching for signals: {e}"))?;
     let tree = Tree::at("/");
     let state = Path::new(STATE_DIRECTORY);
-    let (mut session, undone) =
+    let (mut session, restored) =
         Session::begin(Machine::new(&tree), &tree, state).map_err(|e| e.to_string())?;
-    println!("agent: undone {}", undone.lines.len());
-    for wish in &wishes {
-        for change in wish.changes(session.access())? {
+    println!("agent: restored after an earlier session: {}", restored.lines.len());
+    for request in &requests {
+        for change in request.changes(session.access())? {
             let outcome = session
                 .set(&change.setting, &change.value)
-                .map_err(|e| format!("{wish:?}: {e}"))?;
+                .map_err(|e| format!("{request:?}: {e}"))?;
             println!("agent: {} = {}: {outcome:?}", change.setting, change.value);
         }
     }
@@ -144,14 +146,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_read_and_nonsense_is_refused() {
-        let wish: Wish = "frequency 1 2.4".parse().unwrap();
-        assert_eq!(wish, Wish::Frequency { policy: 1, hertz: Hertz(2.4e9) });
-        let wish: Wish = "set ethtool:eth0/rx-usecs 30".parse().unwrap();
-        assert!(matches!(wish, Wish::Set { value, .. } if value == "30"));
+    fn requests_are_parsed_and_malformed_ones_refused() {
+        let request: Request = "frequency 1 2.4".parse().unwrap();
+        assert_eq!(request, Request::Frequency { policy: 1, hertz: Hertz(2.4e9) });
+        let request: Request = "set ethtool:eth0/rx-usecs 30".parse().unwrap();
+        assert!(matches!(request, Request::Set { value, .. } if value == "30"));
         for line in ["", "frequency", "frequency x 1", "idle 0 -1", "set /etc/passwd x", "fly 0 1"]
         {
-            assert!(line.parse::<Wish>().is_err(), "{line:?}");
+            assert!(line.parse::<Request>().is_err(), "{line:?}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The test of what a platform promises to policies, inside the guest: this machine's platform on
-//! the drivers of the emulated one.
+//! Test of a platform's promises to policies, inside the guest: the host platform on the drivers of
+//! the emulated machine.
 //!
-//! It runs in the guest, as the same program that runs the lab outside. It stops at the platform's
-//! first point and at each turn of a knob until it is let go on, so that the machine can be looked at
-//! from outside meanwhile.
+//! The program is the same that runs the lab outside. It stops at the platform's first operating
+//! point and at each turn of a knob until it is released, so that the machine can be inspected from
+//! outside meanwhile.
 
 use std::io::Read;
 use std::path::Path;
@@ -19,16 +19,16 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{QueueView, Trigger, Wait};
 use wattline_units::{Span, Time};
 
-/// Says who serves the queues, `router` or `kernel`, and names the interfaces, with commas
-/// between them; and so makes a program the one that is tested.
+/// Environment variable that makes a program the subject of the test: `router` or `kernel`, which
+/// serves the queues, and the interfaces, separated by commas.
 pub const SUBJECT: &str = "WATTLINE_RIG_CONFORMANCE";
-/// The named pipe that it waits at: a line lets it turn the first knob, or the next one.
+/// Named pipe at which it waits; a line releases it to turn the next knob.
 pub const GO: &str = "/tmp/conformance.go";
-/// The line that says that the platform has brought the machine to its first point, and no knob has
-/// been turned yet.
+/// Line printed when the platform has brought the machine to its first operating point, before any
+/// knob is turned.
 pub const FIRST: &str = "conformance: at its first point";
-/// Beginning of a line that names a knob, says `promised` or `denied`, and says `before` where it
-/// is about to be turned and `turned` where it just has been.
+/// Beginning of a line with a knob, `promised` or `denied`, and `before` or `turned` for the time
+/// relative to its turn.
 pub const TURN: &str = "conformance turn: ";
 /// Beginning of a line with the platform's capabilities in JSON ([`wattline_policy::Can`]).
 pub const CAN: &str = "conformance can: ";
@@ -38,29 +38,29 @@ pub const MISSING: &str = "conformance missing: ";
 pub const VERDICT: &str = "conformance verdict: ";
 /// Beginning of a line with a complaint.
 pub const COMPLAINT: &str = "conformance complaint: ";
-/// The last line.
+/// Last line.
 pub const DONE: &str = "conformance: done";
 
-/// A turn is judged so long after it at the earliest.
+/// Shortest time between a turn and its judgement.
 const PERIOD: Span = Span::from_millis(50);
-/// A thread reads the kernel's counters when it is asked, and shows them at the next look; the
-/// meters are read every 250 ms.
-const LOOK: Duration = Duration::from_millis(150);
-/// More questions than a probe has turns.
-const MOST_QUESTIONS: usize = 200;
+/// Interval between two polls. A thread reads the kernel's counters on request, and shows them at
+/// the next poll; the meters are read every 250 ms.
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
+/// Limit of the number of policy calls, above a probe's number of turns.
+const MOST_CALLS: usize = 200;
 
-/// Is the subject where [`SUBJECT`] is set: lets a probe turn all knobs of this machine, says what
-/// it found, and gives everything back. False where this program is no subject.
+/// Runs the test if [`SUBJECT`] is set: lets a probe turn all knobs of this machine, prints its
+/// findings, and restores everything. Returns false if this program is not the subject.
 ///
 /// # Errors
-/// A subject that makes no sense, or a machine that cannot be governed; in words.
+/// Fails for a malformed subject, and on a machine that cannot be governed.
 pub fn serve() -> Result<bool, String> {
     let Ok(subject) = std::env::var(SUBJECT) else { return Ok(false) };
     let tree = Tree::at("/");
     let options = options(&subject, &tree)?;
     let (kernel, _) = KernelStack::new(&tree, &options.layout);
     let workers: Box<dyn Workers> =
-        if options.scope.workers { Box::new(Obedient(kernel)) } else { Box::new(kernel) };
+        if options.scope.workers { Box::new(AcceptingWorkers(kernel)) } else { Box::new(kernel) };
     let state = Path::new(STATE_DIRECTORY);
     let (session, _) =
         Session::begin(Machine::new(&tree), &tree, state).map_err(|e| e.to_string())?;
@@ -71,30 +71,30 @@ pub fn serve() -> Result<bool, String> {
     let missing = status.lock().map_err(|e| e.to_string())?.missing.clone();
     missing.iter().for_each(|note| println!("{MISSING}{note}"));
 
-    // What arrives is seen by the kernel's counters alone, which know no fill levels. What the
-    // emulated machine draws and where its CPUs sleep is judged from outside.
+    // Arrivals are only known from the kernel's counters, without fill levels. Power and idle
+    // states of the emulated machine are judged from outside.
     let follows = Follows { frequency: true, ..Follows::NOTHING };
     let circumstances = Circumstances { period: PERIOD, traffic: false, follows };
     let (policy, findings) = probe(&platform, circumstances);
-    // Brings the machine to the first point; the policy has not been asked yet.
+    // Brings the machine to the first operating point, before the first call of the policy.
     let mut governor = Governor::new(host, policy);
     println!("{FIRST}");
     wait_for_go()?;
     let now = governor.machine().now();
     governor.start(now);
-    let mut told = None;
-    for _ in 0..MOST_QUESTIONS {
+    let mut printed = None;
+    for _ in 0..MOST_CALLS {
         let turn = findings.turn();
-        if let Some(Turn { promise, promised, turned }) = turn.filter(|_| turn != told) {
+        if let Some(Turn { promise, promised, turned }) = turn.filter(|_| turn != printed) {
             let promised = if promised { "promised" } else { "denied" };
             println!("{TURN}{promise} {promised} {}", if turned { "turned" } else { "before" });
             wait_for_go()?;
         }
-        told = turn;
+        printed = turn;
         for _ in 0..2 {
             let now = governor.machine().now();
             governor.look(now);
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if findings.are_complete() {
             break;
@@ -109,7 +109,7 @@ pub fn serve() -> Result<bool, String> {
     Ok(true)
 }
 
-/// Opening it waits for whoever writes, and reading for what is written.
+/// Waits for a line in the pipe: opening waits for a writer, and reading for its text.
 fn wait_for_go() -> Result<(), String> {
     let mut line = String::new();
     std::fs::File::open(GO)
@@ -131,7 +131,7 @@ fn options(subject: &str, tree: &Tree) -> Result<HostOptions, String> {
         _ => return Err(refused()),
     };
     let port = |interface: &str| Port {
-        // One that does not say has one.
+        // A driver that does not report channels has one queue.
         queues: ethtool::channels(interface).map_or(1, |channels| channels.combined.max(1)),
         interface: Some(interface.to_owned()),
         cores: Vec::new(),
@@ -154,10 +154,10 @@ fn options(subject: &str, tree: &Tree) -> Result<HostOptions, String> {
     })
 }
 
-/// Workers that do as they are told, and count what the kernel counts.
-struct Obedient(KernelStack);
+/// Workers that accept all orders, with the kernel's counters.
+struct AcceptingWorkers(KernelStack);
 
-impl Workers for Obedient {
+impl Workers for AcceptingWorkers {
     fn look(&mut self, now: Time) {
         self.0.look(now);
     }
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subjects_are_read_and_nonsense_is_refused() {
+    fn subjects_are_parsed_and_malformed_ones_refused() {
         let tree = Tree::at("/");
         let options = options("router lo,no-such-if", &tree).unwrap();
         assert!(options.scope.workers && options.layout.workers > 0);

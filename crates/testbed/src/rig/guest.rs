@@ -1,4 +1,4 @@
-//! Commands inside the guest, through the port that `rig/init` listens at.
+//! Commands inside the guest, through the port on which `rig/init` listens.
 
 use crate::Error;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -6,37 +6,37 @@ use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Two looks at the guest's clock are at least so far apart.
+/// Shortest time between two readings of the guest's clock.
 const APART: Duration = Duration::from_millis(1500);
-/// Time for a look.
-const LOOK: Duration = Duration::from_secs(60);
-/// Pairs of looks before a guest that answers too slowly counts as one that keeps time.
+/// Time limit of a reading.
+const READING: Duration = Duration::from_secs(60);
+/// Pairs of readings after which a guest that answers too slowly is assumed to keep time.
 const PAIRS: usize = 5;
-/// A clock may be wrong by this share.
+/// Tolerated error of a clock, as a share.
 const WRONG: f64 = 0.1;
 
-/// Most bytes that a command may answer.
+/// Longest answer of a command in bytes.
 const MOST: usize = 16 << 20;
 
-/// A shell inside.
+/// A shell in the guest.
 #[derive(Debug)]
 pub struct Guest {
     stream: BufReader<UnixStream>,
 }
 
-/// End of a command inside the guest.
+/// Result of a command in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// Its exit code.
+pub struct CommandResult {
+    /// Exit code.
     pub status: i32,
-    /// Its standard output.
+    /// Standard output.
     pub output: String,
-    /// Its standard error.
+    /// Standard error.
     pub errors: String,
 }
 
 impl Guest {
-    /// The shell behind `stream`.
+    /// Creates the shell at the other end of `stream`.
     pub fn new(stream: UnixStream) -> Self {
         Self { stream: BufReader::new(stream) }
     }
@@ -44,7 +44,8 @@ impl Guest {
     /// Runs a line of shell and returns its output.
     ///
     /// # Errors
-    /// When it fails, or has not answered within `limit`; the shell is of no use then.
+    /// Fails when the command fails, or has not answered within `limit`; the shell is then
+    /// unusable.
     pub fn run(&mut self, line: &str, limit: Duration) -> Result<String, Error> {
         let ended = self.attempt(line, limit)?;
         if ended.status == 0 {
@@ -58,11 +59,11 @@ impl Guest {
         })
     }
 
-    /// Runs a line of shell whose failure is an answer too.
+    /// Runs a line of shell whose failure is a valid result.
     ///
     /// # Errors
-    /// When it has not answered within `limit`.
-    pub fn attempt(&mut self, line: &str, limit: Duration) -> Result<Ended, Error> {
+    /// Fails when the command has not answered within `limit`.
+    pub fn attempt(&mut self, line: &str, limit: Duration) -> Result<CommandResult, Error> {
         let failed = |error: std::io::Error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::ProgramHangs {
                 command: format!("{line} (in the guest)"),
@@ -73,7 +74,7 @@ impl Guest {
         let stream = self.stream.get_mut();
         stream.set_read_timeout(Some(limit)).map_err(failed)?;
         stream.set_write_timeout(Some(limit)).map_err(failed)?;
-        // A line feed would be a second command, whose answer nobody reads.
+        // A line feed would begin a second command, whose answer would remain unread.
         writeln!(stream, "{}", line.replace('\n', ";")).map_err(failed)?;
         let mut head = String::new();
         self.stream.read_line(&mut head).map_err(failed)?;
@@ -86,28 +87,28 @@ impl Guest {
             self.stream.read_exact(&mut bytes).map_err(failed)?;
             Ok::<_, Error>(String::from_utf8_lossy(&bytes).into_owned())
         };
-        Ok(Ended { status, output: text(output)?, errors: text(errors)? })
+        Ok(CommandResult { status, output: text(output)?, errors: text(errors)? })
     }
 
-    /// Checks that the guest's clock runs as fast as ours. Its kernel measures at its start how fast
-    /// the processor counts; on a busy host, which lets the guest stand still meanwhile, it finds
-    /// anything. Such a guest sees time-outs and loads that are many times too short.
+    /// Checks that the guest's clock runs as fast as the host's. The guest's kernel calibrates the
+    /// processor's counter at its start. On a busy host, which suspends the guest meanwhile, the
+    /// result can be any value. Time-outs and loads in such a guest are many times too short.
     ///
     /// # Errors
-    /// When it runs wrong, with what its kernel says of its clocks.
+    /// Fails when the clock runs wrong, with the kernel's messages about its clocks.
     pub fn keeps_time(&mut self) -> Result<(), Error> {
-        let mut look = || {
+        let mut read = || {
             let before = Instant::now();
-            let text = self.run("cut -d ' ' -f 1 /proc/uptime", LOOK)?;
+            let text = self.run("cut -d ' ' -f 1 /proc/uptime", READING)?;
             let seconds: f64 = text.trim().parse().unwrap_or(f64::NAN);
             Ok::<_, Error>((before, seconds, Instant::now()))
         };
         let mut passed = (0.0, 0.0..f64::INFINITY);
         let mut apart = APART;
         for _ in 0..PAIRS {
-            let first = look()?;
+            let first = read()?;
             std::thread::sleep(apart);
-            let last = look()?;
+            let last = read()?;
             let between = |from: Instant, to: Instant| to.duration_since(from).as_secs_f64();
             passed = (last.1 - first.1, between(first.2, last.0)..between(first.0, last.2));
             if passed.1.end < (1.0 + WRONG) * passed.1.start {
@@ -119,7 +120,7 @@ impl Guest {
         if keeps_time(guest, &here) {
             return Ok(());
         }
-        let said = self.run("dmesg | grep -i -e tsc -e clocksource; true", LOOK)?;
+        let said = self.run("dmesg | grep -i -e tsc -e clocksource; true", READING)?;
         Err(Error::Rig {
             what: format!(
                 "the guest's clock runs wrong: {guest:.2} s passed there, and {:.2} to {:.2} s here; its \
@@ -131,7 +132,7 @@ impl Guest {
     }
 }
 
-/// Whether so many seconds may have passed in the guest while between the least and the most of `here`
+/// Returns true if `guest` seconds may have passed in the guest while a time in the range `here`
 /// passed outside.
 fn keeps_time(guest: f64, here: &Range<f64>) -> bool {
     (here.start * (1.0 - WRONG)..=here.end * (1.0 + WRONG)).contains(&guest)
@@ -162,15 +163,18 @@ mod tests {
     }
 
     #[test]
-    fn output_errors_and_status_come_apart() {
+    fn output_errors_and_status_are_separated() {
         let ended = answering(b"3 6 4\nhello\nfie\n").attempt("x", LIMIT).unwrap();
-        assert_eq!(ended, Ended { status: 3, output: "hello\n".into(), errors: "fie\n".into() });
+        assert_eq!(
+            ended,
+            CommandResult { status: 3, output: "hello\n".into(), errors: "fie\n".into() }
+        );
         let error = answering(b"3 0 4\nfie\n").run("x", LIMIT).unwrap_err().to_string();
         assert!(error.contains("`x (in the guest)` failed (exit status: 3): fie"), "{error}");
     }
 
     #[test]
-    fn a_clock_that_runs_ten_times_too_fast_is_noticed() {
+    fn wrong_clock_is_noticed() {
         assert!(keeps_time(1.5, &(1.5..1.6)) && keeps_time(1.7, &(1.5..1.6)));
         assert!(!keeps_time(15.2, &(1.5..1.6)) && !keeps_time(1.2, &(1.5..1.6)));
         assert!(!keeps_time(f64::NAN, &(1.5..1.6)));

@@ -1,4 +1,4 @@
-//! The guest's file system: one archive that its kernel unpacks into memory.
+//! The guest's file system: an archive that its kernel unpacks into memory.
 
 use super::{Rig, source};
 use crate::{Error, command};
@@ -9,15 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Time for any single step on a busy machine.
+/// Time limit of any step on a busy machine.
 const STEP: Duration = Duration::from_secs(120);
 
-/// The drivers that the lab is about, the device through which the router hands packets to
-/// its kernel, and the port that commands come through; what they need
-/// besides is loaded before them.
+/// The lab's drivers, the device through which the router passes packets to its kernel, and the
+/// port for commands. Their dependencies are loaded before them.
 const MODULES: [&str; 15] = [
     "tun",
-    // Round trips of connections: a kernel with modprobe loads it by itself.
+    // Round trips of connections; a kernel with modprobe loads it itself.
     "tcp_diag",
     // Part of newer kernels of Debian.
     "virtio_pci",
@@ -35,14 +34,14 @@ const MODULES: [&str; 15] = [
     "acpi_ipmi",
 ];
 
-/// Cables between namespaces.
+/// Module for cables between namespaces.
 const CABLES: &str = "veth";
 
-/// Bonds, and VLANs on them.
+/// Modules for bonds, and for VLANs on them.
 const BOND_MODULES: [&str; 2] = ["bonding", "8021q"];
 
-/// Address translation and flowtables of nftables, and bridges. The first is the checksum without which the
-/// others cannot be loaded.
+/// Modules for address translation and flowtables of nftables, and for bridges. The first is the
+/// checksum that the others need.
 const NAT_MODULES: [&str; 8] = [
     "crc32c_generic",
     "nft_ct",
@@ -74,8 +73,7 @@ const IPSEC_MODULES: [&str; 16] = [
     "xfrm_interface",
 ];
 
-/// Folder in which strongSwan's daemon looks for its plugins, and those that IKE with a shared key
-/// needs.
+/// Folder of strongSwan's plugins, and the plugins that IKE with a shared key needs.
 const PLUGINS: &str = "usr/lib/ipsec/plugins";
 const PLUGIN_NAMES: [&str; 12] = [
     "aes",
@@ -92,7 +90,7 @@ const PLUGIN_NAMES: [&str; 12] = [
     "vici",
 ];
 
-/// Contents of a guest beside busybox, ethtool and the drivers of its devices.
+/// Contents of a guest in addition to busybox, ethtool and the drivers of its devices.
 #[derive(Debug, Clone, Copy)]
 pub struct Contents<'a> {
     /// Programs, with their names in `/bin`.
@@ -105,16 +103,16 @@ pub struct Contents<'a> {
     pub nat: bool,
     /// Namespaces, the kernel's ESP and strongSwan.
     pub ipsec: bool,
-    /// A server of requests: memcached.
+    /// memcached, as a server of requests.
     pub memcached: bool,
-    /// TuneD, in a root of its own at `/tuned`.
+    /// TuneD, in its own root at `/tuned`.
     pub tuned: bool,
 }
 
 /// Packs the guest.
 ///
 /// # Errors
-/// When a part is missing or cannot be packed.
+/// Fails when a part is missing or cannot be packed.
 pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
     let Contents { programs, nat, ipsec, memcached, .. } = contents;
     let namespaces = contents.namespaces || contents.bonds || nat || ipsec;
@@ -174,14 +172,14 @@ pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
     })
 }
 
-/// Copies a program to its place below `root`, and the libraries that it needs.
+/// Copies a program and its libraries to their places below `root`.
 fn install(rig: &Rig, program: &Path, root: &Path, to: &str) -> Result<(), Error> {
     let inside = root.join(to);
     if let Some(folder) = inside.parent() {
         fs::create_dir_all(folder).map_err(|e| Error::io("making a folder", e))?;
     }
     copy(program, &inside)?;
-    // Symbols double what the guest has to unpack; nothing depends on the success.
+    // Symbols double the size that the guest has to unpack; failure is harmless.
     let _ = command::run_to_end(Command::new("strip").arg(&inside), STEP, "");
     for library in libraries(rig, program)? {
         let folder = if library.starts_with("/lib64") { "lib64" } else { "lib" };
@@ -194,7 +192,7 @@ fn install(rig: &Rig, program: &Path, root: &Path, to: &str) -> Result<(), Error
     Ok(())
 }
 
-/// Unpacks the modules into `to`, and writes the order in which they are loaded.
+/// Unpacks the modules into `to`, and writes their load order.
 fn modules(rig: &Rig, busybox: &Path, wanted: &[&str], to: &Path) -> Result<(), Error> {
     let folder = rig.modules();
     let path = folder.join("modules.dep");
@@ -221,9 +219,9 @@ fn modules(rig: &Rig, busybox: &Path, wanted: &[&str], to: &Path) -> Result<(), 
     fs::write(to.join("order"), names).map_err(|e| Error::io("writing the order of modules", e))
 }
 
-/// The paths of `wanted` and of all that they need, each after what it needs, from the text of
-/// a `modules.dep`: `PATH: NEEDED...`, where what is needed last is named first. A module that
-/// is part of the kernel itself is not listed there, and left out here.
+/// Returns the paths of `wanted` and their dependencies in load order, from the text of a
+/// `modules.dep`: `PATH: NEEDED...`, in reverse load order. Built-in modules are not listed there,
+/// and left out here.
 fn load_order<'a>(dependencies: &'a str, wanted: &[&str]) -> Vec<&'a str> {
     let lines: HashMap<&str, (&str, &str)> = dependencies
         .lines()
@@ -243,17 +241,17 @@ fn load_order<'a>(dependencies: &'a str, wanted: &[&str]) -> Vec<&'a str> {
     order
 }
 
-/// The file's name, without what says that it is compressed.
+/// Returns the file's name without the suffix of its compression.
 fn module_name(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.strip_suffix(".xz").unwrap_or(name)
 }
 
-/// The shared libraries of a program, its loader among them.
+/// Returns the shared libraries of a program, including its loader.
 fn libraries(rig: &Rig, program: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut ldd = Command::new("ldd");
     ldd.arg(program).env("LD_LIBRARY_PATH", rig.libraries());
-    // A static program makes it fail, and needs none.
+    // Fails for a static program, which needs no libraries.
     let output = command::run_to_end(&mut ldd, STEP, "")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let paths = text.lines().filter_map(|line| {
@@ -263,7 +261,7 @@ fn libraries(rig: &Rig, program: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths.collect())
 }
 
-/// All names below a folder, folders before what is in them, as cpio wants them.
+/// Lists all names below a folder, folders before their contents, as cpio requires.
 fn list(root: &Path) -> Result<String, Error> {
     command::run(Command::new("find").arg(".").current_dir(root), STEP)
 }
@@ -279,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_are_loaded_after_what_they_need() {
+    fn modules_are_loaded_after_their_dependencies() {
         let text = "kernel/a/igb.ko.xz: kernel/b/bit.ko.xz kernel/c/core.ko.xz\n\
                     kernel/b/bit.ko.xz: kernel/c/core.ko.xz\n\
                     kernel/c/core.ko.xz:\nkernel/d/meter.ko: kernel/c/core.ko.xz\n";

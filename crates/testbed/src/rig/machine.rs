@@ -1,6 +1,6 @@
-//! An emulated machine. It is started and watched here, and ends when it is dropped.
+//! An emulated machine, which ends when it is dropped.
 
-use super::guest::{Ended, Guest};
+use super::guest::{CommandResult, Guest};
 use super::monitor::Monitor;
 use super::{Rig, image, source};
 use crate::{Error, command};
@@ -15,22 +15,22 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wattline_needs::KillOnDrop;
 
-/// Time for a boot. It took 12 s on an idle host and 45 s under four times its capacity; under
-/// twelve times its capacity 120 s were too few.
+/// Time limit of a boot. A boot took 12 s on an idle host and 45 s under four times its capacity;
+/// under twelve times its capacity, 120 s were too short.
 const BOOT: Duration = Duration::from_secs(300);
-/// Number of attempts: a boot was once seen to hang for good.
+/// Number of attempts, since a boot may hang for good.
 const BOOTS: usize = 3;
-/// Command line of the guest's kernel. The tick is periodic (`nohz=off highres=off`) because in the
+/// Command line of the guest's kernel. The tick is periodic (`nohz=off highres=off`) because in a
 /// boot that hung, a CPU no longer received timer interrupts. `no_timer_check`: the kernel expects
 /// its timer to tick within some milliseconds, and Linux 6.1 gave up when a busy host had not run
 /// the guest meanwhile.
 const KERNEL: &str = "console=ttyS0 quiet panic=-1 nohz=off highres=off no_timer_check";
-/// Time for the emulator to open its sockets, and time for it to end.
+/// Time limit for the emulator to open its sockets, and to end.
 const START: Duration = Duration::from_secs(60);
 /// Time in which a crashed emulator ends after its sockets have closed.
 const END: Duration = Duration::from_secs(5);
-/// Number of lines of the guest's console that an error shows.
-const LAST_WORDS: usize = 20;
+/// Lines of the guest's console that an error quotes.
+const CONSOLE_TAIL: usize = 20;
 /// I/O ports of the P-state control registers of CPU 0 and CPU 1 (rig/machine.asl).
 pub const CONTROL_REGISTERS: [u16; 2] = [0x2ff, 0x2ef];
 
@@ -41,27 +41,27 @@ pub struct Options {
     pub programs: Vec<(&'static str, PathBuf)>,
     /// Number of network cards (`eth0`, `eth1`), two at most.
     pub cards: usize,
-    /// Whether a cable joins the two cards, which then have no [`Machine::wires`].
+    /// True if a cable joins the two cards, which then have no [`Machine::wires`].
     pub joined: bool,
-    /// Whether the guest has iproute2's `ip`, namespaces and veth pairs between them.
+    /// True if the guest has iproute2's `ip`, namespaces and veth pairs between them.
     pub namespaces: bool,
-    /// Whether it has namespaces, bonds and VLANs.
+    /// True if the guest has namespaces, bonds and VLANs.
     pub bonds: bool,
-    /// Whether it has namespaces, and nftables with address translation and flowtables.
+    /// True if the guest has namespaces, and nftables with address translation and flowtables.
     pub nat: bool,
-    /// Whether it has namespaces, the kernel's ESP and strongSwan.
+    /// True if the guest has namespaces, the kernel's ESP and strongSwan.
     pub ipsec: bool,
-    /// Whether it has memcached, as a server of requests.
+    /// True if the guest has memcached, as a server of requests.
     pub memcached: bool,
-    /// Whether it has TuneD, as [`Rig::tuned`] says, at `/tuned`.
+    /// True if the guest has TuneD ([`Rig::tuned`]) at `/tuned`.
     pub tuned: bool,
     /// Time after which the guest switches itself off; a quarter of an hour by default.
     pub limit: Option<Duration>,
     /// Network namespace in which each card is connected to a new tap (`tap0`, `tap1`). Without it,
     /// the cards are connected to [`Machine::wires`]. Needs root.
     pub taps: Option<String>,
-    /// Whether the machine has one processor, on which an instruction takes 8 ns, however busy the
-    /// host is: its clock counts instructions.
+    /// True for a single processor whose clock counts instructions: each takes 8 ns, however busy
+    /// the host is.
     pub counts_instructions: bool,
 }
 
@@ -71,9 +71,9 @@ pub struct Machine {
     emulator: Emulator,
     monitor: Monitor,
     guest: Guest,
-    /// The far end of each card's cable: a datagram is a frame.
+    /// Far end of each card's cable; a datagram is a frame.
     pub wires: Vec<UnixDatagram>,
-    /// The card's model, as the emulator names it.
+    /// The emulator's name of the card's model.
     pub card: &'static str,
     /// Time from the start until the guest accepted commands.
     pub boot: Duration,
@@ -85,11 +85,12 @@ pub struct Machine {
 impl Machine {
     /// Boots a machine and waits until it accepts commands. The boot is repeated if the guest stays
     /// silent, if its clock runs wrong ([`Guest::keeps_time`]), or if the emulator crashed: with a
-    /// thread for each CPU, QEMU's assertion in `iotlb_to_section` fails now and then while the
+    /// thread for each CPU, QEMU's assertion in `iotlb_to_section` fails occasionally while the
     /// guest lays out the memory of its devices.
     ///
     /// # Errors
-    /// When a part is missing, or it does not come up; with the last lines of its console.
+    /// Fails when a part is missing or the guest does not start, with the last lines of its
+    /// console.
     pub fn boot(rig: &Rig, options: &Options) -> Result<Self, Error> {
         let mut tries = 0;
         loop {
@@ -133,12 +134,12 @@ impl Machine {
         qemu.arg("-qmp").arg(format!("unix:{},server=on,wait=off", at("monitor").display()));
         qemu.args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=commands"]);
         let commands = at("commands");
-        // It waits with the boot until we are there: a port without a far end reads as closed.
+        // QEMU delays the boot until we are connected: a port without a far end reads as closed.
         qemu.arg("-chardev")
             .arg(format!("socket,id=commands,path={},server=on", commands.display()));
         let mut wires = Vec::new();
         for number in 0..options.cards {
-            // The virtual functions of an igb take slots of their own, 16 above its own.
+            // The virtual functions of an igb take separate slots, 16 above its own.
             let slot = 4 + 4 * number;
             qemu.arg("-device").arg(format!(
                 "{card},netdev=wire{number},romfile=,addr={slot:#x},mac=02:00:00:00:00:{:02x}",
@@ -168,15 +169,15 @@ impl Machine {
         };
         qemu.stdin(Stdio::null()).stdout(log("output")?).stderr(log("errors")?);
         let mut emulator = Emulator(KillOnDrop(command::spawn(&mut qemu)?));
-        let told = |error| told(folder.path(), &error);
-        let guest = connect(&commands, &mut emulator).map_err(told)?;
-        let monitor = connect(&at("monitor"), &mut emulator).map_err(told)?;
-        let monitor = Monitor::open(monitor).map_err(told)?;
+        let with_output = |error| with_output(folder.path(), &error);
+        let guest = connect(&commands, &mut emulator).map_err(with_output)?;
+        let monitor = connect(&at("monitor"), &mut emulator).map_err(with_output)?;
+        let monitor = Monitor::open(monitor).map_err(with_output)?;
         let (guest, boot, bases) = (Guest::new(guest), Duration::ZERO, BTreeMap::new());
         Ok(Self { emulator, monitor, guest, wires, card, boot, bases, folder })
     }
 
-    /// The far ends of the cables lead to the cards from now on.
+    /// Connects the far ends of the cables to the cards.
     fn connect_wires(&self) -> Result<(), Error> {
         for (number, wire) in self.wires.iter().enumerate() {
             wire.connect(self.folder.path().join(format!("card{number}")))
@@ -189,17 +190,17 @@ impl Machine {
     /// Runs a line of shell in the guest and returns its output.
     ///
     /// # Errors
-    /// As [`Guest::run`], with the last lines of the console where the guest is silent.
+    /// Fails as [`Guest::run`], with the last lines of the console if the guest is silent.
     pub fn run(&mut self, line: &str, limit: Duration) -> Result<String, Error> {
         let result = self.guest.run(line, limit);
         result.map_err(|error| self.with_console(error))
     }
 
-    /// Runs a line of shell in the guest whose failure is an answer too.
+    /// Runs a line of shell in the guest whose failure is a valid result.
     ///
     /// # Errors
-    /// As [`Guest::attempt`], with the last lines of the console.
-    pub fn attempt(&mut self, line: &str, limit: Duration) -> Result<Ended, Error> {
+    /// Fails as [`Guest::attempt`], with the last lines of the console.
+    pub fn attempt(&mut self, line: &str, limit: Duration) -> Result<CommandResult, Error> {
         let result = self.guest.attempt(line, limit);
         result.map_err(|error| self.with_console(error))
     }
@@ -207,17 +208,17 @@ impl Machine {
     /// Reads the P-state control registers from outside: ten times each CPU's frequency in GHz.
     ///
     /// # Errors
-    /// When the emulator does not answer.
+    /// Fails when the emulator does not answer.
     pub fn registers(&mut self) -> Result<[u8; 2], Error> {
         let [first, second] = CONTROL_REGISTERS;
         Ok([self.monitor.port(first)?, self.monitor.port(second)?])
     }
 
-    /// Lets the guest suspend to memory (S3), wakes it after `time`, and waits until it takes
+    /// Suspends the guest to memory (S3), wakes it after `time`, and waits until it accepts
     /// commands again.
     ///
     /// # Errors
-    /// When it does not suspend, with what its kernel says of it, or does not wake.
+    /// Fails when the guest does not suspend, with its kernel's messages, or does not wake.
     pub fn suspend(&mut self, time: Duration) -> Result<(), Error> {
         let line = "(sleep 1; echo mem > /sys/power/state) > /tmp/suspend 2>&1 & true";
         self.run(line, START)?;
@@ -235,12 +236,12 @@ impl Machine {
         self.run("true", BOOT).map(drop)
     }
 
-    /// Lets the guest switch itself off.
+    /// Powers the guest off.
     ///
     /// # Errors
-    /// When the emulator does not end, or not well; it is gone all the same.
+    /// Fails when the emulator does not end, or ends with an error; it is then killed.
     pub fn power_off(mut self) -> Result<(), Error> {
-        // The answer may not make it out any more.
+        // The answer may be lost.
         let _ = self.guest.attempt("sync; poweroff -f", Duration::from_secs(5));
         let status = command::wait(&mut self.emulator.0, START)
             .map_err(|e| Error::io("waiting for the emulator", e))?;
@@ -258,10 +259,10 @@ impl Machine {
         }
     }
 
-    /// Registers of a network card, seen from outside: `count` words from `offset` on.
+    /// Reads registers of a network card from outside: `count` words from `offset` on.
     ///
     /// # Errors
-    /// When the guest has no such card, or the emulator does not answer.
+    /// Fails when the guest has no such card, or the emulator does not answer.
     pub fn card_registers(
         &mut self,
         interface: &str,
@@ -283,11 +284,11 @@ impl Machine {
     }
 
     fn with_console(&self, error: Error) -> Error {
-        // A command that said why it failed needs no console.
+        // A command that reported its failure needs no console.
         if matches!(error, Error::ProgramFailed { ref output, .. } if !output.is_empty()) {
             return error;
         }
-        told(self.folder.path(), &error)
+        with_output(self.folder.path(), &error)
     }
 }
 
@@ -296,7 +297,8 @@ impl Machine {
 struct Emulator(KillOnDrop);
 
 impl Emulator {
-    /// True if a signal ended it, as a failed assertion does; a moment is left for its end.
+    /// Returns true if a signal ended the emulator, as a failed assertion does; waits a moment for
+    /// its end.
     fn has_crashed(&mut self) -> bool {
         let status = command::wait(&mut self.0, END);
         status.is_ok_and(|status| status.is_some_and(|status| status.signal().is_some()))
@@ -306,7 +308,7 @@ impl Emulator {
 /// Boots a machine whose console is this terminal, until its shell ends.
 ///
 /// # Errors
-/// When a part is missing, or the emulator fails.
+/// Fails when a part is missing, or the emulator fails.
 pub fn shell(rig: &Rig, options: &Options) -> Result<(), Error> {
     let folder = scratch()?;
     let mut qemu = emulator(rig, options, folder.path())?;
@@ -331,13 +333,15 @@ pub fn shell(rig: &Rig, options: &Options) -> Result<(), Error> {
     })
 }
 
-/// The kernel hands what it does not know to the first process, as a variable (`rig/init`).
+/// Returns options for the first process (`rig/init`): the kernel passes unknown options on as
+/// environment variables.
 fn kernel_options(options: &Options) -> String {
     let limit = options.limit.map(|limit| format!(" rig_seconds={}", limit.as_secs()));
     format!("{KERNEL}{}", limit.unwrap_or_default())
 }
 
-/// A folder for a machine, removed with it; those of killed processes are removed here.
+/// Creates a folder for a machine, which is removed with it; folders of killed processes are
+/// removed here.
 fn scratch() -> Result<TempDir, Error> {
     const PREFIX: &str = "wattline-rig-";
     let failed = |e| Error::io("making a folder", e);
@@ -349,7 +353,7 @@ fn scratch() -> Result<TempDir, Error> {
             .and_then(|pid| pid.parse::<u32>().ok())
             .is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
         {
-            // Another one may be removing it at this moment.
+            // Another process may be removing it at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -357,7 +361,7 @@ fn scratch() -> Result<TempDir, Error> {
     tempfile::Builder::new().prefix(&prefix).tempdir_in(folder).map_err(failed)
 }
 
-/// The emulator with the guest, but without serial ports and cards.
+/// Returns the emulator's command with the guest, but without serial ports and cards.
 fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Error> {
     let programs: Vec<(&str, &Path)> =
         options.programs.iter().map(|(name, path)| (*name, path.as_path())).collect();
@@ -370,7 +374,7 @@ fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Erro
     let mut iasl = rig.command("iasl");
     iasl.arg("-p").arg(&table).arg(source().join("rig/machine.asl"));
     command::run(&mut iasl, START)?;
-    // Ends with this process, however that ends.
+    // Ends with this process, even if that is killed.
     let mut qemu = Command::new(if options.taps.is_some() { "ip" } else { "setpriv" });
     if let Some(namespace) = &options.taps {
         qemu.args(["netns", "exec", namespace, "setpriv"]);
@@ -380,7 +384,7 @@ fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Erro
     for firmware in ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"] {
         qemu.arg("-L").arg(rig.root.join(firmware));
     }
-    // As old as the P-states of its table; on the emulator's own default acpi-cpufreq refuses.
+    // A CPU model as old as the P-states of its table; acpi-cpufreq refuses the emulator's default.
     match options.counts_instructions {
         true => qemu.args(["-accel", "tcg,thread=single", "-icount", "shift=3", "-smp", "1"]),
         false => qemu.args(["-accel", "tcg,thread=multi", "-smp", "2"]),
@@ -393,7 +397,8 @@ fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Erro
     Ok(qemu)
 }
 
-/// The best card that the emulator has: `igb`, with queues and an indirection table, since QEMU 8.
+/// Returns the best card of the emulator: `igb`, with queues and an indirection table, since QEMU
+/// 8.
 fn card(rig: &Rig) -> Result<&'static str, Error> {
     let devices = command::run(rig.command("qemu-system-x86_64").args(["-device", "help"]), START)?;
     Ok(if devices.contains("\"igb\"") { "igb" } else { "e1000e" })
@@ -418,8 +423,8 @@ fn connect(path: &Path, emulator: &mut Emulator) -> Result<UnixStream, Error> {
     }
 }
 
-/// An error of the machine in `folder`, with what emulator and guest said last.
-fn told(folder: &Path, error: &Error) -> Error {
+/// Adds the last output of emulator and guest to an error of the machine in `folder`.
+fn with_output(folder: &Path, error: &Error) -> Error {
     let words = fs::read_to_string(folder.join("errors")).unwrap_or_default();
     let console = last_lines(&folder.join("console"));
     Error::Rig { what: format!("{error}\n{words}").trim().to_owned(), console }
@@ -429,7 +434,7 @@ fn last_lines(path: &Path) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
     let lines: Vec<&str> = text.lines().collect();
-    let from = lines.len().saturating_sub(LAST_WORDS);
+    let from = lines.len().saturating_sub(CONSOLE_TAIL);
     lines[from..].join("\n")
 }
 
@@ -437,7 +442,7 @@ fn last_lines(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// Another build's modules, as an installed emulator has them, in a mount namespace.
+    /// Runs in a mount namespace with another build's modules, as of an installed emulator.
     #[test]
     fn emulator_loads_no_modules_of_another_build() {
         let Some(rig) = Rig::find() else {
@@ -468,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emulator_that_a_signal_ended_has_crashed_and_one_that_gave_up_has_not() {
+    fn only_an_emulator_ended_by_a_signal_has_crashed() {
         for (script, crashed) in [("kill -ABRT $$", true), ("exit 1", false), ("exit 0", false)] {
             let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
             assert_eq!(Emulator(KillOnDrop(child)).has_crashed(), crashed, "{script}");

@@ -1,9 +1,9 @@
-//! The virtual hardware lab: an emulated machine with real Linux drivers for what a virtual
-//! machine lacks (frequency, idle states, a card with queues, power), to be watched from
-//! outside. `docs/explanation/rig.md` says what is real about it and what is not.
+//! The virtual hardware lab: an emulated machine, observable from outside, with real Linux drivers
+//! for features that a virtual machine lacks (frequency, idle states, a card with queues, power).
+//! `docs/explanation/rig.md` lists its real and emulated parts.
 //!
-//! [`Rig`] is what `rig/fetch` has unpacked; [`image`] packs the guest; [`Machine`] boots it,
-//! [`guest`] runs commands inside, [`monitor`] reads its registers from outside. Tests of the
+//! [`Rig`] holds the packages unpacked by `rig/fetch`; [`image`] packs the guest; [`Machine`] boots
+//! it, [`guest`] runs commands inside, [`monitor`] reads its registers from outside. Tests of the
 //! program turn every knob and compare the two (`tests/rig/checks/`).
 
 pub mod agent;
@@ -23,15 +23,15 @@ use std::time::Duration;
 
 /// Time for a download over a slow line.
 const FETCH: Duration = Duration::from_secs(1800);
-/// Exit code of `rig/fetch` if something cannot be had.
+/// Exit code of `rig/fetch` if a package is unavailable.
 const UNAVAILABLE: i32 = 69;
 
-/// Emulator, guest kernel and programs, as `rig/fetch` unpacks them.
+/// Emulator, guest kernel and programs, as unpacked by `rig/fetch`.
 #[derive(Debug, Clone)]
 pub struct Rig {
     /// Folder of the unpacked packages.
     root: PathBuf,
-    /// Folder of the guest's kernel: the same, or one of its own.
+    /// Folder of the guest's kernel: the same, or a separate one.
     kernel_root: PathBuf,
     /// The guest kernel's release, which names its files.
     release: String,
@@ -47,11 +47,11 @@ impl Rig {
         Some(Self { kernel_root: root.clone(), root, release: text("kernel")?.trim().to_owned() })
     }
 
-    /// The same with Debian's newest kernel of a series, `6.1`, `6.12` or `6.18`, for the guest; it
-    /// is fetched where it is missing.
+    /// Returns the rig with Debian's newest kernel of a series, `6.1`, `6.12` or `6.18`, for the
+    /// guest; fetches it if missing.
     ///
     /// # Errors
-    /// As [`Self::fetch`].
+    /// Fails as [`Self::fetch`].
     pub fn with_kernel(&self, series: &str) -> Result<Self, Error> {
         let mut fetch = Command::new(source().join("rig/fetch-kernel"));
         fetch.arg(series).env("WATTLINE_RIG", folder());
@@ -64,20 +64,21 @@ impl Rig {
         Ok(Self { root, kernel_root, release: release.trim().to_owned() })
     }
 
-    /// Returns TuneD with its Python, where `rig/fetch-tuned` has fetched it.
+    /// Returns TuneD with its Python, if `rig/fetch-tuned` has fetched it.
     pub fn tuned(&self) -> Option<PathBuf> {
         Some(folder().join("tuned")).filter(|folder| folder.join("usr/sbin/tuned-adm").exists())
     }
 
-    /// The release of the guest's kernel, as `uname -r` says it.
+    /// Returns the release of the guest's kernel, as in `uname -r`.
     pub fn release(&self) -> &str {
         &self.release
     }
 
-    /// Fetches what is missing, without root and without installing anything.
+    /// Fetches missing packages, without root and without installing anything.
     ///
     /// # Errors
-    /// [`Error::Rig`] with what is missing, and what would be needed, where it cannot be had.
+    /// Returns [`Error::Rig`] with the missing packages and the requirements, if they are
+    /// unavailable.
     pub fn fetch() -> Result<Self, Error> {
         let mut fetch = Command::new(source().join("rig/fetch"));
         fetch.env("WATTLINE_RIG", folder());
@@ -85,7 +86,7 @@ impl Rig {
         Self::find().ok_or_else(|| failed("rig/fetch", &output))
     }
 
-    /// A program that was unpacked or, where the machine had it already, the machine's.
+    /// Returns the path of an unpacked program, or of the machine's own.
     fn program(&self, name: &str) -> PathBuf {
         ["usr/bin", "usr/sbin", "bin", "sbin", "usr/lib/ipsec"]
             .iter()
@@ -99,16 +100,16 @@ impl Rig {
             .unwrap_or_else(|| PathBuf::from(name))
     }
 
-    /// A command of such a program, which finds the libraries unpacked beside it.
+    /// Returns a command of such a program, with the library path of the unpacked packages.
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.program(name));
         self.set_environment(&mut command);
         command
     }
 
-    /// Lets a command find libraries, and the emulator its modules, where they are unpacked. Modules of
-    /// another build, which this machine may have, are refused by the emulator; `rig/fetch` sees to it
-    /// that they are not looked for.
+    /// Sets the paths of unpacked libraries and of the emulator's modules. The emulator refuses
+    /// modules of another build, which this machine may have; `rig/fetch` makes sure that it does
+    /// not search for them.
     fn set_environment(&self, command: &mut Command) {
         command.env("LD_LIBRARY_PATH", self.libraries());
         command.env("QEMU_MODULE_DIR", self.root.join("usr/lib/x86_64-linux-gnu/qemu"));
@@ -130,7 +131,7 @@ impl Rig {
     }
 }
 
-/// Runs a script that fetches; returns its output, unless it could not run.
+/// Runs a script that fetches packages; returns its output, unless it could not run.
 fn fetched(script: &mut Command) -> Result<Output, Error> {
     let output = command::run_to_end(script, FETCH, "")?;
     if output.status.code() == Some(UNAVAILABLE) {
@@ -148,11 +149,12 @@ fn failed(script: &str, output: &Output) -> Error {
     }
 }
 
-/// The sources: the lab is run from a checkout only, by cargo, which says where, or by hand. That folder
-/// is not compiled in: the same sources give the same program wherever they are.
+/// Returns the folder of the sources: the lab only runs from a checkout, by cargo, which sets it,
+/// or by hand. The folder is not compiled in, so that the same sources give the same program
+/// anywhere.
 fn source() -> PathBuf {
-    let told = std::env::var_os("CARGO_MANIFEST_DIR").map(|it| Path::new(&it).join("../.."));
-    told.or_else(|| Some(command::target()?.parent()?.to_owned())).unwrap_or_default()
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").map(|it| Path::new(&it).join("../.."));
+    manifest.or_else(|| Some(command::target()?.parent()?.to_owned())).unwrap_or_default()
 }
 
 /// Returns the folder into which `rig/fetch` unpacks.

@@ -1,5 +1,5 @@
-//! The emulator's own view of the guest, through its machine protocol (docs/interop/qmp-spec
-//! of QEMU): what a register holds, whatever the guest says of it.
+//! The emulator's view of the guest, through its machine protocol (docs/interop/qmp-spec of QEMU):
+//! registers, independent of the guest's software.
 
 use crate::Error;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Time for an answer of an emulator that shares its processors.
+/// Time limit of an answer of an emulator on shared processors.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection to the emulator.
@@ -17,10 +17,10 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Greets the emulator behind `stream`.
+    /// Negotiates with the emulator at the other end of `stream`.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// Fails when it does not answer.
     pub fn open(stream: UnixStream) -> Result<Self, Error> {
         stream
             .set_read_timeout(Some(PATIENCE))
@@ -32,10 +32,10 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// One byte of the machine's I/O ports.
+    /// Reads one byte of the machine's I/O ports.
     ///
     /// # Errors
-    /// When the emulator does not answer, or with something else.
+    /// Fails when the emulator does not answer, or answers unexpectedly.
     pub fn port(&mut self, port: u16) -> Result<u8, Error> {
         let line = format!("i /1xb {port:#x}");
         let arguments = json!({ "command-line": line });
@@ -45,10 +45,10 @@ impl Monitor {
         parse_port(text).ok_or_else(|| unexpected(&format!("`{line}` was answered {text:?}")))
     }
 
-    /// Words of the machine's memory, a device's registers among them.
+    /// Reads words of the machine's memory, including registers of devices.
     ///
     /// # Errors
-    /// When the emulator does not answer, or with something else.
+    /// Fails when the emulator does not answer, or answers unexpectedly.
     pub fn words(&mut self, address: u64, count: usize) -> Result<Vec<u32>, Error> {
         let line = format!("xp /{count}xw {address:#x}");
         let arguments = json!({ "command-line": line });
@@ -63,17 +63,17 @@ impl Monitor {
     /// Returns the state of the machine: `running`, `suspended` and others of QMP's `RunState`.
     ///
     /// # Errors
-    /// When the emulator does not answer, or with something else.
+    /// Fails when the emulator does not answer, or answers unexpectedly.
     pub fn status(&mut self) -> Result<String, Error> {
         let answer = self.execute(&json!({ "execute": "query-status" }))?;
         let status = answer["status"].as_str();
         status.map(str::to_owned).ok_or_else(|| unexpected(&format!("its status is {answer}")))
     }
 
-    /// Wakes a machine that is suspended.
+    /// Wakes a suspended machine.
     ///
     /// # Errors
-    /// When the emulator does not answer, or cannot.
+    /// Fails when the emulator does not answer, or refuses.
     pub fn wake(&mut self) -> Result<(), Error> {
         self.execute(&json!({ "execute": "system_wakeup" })).map(drop)
     }
@@ -82,7 +82,7 @@ impl Monitor {
         let failed = |e| Error::io("talking to the emulator", e);
         writeln!(self.stream.get_mut(), "{command}").map_err(failed)?;
         loop {
-            // Events come in between.
+            // Skips events.
             let mut answer = self.next()?;
             if let Some(result) = answer.get_mut("return") {
                 return Ok(result.take());
@@ -101,13 +101,13 @@ impl Monitor {
     }
 }
 
-/// The value of `portb[0x02ff] = 0x21`.
+/// Parses the value of `portb[0x02ff] = 0x21`.
 fn parse_port(text: &str) -> Option<u8> {
     let value = text.split_once('=')?.1.trim().strip_prefix("0x")?;
     u8::from_str_radix(value, 16).ok()
 }
 
-/// The values of lines such as `00000000febc5c00: 0x00000000 0x00000001`.
+/// Parses the values of lines such as `00000000febc5c00: 0x00000000 0x00000001`.
 fn parse_words(text: &str) -> Option<Vec<u32>> {
     let values = text.lines().filter_map(|line| line.split_once(':')).flat_map(|(_, values)| {
         values
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_read_from_the_monitors_words() {
+    fn port_is_parsed_from_the_monitors_answer() {
         assert_eq!(parse_port("portb[0x02ff] = 0x21\r\n"), Some(0x21));
         for text in ["", "portb[0x02ff] =", "portb[0x02ff] = 0x", "unknown command: 'i'"] {
             assert_eq!(parse_port(text), None, "{text:?}");
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn registers_of_a_device_are_read_from_the_monitors_words() {
+    fn registers_are_parsed_from_the_monitors_answer() {
         let text = "00000000febc5c00: 0x00000000 0x01010101\r\n00000000febc5c08: 0x000000ff\r\n";
         assert_eq!(parse_words(text), Some(vec![0, 0x0101_0101, 0xff]));
         assert_eq!(parse_words("00000000febc5c00: 0x0000000g"), None);
     }
 
     #[test]
-    fn events_between_question_and_answer_are_passed_over() {
+    fn events_before_an_answer_are_skipped() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let emulator = std::thread::spawn(move || {
             let mut lines = BufReader::new(theirs.try_clone().unwrap()).lines();

@@ -1,43 +1,42 @@
-//! Traffic for the guest from outside: frames into the cable of one card, and what comes out
-//! of the other's.
+//! Traffic for the guest from outside: frames into the cable of one card and out of the other's.
 
 use crate::Error;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
-/// Source addresses, of which each makes a flow: enough for every queue to get some.
+/// Number of source addresses, each of which is a flow; enough for every queue.
 const FLOWS: u16 = 64;
-/// UDP source port of all that is sent, by which it is known again.
+/// UDP source port of all sent frames, by which they are recognised.
 const PORT: u16 = 0x7761;
-/// Silence after which no frames are under way any more: an emulated machine stands still while
-/// others have its processors.
+/// Silence after which no frames are in flight any more: an emulated machine stands still while
+/// other programs have its processors.
 const QUIET: Duration = Duration::from_secs(10);
-/// The guest's `eth0`, and what is behind its two cards.
+/// Ethernet address of the guest's `eth0`, and of the neighbours of its two cards.
 const TO: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const FROM: [u8; 6] = [2, 0, 0, 0, 1, 1];
-/// The neighbour behind `eth1`, 10.2.0.2.
+/// The neighbour at `eth1`, 10.2.0.2.
 pub const SINK: [u8; 6] = [2, 0, 0, 0, 2, 2];
 
-/// Counts of a stretch of traffic.
+/// Counts of a period of traffic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct TrafficCounts {
-    /// Frames that the first card took.
+    /// Frames that the first card accepted.
     pub sent: u64,
     /// Frames that its cable refused: the guest was too slow.
     pub refused: u64,
-    /// Frames that came out of the second card, addressed and counted down as a router does.
+    /// Frames from the second card with a router's changes of addresses and time to live.
     pub forwarded: u64,
-    /// Frames that came out otherwise.
+    /// Other frames from the second card.
     pub odd: u64,
     /// Duration of sending.
     pub seconds: f64,
 }
 
-/// Sends `rate` frames a second for `time` into `into`, and counts what comes out of `out`.
+/// Sends `rate` frames per second for `time` into `into`, and counts frames from `out`.
 ///
 /// # Errors
-/// When a cable breaks.
+/// Fails when a cable breaks.
 pub fn pass(
     into: &UnixDatagram,
     out: &UnixDatagram,
@@ -80,7 +79,7 @@ fn is_full(error: &std::io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
 }
 
-/// Takes all frames that wait.
+/// Receives all waiting frames.
 fn receive(out: &UnixDatagram, counts: &mut TrafficCounts) -> Result<(), Error> {
     let mut buffer = [0; 2048];
     loop {
@@ -88,7 +87,7 @@ fn receive(out: &UnixDatagram, counts: &mut TrafficCounts) -> Result<(), Error> 
             Ok(length) => match verdict(&buffer[..length]) {
                 Some(true) => counts.forwarded += 1,
                 Some(false) => counts.odd += 1,
-                // What the guest's kernel says by itself.
+                // Frames of the guest's kernel itself.
                 None => {}
             },
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -97,12 +96,12 @@ fn receive(out: &UnixDatagram, counts: &mut TrafficCounts) -> Result<(), Error> 
     }
 }
 
-/// Throws away what waits: the far end must not be kept from sending.
+/// Discards waiting frames, so that the far end is not blocked.
 fn drain(wire: &UnixDatagram) -> Result<(), Error> {
     receive(wire, &mut TrafficCounts::default())
 }
 
-/// Whether a frame is one of ours as a router hands it on; `None` where it is none of ours.
+/// Returns true if a frame of this traffic was forwarded correctly; `None` for other frames.
 fn verdict(frame: &[u8]) -> Option<bool> {
     let headers = etherparse::SlicedPacket::from_ethernet(frame).ok()?;
     let Some(etherparse::TransportSlice::Udp(udp)) = &headers.transport else { return None };
@@ -112,15 +111,15 @@ fn verdict(frame: &[u8]) -> Option<bool> {
     })
 }
 
-/// The source address of a flow. Addresses that differ in a few bits only may all have one value of
-/// the hash's bit that chooses between two queues: the guest's driver draws the key of its hash, which is
-/// linear, at each start. In these all 16 bits vary.
+/// Returns the source address of a flow. All 16 bits of the host number vary. If only a few bits
+/// varied, all flows could land on one of two queues: the hash is linear, and the guest's driver
+/// draws its key at each start.
 fn source(flow: u16) -> [u8; 4] {
     let [high, low] = (0x0102 + flow * 997).to_be_bytes();
     [10, 1, high, low]
 }
 
-/// The frame of a flow: 64 bytes of Ethernet without its checksum's four.
+/// Returns the frame of a flow: 64 bytes of Ethernet minus four for the checksum.
 fn frame(flow: u16) -> Vec<u8> {
     let builder = etherparse::PacketBuilder::ethernet2(FROM, TO)
         .ipv4(source(flow), [10, 2, 0, 2], 64)
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_known_again() {
+    fn frames_are_recognised() {
         assert_eq!(frame(0).len(), 60);
         assert_ne!(frame(0), frame(1));
         assert_eq!(verdict(&forwarded()), Some(true));
@@ -154,8 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn the_flows_vary_in_every_bit_of_their_hosts_number() {
-        // Gauss over the field of two elements, on the differences to the first flow.
+    fn flows_vary_in_every_bit_of_the_host_number() {
+        // Gaussian elimination over the field of two elements, on the differences from the first
+        // flow.
         let number = |flow| u16::from_be_bytes([source(flow)[2], source(flow)[3]]);
         let mut basis: Vec<u16> = Vec::new();
         for flow in 1..FLOWS {
@@ -167,7 +167,7 @@ mod tests {
             }
         }
         assert_eq!(basis.len(), 16);
-        // Neither the guest's own address nor one of all hosts.
+        // Neither the guest's own address nor broadcast.
         assert!((0..FLOWS).all(|flow| ![1, 0, 0xffff].contains(&number(flow))));
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let counts = pass(&into, &out, 500.0, Duration::from_millis(100)).unwrap();
         assert_eq!(counts.forwarded, counts.sent);
         assert!(counts.sent > 0 && counts.odd == 0, "{counts:?}");
-        // An empty one ends it.
+        // An empty datagram ends the test.
         into.send(&[]).unwrap();
         router.join().unwrap();
     }

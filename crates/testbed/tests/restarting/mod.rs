@@ -19,11 +19,12 @@ use wattline_needs::KillOnDrop;
 use wattline_router::{Extensions, Router};
 use wattline_testbed::namespace::Namespace;
 
-/// Tells the copy of the test program that is the router where its configuration is.
+/// Environment variable with the path of the configuration, for the copy of the test program that
+/// is the router.
 const CONFIG: &str = "WATTLINE_RESTART_TEST_CONFIG";
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Is the router, where this process was started to be it.
+/// Runs the router if this process was started for it.
 pub fn serve() {
     let Some(config) = std::env::var_os(CONFIG) else { return };
     let config = Path::new(&config);
@@ -38,7 +39,7 @@ pub fn serve() {
 
 type Store = Arc<Mutex<Vec<(String, OwnedFd)>>>;
 
-/// Starts routers in a namespace, one after another, and keeps what they leave, if it keeps anything.
+/// Starts routers in a namespace, one after another, and stores their descriptors if enabled.
 pub struct Manager<'a> {
     namespace: &'a Namespace,
     folder: tempfile::TempDir,
@@ -47,7 +48,7 @@ pub struct Manager<'a> {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A router that a manager has started.
+/// A router started by a manager.
 pub struct Started {
     child: KillOnDrop,
     folder: PathBuf,
@@ -71,7 +72,7 @@ impl<'a> Manager<'a> {
         Self { namespace, folder, store, ends, thread }
     }
 
-    /// Descriptors in the store. A message may be under way.
+    /// Returns the number of descriptors in the store. A message may be in flight.
     pub fn stored(&self) -> usize {
         std::thread::sleep(Duration::from_millis(50));
         self.store.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -82,13 +83,13 @@ impl<'a> Manager<'a> {
         let text = configuration(&folder.join("socket"));
         std::fs::write(folder.join("router.toml"), text).unwrap();
         let store = self.store.lock().unwrap();
-        // The shell puts them where the next program looks for them, and becomes that.
+        // The shell moves the descriptors to their expected numbers and executes the program.
         let mut script = format!("export LISTEN_PID=$$ LISTEN_FDS={};", store.len());
         let names: Vec<&str> = store.iter().map(|(name, _)| name.as_str()).collect();
         script += &format!("export LISTEN_FDNAMES={}; exec \"$0\" \"$@\"", names.join(":"));
         let mut inherited = Vec::new();
         for (place, (_, descriptor)) in (3..).zip(store.iter()) {
-            // Far from where they are to be, so that none is in another's way.
+            // Far from their final numbers, so that none overwrites another.
             let far = rustix::io::fcntl_dupfd_cloexec(descriptor, 100).unwrap();
             rustix::io::fcntl_setfd(&far, rustix::io::FdFlags::empty()).unwrap();
             script += &format!(" {place}<&{0} {0}<&-", far.as_raw_fd());
@@ -123,7 +124,7 @@ impl Drop for Manager<'_> {
     }
 }
 
-/// Does what a daemon asks for, as systemd's service_notify_message().
+/// Handles a daemon's notification, as systemd's service_notify_message().
 fn hear(socket: &UnixDatagram, store: &Store, keeps: bool) {
     let mut text = [0; 512];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
@@ -131,7 +132,7 @@ fn hear(socket: &UnixDatagram, store: &Store, keeps: bool) {
     let mut into = [IoSliceMut::new(&mut text)];
     let flags = RecvFlags::CMSG_CLOEXEC;
     let Ok(got) = rustix::net::recvmsg(socket, &mut into, &mut ancillary, flags) else { return };
-    // Those that are not stored are closed here.
+    // Descriptors that are not stored are closed here.
     let mut descriptors: Vec<OwnedFd> = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(more) = message {
@@ -155,7 +156,7 @@ impl Started {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Stops it in good order. What it counted in its life.
+    /// Stops the router in good order and returns its totals.
     pub fn stop(mut self) -> Value {
         ask(&self.folder.join("socket"), Request::Stop).unwrap();
         assert!(self.child.wait().unwrap().success(), "{}", self.log());
@@ -164,7 +165,7 @@ impl Started {
     }
 }
 
-/// Packets from one namespace to another, numbered, a limited number of them under way.
+/// Numbered packets from one namespace to another, with a limited number in flight.
 pub struct Traffic {
     sent: Arc<AtomicU64>,
     heard: Arc<AtomicU64>,
@@ -173,26 +174,26 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Most packets under way: no more than a quarter of a veth's ring, the smallest queue here.
+    /// Largest number of packets in flight: a quarter of a veth's ring, the smallest queue here.
     pub const UNDER_WAY: u64 = 64;
     const PORT: u16 = 7100;
-    /// Bytes of a receiver's buffer, by far more than what is under way needs.
+    /// Bytes of a receiver's buffer, far more than the packets in flight need.
     const BUFFER: usize = 8 << 20;
-    /// Time between two packets: they are evenly spread where the machine is quick enough.
+    /// Time between two packets, which are evenly spaced if the machine is fast enough.
     const PAUSE: Duration = Duration::from_micros(50);
-    /// After so long what is under way is lost, and others take its place: far longer than a busy
-    /// machine takes, since what is given up and still there would fill the rings.
+    /// Time after which packets in flight count as lost and are replaced. It is far longer than a
+    /// busy machine takes, since packets that are given up but still queued would fill the rings.
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// Begins, and is under way when this returns.
+    /// Starts the traffic.
     pub fn start(from: &Namespace, to: &Namespace, at: IpAddr) -> Self {
         let any = if at.is_ipv4() { IpAddr::from([0; 4]) } else { Ipv6Addr::UNSPECIFIED.into() };
         let bind = |port| move || UdpSocket::bind(SocketAddr::new(any, port)).unwrap();
         let receiver = to.enter(bind(Self::PORT)).unwrap();
         let sender = from.enter(bind(0)).unwrap();
         sender.connect(SocketAddr::new(at, Self::PORT)).unwrap();
-        // A short packet that passed an XDP program holds a page: the usual buffer has no room for all
-        // that are under way when the receiver is not scheduled.
+        // A short packet that passed an XDP program occupies a page: the default buffer cannot hold
+        // all packets in flight while the receiver is not scheduled.
         rustix::net::sockopt::set_socket_recv_buffer_size_force(&receiver, Self::BUFFER).unwrap();
         receiver.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let (sent, heard, ends) = <(Arc<AtomicU64>, Arc<AtomicU64>, Arc<AtomicBool>)>::default();
@@ -203,7 +204,7 @@ impl Traffic {
                 match receiver.recv(&mut buffer) {
                     Ok(8) => drop(count.fetch_add(1, Ordering::AcqRel)),
                     Ok(_) => {}
-                    // What was sent before the end has had its time.
+                    // Packets sent before the end have had enough time.
                     Err(_) if until.load(Ordering::Acquire) => break,
                     Err(_) => {}
                 }
@@ -215,16 +216,16 @@ impl Traffic {
             while !until.load(Ordering::Acquire) {
                 let began = Instant::now();
                 let out = || number.load(Ordering::Acquire) - arrived.load(Ordering::Acquire);
-                // What was given up may arrive all the same.
+                // Packets that were given up may still arrive.
                 while out().saturating_sub(lost) >= Self::UNDER_WAY {
                     if began.elapsed() > Self::PATIENCE {
                         lost = out();
                     }
                     std::thread::sleep(Self::PAUSE);
                 }
-                // Before it is sent: it may have arrived before the next line is reached.
+                // Counted before it is sent, since it may arrive before the next line is reached.
                 let next = number.fetch_add(1, Ordering::AcqRel).to_be_bytes();
-                // An ICMP error of before is told here.
+                // An earlier ICMP error is reported here.
                 while sender.send(&next).is_err() {}
                 std::thread::sleep(Self::PAUSE);
             }
@@ -233,7 +234,7 @@ impl Traffic {
         Self { sent, heard, ends, threads }
     }
 
-    /// Waits until so many more have arrived.
+    /// Waits until `more` further packets have arrived.
     pub fn wait_for(&self, more: u64) {
         let until = self.heard.load(Ordering::Acquire) + more;
         wattline_needs::until("nothing arrives any more", || {
@@ -241,11 +242,11 @@ impl Traffic {
         });
     }
 
-    /// Returns how many were sent, and how many of them did not arrive.
+    /// Returns the numbers of sent and of lost packets.
     pub fn end(mut self) -> (u64, u64) {
         let deadline = Instant::now() + Self::PATIENCE;
         self.ends.store(true, Ordering::Release);
-        // The sender first, then what is under way.
+        // Stops the sender first, then waits for packets in flight.
         let sender = self.threads.pop().unwrap();
         sender.join().unwrap();
         let lost = || {

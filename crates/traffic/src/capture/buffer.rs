@@ -24,7 +24,7 @@ impl<R: Read> Buffer<R> {
         self.offset
     }
 
-    /// The window.
+    /// Returns the window.
     pub(super) fn data(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }

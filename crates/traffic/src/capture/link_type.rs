@@ -24,8 +24,8 @@ impl LinkType {
     /// Linux "cooked" capture, version 2: 20 bytes before the network header.
     pub const LINUX_SLL2: Self = Self(276);
 
-    /// Number of bytes before the network header, if it is fixed. Ethernet has 14; the parser of
-    /// the frame must handle VLAN tags.
+    /// Returns the number of bytes before the network header, if it is fixed. Ethernet has 14; the
+    /// parser of the frame must handle VLAN tags.
     pub fn header_length(self) -> Option<usize> {
         match self {
             Self::RAW | Self::IPV4 | Self::IPV6 => Some(0),

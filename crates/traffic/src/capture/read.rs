@@ -39,8 +39,8 @@ enum Format {
 
 /// Reads pcap (microseconds or nanoseconds, either byte order) and pcapng.
 ///
-/// Memory is bounded, whatever the file announces. After an error there are no more packets; those
-/// before it have been returned.
+/// Memory is bounded, whatever the file announces. The reader returns all packets before an error,
+/// and none after it.
 #[derive(Debug)]
 pub struct Reader<R = File> {
     file: PathBuf,
@@ -91,7 +91,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// The next packet; `None` at the end.
+    /// Returns the next packet; `None` at the end.
     ///
     /// # Errors
     /// Returns the fault of the capture and its position; after that, `None`.

@@ -85,7 +85,7 @@ impl<W: Write> Writer<W> {
     /// Appends a packet of which only the first bytes were captured.
     ///
     /// # Errors
-    /// As for [`Writer::write`].
+    /// Fails as [`Writer::write`].
     pub fn write_cut(
         &mut self,
         timestamp: Duration,

@@ -1,7 +1,7 @@
 //! Writes a pcapng section (draft-ietf-opsawg-pcapng), little-endian, of Ethernet interfaces.
 //!
-//! Four kinds of blocks and their options; the crate that reads the format here writes it too, but only
-//! with an executor of futures among its dependencies.
+//! Four kinds of blocks and their options. The crate that parses the format can write it too, but
+//! only with an executor of futures among its dependencies.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const ETHERNET: u16 = 1;
 /// Time stamps count nanoseconds: 10 to the minus nine.
 const NANOSECONDS: u8 = 9;
 
-/// Options: their codes depend on the block but for comments.
+/// Option codes; all except comments depend on the block.
 const COMMENT: u16 = 1;
 const USER_APPLICATION: u16 = 4;
 const INTERFACE_NAME: u16 = 2;
@@ -25,20 +25,20 @@ const STATISTICS_ACCEPTED: u16 = 6;
 pub enum Direction {
     /// Received by the interface.
     In,
-    /// Sent by it.
+    /// Sent by the interface.
     Out,
 }
 
 /// A packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'a> {
-    /// Number of its interface, in the order in which [`section`] names them.
+    /// Number of its interface, in the order of the arguments of [`section`].
     pub interface: u32,
-    /// Since 1970.
+    /// Time since 1970.
     pub time: Duration,
-    /// The first bytes from the Ethernet header on.
+    /// Captured bytes, from the Ethernet header on.
     pub bytes: &'a [u8],
-    /// Bytes that there were.
+    /// Length on the wire in bytes.
     pub length: u32,
     /// Direction of the packet.
     pub direction: Direction,
@@ -67,7 +67,7 @@ impl Block {
         self.0.resize(self.0.len().next_multiple_of(4), 0);
     }
 
-    /// An option; a text that is too long is cut.
+    /// Appends an option; a text that is too long is cut.
     fn option(&mut self, code: u16, value: &[u8]) {
         let value = &value[..value.len().min(usize::from(u16::MAX))];
         self.0.extend(code.to_le_bytes());
@@ -93,8 +93,8 @@ impl Block {
     }
 }
 
-/// The beginning of a file: who wrote it, a remark, and the interfaces with what they are. All have
-/// the same `snap` length in bytes, as libpcap reads no others.
+/// Returns the beginning of a file: the application, a remark, and the interfaces with their
+/// descriptions. All have the same `snap` length in bytes, as libpcap requires.
 pub fn section(
     application: &str,
     remark: &str,
@@ -103,7 +103,7 @@ pub fn section(
 ) -> Vec<u8> {
     let mut block = Block::new(super::pcapng::SECTION_HEADER);
     block.number(0x1a2b_3c4d);
-    // Version 1.0, and a length of the section that is not known yet.
+    // Version 1.0, and a section length that is not known yet.
     block.number(1);
     block.number(u32::MAX);
     block.number(u32::MAX);
@@ -126,7 +126,7 @@ pub fn section(
     bytes
 }
 
-/// One packet (Enhanced Packet Block).
+/// Returns an Enhanced Packet Block.
 pub fn packet(packet: &Packet<'_>) -> Vec<u8> {
     let mut block = Block::new(6);
     block.number(packet.interface);
@@ -145,8 +145,8 @@ pub fn packet(packet: &Packet<'_>) -> Vec<u8> {
     block.end(true)
 }
 
-/// Writes the counts of an interface at a time: packets that the filter took, and those of them
-/// that are not in the file.
+/// Returns the counts of an interface at a time: packets accepted by the filter, and how many of
+/// them are not in the file.
 pub fn statistics(
     interface: u32,
     time: Duration,
@@ -171,10 +171,10 @@ mod tests {
     use crate::capture::Reader;
     use pcap_parser::{Block as Read, parse_block_le};
 
-    /// Written packets are read back, by our reader and, with its options, by pcap-parser: packets
-    /// and comments of all lengths, so that each needs another padding.
+    /// Written packets are read back by our reader and, with options, by pcap-parser. Packets and
+    /// comments have all lengths, so each needs another padding.
     #[test]
-    fn packets_come_back() {
+    fn packets_round_trip() {
         let names = [("left".to_owned(), "eth0".to_owned()), ("right".to_owned(), String::new())];
         let mut file = section("test", "a remark", &names, 65_535);
         let time = |number: u32| Duration::new(1_700_000_000, number * 12_345_677);

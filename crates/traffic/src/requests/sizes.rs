@@ -12,7 +12,7 @@ pub(super) struct Quantiles {
 
 impl Quantiles {
     /// Quantiles from the inverse of a distribution function.
-    pub fn of(inverse: impl Fn(f64) -> f64) -> Self {
+    pub fn from_inverse(inverse: impl Fn(f64) -> f64) -> Self {
         let cell = |index: usize| inverse((index as f64 + 0.5) / CELLS as f64).round() as u32;
         let cells: Vec<u32> = (0..CELLS).map(cell).collect();
         // If there is only one length, nothing needs to be drawn.

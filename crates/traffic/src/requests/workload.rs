@@ -10,7 +10,8 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Workload {
-        /// A key-value store under Facebook's ETC mix: short keys, short values, 30 reads to a write.
+        /// A key-value store under Facebook's ETC mix: short keys, short values, 30 reads per
+        /// write.
         Memcached = "memcached",
         /// A web server that sends files over persistent connections.
         Nginx = "nginx",
@@ -43,8 +44,7 @@ const HTTP_REQUEST: f64 = 120.0;
 /// Headers of a response of nginx. Assumed.
 const HTTP_HEADERS: f64 = 240.0;
 /// Length of a file in bytes. Assumed: Co-PI says "large size data"; at 140 KRPS its link of 10
-/// Gbit/s
-/// carries at most 8.9 kB with headers.
+/// Gbit/s carries at most 8.9 kB with headers.
 const FILE: f64 = 4_096.0;
 
 /// One kind of request of a workload, with the quantiles of its lengths in bytes.
@@ -65,8 +65,7 @@ impl Workload {
     }
 
     /// Low, medium and high load of Co-PI for its server of eight cores, in requests per second
-    /// (section III.A
-    /// and the discussion of Figures 10 and 11).
+    /// (section III.A and the discussion of Figures 10 and 11).
     pub const fn published_loads(self) -> [f64; 3] {
         match self {
             Self::Memcached => [200e3, 700e3, 900e3],
@@ -85,24 +84,26 @@ impl Workload {
                     let (scale, shape) = VALUE;
                     (scale * ((1.0 - u).powf(-shape) - 1.0) / shape).clamp(1.0, LONGEST_VALUE)
                 };
-                let mean_key = Quantiles::of(key).mean();
+                let mean_key = Quantiles::from_inverse(key).mean();
                 vec![
                     Kind {
                         share: 1.0 - 1.0 / REQUESTS_PER_SET,
-                        request: Quantiles::of(|u| HEADERS + GET_LINE + key(u)),
-                        response: Quantiles::of(|u| VALUE_LINE + mean_key + value(u)),
+                        request: Quantiles::from_inverse(|u| HEADERS + GET_LINE + key(u)),
+                        response: Quantiles::from_inverse(|u| VALUE_LINE + mean_key + value(u)),
                     },
                     Kind {
                         share: 1.0 / REQUESTS_PER_SET,
-                        request: Quantiles::of(|u| HEADERS + SET_LINE + mean_key + value(u)),
-                        response: Quantiles::of(|_| STORED),
+                        request: Quantiles::from_inverse(|u| {
+                            HEADERS + SET_LINE + mean_key + value(u)
+                        }),
+                        response: Quantiles::from_inverse(|_| STORED),
                     },
                 ]
             }
             Self::Nginx => vec![Kind {
                 share: 1.0,
-                request: Quantiles::of(|_| HEADERS + HTTP_REQUEST),
-                response: Quantiles::of(|_| HTTP_HEADERS + FILE),
+                request: Quantiles::from_inverse(|_| HEADERS + HTTP_REQUEST),
+                response: Quantiles::from_inverse(|_| HTTP_HEADERS + FILE),
             }],
         }
     }

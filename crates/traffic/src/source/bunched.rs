@@ -6,8 +6,8 @@ use crate::packet::{Block, Packet};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Holds the packets of each port until a burst of them is complete, which then follows back to
-/// back at the link's rate. The mean rate stays as it is; a burst of 1 changes nothing.
+/// Holds the packets of each port until a burst is complete, and then sends it back to back at the
+/// link's rate. The mean rate does not change; a burst of 1 changes nothing.
 pub struct Bunched {
     inner: Box<dyn Source>,
     block: Block,
@@ -18,12 +18,12 @@ pub struct Bunched {
     /// Complete bursts.
     leaving: BinaryHeap<Reverse<Leaving>>,
     order: u64,
-    /// Arrival time of the last packet of `inner`: nothing earlier will leave any more.
+    /// Arrival time of the last packet of `inner`; no earlier packet will leave any more.
     now: u64,
     ended: bool,
 }
 
-/// A packet: picoseconds, order among those of one time, port, flow, length.
+/// A packet: picoseconds, order among packets of the same time, port, flow, length.
 type Leaving = (u64, u64, u8, u32, u16);
 
 #[derive(Default)]
@@ -34,8 +34,8 @@ struct Port {
 }
 
 impl Bunched {
-    /// Gathers the packets of a source into bursts of `burst` packets, at least 1. What is left at
-    /// the end of the source is a shorter burst.
+    /// Gathers the packets of a source into bursts of `burst` packets, at least 1. The packets left
+    /// at the end of the source form a shorter burst.
     pub fn new(inner: Box<dyn Source>, burst: u32, links: Links) -> Self {
         Self {
             inner,
@@ -137,10 +137,10 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_a_port_come_back_to_back_once_their_burst_is_complete() {
+    fn complete_burst_of_a_port_arrives_back_to_back() {
         let own: Vec<_> = (0..7).map(|n| (n * 1_000_000, (n % 2) as u8)).collect();
         assert_eq!(times(1), own);
-        // 125 bytes take 100 ns. Port 0 has four packets and port 1 three; the last one stays alone.
+        // 125 bytes take 100 ns. Port 0 has four packets and port 1 three; the last one is alone.
         let expected = [
             (2_000_000, 0),
             (2_100_000, 0),

@@ -1,4 +1,4 @@
-//! Constant rate, paced like a link that is never idle and never bursts.
+//! Packets at a constant rate, without bursts.
 
 use super::{Content, Rate, Source};
 use crate::capture::CaptureError;

@@ -5,7 +5,8 @@ use crate::random::Random;
 
 /// The load over a day: low at night, two humps by day, and some spikes.
 ///
-/// PowerSave's Figure 14 is lost. The profile has the properties that the text gives: a mean of
+/// PowerSave's Figure 14 is not available. The profile has the properties that the text gives: a
+/// mean of
 /// about 35 % of the router's capacity, sudden spikes, and never more than the links carry (section
 /// 7). Between two steps the rate is interpolated linearly. The mean is exact over a whole day, and
 /// the day repeats.

@@ -53,11 +53,11 @@ pub enum Rate {
     Packets(f64),
     /// Bits per second of the packets' lengths, without preamble and gap.
     Bits(f64),
-    /// A share of what links carry.
+    /// A share of the links' capacity.
     Link {
         /// Bits per second on the links.
         bits: f64,
-        /// Bytes that a packet takes beside its length.
+        /// Bytes that a packet occupies on the link in addition to its length.
         overhead: u16,
     },
 }
@@ -104,19 +104,19 @@ impl Links {
     /// Four links of 10 Gbit/s, the ports of PowerSave's router.
     pub const POWERSAVE: Self = Self { ports: 4, bits_per_second: 10e9, overhead: 0 };
 
-    /// Packets of this mean length that all links together carry per second.
+    /// Returns the packets of this mean length that all links together carry per second.
     pub fn packets_per_second(&self, mean_bytes: f64) -> f64 {
         let bits = 8.0 * (mean_bytes + f64::from(self.overhead));
         f64::from(self.ports) * self.bits_per_second / bits
     }
 
-    /// A share of the rate of all links together, with what packets take beside their length.
+    /// Returns a share of the rate of all links together, preamble and gap of packets included.
     pub fn share(&self, share: f64) -> Rate {
         let bits = share * f64::from(self.ports) * self.bits_per_second;
         Rate::Link { bits, overhead: self.overhead }
     }
 
-    /// Time in picoseconds for which a packet occupies its link.
+    /// Returns the time in picoseconds for which a packet occupies its link.
     fn picos(&self, bytes: u16) -> f64 {
         8e12 * (f64::from(bytes) + f64::from(self.overhead)) / self.bits_per_second
     }
@@ -186,9 +186,9 @@ impl Content {
     }
 
     /// The same kind of packets on one port only.
-    fn of_port(&self, port: u8) -> Self {
+    fn on_port(&self, port: u8) -> Self {
         let mut random = self.random.clone();
         let random = Random::new(random.bits(), 1 + u64::from(port));
-        Self { flows: self.flows.of_port(port), sizes: self.sizes.clone(), random }
+        Self { flows: self.flows.on_port(port), sizes: self.sizes.clone(), random }
     }
 }

@@ -38,7 +38,7 @@ impl OnOff {
         let period = 1e12 * f64::from(burst) / rate.packets_per_second(content.mean_bytes());
         let ports = (0..links.ports)
             .map(|number| {
-                let mut content = content.of_port(number);
+                let mut content = content.on_port(number);
                 let began = random.unit() * period;
                 let mut next = content.packet(0.0);
                 let picos = began + links.picos(next.length);

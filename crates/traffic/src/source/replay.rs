@@ -139,8 +139,8 @@ impl Source for Replay {
             self.next += 1;
             let picos = (packet.picos as f64 + self.shift) * self.stretch;
             let flow = packet.flow ^ self.salt;
-            // Uses the bits above the index of the largest indirection table, so that every port has
-            // flows on all entries.
+            // Uses the bits above the index of the largest indirection table, so that every port
+            // has flows on all entries.
             let port = self.port.unwrap_or(((flow >> 16) % u32::from(self.ports)) as u8);
             out.push(Packet { picos: picos as u64, flow, length: packet.length, port });
         }

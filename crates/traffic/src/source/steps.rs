@@ -1,11 +1,11 @@
-//! Rates that somebody has measured, as steps that repeat; and no packets at all.
+//! Measured rates as repeating steps, and a source without packets.
 
 use super::{Modulator, Source};
 use crate::capture::CaptureError;
 use crate::packet::Block;
 use crate::rates::RateStep;
 
-/// The steps of a file, again and again.
+/// Repeats the steps of a file.
 #[derive(Debug, Clone)]
 pub struct Steps {
     steps: Vec<RateStep>,

@@ -33,7 +33,7 @@ pub enum TrainFlows {
     /// Each packet is of any flow of the port, according to the popularity: a batch of packets from
     /// many senders.
     Several,
-    /// All packets are of one flow: what one sender writes at once.
+    /// All packets are of one flow: one write of one sender.
     One,
 }
 

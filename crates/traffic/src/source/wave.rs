@@ -1,4 +1,4 @@
-//! Loads that rise and fall periodically, for tests of a governor that follows them.
+//! Loads that rise and fall periodically, to test how a governor follows them.
 
 use super::Modulator;
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_is_exact_and_the_peak_is_as_said() {
+    fn mean_and_peak_are_exact() {
         for shape in [WaveShape::Square, WaveShape::Sawtooth] {
             for (ratio, share, rise) in [(10.0, 0.5, 0.0), (4.0, 0.1, 1e-3), (1.0, 0.9, 5e-2)] {
                 let mut wave = Wave::new(shape, 1e6, ratio, 0.1, share, rise);

@@ -1,4 +1,4 @@
-//! From a description to the source itself.
+//! Builds a source from its description.
 
 use super::kinds::{Common, Kind, MOST_CHANGES_PER_PACKET};
 use super::{Mistake, Part, Spec, SpecError};

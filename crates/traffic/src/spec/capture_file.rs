@@ -1,12 +1,12 @@
-//! A capture that a description names.
+//! A capture named in a description.
 
 use crate::capture::{CaptureError, Reader};
 use crate::source::Trace;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// The file, and its packets once a source has been built: a study builds the same source hundreds of times,
-/// which must not cost as often as the file is long.
+/// A capture file. Its packets are kept once a source has been built: a study builds the same
+/// source hundreds of times and must not read the file each time.
 #[derive(Debug, Clone)]
 pub(super) struct CaptureFile {
     path: PathBuf,

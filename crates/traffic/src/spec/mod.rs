@@ -117,7 +117,7 @@ impl Spec {
         if mistakes.is_empty() { Ok(Self { text, parts }) } else { Err(SpecError { mistakes }) }
     }
 
-    /// The captures whose packets or lengths it takes, in the order in which they are written.
+    /// Returns the captures whose packets or lengths the description uses, in its order.
     pub fn captures(&self) -> impl Iterator<Item = &Path> {
         self.parts.iter().flat_map(|part| {
             let replayed = match &part.kind {
@@ -128,12 +128,13 @@ impl Spec {
         })
     }
 
-    /// Whether it replays a capture's packets.
+    /// Returns true if the description replays a capture's packets.
     pub fn replays(&self) -> bool {
         self.parts.iter().any(|part| matches!(part.kind, Kind::Capture { .. }))
     }
 
-    /// Returns true if each seed gives the same packets: captures, and sources with a seed of their own.
+    /// Returns true if every seed gives the same packets: captures, and sources with their own
+    /// seed.
     pub fn ignores_seeds(&self) -> bool {
         self.parts.iter().all(|Part { kind, common, .. }| {
             common.seed.is_some() || matches!(kind, Kind::Capture { copies: 1, .. })

@@ -8,8 +8,8 @@ pub(super) const RATE_FORMS: &str = "a number with pps, kpps, Mpps, Gpps, bps, k
                                      or a percentage of all links (35%); units are case-sensitive, \
                                      and B for bytes is none of them";
 
-/// `5Mpps`, `2.5 Gbps`, `35%` (of what all links together carry). Finite, with the units that all
-/// quantities have; 0 is no traffic.
+/// Parses `5Mpps`, `2.5 Gbps` or `35%` (of the capacity of all links). Rates are finite; 0 is no
+/// traffic.
 pub(super) fn rate(text: &str, links: &Links) -> Option<Rate> {
     let text = text.trim();
     let rate = if let Some(percent) = text.strip_suffix('%') {

@@ -51,7 +51,7 @@ impl SizeSpec {
         }
     }
 
-    /// The capture whose lengths are taken.
+    /// Returns the capture whose lengths are used.
     pub(super) fn capture(&self) -> Option<&Path> {
         match self {
             Self::Empirical(file) => Some(file.path()),

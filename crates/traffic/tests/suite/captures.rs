@@ -145,7 +145,7 @@ fn a_capture_cut_at_every_byte() {
 }
 
 #[test]
-fn lengths_that_lie_are_named_with_their_place() {
+fn false_lengths_are_reported_with_their_position() {
     let packets = [(Duration::ZERO, 60, vec![0; 60]), (Duration::ZERO, 60, vec![0; 60])];
     let good = write(&packets, Resolution::Micros);
     let second = 24 + 16 + 60;
@@ -174,7 +174,7 @@ fn lengths_that_lie_are_named_with_their_place() {
 }
 
 #[test]
-fn an_interface_that_was_not_described_is_an_error() {
+fn undescribed_interface_is_an_error() {
     let mut bytes = pcapng(false);
     let at = 28 + 20 + 44 + 24 + 8; // the first packet block's interface number
     assert_eq!(bytes[at..at + 4], [0; 4]);
@@ -184,7 +184,7 @@ fn an_interface_that_was_not_described_is_an_error() {
 }
 
 #[test]
-fn a_packet_that_is_too_long_is_refused_by_the_writer() {
+fn writer_refuses_too_long_packet() {
     let mut writer =
         Writer::new("memory", Vec::new(), LinkType::ETHERNET, Resolution::Micros).unwrap();
     let data = vec![0; MAX_PACKET as usize + 1];
@@ -194,7 +194,7 @@ fn a_packet_that_is_too_long_is_refused_by_the_writer() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_told_apart() {
+fn missing_file_is_distinguished() {
     let error = Reader::open("/nonexistent/x.pcap").unwrap_err();
     assert!(matches!(error.problem, Problem::Open(_)));
     assert!(error.to_string().starts_with("/nonexistent/x.pcap: "));

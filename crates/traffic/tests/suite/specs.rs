@@ -44,7 +44,7 @@ fn means_are_known_beforehand() {
 }
 
 #[test]
-fn the_toml_form_says_the_same() {
+fn toml_form_is_equivalent() {
     let toml = r#"
         [[source]]
         kind = "poisson"
@@ -99,7 +99,7 @@ fn a_rate_beyond_the_links_is_refused() {
 }
 
 #[test]
-fn a_percentage_is_of_what_the_links_carry() {
+fn percentage_is_of_the_links_capacity() {
     for size in [64, 1024] {
         let frame = f64::from(size) + 20.0;
         let packets = 40e9 / (8.0 * frame);
@@ -113,7 +113,7 @@ fn a_percentage_is_of_what_the_links_carry() {
 }
 
 #[test]
-fn a_rate_that_changes_for_ever_before_a_packet_comes_is_refused() {
+fn rate_with_too_many_changes_per_packet_is_refused() {
     for text in [
         "day:0.1pps,duration=2ms",
         "day:1e-9pps,duration=60s",
@@ -229,7 +229,7 @@ fn a_capture_is_replayed_at_its_original_lengths() {
 }
 
 #[test]
-fn a_capture_that_cannot_be_used_is_named() {
+fn unusable_capture_is_named() {
     let build = |text: &str| Spec::parse(text).unwrap().build(1).err().unwrap().to_string();
     assert!(build("capture:/nonexistent.pcap").starts_with("/nonexistent.pcap: "));
     let path = capture();

@@ -9,7 +9,7 @@ use wattline_traffic::{Packet, Popularity, Sizes, Spec, Spread};
 /// Picoseconds of 600 bytes at 10 Gbit/s.
 const WIRE: u64 = 480_000;
 
-fn of(text: &str, seed: u64, seconds: f64) -> Vec<Packet> {
+fn generate(text: &str, seed: u64, seconds: f64) -> Vec<Packet> {
     run(Spec::parse(text).unwrap().build(seed).unwrap().as_mut(), seconds)
 }
 
@@ -34,7 +34,7 @@ fn every_kind_keeps_its_mean_rate() {
         "day:35%,duration=500ms",
     ] {
         for length in ["1", "16", "fixed:32", "geometric:16"] {
-            let packets = of(&format!("{kind},size=600,trains={length}"), 2, 2.0);
+            let packets = generate(&format!("{kind},size=600,trains={length}"), 2, 2.0);
             let bits = packets.len() as f64 * 600.0 * 8.0 / 2.0;
             assert!((bits / 14e9 - 1.0).abs() < 0.015, "{kind}, {length}: {bits}");
         }
@@ -43,14 +43,14 @@ fn every_kind_keeps_its_mean_rate() {
 
 #[test]
 fn a_train_of_one_packet_changes_nothing() {
-    let plain = of("poisson:5Mpps,size=imix", 4, 0.01);
-    assert_eq!(plain, of("poisson:5Mpps,size=imix,trains=1,train-flows=one", 4, 0.01));
+    let plain = generate("poisson:5Mpps,size=imix", 4, 0.01);
+    assert_eq!(plain, generate("poisson:5Mpps,size=imix,trains=1,train-flows=one", 4, 0.01));
 }
 
 #[test]
 fn trains_have_their_length_back_to_back() {
     // So few trains that two hardly ever meet on a port.
-    let packets = of("poisson:5kpps,size=600,trains=12", 1, 20.0);
+    let packets = generate("poisson:5kpps,size=600,trains=12", 1, 20.0);
     let lengths: Vec<usize> = trains(&packets).iter().map(Vec::len).collect();
     let whole = lengths.iter().filter(|&&length| length == 12).count();
     assert!(whole as f64 > 0.98 * lengths.len() as f64, "{whole} of {}", lengths.len());
@@ -61,7 +61,7 @@ fn trains_have_their_length_back_to_back() {
 
 #[test]
 fn geometric_lengths_have_their_distribution() {
-    let packets = of("poisson:10kpps,size=600,trains=geometric:8", 1, 40.0);
+    let packets = generate("poisson:10kpps,size=600,trains=geometric:8", 1, 40.0);
     let lengths: Vec<f64> = trains(&packets).iter().map(|train| train.len() as f64).collect();
     let count = lengths.len() as f64;
     let mean = lengths.iter().sum::<f64>() / count;
@@ -76,11 +76,11 @@ fn geometric_lengths_have_their_distribution() {
 
 #[test]
 fn a_train_is_of_one_flow_or_of_several_of_its_port() {
-    let one = of("poisson:5kpps,size=600,trains=16,train-flows=one", 1, 2.0);
+    let one = generate("poisson:5kpps,size=600,trains=16,train-flows=one", 1, 2.0);
     let flows = |train: &[Packet]| train.iter().map(|p| p.flow).collect::<HashSet<u32>>().len();
     let single = trains(&one).iter().filter(|train| flows(train) == 1).count();
     assert!(single as f64 > 0.95 * trains(&one).len() as f64);
-    let several = of("poisson:5kpps,size=600,trains=16", 1, 2.0);
+    let several = generate("poisson:5kpps,size=600,trains=16", 1, 2.0);
     let mixed = trains(&several).iter().filter(|train| flows(train) > 12).count();
     assert!(mixed as f64 > 0.95 * trains(&several).len() as f64);
     // A flow stays on its port.
@@ -93,7 +93,7 @@ fn a_train_is_of_one_flow_or_of_several_of_its_port() {
 fn flows_keep_their_popularity() {
     let top = |trains: u32| {
         let text = format!("poisson:1Mpps,flows=64,popularity=zipf,trains={trains}");
-        let packets = of(&text, 3, 1.0);
+        let packets = generate(&text, 3, 1.0);
         let mut counts = std::collections::BTreeMap::new();
         packets.iter().for_each(|packet| *counts.entry(packet.flow).or_insert(0.0) += 1.0);
         let most = counts.values().copied().fold(0.0, f64::max);
@@ -105,17 +105,17 @@ fn flows_keep_their_popularity() {
 #[test]
 fn a_seed_gives_the_same_trains_and_another_seed_others() {
     for text in ["day:35%,duration=50ms,size=imix,trains=geometric:16", "poisson:8Mpps,trains=7"] {
-        assert_eq!(of(text, 1, 0.01), of(text, 1, 0.01));
-        assert_ne!(of(text, 1, 0.01), of(text, 2, 0.01));
+        assert_eq!(generate(text, 1, 0.01), generate(text, 1, 0.01));
+        assert_ne!(generate(text, 1, 0.01), generate(text, 2, 0.01));
     }
 }
 
 #[test]
-fn the_toml_form_says_the_same() {
+fn toml_form_is_equivalent() {
     let toml =
         "[[source]]\nkind = \"poisson\"\nrate = \"5Mpps\"\ntrains = 16\ntrain-flows = \"one\"\n";
     let packets = run(Spec::from_toml(toml).unwrap().build(1).unwrap().as_mut(), 0.01);
-    assert_eq!(packets, of("poisson:5Mpps,trains=16,train-flows=one", 1, 0.01));
+    assert_eq!(packets, generate("poisson:5Mpps,trains=16,train-flows=one", 1, 0.01));
 }
 
 #[test]

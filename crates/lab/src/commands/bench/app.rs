@@ -1,4 +1,4 @@
-//! `wattline bench app`: what an application costs on top of plain IPv4 forwarding.
+//! `wattline bench app`: the cost of an application on top of plain IPv4 forwarding.
 
 use super::pipeline::failed;
 use crate::commands::page_file::PageFile;
@@ -9,14 +9,14 @@ use wattline_bench::app::{self, Direction};
 use wattline_dataplane::frame::BATCH_MAX;
 use wattline_ipsec::esp::algorithm::Algorithm;
 
-/// Flow records, by their name in the PowerSave paper.
+/// Flow records by their name in the PowerSave paper.
 const FLOW_RECORDS: &str = "netflow";
 const FLOW_RECORDS_ALIASES: [&str; 2] = ["flow_records", "flow-records"];
 
 /// Application, and the load for it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which application.
+    /// Application.
     #[arg(value_parser = applications())]
     application: String,
     /// File with one prefix per line; the rest of a line and IPv6 are ignored. By default, sixteen
@@ -44,8 +44,7 @@ pub struct Args {
     /// Direction of `ipsec`; both by default.
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Direction::ALL.map(Direction::name)))]
     direction: Option<String>,
-    /// Measure the cryptography of Intel's ipsec-mb beside `ipsec`, by this harness (see
-    /// bench/peers).
+    /// Also measure the cryptography of Intel's ipsec-mb, by this harness (see bench/peers).
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1,
           default_missing_value = "target/peers/ipsec-mb")]
     peer: Option<PathBuf>,
@@ -53,14 +52,14 @@ pub struct Args {
     page: PageFile,
 }
 
-/// The names of the applications; `[flow_records]` has two more, by which the configuration and the
-/// documentation call it.
+/// Returns a parser of application names. `[flow_records]` has two aliases, its names in
+/// configuration and documentation.
 fn applications() -> impl TypedValueParser<Value = String> {
     let values = app::names().map(|name| match name {
         FLOW_RECORDS => PossibleValue::new(name).aliases(FLOW_RECORDS_ALIASES),
         _ => PossibleValue::new(name),
     });
-    // clap gives what was typed, also an alias.
+    // clap returns the typed text, which may be an alias.
     PossibleValuesParser::new(values).map(|typed| {
         if FLOW_RECORDS_ALIASES.contains(&typed.as_str()) { FLOW_RECORDS.to_owned() } else { typed }
     })

@@ -1,4 +1,4 @@
-//! `wattline bench costs`: from what `bench app all --json` wrote to a file of costs.
+//! `wattline bench costs`: converts the output of `bench app all --json` to a file of costs.
 
 use serde::Serialize;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use wattline_bench::app::costs;
 /// Report to read, and the name of the costs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What `wattline bench app all --json` wrote.
+    /// Output of `wattline bench app all --json`.
     #[arg(value_name = "FILE")]
     report: PathBuf,
     /// Name of the costs.

@@ -1,4 +1,4 @@
-//! `wattline bench breakdown`: where processor time goes per packet in the kernel's stack.
+//! `wattline bench breakdown`: processor time per packet in the kernel's stack.
 
 use super::page::with_progress;
 use crate::commands::errors::testbed_error;
@@ -16,13 +16,13 @@ const PAGE: &str = "wattline-breakdown.html";
 /// Work of iperf3, and its duration.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Bytes of each write and read, divided by commas.
+    /// Bytes of each write and read, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "64,512,1024,4096,16384,65536")]
     io: Vec<u32>,
     /// Connections.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=128))]
     connections: u32,
-    /// Seconds that samples are taken for each.
+    /// Seconds of sampling for each.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
     /// Segmentation and checksum offload and GRO: on, off or both in turn.
@@ -31,7 +31,7 @@ pub struct Args {
     /// Leave out forwarding by the kernel, workers and XDP programs.
     #[arg(long)]
     no_forwarding: bool,
-    /// Where to write the page.
+    /// File for the page.
     #[arg(long, value_name = "FILE", default_value = PAGE)]
     page: PathBuf,
     #[command(flatten)]
@@ -40,11 +40,11 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Offloads {
-    /// With them.
+    /// With offloads.
     On,
-    /// Without them.
+    /// Without offloads.
     Off,
-    /// One after the other.
+    /// Both in turn.
     Both,
 }
 
@@ -67,8 +67,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         forwarding: !args.no_forwarding,
         perf: Perf::default(),
     };
-    let report = with_progress(|tell| {
-        clean_up_on_signals(|| breakdown::run(&options, tell)).and_then(|report| report)
+    let report = with_progress(|progress| {
+        clean_up_on_signals(|| breakdown::run(&options, progress)).and_then(|report| report)
     })
     .map_err(testbed_error)?;
     show((Some(&args.page), args.overwrite), page(&report), &report, json)

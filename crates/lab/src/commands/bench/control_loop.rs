@@ -1,4 +1,4 @@
-//! `wattline bench loop`: what the governor's loop itself costs.
+//! `wattline bench loop`: the cost of the governor's loop itself.
 
 use crate::commands::page_file::PageFile;
 use crate::commands::simulation;

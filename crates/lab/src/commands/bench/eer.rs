@@ -23,21 +23,21 @@ use wattline_traffic::capture::CaptureError;
 use wattline_traffic::{Block, Source, Spec};
 use wattline_units::Span;
 
-/// Most load of the links, as a share. Nearer to all of it, packets wait for the link longer than a
-/// reading lasts, and less is offered than was asked for (0.999: 98.6 %).
+/// Highest load of the links, as a share. Closer to 1, packets wait for the link longer than a
+/// reading lasts, and less than the requested load is offered (0.999: 98.6 %).
 const OF_THE_LINKS: f64 = 0.98;
 
-/// Packets that a core may find at a look without being behind.
-const AT_A_LOOK: u64 = 64;
+/// Packets that a core may find at a poll without being behind.
+const PER_POLL: u64 = 64;
 
 /// Name of the page.
 const PAGE: &str = "wattline-eer.html";
 
-/// Which server or device, and under which policy.
+/// Server or device, and policy.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A forwarder that is set up between namespaces of this machine, instead of the emulated server:
-    /// real packets and processor time; the server's model says what that takes. Needs root.
+    /// A forwarder set up between namespaces of this machine instead of the emulated server: real
+    /// packets and processor time, power by the server's model. Needs root.
     #[arg(long, value_enum, conflicts_with_all = ["policy", "dilation"])]
     device: Option<DeviceName>,
     /// A shipped server model or a file.
@@ -46,30 +46,30 @@ pub struct Args {
     /// The policy, with its parameters.
     #[arg(long, default_value = "queue-length")]
     policy: String,
-    /// Whose weights count: access (100, 10, 0 %), core or data-centre (100, 30, 0 %).
+    /// Class for the weights: access (100, 10, 0 %), core or data-centre (100, 30, 0 %).
     #[arg(long, default_value = "core")]
     class: Class,
     /// Lengths of frames with frame check sequence: bytes or imix.
     #[arg(long, default_value = "imix")]
     size: String,
-    /// Time of each reading: of the model (4ms without this), with --device real (1s).
+    /// Time of each reading: of the model (default 4ms), with --device real (1s).
     #[arg(long, value_parser = wattline::commands::duration::parse)]
     duration: Option<Span>,
-    /// Time before each reading, for the policy to settle: of the model (1ms without this), with
+    /// Time before each reading, for the policy to settle: of the model (default 1ms), with
     /// --device real (200ms).
     #[arg(long, alias = "stabilization", value_parser = wattline::commands::duration::parse)]
     stabilisation: Option<Span>,
-    /// How many times slower than the model everything runs.
+    /// Factor by which everything runs slower than the model.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     dilation: u32,
-    /// Where to write the page.
+    /// File for the page.
     #[arg(long, value_name = "FILE", default_value = PAGE)]
     page: PathBuf,
     #[command(flatten)]
     overwrite: Overwrite,
 }
 
-/// No packets.
+/// A source without packets.
 struct Silence;
 
 impl Source for Silence {
@@ -101,7 +101,7 @@ impl Subject for Emulated<'_> {
         let seconds = (self.plan.duration + self.plan.warmup).as_seconds();
         let source = match load {
             Load::None => Box::new(Silence),
-            // A packet on each port within the reading: more than one a second.
+            // A packet on each port within the reading, which is more than one per second.
             Load::Keepalive => self.traffic(f64::from(self.ports) / seconds)?,
             Load::Rate(rate) => self.traffic(rate)?,
         };
@@ -148,9 +148,9 @@ impl Subject for Emulated<'_> {
 
     fn description(&self) -> Description {
         let notes = vec![
-            "no meter: power is that of a model whose cores real packets passed, not measured"
+            "no meter: power is that of a model whose cores processed real packets, not measured"
                 .to_owned(),
-            "no base: the model does not know the server without its ports".to_owned(),
+            "no base: the model has no figure for the server without its ports".to_owned(),
             format!(
                 "idle+: a packet on each port within the {} s of a reading, more than one a second",
                 self.plan.duration.as_seconds()
@@ -176,17 +176,17 @@ impl Subject for Emulated<'_> {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.overwrite.check([args.page.as_path()])?;
     let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
-    let file = ServerFile::load(&args.server).map_err(server_errors::of_model)?;
+    let file = ServerFile::load(&args.server).map_err(server_errors::config_error)?;
     let server = file.model().map_err(|error| usage(error.to_string()))?.clone();
     let report = match args.device {
-        Some(device) => of_device(args, device.into(), server)?,
-        None => of_emulated(args, server)?,
+        Some(device) => measure_device(args, device.into(), server)?,
+        None => measure_emulated(args, server)?,
     };
     show((Some(&args.page), args.overwrite), page(&report), &report, json)
 }
 
 /// Measures a real forwarder.
-fn of_device(args: &Args, device: Device, server: ServerModel) -> Result<Report, ExitError> {
+fn measure_device(args: &Args, device: Device, server: ServerModel) -> Result<Report, ExitError> {
     let sizes = args.size.parse::<Sizes>();
     let real = |given: Option<Span>, usual: f64| given.unwrap_or(Span::from_seconds(usual)).into();
     let options = ForwarderOptions {
@@ -198,11 +198,11 @@ fn of_device(args: &Args, device: Device, server: ServerModel) -> Result<Report,
         stabilisation: real(args.stabilisation, 0.2),
         measurement: real(args.duration, 1.0),
     };
-    let report = with_progress(|tell| {
+    let report = with_progress(|progress| {
         clean_up_on_signals(|| {
-            tell("the generator's limits");
+            progress("the generator's limits");
             let mut forwarder = Forwarder::start(options)?;
-            Ok(eer::run(&mut forwarder, args.class, tell))
+            Ok(eer::run(&mut forwarder, args.class, progress))
         })
         .and_then(|report| report)
     })
@@ -210,8 +210,8 @@ fn of_device(args: &Args, device: Device, server: ServerModel) -> Result<Report,
     report.map_err(|error| ExitError::new(ExitError::IO, error))
 }
 
-/// Measures the emulation.
-fn of_emulated(args: &Args, server: ServerModel) -> Result<Report, ExitError> {
+/// Measures the emulated server.
+fn measure_emulated(args: &Args, server: ServerModel) -> Result<Report, ExitError> {
     let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
     let duration = args.duration.unwrap_or(Span::from_millis(4));
     let policy = simulation::policy(&args.policy)?;
@@ -233,15 +233,15 @@ fn of_emulated(args: &Args, server: ServerModel) -> Result<Report, ExitError> {
         interval: duration / 4,
     };
     let mut subject = Emulated { args, plan, mean_bytes: mean, most_pps, ports };
-    let report = with_progress(|tell| eer::run(&mut subject, args.class, tell));
+    let report = with_progress(|progress| eer::run(&mut subject, args.class, progress));
     report.map_err(|error| ExitError::new(ExitError::IO, error))
 }
 
-/// Packets by which the queues of so many cores grew in an interval, where it was more than cores may
-/// find at a look: within a few milliseconds rings hide a load that is too high.
+/// Returns the packets by which the queues of these cores grew in an interval, if cores may not
+/// find as many at a poll: within a few milliseconds, rings hide a load that is too high.
 fn queued(offered: u64, served: u64, cores: usize) -> u64 {
     let grown = offered.saturating_sub(served);
-    let usual = (cores as u64 * AT_A_LOOK).max(offered / 100);
+    let usual = (cores as u64 * PER_POLL).max(offered / 100);
     if grown > usual { grown } else { 0 }
 }
 
@@ -259,9 +259,10 @@ fn mean_bytes(size: &str) -> Result<f64, String> {
 mod tests {
     use super::*;
 
-    /// The server of the first paper forwards 28.8 Mpps of 64 bytes; its rings took 32 for 5 ms.
+    /// The server of the first paper forwards 28.8 Mpps of 64 bytes; its rings absorbed 32 Mpps for
+    /// 5 ms.
     #[test]
-    fn rings_hide_no_load_that_is_too_high() {
+    fn rings_do_not_hide_a_load_that_is_too_high() {
         assert_eq!(queued(128_000, 115_200, 12), 12_800);
         assert_eq!(queued(128_000, 127_500, 12), 0);
         assert_eq!(queued(12, 0, 12), 0);

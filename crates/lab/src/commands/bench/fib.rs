@@ -1,4 +1,4 @@
-//! `wattline bench fib`: longest-prefix match over a table of the user's.
+//! `wattline bench fib`: longest-prefix match over a given table.
 
 use crate::commands::page_file::PageFile;
 use std::io::IsTerminal;

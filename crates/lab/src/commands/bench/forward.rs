@@ -1,4 +1,4 @@
-//! `wattline bench forward`: forwarding over veth, beside the kernel and DPDK's l3fwd.
+//! `wattline bench forward`: forwarding over veth, compared with the kernel and DPDK's l3fwd.
 
 use crate::commands::errors::testbed_error;
 use crate::commands::page_file::PageFile;
@@ -9,7 +9,7 @@ use wattline::progress::Counted;
 use wattline_bench::forward::{self, Options};
 use wattline_testbed::leftovers::clean_up_on_signals;
 
-/// Beside whom, and how long.
+/// Competitors and durations.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// DPDK's l3fwd as built by bench/peers/build-l3fwd.sh; omitted by default.

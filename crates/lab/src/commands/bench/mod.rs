@@ -26,23 +26,23 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Benchmark {
-    /// What an application costs on top of plain forwarding, on one core.
+    /// Cost of an application on top of plain forwarding, on one core.
     App(app::Args),
-    /// Makes of the JSON of `bench app all` a file of costs for `--app-costs`.
+    /// Convert the JSON of `bench app all` to a file of costs for `--app-costs`.
     Costs(app_costs::Args),
     /// Longest-prefix match: lookups, build, memory and updates of a table.
     Fib(fib::Args),
     /// The whole IPv4 graph between memory ports on one core.
     Pipeline(pipeline::Args),
-    /// Forwarding over veth, beside the kernel and DPDK's l3fwd. Needs root.
+    /// Forwarding over veth, compared with the kernel and DPDK's l3fwd. Needs root.
     Forward(forward::Args),
     /// Throughput, latency, frame loss and back-to-back frames of a forwarding device. Needs root.
     Rfc2544(rfc2544::Args),
     /// The energy efficiency ratio, of the emulated server of `scale` or of a forwarder.
     Eer(eer::Args),
-    /// Where processor time goes per packet in the kernel's stack: iperf3 under perf. Needs root.
+    /// Processor time per packet in the kernel's stack: iperf3 under perf. Needs root.
     Breakdown(breakdown::Args),
-    /// The network cards of this machine, and what a pair of them carries.
+    /// The network cards of this machine, and the throughput of a pair.
     Nic(nic::Args),
     /// The governor's loop: observe, decide, steps, tables.
     Loop(control_loop::Args),

@@ -1,4 +1,4 @@
-//! `wattline bench nic`: this machine's network cards, and what a pair of them carries.
+//! `wattline bench nic`: this machine's network cards, and the throughput of a pair.
 
 use super::page::with_progress;
 use crate::commands::errors::testbed_error;
@@ -24,13 +24,13 @@ pub struct Args {
     /// Duration of a run.
     #[arg(long, default_value = "10s", value_parser = duration::parse)]
     duration: Span,
-    /// Runs of each state at most, until three in a row lie within 3 %.
+    /// Most runs of each state, until three in a row lie within 3 %.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(3..=100))]
     runs: u8,
     /// Meter of the card: a name of `meter list`, or the file of an external meter.
     #[arg(long, value_name = "METER", requires = "from")]
     card_meter: Option<String>,
-    /// Resistance of the shunt of that file's meter, in ohms.
+    /// Resistance of that meter's shunt, in ohms.
     #[arg(long, value_name = "OHMS", requires = "card_meter")]
     shunt_ohms: Option<f64>,
     #[command(flatten)]
@@ -50,7 +50,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             card_meter: args.card_meter.clone(),
             shunt_ohms: args.shunt_ohms,
         };
-        measured = Some(with_progress(|tell| measure(&options, tell)).map_err(testbed_error)?);
+        measured =
+            Some(with_progress(|progress| measure(&options, progress)).map_err(testbed_error)?);
     }
     let report = Report { cards, measured };
     args.page.show(page(&report), &report, json)

@@ -3,7 +3,7 @@
 use indicatif::ProgressBar;
 use std::time::Duration;
 
-/// Runs a measurement. What it says of its progress is shown on the terminal meanwhile.
+/// Runs a measurement and shows its progress on the terminal.
 pub(super) fn with_progress<T>(measure: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(Duration::from_millis(200));

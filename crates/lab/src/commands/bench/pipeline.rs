@@ -7,7 +7,7 @@ use wattline_bench::pipeline::{self, Error};
 use wattline_dataplane::frame::BATCH_MAX;
 use wattline_fib::routes_file::RoutesFileError;
 
-/// Table, and the way to run.
+/// Table and load.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// File with one prefix per line; the rest of a line and IPv6 are ignored.
@@ -41,7 +41,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.page.show(pipeline::page(&report), &report, json)
 }
 
-/// The exit code of a benchmark between memory ports.
+/// Returns the exit code of a failed benchmark between memory ports.
 pub(super) fn failed(error: Error) -> ExitError {
     let code = match &error {
         Error::Routes(RoutesFileError::Unreadable { .. }) => ExitError::NO_INPUT,

@@ -22,50 +22,50 @@ const PAGE: &str = "wattline-rfc2544.html";
 /// Device under test, and the durations.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A device that is set up between namespaces of this machine.
+    /// A device set up between namespaces of this machine.
     #[arg(long, value_enum, conflicts_with = "from", required_unless_present = "from")]
     device: Option<DeviceName>,
-    /// The interface that sends to a device that is there: [NAMESPACE/]INTERFACE. Needs --mac.
+    /// The interface that sends to an existing device: [NAMESPACE/]INTERFACE. Needs --mac.
     #[arg(long, value_name = "INTERFACE", requires = "mac")]
     from: Option<String>,
-    /// The interface that receives from it; the sending one without this.
+    /// The interface that receives from it; by default the sending one.
     #[arg(long, value_name = "INTERFACE", requires = "from")]
     to: Option<String>,
     /// Ethernet address of the device's interface towards the sending one; required with --from.
     #[arg(long, value_name = "MAC")]
     mac: Option<String>,
-    /// Source address of the packets, where the device is there already.
+    /// Source address of the packets, for an existing device.
     #[arg(long, default_value = "198.18.0.2")]
     source: IpAddr,
     /// First destination address, likewise.
     #[arg(long, default_value = "198.19.0.2")]
     destination: IpAddr,
-    /// How many destination addresses.
+    /// Number of destination addresses.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     destinations: u32,
     /// Queues of each interface, likewise.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     queues: u32,
-    /// Frame lengths or mixes, divided by commas; the seven of RFC 2544 and imix without this.
+    /// Frame lengths or mixes, separated by commas; by default the seven of RFC 2544 and imix.
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<Sizes>,
-    /// One more mix: lengths from these captures, divided by commas, all at once and mixed by time.
-    /// Without --sizes it is the only one.
+    /// One more mix: lengths from these captures, separated by commas and merged by time. Without
+    /// --sizes, the only one.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     captures: Vec<PathBuf>,
-    /// Flows.
+    /// Number of flows.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     flows: u32,
-    /// Length of the trials that count. Below 60 s the result is not compliant with RFC 2544.
+    /// Length of the final trials. Below 60 s the result is not compliant with RFC 2544.
     #[arg(long, default_value = "1s", value_parser = duration::parse)]
     trial: Span,
     /// All durations and repetitions of RFC 2544: takes hours.
     #[arg(long, conflicts_with_all = ["trial", "loss_ratio"])]
     compliant: bool,
-    /// Loss that the throughput may have, as a ratio.
+    /// Loss ratio permitted at the throughput.
     #[arg(long, default_value_t = 0.0)]
     loss_ratio: f64,
-    /// Where to write the page.
+    /// File for the page.
     #[arg(long, value_name = "FILE", default_value = PAGE)]
     page: PathBuf,
     #[command(flatten)]
@@ -77,8 +77,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.overwrite.check([args.page.as_path()])?;
     let options = options(args)?;
     let never = AtomicBool::new(false);
-    let report = with_progress(|tell| {
-        clean_up_on_signals(|| rfc2544::run(&options, &never, tell)).and_then(|report| report)
+    let report = with_progress(|progress| {
+        clean_up_on_signals(|| rfc2544::run(&options, &never, progress)).and_then(|report| report)
     })
     .map_err(testbed_error)?;
     show((Some(&args.page), args.overwrite), page(&report), &report, json)

@@ -1,4 +1,4 @@
-//! `wattline bench sim`: how fast the simulator is.
+//! `wattline bench sim`: the speed of the simulator.
 
 use super::sim_report::{Output, page};
 use crate::commands::page_file::PageFile;

@@ -14,14 +14,14 @@ pub(super) struct Output<'a> {
     pub traffic: &'a str,
     pub runs: u32,
     pub simulated_packets_per_run: u64,
-    /// By the processor time of the simulating thread: what one core does when it is
-    /// this program's alone. Median, least and most of the runs.
+    /// Rate by the processor time of the simulating thread, as on a core without other programs.
+    /// Median, lowest and highest of the runs.
     pub simulated_packets_per_cpu_second: f64,
     pub simulated_packets_per_cpu_second_least: f64,
     pub simulated_packets_per_cpu_second_most: f64,
-    /// By real time, which other programs on this machine disturb.
+    /// Rate by real time, which other programs on this machine disturb.
     pub simulated_packets_per_second: f64,
-    /// Part of the real time in which the simulating thread had a core.
+    /// Share of the real time in which the simulating thread had a core.
     pub cpu_share: f64,
     /// Shares of a run's time.
     pub profile: Profile,
@@ -32,11 +32,11 @@ pub(super) struct Output<'a> {
     pub sweep_speed_up: f64,
     /// Speed-up by thread; 1 is linear.
     pub sweep_efficiency: f64,
-    /// Whether all threads gave the same results as one.
+    /// True if all threads gave the same results as one.
     pub sweep_results_identical: bool,
 }
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(output: &Output<'_>) -> FigurePage {
     let millions = |rate: f64| format!("{:.2}", rate / 1e6);
     let verdict = format!(
@@ -49,7 +49,7 @@ pub(super) fn page(output: &Output<'_>) -> FigurePage {
     let parts = output.profile.parts();
     let whole: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
     let axis = Axis::new("% of the time").from_zero();
-    let bars = Bars::new("Where its time goes", "part", axis, parts.iter().map(|(name, _)| *name))
+    let bars = Bars::new("Time by part", "part", axis, parts.iter().map(|(name, _)| *name))
         .series("share", parts.iter().map(|(_, it)| 100.0 * it / whole));
     page.plots([bars.svg()]);
     let percent = |ratio: f64| format!("{:.0} %", 100.0 * ratio);
@@ -69,7 +69,7 @@ pub(super) fn page(output: &Output<'_>) -> FigurePage {
         ("server", output.server.to_owned()),
         ("policy", output.policy.to_owned()),
         ("traffic", output.traffic.to_owned()),
-        ("runs, of which the median counts", output.runs.to_string()),
+        ("runs; figures are medians", output.runs.to_string()),
         ("packets of a run", output.simulated_packets_per_run.to_string()),
     ];
     figure_page::end(page, &how, None)

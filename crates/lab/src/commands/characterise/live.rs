@@ -20,13 +20,13 @@ use wattline_status::{Empty, HeldPoint, Power, Stats};
 use wattline_study::fit::Row;
 use wattline_units::{PacketsPerSecond, Source, Span};
 
-/// A lease ends so long after the last sign of this process.
+/// Time after the last sign of life of this process at which a lease ends.
 const LEASE_SECONDS: u32 = 15;
-/// A lease is renewed this often.
+/// Interval at which a lease is renewed.
 const RENEW: Duration = Duration::from_secs(1);
-/// Interval between two looks at a meter, whose next figure is awaited.
-const LOOK: Duration = Duration::from_millis(10);
-/// The machine is at a point, and its meter has a figure, within so long.
+/// Interval between two polls of a meter.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Time limit for the machine to reach a point, and for its meter to have a figure.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Part of the offered rate that a saturated machine loses.
 const LOST: f64 = 0.01;
@@ -53,7 +53,7 @@ pub struct Options {
     measure: Span,
 }
 
-/// Measures all points, and returns what its watts are.
+/// Measures all points; also returns the source of the watts.
 ///
 /// # Errors
 /// Fails when the daemon, the generator or the meter does not do its part.
@@ -92,23 +92,23 @@ pub fn measure(args: &Options) -> Result<(Vec<Row>, Source), ExitError> {
 /// Figures of one moment.
 struct Moment {
     seconds: f64,
-    /// Whether they are a router's.
+    /// True for figures of a router.
     routes: bool,
     power: Power,
 }
 
-/// Operating points of a daemon that this process holds; they end with it.
+/// Lease of a daemon's operating points, which ends with this process.
 struct Lease<'a> {
     path: &'a Path,
     owner: String,
-    /// Set by a signal: generator and machine are given back.
+    /// Set by a signal, which ends the lease and the generator.
     stop: Arc<AtomicBool>,
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let owner = self.owner.clone();
-        // It ends by itself where nobody answers.
+        // The lease expires if the daemon does not answer.
         let _ = socket::ask_for::<Empty>(self.path, Request::Release { owner });
     }
 }
@@ -127,13 +127,14 @@ impl Lease<'_> {
     fn power(&self) -> Result<Moment, ExitError> {
         let stats: Stats = socket::ask_for(self.path, Request::Stats)?;
         let power = stats.power().filter(|power| power.waits_because.is_none()).cloned();
-        let power = power.ok_or_else(|| unavailable("nothing is governed: `stats` says why"))?;
+        let power =
+            power.ok_or_else(|| unavailable("nothing is governed; `stats` has the reason"))?;
         let seconds = power.model_seconds.unwrap_or(stats.uptime_seconds());
         let routes = matches!(stats, Stats::Router(_));
         Ok(Moment { seconds, routes, power })
     }
 
-    /// Waits until the meter has a new figure: it is read less often than the clock.
+    /// Waits until the meter has a new figure.
     fn figure(&self) -> Result<(f64, Moment), ExitError> {
         let (begun, mut first) = (Instant::now(), None);
         while begun.elapsed() < PATIENCE {
@@ -143,12 +144,12 @@ impl Lease<'_> {
                 (Some(joules), None) => first = Some(joules),
                 _ => {}
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Err(unavailable("no meter shows the machine's energy; `wattline meter list` shows meters"))
     }
 
-    /// Keeps a point for some time.
+    /// Holds a point for some time.
     fn keep(&self, cores: usize, hertz: f64, time: Span) -> Result<(), ExitError> {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from(time) {
@@ -158,7 +159,7 @@ impl Lease<'_> {
         Ok(())
     }
 
-    /// Measures one point; `None` where the machine holds another one than was asked for.
+    /// Measures one point; `None` if the machine holds a point other than the requested one.
     fn measure(
         &self,
         args: &Options,
@@ -169,7 +170,7 @@ impl Lease<'_> {
         let begun = Instant::now();
         let mut held = self.hold(cores, hertz)?;
         while held.under_way && begun.elapsed() < PATIENCE {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             held = self.hold(cores, hertz)?;
         }
         let near = |found: &f64| (found / hertz - 1.0).abs() <= FREQUENCY_TOLERANCE;
@@ -194,10 +195,10 @@ impl Lease<'_> {
         let counted =
             |of: fn(&Power) -> u64| of(&to.power).saturating_sub(of(&from.power)) as f64 / seconds;
         let arrived = counted(|power| power.offered_packets);
-        // A governor without a router counts what its CPUs take from the cards alone.
+        // A governor without a router only counts packets that its CPUs take from the cards.
         let throughput_pps =
             if from.routes { counted(|power| power.forwarded_packets) } else { arrived };
-        // Interfaces drop packets that no counter of the governor has.
+        // Interfaces drop packets that the governor does not count.
         let lost = to.power.scale.is_none() && throughput_pps < (1.0 - LOST) * rate.0;
         let offered = if lost { rate.0 } else { arrived };
         Ok(Some(Row {
@@ -224,7 +225,7 @@ impl Generator {
                 Ok(bytes) if bytes > 0 => Ok(Self(None)),
                 _ => Err(ExitError::new(
                     ExitError::USAGE,
-                    "nobody is there to set the generator: give --load-command",
+                    "standard input ended, so the generator cannot be set: give --load-command",
                 )),
             };
         };

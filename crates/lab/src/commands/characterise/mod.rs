@@ -1,9 +1,9 @@
-//! `wattline characterise`: Bolla's sweep of a router, and the model that follows from it.
+//! `wattline characterise`: Bolla's sweep of a router, and the fitted model.
 
 mod live;
 mod scale;
 
-use super::fit::{FileOf, failed, note, print};
+use super::fit::{FitFile, failed, note, print};
 use super::simulation::{self, Problems};
 use crate::commands::overwrite::Overwrite;
 use crate::commands::results;
@@ -16,7 +16,7 @@ use wattline_server::Application;
 use wattline_study::fit::{FitOptions, Row, fit};
 use wattline_units::{Accuracy, Source};
 
-/// Router, and where to.
+/// Router, and output files.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Server model: name of a shipped one or a file.
@@ -34,7 +34,7 @@ pub struct Args {
     /// Write the model as a server file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Model, by name or file, from which the written file borrows what rows cannot know.
+    /// Model, by name or file, from which the written file borrows figures that rows cannot give.
     #[arg(long, value_name = "NAME", requires = "out")]
     like: Option<String>,
     /// Write the simulated or emulated rows, as `wattline fit` reads them.
@@ -82,7 +82,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     let mut problems = Problems::default();
     if let Some(path) = &args.csv {
-        // Also of rows that cannot be fitted: they took long.
+        // Written before the fit, which may fail, since the rows took long.
         problems.keep(args.overwrite.write(path, &to_csv(&rows)));
     }
     let fitted = fit(&rows, &FitOptions::default()).map_err(|error| failed(&name, error))?;
@@ -91,7 +91,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         On::Sim | On::Scale => format!("the {power} router {}", args.server),
     };
     let packets = (args.app, u32::from(args.size));
-    let file_of = FileOf { name: &args.name, source: &source, like: args.like.as_deref(), packets };
+    let file_of =
+        FitFile { name: &args.name, source: &source, like: args.like.as_deref(), packets };
     let completed = file_of.complete(&fitted)?;
     if let Some(path) = &args.out {
         problems.keep(args.overwrite.write(path, &file_of.text(&fitted, completed.as_ref())));
@@ -99,12 +100,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let power = json!({ "source": power, "accuracy": Accuracy::Learned });
     let mut document = json!({ "server": name, "fit": fitted, "power": power });
     note(&mut document, completed.as_ref());
-    results::print_beside(problems.check(), &document, json, |out, _| {
+    results::print_then_fail(problems.check(), &document, json, |out, _| {
         print(out, &fitted, completed.as_ref())
     })
 }
 
-/// Measures a router, and says what its watts are.
+/// Measures a router; also returns the source of the watts.
 fn measure(args: &Args, router: &Router<'_>) -> Result<(Vec<Row>, Source), ExitError> {
     let data = |error| ExitError::new(ExitError::DATA, error);
     let begin = |grid| {

@@ -7,13 +7,13 @@ use wattline_scale::Setting;
 use wattline_study::fit::Row;
 use wattline_units::Span;
 
-/// Real time of a second of the model.
+/// Ratio of real time to model time.
 const DILATION: u32 = 500;
-/// Recorded time of a point, in time of the model.
+/// Recorded model time of a point.
 const DURATION: Span = Span::from_millis(4);
 const WARMUP: Span = Span::from_micros(400);
 const INTERVALS: u64 = 10;
-/// Runs of a point until one is undisturbed.
+/// Largest number of runs of a point until one is undisturbed.
 const ATTEMPTS: usize = 3;
 
 /// Measures all points one after the other, and calls `done` after each.

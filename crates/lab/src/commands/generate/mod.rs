@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use wattline::exit::ExitError;
 use wattline::{laboratory, output};
 
-/// Files to make.
+/// Files to generate.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    target: Target,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Target {
     /// Manual pages, one for each command, into a directory for each program below this one.
     Man { folder: PathBuf },
     /// Completions for bash, zsh and fish into this directory.
@@ -31,11 +31,11 @@ enum What {
 
 /// Runs the command; `whole` is the command line of both programs.
 pub fn run(args: &Args, json: bool, whole: &Command) -> Result<(), ExitError> {
-    output::text_alone(json, "what `generate` makes", "")?;
-    match &args.what {
-        What::Man { folder } => man(whole, folder)?,
-        What::Completions { folder } => completions(whole, folder)?,
-        What::Reference => output::stdout().write_all(reference(whole).as_bytes())?,
+    output::text_alone(json, "output of `generate`", "")?;
+    match &args.target {
+        Target::Man { folder } => man(whole, folder)?,
+        Target::Completions { folder } => completions(whole, folder)?,
+        Target::Reference => output::stdout().write_all(reference(whole).as_bytes())?,
     }
     Ok(())
 }
@@ -62,7 +62,7 @@ pub fn man(line: &Command, folder: &Path) -> io::Result<()> {
     clap_mangen::Man::new(own_line).render(&mut &page)
 }
 
-/// Whether a page such as `wattline-bench-fib.1` is about a command of the laboratory.
+/// Returns true if a page such as `wattline-bench-fib.1` describes a command of the laboratory.
 fn is_of_laboratory(page: &str) -> bool {
     let mut words = page.trim_end_matches(".1").split('-').skip(1);
     words.next().is_some_and(|word| laboratory::COMMANDS.iter().any(|(name, _)| *name == word))

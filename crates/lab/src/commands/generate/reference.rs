@@ -29,10 +29,10 @@ A default is in brackets. Options after \"Also\" are described under [options of
 | 78 | the configuration is wrong |
 ";
 
-/// Commands that must share an option before it is described only once.
+/// Number of commands with the same option from which on it is described only once.
 const SHARING: usize = 2;
 
-/// The page, in Markdown.
+/// Returns the page in Markdown.
 pub fn reference(line: &Command) -> String {
     let mut line = line.clone();
     line.build();
@@ -54,8 +54,8 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help")
 }
 
-/// Descriptions of options that several commands have in the same words, by their spelling. Of two
-/// descriptions of one spelling the more frequent one is shared.
+/// Returns descriptions that several commands share word for word, by spelling of the option. Of
+/// two descriptions of one spelling, the more frequent one is shared.
 fn shared(line: &Command) -> BTreeMap<String, String> {
     fn collect(command: &Command, counts: &mut BTreeMap<(String, String), usize>) {
         for argument in own(command).filter(|it| !it.is_positional()) {
@@ -74,7 +74,7 @@ fn shared(line: &Command) -> BTreeMap<String, String> {
     shared
 }
 
-// Writing to a String does not fail: results of `write!` are dropped below.
+// Writing to a String does not fail, so results of `write!` are ignored below.
 
 fn section(command: &Command, level: usize, shared: &BTreeMap<String, String>, page: &mut String) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
@@ -92,7 +92,7 @@ fn section(command: &Command, level: usize, shared: &BTreeMap<String, String>, p
     }
 }
 
-/// Arguments and options of a command, without those that every command has.
+/// Returns arguments and options of a command without common ones.
 fn own(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|argument| {
         !argument.is_hide_set()
@@ -117,11 +117,11 @@ fn list(command: &Command, shared: &BTreeMap<String, String>, page: &mut String)
     }
 }
 
-/// A line on an argument: its spelling, default and meaning.
+/// Returns a line on an argument: its spelling, default and meaning.
 fn item(argument: &Arg) -> String {
     let help = argument.get_long_help().or(argument.get_help());
     let help = plain(&help.map(ToString::to_string).unwrap_or_default());
-    // A flag is off by default, which needs no word.
+    // A flag is off by default, which is not mentioned.
     let values = argument.get_default_values();
     let default = if !argument.get_action().takes_values()
         || argument.is_hide_default_value_set()
@@ -136,7 +136,7 @@ fn item(argument: &Arg) -> String {
     format!("- `{argument}`{default}: {help}.\n")
 }
 
-/// One line, in which nothing reads like HTML.
+/// Returns the text in one line, with HTML escaped.
 fn plain(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").replace('<', "&lt;")

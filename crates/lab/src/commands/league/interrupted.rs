@@ -9,37 +9,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const ENDING: [i32; 2] = [SIGINT, SIGTERM];
 
-/// Ends the wait for signals, also when the work panics. From then on they do what they do by default.
-struct Over {
+/// Ends the wait for signals, also when the work panics, and restores their default actions.
+struct SignalGuard {
     handle: Handle,
     default: Arc<AtomicBool>,
 }
 
-impl Drop for Over {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
         self.default.store(true, Ordering::SeqCst);
         self.handle.close();
     }
 }
 
-/// Does the work. The first signal has a line told on standard error and then ends the program as it
-/// would have; a second one does not wait for the line.
-pub fn told_when<T>(
+/// Runs `work`. The first signal prints a line on standard error and then takes its default action;
+/// a second one does not wait for the line.
+pub fn with_notice<T>(
     line: impl FnOnce() -> String + Send,
     work: impl FnOnce() -> T,
 ) -> io::Result<T> {
     let default = Arc::new(AtomicBool::new(false));
     for signal in ENDING {
-        // In this order: the first one finds it unset.
+        // In this order: the first signal finds the flag unset.
         flag::register_conditional_default(signal, Arc::clone(&default))?;
         flag::register(signal, Arc::clone(&default))?;
     }
     let mut signals = Signals::new(ENDING)?;
-    let over = Over { handle: signals.handle(), default };
+    let over = SignalGuard { handle: signals.handle(), default };
     Ok(std::thread::scope(|scope| {
         scope.spawn(move || {
             if let Some(signal) = signals.forever().next() {
-                // Whoever has closed the output does not want to know.
+                // Standard error may be closed.
                 let _ = writeln!(io::stderr(), "wattline: {}", line());
                 let _ = low_level::emulate_default_handler(signal);
             }

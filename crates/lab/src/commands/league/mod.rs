@@ -19,7 +19,7 @@ use wattline_league::{
 
 /// Name of the page.
 const PAGE: &str = "index.html";
-/// Pieces from which on it is said that nothing keeps them.
+/// Number of pieces from which on a missing --out is pointed out.
 const MANY: usize = 100;
 
 /// League to play.
@@ -69,7 +69,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         None => Plan::full().map_err(league_error)?,
     };
     if let Some(path) = &path {
-        // Before an hour of work. Its own page is replaced: a league goes on in the same directory.
+        // Checked before an hour of work. Its own page is replaced, since a league continues in the
+        // same directory.
         let own = std::fs::read(path).is_ok_and(|text| is_page(&String::from_utf8_lossy(&text)));
         if !own {
             args.overwrite.check([path.as_path()])?;
@@ -87,9 +88,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     page_file::show((path.as_deref(), Overwrite::REPLACE), page, &output, json)
 }
 
-/// A built-in league is no file.
+/// Refuses a file together with a built-in league.
 fn check_alone(args: &Args) -> Result<(), ExitError> {
-    let told = if args.tuned {
+    let message = if args.tuned {
         "--tuned: is a built-in league and takes no file; a file with [tuning] is tuned by itself: \
          wattline league FILE"
     } else if args.quick {
@@ -97,10 +98,10 @@ fn check_alone(args: &Args) -> Result<(), ExitError> {
     } else {
         return Ok(());
     };
-    Err(ExitError::new(ExitError::USAGE, told))
+    Err(ExitError::new(ExitError::USAGE, message))
 }
 
-/// Plays so many pieces with progress, and says on standard error what an interruption leaves.
+/// Plays pieces with progress; after an interruption, prints the number of kept pieces.
 fn watched<T>(
     args: &Args,
     (plan, store): (&Plan, &Store),
@@ -130,7 +131,7 @@ fn watched<T>(
         );
         format!("{there} are kept in {}; the same command goes on from there", out.display())
     };
-    let found = interrupted::told_when(left, || play(&|| bar.step()))?;
+    let found = interrupted::with_notice(left, || play(&|| bar.step()))?;
     bar.end();
     found.map_err(league_error)
 }

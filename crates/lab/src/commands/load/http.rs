@@ -8,14 +8,14 @@ use std::sync::Arc;
 use wattline::exit::ExitError;
 use wattline_requests::http::{Http, HttpOptions, HttpRequests, Url};
 
-/// Pages, and how they are asked for.
+/// Pages and requests.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Pages, as http://HOST[:PORT]/PATH. Connections go to the servers in turn; each connection
-    /// asks for the pages of its server in turn.
+    /// Pages, as http://HOST[:PORT]/PATH. Connections go to the servers in turn; each requests the
+    /// pages of its server in turn.
     #[arg(required = true, value_name = "URL")]
     urls: Vec<Url>,
-    /// Ask with HEAD instead of GET.
+    /// Use HEAD instead of GET.
     #[arg(long)]
     head: bool,
     /// A header field to send, as "NAME: VALUE"; may be given several times.
@@ -31,14 +31,14 @@ impl Args {
         &self.options
     }
 
-    /// The workload in words.
+    /// Describes the workload.
     pub fn described(&self) -> String {
         let method = if self.head { "HEAD" } else { "GET" };
         let fields: String = self.fields.iter().map(|field| format!(", {field}")).collect();
         format!("HTTP/1.1 {method}{fields}")
     }
 
-    /// Makes the requests, and describes the pages.
+    /// Prepares the requests, and describes the pages.
     pub fn prepare(&self) -> Result<(Arc<HttpRequests>, Vec<String>), ExitError> {
         let (urls, fields) = (self.urls.clone(), self.fields.clone());
         let asked = HttpOptions { urls, head: self.head, fields };

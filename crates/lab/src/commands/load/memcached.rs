@@ -16,10 +16,10 @@ use wattline_requests::memcached::{
 };
 
 const DEFAULT_PORT: u16 = 11211;
-/// A server that answers nothing for so long while keys are loaded does not answer.
+/// Time without an answer at which the loading of keys fails.
 const LOADING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Servers, and what they are asked for.
+/// Servers and workload.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Servers, as HOST[:PORT]. Connections are spread over them in turn; all servers get all keys.
@@ -58,7 +58,7 @@ struct Output {
     workload: Described,
 }
 
-/// The workload, for the report.
+/// Description of the workload for the report.
 #[derive(Serialize)]
 struct Described {
     commands: Dialect,
@@ -67,24 +67,24 @@ struct Described {
     key_mean_bytes: f64,
     value_size: String,
     value_mean_bytes: f64,
-    /// None for gets alone.
+    /// `None` for gets only.
     gets_per_set: f64,
     popularity: String,
-    /// Stored before the load, in all servers together.
+    /// Keys stored before the load, in all servers together.
     loaded_keys: u64,
-    /// Refused by the servers then.
+    /// Keys that servers refused.
     refused_keys: u64,
 }
 
-/// A workload whose keys are stored, unless they were not to be.
+/// A workload whose keys are stored, unless that was not requested.
 pub struct Prepared {
     /// Requests to send.
     pub workload: Arc<Workload>,
-    /// The servers.
+    /// Addresses of the servers.
     pub addresses: Vec<SocketAddr>,
-    /// Stored in all servers together.
+    /// Keys stored in all servers together.
     pub loaded_keys: u64,
-    /// Refused by them.
+    /// Keys that servers refused.
     pub refused_keys: u64,
 }
 
@@ -94,12 +94,12 @@ impl Args {
         &self.options
     }
 
-    /// The servers, as they were named.
+    /// Returns the servers as given.
     pub fn servers(&self) -> &[String] {
         &self.servers
     }
 
-    /// The workload in words.
+    /// Describes the workload.
     pub fn described(&self) -> String {
         let dialect = match self.protocol {
             Dialect::Text => "text",
@@ -195,10 +195,10 @@ impl Described {
     }
 }
 
-/// An address with its port.
+/// Returns an address with its port.
 fn addressed(text: &str) -> Result<String, String> {
     const WRONG: &str = "expected HOST or HOST:PORT, an IPv6 address with a port in brackets";
-    // A colon that is not part of an IPv6 address stands before a port.
+    // A colon that is not part of an IPv6 address precedes a port.
     let bare_ipv6 = text.parse::<std::net::Ipv6Addr>().is_ok();
     let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
     if bare_ipv6 {

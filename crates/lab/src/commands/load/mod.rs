@@ -25,16 +25,16 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Server {
     /// Gets and sets of memcached; by default sizes and mix of Facebook's pool ETC.
-    Memcached(Alone<memcached::Args>),
+    Memcached(Standalone<memcached::Args>),
     /// Pages of HTTP/1.1 servers over persistent connections.
-    Http(Alone<http::Args>),
+    Http(Standalone<http::Args>),
     /// Packets through a forwarding device, each accounted for. Needs root.
     Packets(packets::Args),
 }
 
-/// A load by itself: its latency goes to a governor, and its result becomes a page, too.
+/// A load with optional latency reports to a governor and a page.
 #[derive(Debug, clap::Args)]
-struct Alone<A: clap::Args> {
+struct Standalone<A: clap::Args> {
     #[command(flatten)]
     load: A,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Options of the load that all kinds of servers share.
+//! Options of the load, shared by all kinds of servers.
 
 use super::show::LiveLine;
 use crate::commands::simulation;
@@ -24,13 +24,13 @@ pub struct Options {
     /// Connections in total.
     #[arg(long, default_value_t = 100)]
     connections: usize,
-    /// Threads that send; each is an event loop.
+    /// Sending threads; each is an event loop.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Requests per connection that may wait for an answer at the same time.
+    /// Largest number of outstanding requests per connection.
     #[arg(long, default_value_t = 1)]
     depth: usize,
-    /// How long to measure.
+    /// Duration of the measurement.
     #[arg(long, default_value = "10s", value_parser = duration::parse)]
     duration: Span,
     /// Time with load before the measurement.
@@ -39,10 +39,10 @@ pub struct Options {
     /// Length of the intervals of the live line and of `intervals` in the JSON.
     #[arg(long, default_value = "1s", value_parser = duration::parse)]
     interval: Span,
-    /// A request fails if it has no answer this long after it was sent.
+    /// Time after sending at which an unanswered request fails.
     #[arg(long, default_value = "1s", value_parser = duration::parse)]
     timeout: Span,
-    /// How requests are spread over time: poisson or constant.
+    /// Distribution of requests over time: poisson or constant.
     #[arg(long, default_value = "poisson")]
     arrivals: Arrivals,
     /// Seed of all random numbers.
@@ -54,7 +54,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// For the generator.
+    /// Returns the options of the generator.
     pub fn load(&self) -> Result<LoadOptions, ExitError> {
         let options = LoadOptions {
             rate: self.rate,
@@ -76,15 +76,25 @@ impl Options {
         Ok(options)
     }
 
-    /// The seed.
+    /// Returns the seed.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 }
 
-/// Makes a load, with a live line on a terminal; Ctrl-C ends it early, and what was measured
-/// until then is reported. A governor hears of each interval where it is asked for; that it does
-/// not is told once.
+/// Returns a flag that SIGINT and SIGTERM set to end a load; a second signal ends the program.
+pub fn stop_on_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// Runs a load, with a live line on a terminal. Ctrl-C ends it early; the measurements until then
+/// are reported. Each interval is reported to a governor if requested; a failure of this is printed
+/// once.
 pub fn make<P: Protocol>(
     (name, targets): (&'static str, Vec<String>),
     options: &LoadOptions,
@@ -92,12 +102,7 @@ pub fn make<P: Protocol>(
     protocol: impl Fn(usize) -> P,
     mut reporter: Option<Reporter>,
 ) -> Result<Report, ExitError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // A second one ends the program at once, the first one only the load.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = stop_on_signals()?;
     let line = LiveLine::new(options);
     let outcome = engine::run(options, addresses, protocol, &stop, |interval, latency| {
         line.show(interval);
@@ -112,7 +117,7 @@ pub fn make<P: Protocol>(
         return Err(ExitError::new(ExitError::IO, "stopped before the measured time began"));
     }
     let report = Report::new::<P>(name, targets, options, &recording, intervals);
-    Ok(Report { governor_reports: reporter.map(|reporter| reporter.told().clone()), ..report })
+    Ok(Report { governor_reports: reporter.map(|reporter| reporter.reported().clone()), ..report })
 }
 
 fn load_error(error: LoadError) -> ExitError {
@@ -125,7 +130,7 @@ fn load_error(error: LoadError) -> ExitError {
     ExitError::new(code, error)
 }
 
-/// The exit code for a server that cannot be reached.
+/// Returns the exit code for a server that cannot be reached.
 pub fn connect_code(error: &io::Error) -> u8 {
     match error.kind() {
         io::ErrorKind::ConnectionRefused
@@ -137,7 +142,7 @@ pub fn connect_code(error: &io::Error) -> u8 {
     }
 }
 
-/// A rate, with k, M, G or T for thousands and so on.
+/// Parses a rate, with k, M, G or T for thousands and so on.
 pub fn rate(text: &str) -> Result<f64, String> {
     let expected = "expected requests a second above 0, such as 500, 20k or 1.5M";
     parse_prefixed(text, "").filter(|rate| *rate > 0.0).ok_or_else(|| expected.to_owned())

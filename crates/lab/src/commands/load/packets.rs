@@ -1,6 +1,6 @@
 //! `wattline load packets`.
 
-use super::options::rate;
+use super::options::{rate, stop_on_signals};
 use super::packets_report::{Report, notes, page};
 use super::packets_show::LiveLine;
 use crate::commands::errors::testbed_error;
@@ -8,14 +8,13 @@ use crate::commands::page_file::PageFile;
 use crate::commands::simulation;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use wattline::commands::duration;
 use wattline::exit::ExitError;
 use wattline_testbed::namespace::check_rights;
 use wattline_testbed::packets::limits;
 use wattline_testbed::packets::{
-    Addresses, End, FLOWS_MAX, Load, ReceiveBy, SendBy, Shape, Sizes, Tester, Ways, anywhere,
+    Addresses, End, FLOWS_MAX, Load, Methods, ReceiveBy, SendBy, Shape, Sizes, Tester, anywhere,
     parse_mac, plain_link,
 };
 use wattline_units::Span;
@@ -42,16 +41,16 @@ pub struct Args {
     /// Source address of the packets.
     #[arg(long, default_value = "198.18.0.2")]
     source: IpAddr,
-    /// The first destination address; its family is that of the packets.
+    /// First destination address; it determines the packets' family.
     #[arg(long, default_value = "198.19.0.2")]
     destination: IpAddr,
-    /// Number of destination addresses from there; flows use them in turn.
+    /// Number of consecutive destination addresses; flows use them in turn.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     destinations: u32,
     /// Packets per second in total, such as 500, 20k or 1.5M; max for the highest possible rate.
     #[arg(long, value_parser = rate_or_max)]
     rate: f64,
-    /// How long.
+    /// Duration.
     #[arg(long, default_value = "10s", value_parser = duration::parse)]
     duration: Span,
     /// Lengths of frames with frame check sequence: 64 to 1518, imix, imix-csit, or a list such as
@@ -79,14 +78,14 @@ pub struct Args {
     /// End when no packet arrived for this long after the last one was sent.
     #[arg(long, default_value = "2s", value_parser = simulation::span)]
     drain: Span,
-    /// How to send: sockets (AF_XDP; sleeps between packets), live-frames (the kernel makes the
-    /// packets, several times as many, and spins between them), or auto: live frames from 100,000
-    /// packets/s on, where interface and kernel can.
-    #[arg(long, value_name = "WAY", default_value = "auto")]
+    /// Method of sending: sockets (AF_XDP; sleeps between packets), live-frames (the kernel creates
+    /// several times as many packets, and spins between them), or auto: live frames from 100,000
+    /// packets/s on, if interface and kernel can.
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
     send_by: SendBy,
-    /// How to receive: sockets (AF_XDP; a ring that can be full), program (an XDP program in the
-    /// driver accounts for packets where they arrive), or auto: the program, where the driver can.
-    #[arg(long, value_name = "WAY", default_value = "auto")]
+    /// Method of receiving: sockets (AF_XDP; a ring that can be full), program (an XDP program in
+    /// the driver accounts for packets on arrival), or auto: the program, if the driver can.
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
     receive_by: ReceiveBy,
     /// Do not measure the generator's own limits over a veth pair first.
     #[arg(long)]
@@ -95,7 +94,7 @@ pub struct Args {
     page: PageFile,
 }
 
-/// An Ethernet address.
+/// Ethernet address of an option.
 #[derive(Debug, Clone, Copy)]
 struct Mac([u8; 6]);
 
@@ -127,22 +126,17 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         .map_err(|problems| ExitError::new(ExitError::USAGE, problems))?;
     args.page.check()?;
     check_rights("`load packets`").map_err(testbed_error)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // A second one ends the program at once, the first one only the load.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = stop_on_signals()?;
     let to = args.to.as_deref().map(End::from);
     let from = End::from(args.from.as_str());
-    // A wrong name is told before the generator measures itself for seconds.
+    // Wrong names are reported before the generator measures itself for seconds.
     [Some(from), to].into_iter().flatten().try_for_each(End::check).map_err(testbed_error)?;
-    let ways = ways(args, &load);
+    let methods = methods(args, &load);
     let limits = match args.no_limits {
         true => None,
-        false => {
-            Some(limits::veth_limits(&load, args.queues, ways, &anywhere).map_err(testbed_error)?)
-        }
+        false => Some(
+            limits::veth_limits(&load, args.queues, methods, &anywhere).map_err(testbed_error)?,
+        ),
     };
     if let (Some(limits), false) = (&limits, json) {
         super::packets_show::limits(&mut std::io::stderr().lock(), limits)?;
@@ -152,9 +146,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let mut tester = match to {
         Some(to) if args.both => {
-            Tester::open_both(from, to, args.queues, ways).map_err(testbed_error)?
+            Tester::open_both(from, to, args.queues, methods).map_err(testbed_error)?
         }
-        to => Tester::open(from, to, args.queues, ways).map_err(testbed_error)?,
+        to => Tester::open(from, to, args.queues, methods).map_err(testbed_error)?,
     };
     let addresses = Addresses {
         destination_mac: args.mac.map_or(tester.to.mac, |mac| mac.0),
@@ -188,8 +182,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         queues: args.queues,
         zero_copy: tester.from.zero_copy && tester.to.zero_copy,
         conditions: conditions(&load, args.both),
-        notes: notes(&outcome, limits.as_ref(), &tester.ways.reasons),
-        ways: tester.ways.words(),
+        notes: notes(&outcome, limits.as_ref(), &tester.methods.reasons),
+        ways: tester.methods.words(),
         limits,
         outcome,
         back,
@@ -197,11 +191,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.page.show(page(&report), &report, json)
 }
 
-/// From this rate on, packets per second, live frames are worth a spinning processor.
+/// Packets per second from which on live frames are worth a spinning processor.
 const LIVE_PPS: f64 = 100e3;
 
-/// The ways that were asked for.
-fn ways(args: &Args, load: &Load) -> Ways {
+/// Returns the requested methods.
+fn methods(args: &Args, load: &Load) -> Methods {
     let peak = match load.shape {
         Shape::Bursts { peak_pps, .. } => peak_pps,
         Shape::Constant | Shape::Day { .. } => load.rate_pps,
@@ -210,7 +204,7 @@ fn ways(args: &Args, load: &Load) -> Ways {
         SendBy::Auto if peak < LIVE_PPS => SendBy::Sockets,
         send => send,
     };
-    Ways { send, receive: args.receive_by }
+    Methods { send, receive: args.receive_by }
 }
 
 /// Describes the load.
@@ -227,8 +221,8 @@ fn conditions(load: &Load, both: bool) -> String {
         }
         Shape::Day { depth } => format!("{mean} over a day, up and down by {:.0} %", depth * 100.0),
     };
-    let ways = if both { "both directions" } else { "one direction" };
-    format!("{ways}, {shape}; over {:?} after the last packet came", load.drain)
+    let directions = if both { "both directions" } else { "one direction" };
+    format!("{directions}, {shape}; over {:?} after the last packet came", load.drain)
 }
 
 fn rate_or_max(text: &str) -> Result<f64, String> {

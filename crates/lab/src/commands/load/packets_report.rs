@@ -1,6 +1,6 @@
 //! The report of `wattline load packets`.
 
-use super::packets_page::{self, Way};
+use super::packets_page::{self, Direction};
 use serde::Serialize;
 use wattline_report::FigurePage;
 use wattline_testbed::packets::Outcome;
@@ -13,32 +13,32 @@ pub struct Report {
     pub to: String,
     pub queues: u32,
     pub zero_copy: bool,
-    /// Means of sending and receiving.
+    /// Methods of sending and receiving.
     pub ways: String,
     /// Spread of packets over time, and the end of the trial.
     pub conditions: String,
-    /// None where they were not asked for.
+    /// `None` if not requested.
     pub limits: Option<Limits>,
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// The other direction, where it was asked for.
+    /// The other direction, if requested.
     pub back: Option<Outcome>,
     pub notes: Vec<String>,
 }
 
-/// Returns remarks to read before believing the figures.
+/// Returns remarks that qualify the figures.
 pub fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> Vec<String> {
     let mut notes = reasons.to_vec();
     if outcome.unsent_packets > 0 {
         notes.push(format!(
-            "the generator could not send {} packets in time; they count as nothing",
+            "the generator could not send {} packets in time; they are not counted",
             outcome.unsent_packets
         ));
     }
     notes.extend(none_came(outcome.received_packets, outcome.lost_packets).map(str::to_owned));
     if outcome.receiver_overflow_packets > 0 {
         notes.push(format!(
-            "the receiver had no room for {} packets that came; they do not count as lost",
+            "the receiver had no room for {} packets; they do not count as lost",
             outcome.receiver_overflow_packets
         ));
     }
@@ -48,25 +48,25 @@ pub fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> 
     {
         notes.push(match limits.lossless_rate_pps > 0.0 {
             true => format!(
-                "the generator by itself loses nothing up to {:.0} packets/s (veth): above that, \
-                 loss may be its own",
+                "the generator itself loses nothing up to {:.0} packets/s (veth): above, loss may \
+                 be its own",
                 limits.lossless_rate_pps
             ),
-            false => "the generator by itself held no rate without loss (veth), so that loss may \
-                      be its own; is the machine busy?"
+            false => "the generator itself held no rate without loss (veth), so loss may be its \
+                      own; is the machine busy?"
                 .to_owned(),
         });
     }
     if outcome.divided_flows > 0 {
         notes.push(format!(
-            "{} flows came to several queues: reordering across queues is not seen",
+            "{} flows arrived at several queues: reordering across queues is not detected",
             outcome.divided_flows
         ));
     }
     notes
 }
 
-/// A wrong address looks like a device that loses everything.
+/// Suggests a wrong address if a device seems to lose everything.
 fn none_came(received: u64, lost: u64) -> Option<&'static str> {
     (received == 0 && lost > 0).then_some(
         "no packet arrived: is --mac the address of the interface by which the device receives, and \
@@ -74,17 +74,17 @@ fn none_came(received: u64, lost: u64) -> Option<&'static str> {
     )
 }
 
-/// Its page.
+/// Returns the page.
 pub fn page(report: &Report) -> FigurePage {
     let Report { from, to, limits, .. } = report;
     let limits = limits.as_ref();
     let back_notes = report.back.as_ref().map(|back| notes(back, limits, &[])).unwrap_or_default();
-    let mut ways = vec![Way {
+    let mut directions = vec![Direction {
         name: format!("{from} to {to}"),
         outcome: &report.outcome,
         notes: &report.notes,
     }];
-    ways.extend(report.back.as_ref().map(|back| Way {
+    directions.extend(report.back.as_ref().map(|back| Direction {
         name: format!("{to} to {from}"),
         outcome: back,
         notes: &back_notes,
@@ -99,7 +99,7 @@ pub fn page(report: &Report) -> FigurePage {
         ("packets are", report.ways.clone()),
         ("zero-copy", if report.zero_copy { "yes" } else { "no" }.to_owned()),
     ];
-    packets_page::page(&ways, &conditions, limits)
+    packets_page::page(&directions, &conditions, limits)
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use wattline_testbed::packets::Progress;
 use wattline_testbed::packets::limits::Limits;
 
-/// The rates of the line are those of so long.
+/// Time over which the line's rates are averaged.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The line that follows the load, on a terminal only.
+/// Live line of the load, only on a terminal.
 pub struct LiveLine {
     bar: ProgressBar,
     began: Instant,
@@ -19,13 +19,13 @@ pub struct LiveLine {
 }
 
 impl LiveLine {
-    /// For a load of that length.
+    /// Creates the line for a load of that length.
     pub fn new(duration: Duration) -> Self {
         let now = Instant::now();
         Self { bar: bar_of(duration), began: now, last: Cell::new((now, Progress::default())) }
     }
 
-    /// Shows what was counted so far.
+    /// Shows the counts so far.
     pub fn show(&self, progress: Progress) {
         let (then, before) = self.last.get();
         let elapsed = then.elapsed();
@@ -36,25 +36,25 @@ impl LiveLine {
         let rate = |now: u64, then: u64| (now - then) as f64 / elapsed.as_secs_f64() / 1e6;
         self.bar.set_position(millis(self.began.elapsed()));
         self.bar.set_message(format!(
-            "sent {:.3} Mpps  received {:.3} Mpps  under way or lost {}",
+            "sent {:.3} Mpps  received {:.3} Mpps  in flight or lost {}",
             rate(progress.sent, before.sent),
             rate(progress.received, before.received),
             progress.sent.saturating_sub(progress.received)
         ));
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// Prints what the generator can do.
+/// Prints the limits of the generator.
 pub fn limits(out: &mut impl Write, limits: &Limits) -> std::io::Result<()> {
     writeln!(
         out,
-        "the generator by itself ({}, {}): sends {:.3} Mpps flat out, without loss {:.3} Mpps; adds {} \
-         of latency (p50), {} (p99)",
+        "the generator itself ({}, {}): sends {:.3} Mpps at full speed, {:.3} Mpps without loss; \
+         adds {} of latency (p50), {} (p99)",
         limits.link,
         limits.ways,
         limits.flat_out_rate_pps / 1e6,
@@ -74,8 +74,8 @@ pub fn limits(out: &mut impl Write, limits: &Limits) -> std::io::Result<()> {
     if let Some(rate) = limits.stall_rate_pps() {
         writeln!(
             out,
-            "its receiver was kept from its frames for up to {}: its ring of {} packets holds \
-             {:.3} Mpps for so long",
+            "its receiver did not read frames for up to {}: its ring of {} packets suffices for \
+             {:.3} Mpps in that time",
             micros(Some(limits.receiver_stall_max_seconds)),
             limits.receiver_ring_packets,
             rate / 1e6
@@ -84,12 +84,12 @@ pub fn limits(out: &mut impl Write, limits: &Limits) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds, or a dash for none.
+/// Formats nanoseconds, or a dash for `None`.
 pub fn nanos(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.0} ns", seconds * 1e9))
 }
 
-/// Microseconds, or a dash for none.
+/// Formats microseconds, or a dash for `None`.
 pub fn micros(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.1} us", seconds * 1e6))
 }

@@ -1,4 +1,4 @@
-//! The result of a load as a page that needs nothing from elsewhere.
+//! The result of a load as a self-contained page.
 
 use super::show::{TIMES, count, held, time};
 use wattline_report::FigurePage;
@@ -7,10 +7,10 @@ use wattline_requests::Report;
 use wattline_requests::engine::Interval;
 use wattline_requests::schedule::Arrivals;
 
-/// The points of a line.
+/// Points of a line.
 type Line = Vec<(f64, f64)>;
 
-/// The page of a report; `workload` says in words what was asked for.
+/// Returns the page of a report; `workload` describes the requests.
 pub fn page(report: &Report, workload: &str) -> FigurePage {
     let title = format!("Load on {}", report.targets.join(" "));
     let mut page = FigurePage::titled(&title);
@@ -33,10 +33,10 @@ pub fn page(report: &Report, workload: &str) -> FigurePage {
 
 fn outcome(page: &mut FigurePage, report: &Report, workload: &str) {
     let verdict = &report.verdict;
-    // With too many failures there is no such time.
+    // With too many failures, there is no such time.
     let p = |of: Option<f64>| of.map_or("not answered".to_owned(), |seconds| time(Some(seconds)));
     page.strong(&format!(
-        "{} requests a second asked, {} served: {}. 95th percentile {}, 99th {}; {} of {} requests \
+        "{} requests a second intended, {} served: {}. 95th percentile {}, 99th {}; {} of {} requests \
          failed.",
         count(verdict.asked_rate_rps),
         count(verdict.served_rate_rps),
@@ -56,9 +56,9 @@ fn outcome(page: &mut FigurePage, report: &Report, workload: &str) {
         let rate = count(verdict.answered_rate_rps);
         format!("{rate} requests a second were answered, whenever due: the capacity found")
     });
-    let governor = report.governor_reports.as_ref().map(|told| {
-        let first = told.first_failure.as_ref().map(|why| format!(" (first: {why})"));
-        let (sent, failed) = (told.sent_reports, told.failed_reports);
+    let governor = report.governor_reports.as_ref().map(|reported| {
+        let first = reported.first_failure.as_ref().map(|why| format!(" (first: {why})"));
+        let (sent, failed) = (reported.sent_reports, reported.failed_reports);
         format!(
             "reports to the governor: {sent} sent, {failed} not taken{}",
             first.unwrap_or_default()
@@ -68,7 +68,7 @@ fn outcome(page: &mut FigurePage, report: &Report, workload: &str) {
     page.remarks(notes.chain(broken).chain(capacity).chain(governor));
 }
 
-/// By the share of requests that took longer, so that the tail has its place.
+/// Plots latency by the share of requests that took longer, which shows the tail.
 fn distribution(report: &Report) -> Chart {
     let points = report.latency_curve.iter().filter(|point| point.quantile < 1.0);
     let line: Line = points
@@ -78,14 +78,13 @@ fn distribution(report: &Report) -> Chart {
     Chart::new(
         "Requests that took longer than a time",
         Axis::new("latency (ms), logarithmic").logarithmic(),
-        Axis::new("of all requests (%)").logarithmic(),
+        Axis::new("share of requests (%)").logarithmic(),
     )
     .series("latency", Mark::Line, line)
 }
 
-/// The intervals that plots over time show, and what is said of the others: a piece of an interval at
-/// the end of the load, whose rates are of a few requests, and the time when answers were waited
-/// for, would look like a drop.
+/// Returns the intervals for plots over time, and a remark on the others. A short last interval,
+/// with rates of a few requests, and the wait for the last answers would look like a drop.
 fn whole(intervals: &[Interval]) -> (&[Interval], Option<String>) {
     let usual = intervals.first().map_or(0.0, |first| first.length_seconds);
     let is_whole = |one: &Interval| !one.after_end && one.length_seconds * 2.0 >= usual;
@@ -102,7 +101,7 @@ fn whole(intervals: &[Interval]) -> (&[Interval], Option<String>) {
     }
     if others.iter().any(|one| one.after_end) {
         said.push(format!(
-            "what came after the end of the load of requests sent before: {served:.0} served, {failed} \
+            "answers after the end of the load to earlier requests: {served:.0} served, {failed} \
              failed"
         ));
     }
@@ -145,8 +144,8 @@ fn times(page: &mut FigurePage, report: &Report) {
     });
     page.table(["percentile", "latency", "from sending", "sent late by"], rows);
     page.text(
-        "From sending: what a request waited for a free connection is not in it; for comparison \
-         only. Sent late by: how late the generator itself was; part of the latency.",
+        "From sending: without the wait for a free connection; for comparison only. Sent late by: \
+         delay of the generator itself; part of the latency.",
     );
 }
 
@@ -236,8 +235,8 @@ mod tests {
         assert_eq!(
             said.as_deref(),
             Some(
-                "Not in these plots: the last 0.050 s of the load, less than half an interval; what \
-                 came after the end of the load of requests sent before: 3 served, 1 failed."
+                "Not in these plots: the last 0.050 s of the load, less than half an interval; \
+                 answers after the end of the load to earlier requests: 3 served, 1 failed."
             )
         );
         for chart in course(shown) {
@@ -245,7 +244,7 @@ mod tests {
                 assert!(series.points.iter().all(|(at, _)| *at < 2.0), "{series:?}");
             }
         }
-        // A short first one is all that there is.
+        // A single short interval is shown.
         assert_eq!(whole(&all[2..3]), (&all[2..3], None));
     }
 }

@@ -1,4 +1,4 @@
-//! Output for people: a live line, and how figures are written.
+//! Output for people: a live line, and formats of figures.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use wattline_requests::latency::TimesSummary;
 
 type Figure = fn(&TimesSummary) -> Option<f64>;
 
-/// The figures of a distribution that are shown.
+/// Displayed figures of a distribution.
 pub const TIMES: [(&str, Figure); 9] = [
     ("min", |times| times.min_seconds),
     ("mean", |times| times.mean_of_answered_seconds),
@@ -22,10 +22,10 @@ pub const TIMES: [(&str, Figure); 9] = [
     ("max", |times| times.max_seconds),
 ];
 
-/// Returns the bar of a load of that length.
+/// Returns a bar for a load of that length.
 pub fn bar_of(length: Duration) -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_bar} {elapsed} {msg}");
-    // The template is a constant that indicatif takes; without it, the bar looks otherwise.
+    // The template is a valid constant; otherwise the bar would have the default style.
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(millis(length)).with_style(style)
 }
@@ -35,21 +35,21 @@ pub fn millis(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The line that follows the load, on a terminal only.
+/// Live line of the load, only on a terminal.
 pub struct LiveLine {
     bar: ProgressBar,
     interval_millis: u64,
 }
 
 impl LiveLine {
-    /// For a load of that length.
+    /// Creates the line for a load of that length.
     pub fn new(options: &LoadOptions) -> Self {
         let bar = bar_of(options.warmup + options.duration);
         bar.set_message("connecting");
         Self { bar, interval_millis: millis(options.interval) }
     }
 
-    /// Shows what happened in an interval.
+    /// Shows the figures of an interval.
     pub fn show(&self, interval: &Interval) {
         let start = (interval.start_seconds * 1e3) as u64;
         self.bar.set_position(start + self.interval_millis);
@@ -64,18 +64,18 @@ impl LiveLine {
         ));
     }
 
-    /// Says something beside the line.
+    /// Prints a warning without disturbing the line.
     pub fn warn(&self, text: &str) {
         self.bar.suspend(|| note!("{text}"));
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// Whether the rate was held, in words.
+/// Describes how well the rate was held.
 pub fn held(verdict: &Verdict) -> &'static str {
     match (verdict.rate_held, verdict.saturated) {
         (true, _) => "held within 1 %",
@@ -84,7 +84,7 @@ pub fn held(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// A time with a unit that suits it.
+/// Formats a time with a suitable unit.
 pub fn time(seconds: Option<f64>) -> String {
     match seconds {
         None => "-".into(),
@@ -94,7 +94,7 @@ pub fn time(seconds: Option<f64>) -> String {
     }
 }
 
-/// A rate in few characters.
+/// Formats a rate in few characters.
 pub fn count(rate: f64) -> String {
     match rate {
         rate if rate < 1e4 => format!("{rate:.0}"),

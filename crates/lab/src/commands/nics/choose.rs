@@ -99,7 +99,7 @@ pub fn run(file: &ComponentFile, args: &Args, json: bool) -> Result<(), ExitErro
         None => Err(ExitError::new(
             ExitError::DATA,
             format_args!(
-                "no kind of card carries this {}; the remarks say why for each card. --slots, \
+                "no kind of card carries this {}; the remarks have the reasons. --slots, \
                  --power and --cpu-budget are the limits",
                 limits(args)
             ),
@@ -107,7 +107,7 @@ pub fn run(file: &ComponentFile, args: &Args, json: bool) -> Result<(), ExitErro
     }
 }
 
-/// The limits that were in force, given or not.
+/// Describes the limits in force, including defaults.
 fn limits(args: &Args) -> String {
     let slots = if args.slots == 1 { "slot" } else { "slots" };
     let mut limits = format!("in {} {slots}", args.slots);

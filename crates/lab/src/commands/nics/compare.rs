@@ -1,4 +1,4 @@
-//! `wattline nics compare`: what the cards have to say about media, offload, links and ports.
+//! `wattline nics compare`: comparison of cards by media, offload, links and ports.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -82,7 +82,7 @@ fn table(out: &mut impl Write, all: &Comparison<'_>) -> std::io::Result<()> {
         text("offload engine"),
         number("times the next"),
         number("above the others W"),
-        number("of it 12 V, %"),
+        number("12 V share, %"),
     ]);
     for card in &all.offload {
         engines.row([
@@ -105,7 +105,7 @@ fn table(out: &mut impl Write, all: &Comparison<'_>) -> std::io::Result<()> {
     let mut ports = Columns::new([
         text("ports of 1G"),
         number("ports"),
-        number("of both directions, %"),
+        number("both directions, %"),
         number("W per port"),
     ]);
     for card in &all.ports {

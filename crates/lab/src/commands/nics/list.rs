@@ -22,7 +22,7 @@ pub struct ShowArgs {
 }
 
 impl ShowArgs {
-    /// Shows this card without its power model.
+    /// Creates arguments that show this card without its power model.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), power_model: false }
     }
@@ -34,7 +34,7 @@ struct List<'f> {
     cards: Vec<Value>,
 }
 
-/// All cards, a line each.
+/// Lists all cards, one per line.
 pub fn list(file: &ComponentFile, json: bool) -> Result<(), ExitError> {
     let cards = file.cards.iter().map(card_json).collect();
     output::print(&List { source: &file.source, cards }, json, |out, _| {
@@ -66,7 +66,7 @@ pub fn list(file: &ComponentFile, json: bool) -> Result<(), ExitError> {
     })
 }
 
-/// One card, with the origin of each figure.
+/// Shows one card, with the origin of each figure.
 pub fn show(file: &ComponentFile, args: &ShowArgs, json: bool) -> Result<(), ExitError> {
     let (index, card) = find(file, &args.name)?;
     if args.power_model {

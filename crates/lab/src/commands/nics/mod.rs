@@ -1,4 +1,4 @@
-//! `wattline nics`: network cards, what they draw, and which one to choose.
+//! `wattline nics`: network cards, their power, and the choice of a card.
 
 mod choose;
 mod compare;
@@ -25,19 +25,19 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Show a card's figures with their origin, and what follows from them.
+    /// Show a card's figures with their origin, and derived figures.
     Show(ShowArgs),
     /// Find the card that carries a throughput within budgets of CPU, slots and power.
     Choose(choose::Args),
     /// Compare media, offload, links, ports, and 1G with 10G.
     Compare,
-    /// Read a NetPowerBench power model and say what the device draws.
+    /// Read a NetPowerBench power model and compute the device's power.
     Model(model::Args),
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let cards = || ComponentFile::load(&args.cards).map_err(server_errors::of_model);
+    let cards = || ComponentFile::load(&args.cards).map_err(server_errors::config_error);
     if let (Some(name), Some(_)) = (&args.name, &args.action) {
         let message = format!("{name}: a card stands alone, or behind `nics show`");
         return Err(ExitError::new(ExitError::USAGE, message));

@@ -1,4 +1,4 @@
-//! `wattline nics model FILE`: a NetPowerBench power model, read and asked.
+//! `wattline nics model FILE`: predictions of a NetPowerBench power model.
 
 use serde_json::{Value, json};
 use std::io::Write;
@@ -9,7 +9,7 @@ use wattline_report::columns::{Columns, cell, number, text};
 use wattline_study::cards::{DevicePowerModel, PortState, PowerModelError};
 use wattline_units::{BitsPerSecond, PacketsPerSecond};
 
-/// Model and questions.
+/// Model and operating conditions.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The file (`power_model.yml`).

@@ -12,7 +12,7 @@ use wattline_study::receive::proposals::Proposal;
 use wattline_study::receive::{Calibration, Data, Outcome, Phase, ReceivePath};
 use wattline_units::{BitsPerSecond, Provenance};
 
-/// The measured host that the watts come from.
+/// The measured host with the watts.
 const HOST: &str = "liao-2011-host";
 
 /// Sizes of the path; the defaults are those of the paper's server with one core.
@@ -78,7 +78,7 @@ fn proposals(word: &str) -> Result<Vec<Proposal>, String> {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.page.check()?;
-    let host = ComponentFile::load(HOST).map_err(server_errors::of_model)?;
+    let host = ComponentFile::load(HOST).map_err(server_errors::config_error)?;
     let refused = |error| ExitError::new(ExitError::USAGE, error);
     let lacking =
         || ExitError::new(ExitError::CONFIG, format!("{HOST}: no power of a receiving host"));
@@ -125,7 +125,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.page.show(page::page(&received), &received, json)
 }
 
-/// All kinds of data that are touched, phase by phase.
+/// Returns the misses of all kinds of data, by phase.
 fn misses(outcome: &Outcome) -> Vec<Misses> {
     let pairs = Phase::ALL.into_iter().flat_map(|phase| Data::ALL.map(|data| (phase, data)));
     let touched = pairs.filter(|(phase, data)| outcome.counts(*phase, *data).touches > 0);

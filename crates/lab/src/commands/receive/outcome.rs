@@ -58,7 +58,7 @@ pub(super) const SUMMARY: [&str; 13] = [
     "memory W",
 ];
 
-/// A row of it.
+/// Returns a row of the table of paths.
 pub(super) fn summary(path: &Simulated) -> [String; 13] {
     let cycles = &path.estimate.cycles;
     [
@@ -78,13 +78,13 @@ pub(super) fn summary(path: &Simulated) -> [String; 13] {
     ]
 }
 
-/// A phase or a kind of data, for people.
+/// Formats a phase or a kind of data for people.
 pub(super) fn word(of: impl std::fmt::Debug) -> String {
     format!("{of:?}").to_lowercase()
 }
 
 impl Misses {
-    /// The row of a table: phase, data, and four counts.
+    /// Returns the row of a table: phase, data, and four counts.
     pub(super) fn cells(&self) -> [String; 6] {
         [
             word(self.phase),

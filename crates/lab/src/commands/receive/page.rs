@@ -8,7 +8,7 @@ use wattline_study::receive::Data;
 
 const TITLE: &str = "Receive path of a host";
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(received: &Received) -> FigurePage {
     let mut page = FigurePage::begin(TITLE, &outcome(received));
     page.text(&format!(
@@ -37,7 +37,7 @@ pub(super) fn page(received: &Received) -> FigurePage {
     page
 }
 
-/// The path with the fewest cycles, beside the first.
+/// Compares the path with the fewest cycles with the first.
 fn outcome(received: &Received) -> String {
     let cost = |path: &Simulated| {
         format!(
@@ -52,11 +52,13 @@ fn outcome(received: &Received) -> String {
     };
     let [first, rest @ ..] = received.paths.as_slice() else { return String::new() };
     let rate = received.rate_bits_per_second / 1e9;
-    let told = format!("{rate:.2} Gbit/s, {}: {}.", first.proposal.name(), cost(first));
+    let first_line = format!("{rate:.2} Gbit/s, {}: {}.", first.proposal.name(), cost(first));
     let least = rest.iter().min_by(|a, b| a.cycles_per_packet.total_cmp(&b.cycles_per_packet));
     match least.filter(|path| path.cycles_per_packet < first.cycles_per_packet) {
-        Some(path) => format!("{told} Fewest cycles, {}: {}.", path.proposal.name(), cost(path)),
-        None => told,
+        Some(path) => {
+            format!("{first_line} Fewest cycles, {}: {}.", path.proposal.name(), cost(path))
+        }
+        None => first_line,
     }
 }
 

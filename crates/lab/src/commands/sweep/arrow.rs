@@ -1,5 +1,5 @@
-//! The table of a sweep as an Arrow IPC file (Feather, version 2): for pandas, Polars, DuckDB
-//! and the like, columns typed and absent values null.
+//! The table of a sweep as an Arrow IPC file (Feather, version 2) for pandas, Polars, DuckDB and
+//! similar programs: columns are typed, and absent values null.
 
 use crate::commands::sweep::columns;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
@@ -32,6 +32,6 @@ pub fn write(file: File, rows: &[Row]) -> Result<(), ArrowError> {
     let mut writer = FileWriter::try_new_buffered(file, &schema)?;
     writer.write(&batch)?;
     writer.finish()?;
-    // A writer that is dropped says nothing of what it could not write.
+    // Dropping a writer would hide errors.
     writer.flush()
 }

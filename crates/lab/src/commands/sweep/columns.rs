@@ -1,4 +1,4 @@
-//! The columns of the tables that a sweep writes, and the table of comma-separated values.
+//! Columns of a sweep's tables, and the table of comma-separated values.
 
 use std::fs::File;
 use wattline_league::simulated::SweepRow as Row;
@@ -7,10 +7,10 @@ use wattline_sim::Report;
 /// Number of a report for a column.
 type Column = fn(&Report) -> Option<f64>;
 
-/// Columns that tell the rows apart, and name their sources.
+/// Columns that identify the rows and their sources.
 pub const NAMES: [&str; 6] = ["server", "policy", "traffic", "application", "source", "accuracy"];
 
-/// The columns of numbers, with their units.
+/// Columns of numbers with their units.
 pub const NUMBERS: [(&str, Column); 17] = [
     ("offered_rate_pps", |report| Some(report.offered_rate_pps)),
     ("forwarded_rate_pps", |report| Some(report.forwarded_rate_pps)),
@@ -31,7 +31,7 @@ pub const NUMBERS: [(&str, Column); 17] = [
     ("interrupts_per_packet", |report| report.interrupts_per_packet),
 ];
 
-/// The texts of a row, in the order of [`NAMES`].
+/// Returns the texts of a row, in the order of [`NAMES`].
 pub fn texts(row: &Row) -> [String; 6] {
     [
         row.server.clone(),
@@ -43,10 +43,10 @@ pub fn texts(row: &Row) -> [String; 6] {
     ]
 }
 
-/// Place of the column `seed`, the one whole number, among them.
+/// Index of the column `seed`, the only whole number, in [`NAMES`].
 pub const SEED: usize = 4;
 
-/// Writes rows as comma-separated values; what a run does not have is left empty.
+/// Writes rows as comma-separated values; missing values are empty.
 pub fn write_csv(file: File, rows: &[Row]) -> csv::Result<()> {
     let mut writer = csv::Writer::from_writer(file);
     let mut names = NAMES.to_vec();

@@ -75,8 +75,8 @@ pub struct Args {
     overwrite: Overwrite,
 }
 
-/// Parts of the time whose means give an interval where seeds give none: few enough to be nearly
-/// independent of each other.
+/// Number of parts of the time whose means give a confidence interval if there are no seeds; few
+/// enough that the parts are nearly independent.
 const BATCHES: u64 = 20;
 
 /// One simulation of the sweep.
@@ -159,12 +159,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let page = Sweep { rows: &rows, command: &results::command_line() }.page();
     let text = page.plain().to_owned();
     let written = write(args, &rows, page);
-    results::print_beside(written, &Results { results: rows }, json, |out, _| {
+    results::print_then_fail(written, &Results { results: rows }, json, |out, _| {
         out.write_all(text.as_bytes())
     })
 }
 
-/// Writes the files that are asked for; each that can be.
+/// Writes the requested files; an error in one does not prevent the others.
 fn write(args: &Args, rows: &[Row], page: FigurePage) -> Result<(), ExitError> {
     let mut problems = Problems::default();
     if let Some(path) = &args.csv {

@@ -1,44 +1,44 @@
-//! The histogram in a text exposition: Prometheus' text format 0.0.4, and as much of
-//! OpenMetrics as a histogram needs.
+//! Parser of a histogram in Prometheus' text format 0.0.4, and in OpenMetrics as far as a histogram
+//! needs it.
 
 use super::selector::{Selector, split};
 use crate::sources::Refused;
 use std::collections::BTreeMap;
 
-/// Longer texts are refused.
+/// Longest accepted text.
 const LONGEST_TEXT: usize = 16 << 20;
-/// More series or buckets are refused.
+/// Largest accepted numbers of series and of buckets.
 const MOST_SERIES: usize = 1_000;
 const MOST_BUCKETS: usize = 1_000;
-/// Above, a double no longer counts one by one.
+/// 2^53: above, a double cannot represent every whole number.
 const MOST_REQUESTS: f64 = 9_007_199_254_740_992.0;
-/// Bounds above are absurd: a year.
+/// Largest plausible bound, a year.
 const HIGHEST_BOUND: f64 = 31_536_000.0;
 
-/// The series of a histogram at one time, by their labels other than `le`.
+/// Series of a histogram at one time, by their labels other than `le`.
 #[derive(Debug, Default)]
 pub(super) struct Scrape {
     pub series: BTreeMap<Vec<(String, String)>, Series>,
 }
 
-/// One series: or the increase of one, or of several.
+/// A series, or the increase of one or several series.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Series {
-    /// Upper bounds in seconds, growing, the last one infinite, and how many requests took no
-    /// longer.
+    /// Upper bounds in seconds, ascending, the last one infinite, each with the number of requests
+    /// that took no longer.
     pub buckets: Vec<(f64, f64)>,
-    /// Seconds of all requests together, where it is known.
+    /// Total seconds of all requests, if known.
     pub sum: Option<f64>,
 }
 
 impl Series {
-    /// All requests.
+    /// Returns the number of all requests.
     pub fn total(&self) -> f64 {
         self.buckets.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// The increase since an earlier state; none when the two contradict each other. A total that
-    /// shrank means that the application began again, from zero.
+    /// Returns the increase since an earlier state; `None` if the two contradict each other. A
+    /// smaller total means that the application restarted from zero.
     pub fn since(&self, before: &Self) -> Option<Self> {
         if !self.same_bounds(before) {
             return None;
@@ -54,7 +54,7 @@ impl Series {
         increase.is_cumulative().then_some(increase)
     }
 
-    /// Adds another series with the same bounds; false when it has others.
+    /// Adds another series with the same bounds; returns false if the bounds differ.
     pub fn add(&mut self, other: &Self) -> bool {
         if self.buckets.is_empty() {
             *self = other.clone();
@@ -73,7 +73,7 @@ impl Series {
         bounds(self) == bounds(other)
     }
 
-    /// Whether no bucket holds less than those below it, or less than nothing.
+    /// Returns true if counts are not negative and do not decrease from bucket to bucket.
     fn is_cumulative(&self) -> bool {
         let counts = || self.buckets.iter().map(|(_, count)| *count);
         counts().next().is_some_and(|first| first >= 0.0)
@@ -82,8 +82,8 @@ impl Series {
 }
 
 impl Scrape {
-    /// Reads the series that a selector names, with bounds in units of `unit_seconds`. None, and
-    /// counted, when anything in them is wrong: a part of a histogram has no quantiles.
+    /// Reads the series that a selector matches, with bounds in units of `unit_seconds`. Any error
+    /// in them is counted, and the result is then `None`: a part of a histogram has no quantiles.
     pub fn parse(
         text: &str,
         selector: &Selector,
@@ -124,7 +124,7 @@ impl Scrape {
             refused.malformed += 1;
             return;
         };
-        // Another metric whose name begins alike.
+        // Another metric whose name begins the same.
         let parts = name.strip_prefix(selector.name.as_str());
         if !matches!(parts, Some("_bucket" | "_sum")) || !selector.takes(&labels) {
             return;
@@ -150,7 +150,7 @@ impl Scrape {
         }
         let series = self.series.entry(labels).or_default();
         match bound {
-            // A sum that is wrong costs the mean alone.
+            // Without a valid sum only the mean is unknown.
             None => series.sum = Some(value * unit_seconds).filter(|sum: &f64| sum.is_finite()),
             Some(bound) => {
                 let Some(bound) = check_bound(&bound, unit_seconds, refused) else { return };

@@ -1,4 +1,4 @@
-//! A histogram that the application offers to Prometheus.
+//! A histogram that the application exports to Prometheus.
 
 mod exposition;
 mod selector;
@@ -9,26 +9,26 @@ use super::{LONGEST_SECONDS, LatencySource, LatencySummary, Origin, Quantile, Re
 use exposition::{Scrape, Series};
 use wattline_units::{Span, Time};
 
-/// The latency between two scrapes of a histogram.
+/// Latency between two scrapes of a histogram.
 ///
-/// A quantile lies in a bucket; where in it is estimated by a straight line between its ends, as
-/// Prometheus' `histogram_quantile` does, and the upper end is told beside it.
+/// A quantile is interpolated linearly within its bucket, as Prometheus' `histogram_quantile` does;
+/// the upper end of the bucket is returned as well.
 #[derive(Debug)]
 pub struct PrometheusHistogram {
     selector: Selector,
     /// Seconds in the histogram's unit.
     unit_seconds: f64,
-    /// The last scrape and its time.
+    /// Last scrape and its time.
     last: Option<(Scrape, Time)>,
     known: Option<(LatencySummary, Time)>,
-    /// The requests between the last two scrapes.
+    /// Requests between the last two scrapes.
     increase: Series,
     refused: Refused,
 }
 
 impl PrometheusHistogram {
-    /// Reads the histogram that `selector` names, whose bounds are in units of `unit_seconds`: 1
-    /// for `_seconds`, 0.001 for `_milliseconds`.
+    /// Creates a source for the histogram of `selector`, whose bounds are in units of
+    /// `unit_seconds`: 1 for `_seconds`, 0.001 for `_milliseconds`.
     pub fn new(selector: Selector, unit_seconds: f64) -> Self {
         let refused = Refused::default();
         Self {
@@ -41,8 +41,8 @@ impl PrometheusHistogram {
         }
     }
 
-    /// Takes the text of a scrape made now. From the second one on there is a summary, of the
-    /// requests between the last two. Whether the text holds the histogram at all.
+    /// Takes the text of a scrape made at `now`; returns true if it contains the histogram. From
+    /// the second scrape on, the summary covers the requests between the last two.
     pub fn take(&mut self, text: &str, now: Time) -> bool {
         let Some(scrape) =
             Scrape::parse(text, &self.selector, self.unit_seconds, &mut self.refused)
@@ -56,7 +56,7 @@ impl PrometheusHistogram {
         let Some((scrape, _)) = &self.last else { return true };
         let mut sum = Series::default();
         for (labels, series) in &scrape.series {
-            // A series that was not there before may have begun at any time.
+            // A new series may have begun at any time.
             let Some(before) = last.series.get(labels) else { continue };
             match series.since(before) {
                 Some(increase) if sum.add(&increase) => {}
@@ -93,8 +93,8 @@ impl LatencySource for PrometheusHistogram {
     }
 }
 
-/// Requests that may have taken longer than a bound: all but those in the buckets that end at or
-/// below it.
+/// Returns the number of requests that may have taken longer than a bound: all except those in
+/// buckets that end at or below it.
 fn late(increase: &Series, bound: Span) -> u64 {
     // Bounds are decimal fractions; 10 ms must not lie above 0.01 by its rounding.
     let seconds = bound.as_seconds() * (1.0 + 1e-9);
@@ -103,7 +103,7 @@ fn late(increase: &Series, bound: Span) -> u64 {
     (increase.total() - within).round().max(0.0) as u64
 }
 
-/// The summary of an increase; none without any request in it.
+/// Returns the summary of an increase; `None` if it has no requests.
 fn summary(increase: &Series, window: Span) -> Option<LatencySummary> {
     let total = increase.total();
     // Counts are whole numbers; `as` saturates.
@@ -125,7 +125,7 @@ fn summary(increase: &Series, window: Span) -> Option<LatencySummary> {
     })
 }
 
-/// The latency of the request with this rank.
+/// Returns the latency of the request with this rank.
 fn quantile(increase: &Series, rank: f64) -> Quantile {
     let (mut below, mut lower) = (0.0, 0.0);
     for (upper, count) in &increase.buckets {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_requests_between_two_scrapes() {
+    fn quantiles_cover_the_requests_between_two_scrapes() {
         let mut source = source("http_seconds");
         source.take(&text([1_000, 1_000, 1_000, 1_000], 1.0), at(1));
         assert_eq!(source.summary(at(1)), None);
@@ -189,11 +189,11 @@ mod tests {
         near(seconds(summary.p50), (0.001 * 50.0 / 60.0, 0.001));
         near(seconds(summary.p95), (0.001 + 0.009 * 35.0 / 36.0, 0.01));
         near(seconds(summary.p99), (0.01 + 0.09 * 3.0 / 4.0, 0.1));
-        // In the buckets above 10 ms; what lies in the bucket of 20 ms may have been late.
+        // All above 10 ms; requests in the bucket of 20 ms may have been late.
         assert_eq!(source.late(at(5), Span::from_micros(10_000)), Some(4));
         assert_eq!(source.late(at(5), Span::from_micros(20_000)), Some(4));
         assert_eq!(source.late(at(5), Span::from_micros(100_000)), Some(0));
-        // No request since then: nothing is known.
+        // No request since then, so no quantiles.
         source.take(&text([1_060, 1_096, 1_100, 1_100], 1.5), at(6));
         assert_eq!(source.summary(at(6)), None);
         assert_eq!(source.late(at(6), Span::ZERO), None);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_bucket_has_no_end() {
+    fn last_bucket_has_no_upper_end() {
         let mut source = source("http_seconds{path=\"/a\"}");
         source.take(&text([0, 0, 0, 0], 0.0), at(1));
         source.take(&text([0, 0, 97, 100], 0.0), at(2));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_that_began_again_counts_from_zero() {
+    fn restarted_application_counts_from_zero() {
         let mut source = source("http_seconds");
         source.take(&text([1_000, 1_000, 1_000, 1_000], 9.0), at(1));
         source.take(&text([10, 20, 20, 20], 0.1), at(2));
@@ -227,7 +227,7 @@ mod tests {
             source.take(&text, at(2));
             (source.summary(at(2)).map(|summary| summary.samples), source.refused())
         };
-        // One bucket shrinks, the whole does not; a bucket below holds more.
+        // A bucket shrinks but the total does not; a lower bucket has more.
         for counts in [[5, 20, 40, 40], [40, 20, 40, 40]] {
             let (samples, refused) = after(text(counts, 0.0));
             assert_eq!((samples, refused.inconsistent), (None, 1), "{counts:?}");

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The name of a histogram, with labels that its series must have, as in PromQL:
+/// Name of a histogram, with labels that its series must have, as in PromQL:
 /// `http_request_duration_seconds{handler="/api"}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector {
@@ -11,7 +11,7 @@ pub struct Selector {
     pub(super) labels: Vec<(String, String)>,
 }
 
-/// A selector that is none.
+/// Text that is not a selector.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "\"{0}\" is no name of a histogram with labels; expected NAME or NAME{{LABEL=\"VALUE\",...}}"
@@ -24,7 +24,7 @@ impl FromStr for Selector {
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let wrong = || SelectorError(text.to_owned());
         let (name, labels, rest) = split(text).ok_or_else(wrong)?;
-        // Its three parts have these endings; the selector names the whole.
+        // The three metrics of a histogram have these suffixes; the selector names the histogram.
         let ending = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
         let name = ending.unwrap_or(name);
         if name.is_empty() || !rest.trim().is_empty() {
@@ -35,16 +35,16 @@ impl FromStr for Selector {
 }
 
 impl Selector {
-    /// Whether a series has all labels that are asked for.
+    /// Returns true if a series has all required labels.
     pub(super) fn takes(&self, labels: &[(String, String)]) -> bool {
         self.labels.iter().all(|label| labels.contains(label))
     }
 }
 
-/// A name, its labels, and what follows them.
+/// Name, labels, and the rest of a sample line.
 type Split<'a> = (&'a str, Vec<(String, String)>, &'a str);
 
-/// Takes the name and the labels from the front of a sample line; none when they are malformed.
+/// Splits the name and the labels off a sample line; `None` if they are malformed.
 pub(super) fn split(line: &str) -> Option<Split<'_>> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let end = line.find(|c| !word(c)).unwrap_or(line.len());
@@ -70,14 +70,14 @@ pub(super) fn split(line: &str) -> Option<Split<'_>> {
         let after = after.trim_start();
         rest = match after.strip_prefix(',') {
             Some(next) => next.trim_start(),
-            // The next turn finds the bracket, or nothing that it takes.
+            // The next iteration finds the bracket or fails.
             None if after.starts_with('}') => after,
             None => return None,
         };
     }
 }
 
-/// The text up to the closing quotation mark, and what follows it.
+/// Returns the text up to the closing quotation mark, unescaped, and the rest.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut escaped = false;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_labels_are_taken_apart() {
+    fn names_and_labels_are_split() {
         let selector: Selector = "a:b_seconds{x=\"1\", y = \"q\\\"}\\n\\\\\",}".parse().unwrap();
         assert_eq!(selector.name, "a:b_seconds");
         let expected = [("x", "1"), ("y", "q\"}\n\\")].map(|(l, v)| (l.to_owned(), v.to_owned()));

@@ -1,51 +1,54 @@
-//! The ways in which packets are sent and received.
+//! Methods of sending and receiving packets.
 //!
 //! | | sent by | received by |
 //! |---|---|---|
-//! | sockets | AF_XDP: every packet is made here and copied by the kernel where a driver cannot do without; sleeps between packets | AF_XDP: a ring of packets, read and accounted for by a thread |
-//! | XDP | live frames: the kernel makes packets, several times as many; spins until the next is due | a program in the driver, which accounts for them where they arrive, without a ring |
+//! | sockets | AF_XDP: every packet is written here, and copied by the kernel if the driver has no
+//! zero-copy; sleeps between packets | AF_XDP: a ring of packets, read and accounted for by a
+//! thread |
+//! | XDP | live frames: the kernel creates several times as many packets; spins until the next is
+//! due | a program in the driver, which accounts for packets on arrival, without a ring |
 
 use std::str::FromStr;
 
 /// Method of sending packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SendBy {
-    /// Live frames where interface and kernel allow it, else sockets.
+    /// Live frames if interface and kernel support them, otherwise sockets.
     #[default]
     Auto,
     /// AF_XDP sockets.
     Sockets,
-    /// Live frames of the kernel, or an error.
+    /// Live frames of the kernel; an error if they are not supported.
     LiveFrames,
 }
 
 /// Method of receiving packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReceiveBy {
-    /// A program in the driver where that is possible, else sockets.
+    /// A program in the driver if possible, otherwise sockets.
     #[default]
     Auto,
     /// AF_XDP sockets.
     Sockets,
-    /// A program in the driver, or an error.
+    /// A program in the driver; an error if that is not possible.
     Program,
 }
 
-/// Both.
+/// Methods of sending and receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ways {
+pub struct Methods {
     /// Method of sending packets.
     pub send: SendBy,
     /// Method of receiving packets.
     pub receive: ReceiveBy,
 }
 
-impl Ways {
-    /// Sockets for both: the way that every interface and kernel with AF_XDP has.
+impl Methods {
+    /// Sockets for both, which every interface and kernel with AF_XDP supports.
     pub const SOCKETS: Self = Self { send: SendBy::Sockets, receive: ReceiveBy::Sockets };
 }
 
-/// `auto`, `sockets`, `live-frames`.
+/// Parses `auto`, `sockets`, `live-frames`.
 impl FromStr for SendBy {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -58,7 +61,7 @@ impl FromStr for SendBy {
     }
 }
 
-/// `auto`, `sockets`, `program`.
+/// Parses `auto`, `sockets`, `program`.
 impl FromStr for ReceiveBy {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -71,19 +74,19 @@ impl FromStr for ReceiveBy {
     }
 }
 
-/// Methods that were found to be possible.
+/// Methods in use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WaysFound {
-    /// Whether live frames are sent.
+pub struct MethodsFound {
+    /// True for live frames.
     pub live_frames: bool,
-    /// Whether a program in the driver receives.
+    /// True for a program in the driver.
     pub program: bool,
-    /// Reasons why another method was not possible, if it was tried.
+    /// Reasons why other tried methods are not possible.
     pub reasons: Vec<String>,
 }
 
-impl WaysFound {
-    /// In words.
+impl MethodsFound {
+    /// Describes the methods.
     pub fn words(&self) -> String {
         let send = if self.live_frames { "live frames" } else { "AF_XDP sockets" };
         let receive = if self.program { "a program in the driver" } else { "AF_XDP sockets" };
@@ -96,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_are_read_and_others_are_told_what_there_is() {
+    fn methods_are_parsed_and_errors_list_the_choices() {
         assert_eq!("live-frames".parse(), Ok(SendBy::LiveFrames));
         assert_eq!("program".parse(), Ok(ReceiveBy::Program));
         assert_eq!(("auto".parse(), "auto".parse()), (Ok(SendBy::Auto), Ok(ReceiveBy::Auto)));
