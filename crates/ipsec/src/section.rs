@@ -92,13 +92,13 @@ const KEYS: &[Key] = &[
 /// IPsec settings of the configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IpsecSettings {
-    /// File of the configuration; empty if it is none.
+    /// File of the configuration; empty if it was not read from a file.
     pub file: PathBuf,
-    /// Directory in which the use of keys survives restarts.
+    /// Directory that keeps the use of keys over restarts.
     pub state: PathBuf,
-    /// Whether to use the kernel's SAs and policies.
+    /// True if the kernel's SAs and policies are used.
     pub kernel: bool,
-    /// Whether the kernel blocks protected packets while no router runs.
+    /// True if the kernel blocks protected packets while no router runs.
     pub block_when_stopped: bool,
     /// Tunnels with keys from the configuration.
     pub tunnels: Vec<TunnelSettings>,
@@ -125,7 +125,7 @@ pub struct TunnelSettings {
     pub key_in: KeySource,
     /// Key for sent packets.
     pub key_out: KeySource,
-    /// Whether sequence numbers have 64 bits.
+    /// True if sequence numbers have 64 bits.
     pub extended: bool,
     /// Size of the anti-replay window in packets.
     pub window: u32,
@@ -464,8 +464,8 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_and_keys_are_not() {
-        for (from, to, told) in [
+    fn mistakes_are_reported_without_keys() {
+        for (from, to, reported) in [
             ("spi_in = 0x1001", "spi_in = 255", "from 256"),
             ("spi_out = 4098\n", "", "spi_out: is missing"),
             ("\"192.0.2.2\"", "\"2001:db8::1\"", "family of local"),
@@ -480,7 +480,7 @@ mod tests {
             ("aabbccddeeff01020304\"", "aabbccddeeff01020304", "syntax"),
         ] {
             let text = errors(from, to);
-            assert!(text.contains(told), "{told}: {text}");
+            assert!(text.contains(reported), "{reported}: {text}");
             assert!(!text.contains("112233"), "{text}");
         }
         // Reported at the section that repeats the name, even if that section is invalid otherwise.

@@ -2,7 +2,7 @@
 //!
 //! The kernel compares forwarded packets with policies of direction `fwd` and then of `out`, packets
 //! to this machine with `in`, and its own with `out`. Each policy of the configuration blocks packets
-//! that would leave in clear, and with source and destination swapped packets that came in clear.
+//! that would leave in clear, and, with source and destination swapped, packets that came in clear.
 //! A packet that either end forbids does not pass, as in the router itself (RFC 4301 section 5).
 //!
 //! Some packets of this machine itself must pass, or it would be cut off: those that stay on the
@@ -37,7 +37,7 @@ pub struct Rule {
 pub struct Protected {
     /// The near and the far end of each tunnel.
     pub ends: Vec<(IpAddr, IpAddr)>,
-    /// Policies, of which the first that matches decides.
+    /// Policies; the first match decides.
     pub rules: Vec<Rule>,
 }
 
@@ -69,10 +69,10 @@ impl Protected {
         blocking.map(|rule| (rule.source, rule.destination))
     }
 
-    /// Policies for the kernel. `runs` is the index of the device by which a router hands packets to
-    /// the kernel, if one runs; one policy for the device shows that. Decrypted packets are among them,
-    /// which the kernel cannot tell from packets that came in clear: once the router `judges`, it does
-    /// so alone.
+    /// Returns the policies for the kernel. `runs` is the index of the device through which a
+    /// running router hands packets to the kernel; one policy for the device marks that a router
+    /// runs. The kernel cannot distinguish decrypted packets from packets that came in clear. It
+    /// therefore stops checking received packets once the router `judges` them itself.
     pub fn blocks(&self, runs: Option<u32>, judges: bool) -> Vec<Block> {
         let mut list = List::default();
         for any in [all_addresses(true), all_addresses(false)] {
@@ -274,7 +274,7 @@ mod tests {
             (Out, "198.51.100.1", "192.0.2.9", Allow),
             (Out, "10.1.0.1", "224.0.0.5", Allow),
             (Out, "10.1.0.1", "255.255.255.255", Allow),
-            // No exception holds for what is forwarded.
+            // No exception holds for forwarded packets.
             (Forward, "10.1.0.2", "10.1.0.9", Stop),
             (Forward, "10.1.0.2", "224.0.0.5", Stop),
         ] {
@@ -292,7 +292,7 @@ mod tests {
             assert_eq!(decide(&blocks, Forward, far, only), Stop);
         }
         assert_eq!(decide(&blocks, Out, far, Some(Only::Icmp6(128))), Stop);
-        // While a router runs, packets that it has decrypted come by the kernel, too.
+        // A running router hands its decrypted packets to the kernel as well.
         let (starting, running) = (default.blocks(Some(7), false), default.blocks(Some(7), true));
         for direction in [In, Forward] {
             let packet = ("192.0.2.9", "10.1.0.1");
@@ -301,7 +301,8 @@ mod tests {
             assert_eq!(decide(&blocks, direction, packet, None), Stop);
         }
         assert_eq!(decide(&running, Forward, ("10.1.0.1", "192.0.2.9"), None), Stop);
-        // Of everything only what is forwarded can be blocked, and the peer is reached.
+        // If everything is protected, only forwarded packets are blocked, and the peer stays
+        // reachable.
         let all = protected(&[("0.0.0.0/0", "0.0.0.0/0", false)]).blocks(None, false);
         assert_eq!(decide(&all, Forward, ("192.0.2.9", "192.0.2.1"), None), Stop);
         assert_eq!(decide(&all, Out, ("198.51.100.1", "203.0.113.1"), None), Allow);

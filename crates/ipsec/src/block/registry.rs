@@ -1,7 +1,7 @@
 //! Configuration files of the owners of blocking policies: the kernel has only a number for each.
 //!
-//! One file below `/run` for each owner holds the path of its configuration. Policies outlive it in
-//! no case: both end with the machine. Where it cannot be written, policies stay until they are
+//! One file below `/run` for each owner holds the path of its configuration. It lasts as long as
+//! the policies: both end with the machine. If it cannot be written, policies stay until they are
 //! removed by name.
 
 use std::ffi::OsStr;

@@ -8,10 +8,10 @@
 /// Number of IVs that must be free in front of a start: eleven months at 10 million packets per
 /// second.
 pub(super) const ROOM: u64 = 1 << 48;
-/// Most ranges of a record. The narrowest gaps are given up beyond.
+/// Most ranges of a record. Beyond it, the narrowest gaps count as used.
 const MOST: usize = 4096;
-/// Random places that are tried. While 1/16 of all places are free enough, not one key in 10^28 is
-/// refused.
+/// Number of random places that are tried. While 1/16 of all places have enough room, less than one
+/// key in 10^28 is refused.
 const TRIES: usize = 1000;
 
 /// Consecutive IVs, both ends included.
@@ -94,7 +94,7 @@ pub(super) mod tests {
     }
 
     proptest! {
-        /// With ranges that overlap, touch, repeat and lie at both ends.
+        /// The ranges overlap, touch, repeat, and lie at both ends.
         #[test]
         fn ranges_hold_what_was_added_and_nothing_else(
             added in prop::collection::vec((0u8..=255, 0u8..=255), 0..20),

@@ -2,8 +2,8 @@
 //!
 //! A policy names its SAs by a template: ends of the tunnel, a number (reqid), and optionally an
 //! SPI. While keys are being replaced there are several SAs for one template. The newest one then
-//! sends, and all of them receive. What cannot be done here (transport mode, other algorithms,
-//! ports) is left to the kernel.
+//! sends, and all of them receive. Unsupported SAs and policies (transport mode, other algorithms,
+//! ports) are left to the kernel.
 
 use super::kernel_terms::terms;
 use super::key_state::Role;
@@ -121,13 +121,13 @@ impl Tunnels {
         (self.sending, self.receiving, self.origins) = (sending, receiving, origins);
     }
 
-    /// Reports the use of SAs to the kernel; `last` reports everything at once.
-    pub fn tell_kernel(&mut self, now: Instant, last: bool) {
+    /// Reports the use of SAs to the kernel; if `last`, without waiting for the interval.
+    pub fn report_to_kernel(&mut self, now: Instant, last: bool) {
         let sending = self.sending.iter().map(|(identity, one)| (identity, one.progress()));
         let receiving = self.receiving.iter().map(|(identity, one)| (identity, one.progress()));
         for (identity, progress) in sending.chain(receiving) {
             if let Some(origin) = self.origins.get_mut(identity) {
-                origin.tell(&progress, now, last);
+                origin.report(&progress, now, last);
             }
         }
     }
@@ -187,8 +187,8 @@ fn identity(terms: &Terms) -> Identity {
     (terms.spi, terms.key.fingerprint())
 }
 
-/// State of a key. The kernel has its keys from an IKE daemon, which makes new ones each time; a
-/// key without state is one that was not used here.
+/// Returns the state of a key. IKE daemons make new keys each time, so a key without state has not
+/// been used here.
 fn key_file(store: &Store, terms: &Terms, role: Role) -> Result<KeyFile, String> {
     let (key, algorithm) = (&terms.key, terms.algorithm);
     let known = store.key(key, algorithm, role)?;
@@ -355,7 +355,7 @@ mod tests {
         all.policies.insert(0, policy(PolicyDirection::Out, 1, false));
         all.policies.push(KernelPolicy { narrower: true, ..policy(PolicyDirection::Out, 0, true) });
         all.policies.push(KernelPolicy { bound: true, ..policy(PolicyDirection::Out, 0, true) });
-        // An SA that is still being negotiated belongs to nobody yet.
+        // An SA that is still being negotiated has no keys yet.
         all.associations.push(Association { aead: None, ..association(0x1005, NEAR, FAR) });
         tunnels.follow(&all, &store, 0);
         let decisions: Vec<_> = tunnels.policies().iter().map(|it| it.decision).collect();

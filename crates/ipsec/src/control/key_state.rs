@@ -9,9 +9,9 @@
 //! sha256 0123456789abcdef
 //! ```
 //!
-//! The second line names the key, so that the file of another one is not taken for its own. An SPI
+//! The second line names the key, so that the file of another key is not mistaken for it. An SPI
 //! that receives has the number 0: its numbers are in another file. The last line is a checksum of
-//! the lines before it. A text that differs in any byte from the one that its contents would give is
+//! the lines before it. A text that differs in any byte from the canonical text of its contents is
 //! refused.
 
 use super::iv_ranges::{IvRange, IvRanges};
@@ -56,7 +56,7 @@ impl KeyState {
         Self { key, role, sequences: BTreeMap::new(), used: IvRanges::default() }
     }
 
-    /// Returns its text.
+    /// Returns the text of this state.
     pub fn text(&self) -> String {
         let Self { key, role, .. } = self;
         let mut text = format!("wattline key state 2\nkey {key:016x}\nrole {}\n", role.name());

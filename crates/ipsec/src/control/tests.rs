@@ -92,7 +92,7 @@ impl Site {
         self.start_all(std::slice::from_ref(tunnel))
     }
 
-    /// The only file with this ending.
+    /// Returns the only file with this extension.
     fn file(&self, ending: &str) -> PathBuf {
         let mut files = files(&self.state());
         files.retain(|path| path.to_str().unwrap().ends_with(ending));
@@ -168,7 +168,7 @@ fn next_router_after(all_ended: bool) -> u64 {
 }
 
 #[test]
-fn next_router_continues_above_all_that_may_be_used() {
+fn next_router_continues_above_all_reserved_numbers() {
     assert_eq!(next_router_after(true), 5);
     assert!(next_router_after(false) >= 10);
 }
@@ -295,8 +295,8 @@ fn only_named_tunnels_are_declared() {
     assert!(error.contains("new-keys /etc/wattline/router.toml t`"), "{error}");
 }
 
-/// A key in both directions, in two tunnels, or in two algorithms, whatever follows the cipher's
-/// key.
+/// The same cipher key in both directions, in two tunnels, or in two algorithms, whatever follows
+/// it.
 #[test]
 fn one_cipher_key_for_two_uses_is_refused() {
     let salted = |key: &str| format!("{}99999999", &key[..32]);
@@ -379,7 +379,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
     ("dangling link", |path| replace(path, |path| symlink("/nowhere", path)), "not a regular"),
     ("pipe", |path| replace(path, pipe), "not a regular"),
     ("socket", |path| replace(path, |path| drop(listen(path))), "not a regular"),
-    ("empty, with a rest of a write beside it", |path| interrupted(path), "is empty"),
+    ("empty, next to an unfinished write", |path| interrupted(path), "is empty"),
 ];
 
 fn cut(path: &Path, bytes: u64) {
@@ -425,7 +425,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// It shows which nonces a key has used, and whoever may change it makes them come twice.
+/// The file shows which nonces a key has used; a change of it could repeat nonces.
 #[test]
 fn state_that_others_may_read_is_refused() {
     let site = Site::declared();
@@ -526,7 +526,7 @@ fn state_of_another_key_is_refused() {
     }
 }
 
-/// Nobody could tell which packets have been received.
+/// Without the number, received packets could be accepted again.
 #[test]
 fn lost_number_of_received_packets_is_an_error() {
     let site = Site::declared();

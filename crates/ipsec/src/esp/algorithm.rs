@@ -27,7 +27,7 @@ impl Algorithm {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// Whether one key both encrypts and authenticates.
+    /// Returns true if one key both encrypts and authenticates.
     pub const fn is_gcm(self) -> bool {
         matches!(self, Self::Aes128Gcm | Self::Aes256Gcm)
     }

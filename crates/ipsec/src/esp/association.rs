@@ -1,7 +1,7 @@
 //! Security associations (SAs): the state of one direction of one tunnel (RFC 4301 section 4.4.2).
 //!
 //! Workers share them. The parts that change are atomic: sequence numbers, the anti-replay window,
-//! counters, and whether the SA is still alive.
+//! counters, and the end of life.
 
 use super::policy::Prefixes;
 use super::replay::ReplayWindow;
@@ -58,7 +58,7 @@ impl Counters {
     }
 }
 
-/// Use after which an SA is no longer used. `u64::MAX` means never.
+/// Use after which an SA ends. `u64::MAX` means never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Number of packets.
@@ -81,7 +81,7 @@ pub struct Common {
     pub spi: u32,
     /// Algorithm and keys.
     pub transform: Transform,
-    /// Whether sequence numbers have 64 bits.
+    /// True if sequence numbers have 64 bits.
     pub extended: bool,
     /// Address of the tunnel's end here.
     pub local: IpAddr,
@@ -112,12 +112,12 @@ impl Common {
         Self { name, spi, transform, extended, local, remote, udp, hard, counters, ended }
     }
 
-    /// Ends the SA: no packet is protected or accepted by it any more.
+    /// Ends the SA: it protects and accepts no more packets.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Whether the SA has ended, by time or by use.
+    /// Returns true if the SA has ended, by time or by use.
     pub fn is_at_end(&self) -> bool {
         self.ended.load(Ordering::Acquire)
             || self.counters.packets() >= self.hard.packets

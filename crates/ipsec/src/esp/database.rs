@@ -12,14 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Contents of the database at one time.
 #[derive(Default)]
 pub struct Contents {
-    /// Sending SAs by number of the tunnel; `None` if there is none now, so that nothing may be
-    /// sent.
+    /// Sending SAs by tunnel number; packets to a tunnel with `None` are dropped.
     pub outbound: Vec<Option<Arc<Outbound>>>,
     /// Receiving SAs, in any order.
     pub inbound: Vec<Arc<Inbound>>,
     /// Policies in the order in which they apply.
     pub policies: Vec<Policy>,
-    /// Whether ESP packets to this machine with an unknown SPI are left to the kernel, which may
+    /// True if ESP packets to this machine with an unknown SPI are left to the kernel, which may
     /// have the SA.
     pub kernel_has_more: bool,
     /// Addresses of this machine at which ESP packets end, in addition to those of the SAs.
@@ -63,7 +62,7 @@ impl Ends {
         self.receivers.get(&spi)?.iter().find(|receiver| receiver.local == local)
     }
 
-    /// Whether ESP packets to this address end here.
+    /// Returns true if ESP packets to this address end here.
     #[inline]
     pub fn are_at(&self, address: u128) -> bool {
         self.addresses.contains(&address)
@@ -117,8 +116,8 @@ impl Publisher {
     }
 }
 
-/// For SPIs and addresses, of which only this machine's own are entered: nobody can make them collide
-/// on purpose.
+/// Hasher for SPIs and addresses. The keys are only this machine's own, so a sender cannot make
+/// them collide on purpose.
 #[derive(Default)]
 struct NumberHasher(u64);
 

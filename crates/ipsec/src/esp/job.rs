@@ -4,7 +4,7 @@ use super::transform::Transform;
 use std::ops::Range;
 use wattline_dataplane::frame::ChunkMemory;
 
-/// A packet to seal or to open, and what came of it.
+/// A packet to seal or to open, and the result.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'d> {
     pub transform: &'d Transform,
@@ -15,9 +15,9 @@ pub(super) struct Job<'d> {
     /// Place of the ESP packet in the memory, from its header to its ICV.
     pub start: u32,
     pub end: u32,
-    /// Whether the high half of the sequence number is authenticated.
+    /// True if the high half of the sequence number is authenticated.
     pub extended: bool,
-    /// Whether it was sealed, or proved authentic and was decrypted.
+    /// True if it was sealed, or opened as authentic.
     pub done: bool,
 }
 

@@ -81,8 +81,8 @@ impl KeyMaterial {
         hash(&self.0, b"wattline fingerprint")
     }
 
-    /// The same for the cipher's key alone. A salt or integrity key beside it makes no other key of
-    /// it: nonces are unique for a cipher's key, and nobody should have to rely on a salt for this.
+    /// Distinguishes keys by the cipher's key alone. A different salt or integrity key does not
+    /// make another key: nonces must be unique for a cipher's key, whatever the salt.
     pub fn cipher_fingerprint(&self, algorithm: Algorithm) -> u64 {
         let cipher = self.parts(algorithm).map_or(&self.0[..], |parts| parts.0);
         hash(cipher, b"wattline cipher fingerprint")
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hexadecimal_digits_become_bytes_that_nobody_sees() {
+    fn hexadecimal_digits_are_parsed_and_not_shown() {
         let text = format!("0x{}\n", "ab".repeat(20));
         let key = KeyMaterial::from_hex(Algorithm::Aes128Gcm, &text).unwrap();
         assert_eq!(*key.0, vec![0xab; 20]);

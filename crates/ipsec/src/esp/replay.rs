@@ -2,7 +2,8 @@
 //!
 //! As in RFC 6479, the window is a ring of blocks, and whole blocks leave it when it moves on. Here
 //! every block is one atomic word: 32 bits identify the lap of the ring, and 32 bits show which of
-//! its numbers have been seen. To accept a number, a worker sets its bit in the word of its lap
+//! every block is one atomic word: 32 bits identify the lap of the ring, and 32 bits record which
+//! of
 //! with one compare-and-swap. A word only moves on to later laps. If several workers hold the same
 //! packet at the same time, exactly one accepts it, however the window moves meanwhile.
 
@@ -23,7 +24,7 @@ pub struct ReplayWindow {
 /// Reason why a number is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replay {
-    /// It has been accepted before.
+    /// The number has been accepted before.
     Seen,
     /// The number is below the window, so its state is unknown.
     TooOld,
@@ -66,8 +67,8 @@ impl ReplayWindow {
         &self.blocks[(block & (self.blocks.len() as u64 - 1)) as usize]
     }
 
-    /// Lap of the ring that a block belongs to; as many of its bits as fit. Two laps that look the
-    /// same are 2^32 laps apart, while no packet can be more than 2^32 numbers ahead.
+    /// Returns the lap of the ring that a block belongs to, as many of its bits as fit. Laps with
+    /// the same value are 2^32 laps apart, and no packet can be more than 2^32 numbers ahead.
     fn run(&self, block: u64) -> u32 {
         (block >> self.blocks.len().trailing_zeros()) as u32
     }

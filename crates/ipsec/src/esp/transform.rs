@@ -14,7 +14,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use wattline_packet::esp::HEADER;
 
-/// A packet could not be sealed or opened; the error says no more on purpose.
+/// A packet could not be sealed or opened. The error has no details on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the packet could not be protected or is not authentic")]
 pub struct Refused;

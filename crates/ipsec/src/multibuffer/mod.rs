@@ -6,7 +6,7 @@
 //!
 //! A [`Manager`] belongs to one thread at a time; a [`Key`] is shared by all. The library is found at run
 //! time (`library`), so no build needs it.
-//! Unsafe code is loading it, calling its functions, and giving it the packets of a [`Batch`].
+//! Unsafe code loads it, calls its functions, and passes it the packets of a [`Batch`].
 
 mod batch;
 mod key;
@@ -15,4 +15,4 @@ mod manager;
 
 pub use batch::{Batch, MOST, TAG};
 pub use key::{Cipher, Integrity, Key, Mode};
-pub use manager::{Manager, Undone, name};
+pub use manager::{Manager, JobsFailed, name};
