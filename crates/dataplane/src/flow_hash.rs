@@ -1,6 +1,7 @@
-//! The hash by which a flow chooses one of several next hops, and the shares of these.
+//! The hash with which a flow chooses one of several next hops, and the hash ranges of these.
 //!
-//! A flow has the next hop that the kernel and XDP programs give it, where the kernel's hash is known.
+//! If the kernel's hash is known, a flow gets the same next hop as from the kernel and XDP
+//! programs.
 
 use wattline_fib::NextHopId;
 use wattline_packet::flow::{self, FlowKey};
@@ -10,9 +11,9 @@ pub use wattline_packet::kernel_hash::{HashPolicy, KernelHash};
 /// Hash of flows in one router.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FlowHash {
-    /// Seed where the kernel's hash is unknown.
+    /// Seed of the router's own hash, used if the kernel's is unknown.
     pub seed: u64,
-    /// The kernel's hash, where it is known.
+    /// The kernel's hash, if it is known.
     pub kernel: Option<KernelHash>,
 }
 
@@ -36,7 +37,7 @@ impl FlowHash {
     }
 }
 
-/// A group's members, each with the largest hash, without its lowest bit, that chooses it.
+/// Members of a group, each with the largest hash (without its lowest bit) that chooses it.
 #[derive(Debug)]
 pub(crate) struct Shares(Box<[(u32, NextHopId)]>);
 
@@ -73,9 +74,9 @@ mod tests {
     use wattline_packet::FromBytes;
     use wattline_packet::ipv4::Ipv4Header;
 
-    /// Packets that Linux 6.18 forwarded by one of 64 next hops: policy of both families, seed, number of the
-    /// next hop, packet in hexadecimal digits. Next hop n had the weight 1 + 7n mod 13 for destinations in
-    /// 10.0.0.0/8 and fd00::/8, otherwise 1.
+    /// Packets that Linux 6.18 forwarded through one of 64 next hops: policy of both families,
+    /// seed, number of the next hop, packet in hexadecimal digits. Next hop n had the weight 1 + 7n
+    /// mod 13 for destinations in 10.0.0.0/8 and fd00::/8, otherwise 1.
     const RECORDED: &str = include_str!("flow_hash/linux-6.18.csv");
 
     fn is_ipv6(packet: &[u8]) -> bool {
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn choice_is_the_one_that_linux_was_seen_to_make() {
+    fn choice_matches_the_recording_of_linux() {
         let lines: Vec<&str> = RECORDED.lines().skip(1).collect();
         assert!(lines.len() > 800, "{}", lines.len());
         for line in lines {

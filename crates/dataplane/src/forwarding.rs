@@ -26,15 +26,15 @@ use wattline_packet::{flow, mss};
 pub struct PortConfig {
     /// MAC address of the port.
     pub mac: [u8; 6],
-    /// Whether to accept frames for other stations as if they were for this one.
+    /// True if frames for other stations are accepted as if they were for this one.
     pub promiscuous: bool,
-    /// Whether senders may leave checksums unfinished: the interface is virtual.
+    /// True if the interface is virtual: its senders may leave checksums unfinished.
     pub is_virtual: bool,
     /// IP addresses of the port with their prefix lengths.
     pub addresses: Vec<IpNet>,
     /// VLANs that are routed; frames of all others go to the kernel.
     pub vlans: Vec<VlanConfig>,
-    /// Largest segments of TCP connections through the port, in either direction.
+    /// Largest TCP segments through the port, in either direction.
     pub segments: Option<mss::Limit>,
 }
 
@@ -170,7 +170,8 @@ impl Table {
         (self.vias.len() - 1) as u32
     }
 
-    /// Next hop of an id; that of [`NextHopId::NONE`] where the table does not know the id.
+    /// Returns the next hop of an id; that of [`NextHopId::NONE`] if the table does not know the
+    /// id.
     #[inline]
     pub fn hop(&self, id: NextHopId) -> &Hop {
         self.hops.get(usize::from(id.0)).unwrap_or(&NO_HOP)
@@ -188,7 +189,7 @@ impl Table {
         group.map_or(NextHopId::NONE, |shares| shares.choose(hash))
     }
 
-    /// All members of a group; none where the next hop is no group.
+    /// Returns the members of a group; none if the next hop is no group.
     pub fn members(&self, hop: &Hop) -> impl Iterator<Item = NextHopId> {
         let group = (hop.kind == HopKind::Group).then(|| self.groups.get(hop.index as usize));
         group.flatten().into_iter().flat_map(Shares::members)
@@ -241,7 +242,7 @@ fn forward(adjacency: &Adjacency) -> Hop {
     let mut macs = [0; 12];
     macs[..6].copy_from_slice(&adjacency.destination_mac);
     macs[6..].copy_from_slice(&adjacency.source_mac);
-    // An interface may have MTU 0, with which packets would be looked up again for ever.
+    // Otherwise, at an interface with MTU 0, packets would be looked up again for ever.
     let mtu = adjacency.mtu.max(1);
     let vlan = adjacency.vlan.unwrap_or(0);
     Hop {
@@ -260,7 +261,7 @@ fn forward(adjacency: &Adjacency) -> Hop {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Published {
     pub table: Arc<ArcSwap<Table>>,
-    /// Number of publications, those of the FIB included; a change of it announces a publication.
+    /// Number of publications, including those of the FIB; a change announces a publication.
     pub generation: Arc<AtomicU64>,
 }
 

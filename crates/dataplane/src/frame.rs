@@ -113,8 +113,8 @@ impl FramePool {
         Some(offset)
     }
 
-    /// Frees the chunk that contains `offset`. A chunk that is free already, or that is not of this
-    /// memory, is left alone and counted: it would be given to two owners.
+    /// Frees the chunk that contains `offset`. A chunk that is free already, or not of this memory,
+    /// is ignored and counted, since it would get two owners.
     #[inline]
     pub fn free(&mut self, offset: u32) {
         match self.is_free.insert(offset.into()) {
@@ -129,7 +129,7 @@ impl FramePool {
         self.refused += 1;
     }
 
-    /// Number of times that [`Self::free`] got a chunk that was free, or none of this memory: a
+    /// Number of times that [`Self::free`] got a chunk that was free, or not of this memory: a
     /// defect of a node or a port.
     pub fn refused(&self) -> u64 {
         self.refused
@@ -174,8 +174,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of chunks that are away: whatever is freed, no chunk has two owners and
-        /// none is lost.
+        /// Compares with a set of the chunks in use: whatever is freed, no chunk has two owners,
+        /// and none is lost.
         #[test]
         fn no_chunk_has_two_owners(
             steps in prop::collection::vec(prop::option::of(0_u32..80 * 512), 1..400),

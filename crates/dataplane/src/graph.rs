@@ -39,7 +39,7 @@ struct Slot {
     node: Box<dyn Node>,
     /// Node numbers, indexed by edge.
     next: Vec<usize>,
-    /// Fate of the packets that do not come out of it, for traces.
+    /// Fate of the packets that do not leave the node, for traces.
     role: Role,
     waiting: Vec<Packet>,
 }
@@ -159,7 +159,7 @@ impl Graph {
         }
     }
 
-    /// Runs nodes while captures or traces look at their packets.
+    /// Runs nodes while captures or traces record their packets.
     #[cold]
     fn run_watched(&mut self, context: &mut Context) {
         while self.ready != 0 {

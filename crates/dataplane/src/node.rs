@@ -23,7 +23,7 @@ pub trait Node: Send {
     /// `packets` and initially names the first edge for all.
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]);
 
-    /// Runs about every millisecond and after every change of routes, for nodes that wait.
+    /// Runs about every millisecond and after every change of routes, for nodes that hold packets.
     fn tick(&mut self, context: &mut Context) {
         let _ = context;
     }

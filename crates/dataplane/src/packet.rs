@@ -21,7 +21,8 @@ pub struct Packet {
     pub next_hop: NextHopId,
     /// VLAN id with which the packet arrived, 0 for none.
     pub vlan_in: u16,
-    /// Egress port, valid after the rewrite; of a packet that a rule drops, the rule ([`Packet::deny`]).
+    /// Egress port, valid after the rewrite. If a rule drops the packet, its number
+    /// ([`Packet::deny`]).
     pub port_out: PortId,
     /// Reason of the drop; only nodes that drop packets set and read it.
     pub reason: DropReason,
@@ -69,11 +70,11 @@ impl Packet {
         }
     }
 
-    /// Notes that the packet is dropped because of a rule with a number, or of none (0).
+    /// Notes that the rule with this number drops the packet, or that no rule permits it (0).
     #[inline]
     pub fn deny(&mut self, reason: DropReason, rule: u16) {
         self.reason = reason;
-        // It gets no egress port any more.
+        // The packet gets no egress port any more.
         self.port_out = PortId(rule);
     }
 
@@ -125,8 +126,8 @@ impl Packet {
     }
 }
 
-/// The `N` bytes at offset `AT` of a header, without a bounds check at run time and in one load.
-/// The compiler tends to load bytes one by one when they are named one by one.
+/// Returns the `N` bytes at offset `AT` of a header, without a bounds check at run time and in one
+/// load. Bytes that are named one by one tend to be loaded one by one.
 #[inline]
 pub fn field<const AT: usize, const N: usize, const LENGTH: usize>(
     header: &[u8; LENGTH],

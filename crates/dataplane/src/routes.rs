@@ -40,13 +40,14 @@ pub enum RouteError {
     },
 }
 
-/// Ids to choose from for a next hop.
+/// Range of ids for a next hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdRange {
-    /// Those up to [`NextHopId::BYTE_MAX`] as long as there are any, so that lookups read less: for prefixes of at
-    /// most 24 bits.
+    /// Ids up to [`NextHopId::BYTE_MAX`], for prefixes of at most 24 bits: lookups read less. Other
+    /// ids if none is left.
     Byte,
-    /// The others, as long as there are any: neighbours of a large network leave room for its gateways.
+    /// Other ids, so that neighbours of a large network leave room for gateways. Ids of one byte if
+    /// none is left.
     Any,
 }
 
@@ -76,7 +77,7 @@ pub struct Routes {
     flow_hash: FlowHash,
     entries: Vec<Entry>,
     ids: HashMap<NextHop, NextHopId>,
-    /// Ids to use again: those up to [`NextHopId::BYTE_MAX`], and the others.
+    /// Ids to use again: up to [`NextHopId::BYTE_MAX`], and above it.
     unused: [Vec<NextHopId>; 2],
     /// Ids that have lost their last reference since the last publication.
     released: Vec<NextHopId>,
@@ -130,15 +131,15 @@ impl Routes {
         self.table_changed = true;
     }
 
-    /// Sets the kernel's hash, by which flows choose where it is known, with the next publication.
+    /// Sets the kernel's hash, if it is known, with the next publication.
     pub fn set_kernel_hash(&mut self, hash: Option<KernelHash>) {
         self.flow_hash.kernel = hash;
         self.table_changed = true;
     }
 
     /// Replaces the router's own addresses and their prefix lengths with the next publication.
-    /// Packets with these source addresses are not forwarded, and addresses that the hosts of such
-    /// a network share are not answered.
+    /// Packets with these source addresses are not forwarded, and shared addresses of such a
+    /// network get no ICMP errors.
     pub fn set_own_addresses(&mut self, addresses: impl IntoIterator<Item = IpNet>) {
         self.own = Arc::new(addresses.into_iter().collect());
         self.table_changed = true;
@@ -352,7 +353,7 @@ impl Routes {
         self.unused.iter().map(Vec::len).sum::<usize>() + never_used
     }
 
-    /// An id that nobody uses, of this range as long as it has any.
+    /// Takes an unused id, of this range as long as it has any.
     fn unused_id(&mut self, range: IdRange) -> Result<NextHopId, RouteError> {
         let (own, other) = (range as usize, 1 - range as usize);
         if self.unused[own].is_empty() {
@@ -375,7 +376,7 @@ impl Routes {
             return Err(RouteError::NextHopsExhausted);
         }
         self.entries.resize_with(next + 1, || Entry { next_hop: NextHop::None, references: 0 });
-        // The lowest is taken first.
+        // The lowest id is taken first.
         let skipped = (first..next).rev().map(|id| NextHopId(id as u16));
         self.unused[IdRange::Byte as usize].extend(skipped);
         Ok(NextHopId(next as u16))
@@ -442,7 +443,7 @@ mod tests {
         routes.remove(net("2001:db8::/32"));
         routes.publish().unwrap();
         assert!(routes.next_hop(a).is_none());
-        assert_ne!(routes.acquire(&resolve(2)).unwrap(), a, "a worker may still look at it");
+        assert_ne!(routes.acquire(&resolve(2)).unwrap(), a, "a worker may still use it");
         reader.slot.quiescent();
         routes.publish().unwrap();
         assert_eq!(routes.acquire(&resolve(3)).unwrap(), a);
@@ -516,7 +517,7 @@ mod tests {
             routes.acquire_own(&resolve(1), IdRange::for_prefix(net(prefix))).map(|id| id.0)
         };
         assert_eq!(acquire("192.0.2.1/32"), Ok(300));
-        assert_eq!(acquire("192.0.2.1/32"), Ok(7), "the last one is for anybody");
+        assert_eq!(acquire("192.0.2.1/32"), Ok(7), "the last one is for any prefix");
     }
 
     #[test]
@@ -529,7 +530,8 @@ mod tests {
         assert!(routes.insert(net("10.0.0.0/8"), NextHopId::NONE).is_err());
     }
 
-    /// Two routers in a row: the second uses both links for flows that the first sends one way.
+    /// Two routers in a row: the second spreads over both links the flows that the first sends one
+    /// way.
     #[test]
     fn routers_with_other_seeds_spread_flows_otherwise() {
         let router = |seed| {

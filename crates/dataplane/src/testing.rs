@@ -69,8 +69,8 @@ pub fn with_option(mut frame: Vec<u8>, option: [u8; 4]) -> Vec<u8> {
     frame
 }
 
-/// Corrects the checksum of an untagged IPv4 frame, or one of [`with_option`]. Sums the words by itself, so that the data plane's own
-/// checksum is tested against another.
+/// Corrects the checksum of an untagged IPv4 frame, or of one of [`with_option`]. It sums the words
+/// itself, so that the data plane's checksum is tested against another.
 pub fn fix_checksum(frame: &mut [u8]) {
     let end = if frame[14] == 0x46 { 38 } else { 34 };
     let words = frame[14..24].chunks(2).chain(frame[26..end].chunks(2));
@@ -105,7 +105,8 @@ pub fn pool() -> FramePool {
     FramePool::zeroed(CHUNKS, CHUNK, 128)
 }
 
-/// Routes for two ports: 203.0.113.0/24 and 2001:db8:3::/48 by port 1, the sources by port 0.
+/// Routes for two ports: 203.0.113.0/24 and 2001:db8:3::/48 through port 1, the sources through
+/// port 0.
 pub fn routes() -> Routes {
     let mut routes = Routes::new(ports());
     for prefix in ["203.0.113.0/24", "2001:db8:3::/48"] {
@@ -214,7 +215,7 @@ fn fill(pool: &mut FramePool, bytes: &[u8], port_in: PortId) -> Option<Frame> {
     Some(frame)
 }
 
-/// A port whose input and output frames belong to the test.
+/// A port with input and output frames of the test.
 #[derive(Clone, Default)]
 pub struct TestPort {
     pub number: PortId,

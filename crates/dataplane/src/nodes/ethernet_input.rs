@@ -2,8 +2,8 @@
 //!
 //! IP frames for the port's own MAC address are routed; on a promiscuous port, those for any single
 //! station are. Tagged frames are routed if their VLAN is routed on that port. Group addresses,
-//! ARP, other protocols and other VLANs go to the kernel. Checksums that senders left unfinished at virtual
-//! interfaces are finished.
+//! ARP, other protocols and other VLANs go to the kernel. The node completes checksums that
+//! senders left unfinished at virtual interfaces.
 //!
 //! - next: `ip4-input`, `ip6-input`, `punt`, `drop` (`truncated`, `other-station`)
 
@@ -79,12 +79,12 @@ impl Node for EthernetInput {
                 continue;
             };
             // Frames that are too short for these headers fail the length check of the next node.
-            let ours = station.takes(header);
+            let is_accepted = station.takes(header);
             let kind = field::<12, 2, _>(header);
-            if ours && kind == ethernet::IPV4.to_be_bytes() {
+            if is_accepted && kind == ethernet::IPV4.to_be_bytes() {
                 continue;
             }
-            *edge = if ours && kind == ethernet::IPV6.to_be_bytes() {
+            *edge = if is_accepted && kind == ethernet::IPV6.to_be_bytes() {
                 IP6
             } else {
                 let group = header[0] & GROUP != 0;

@@ -23,7 +23,7 @@ const LOOKUP: Edge = 0;
 const PUNT: Edge = 1;
 const DROP: Edge = 2;
 
-/// Whether an address with this first byte can be that of a host.
+/// First bytes of the addresses that a host can have.
 static UNICAST: [bool; 256] = {
     let mut table = [false; 256];
     let mut first = 1;

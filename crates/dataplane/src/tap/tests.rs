@@ -3,7 +3,7 @@
 use super::filter::Filter;
 use super::record::{Kind, Record, Records};
 use super::slots::{SLOTS, TapSlots};
-use super::tap::{Look, Tap, TapCounters};
+use super::tap::{Tap, TapCounters, TapOptions};
 use crate::drop_reason::DropReason;
 use crate::next_hop::NextHop;
 use crate::port::PortId;
@@ -24,7 +24,7 @@ struct Watched {
 impl Watched {
     fn by(router: Router, filter: &str, nodes: bool, snap: u16, rate: u32) -> Self {
         let filter = Filter::parse(filter, &|name| name.parse().ok()).unwrap();
-        let (tap, records, counters) = Tap::new(Look { filter, nodes, snap, rate }, 64);
+        let (tap, records, counters) = Tap::new(TapOptions { filter, nodes, snap, rate }, 64);
         let slots = router.worker.tap_slots();
         slots.put(0, tap);
         let names = router.worker.graph().names();
@@ -43,7 +43,7 @@ impl Watched {
         std::iter::from_fn(|| self.records.read()).collect()
     }
 
-    /// Events but for the ends of rounds, as words.
+    /// Events as words, without the ends of rounds.
     fn said(&mut self) -> Vec<String> {
         let names = self.names.clone();
         let node = |number: u8| names[usize::from(number)];
@@ -141,7 +141,7 @@ fn a_capture_has_the_bytes_as_they_come_and_as_they_go() {
     };
     assert_eq!(of(Kind::Received), frames);
     assert_eq!(of(Kind::Sent), watched.router.ports[1].sent());
-    // The answer to the expired packet is ICMP, which was not asked for.
+    // The answer to the expired packet is ICMP, which the filter does not take.
     assert!(!records.iter().any(|it| matches!(it.kind, Kind::Made(_))));
     assert_eq!(records.last().unwrap().kind, Kind::Round);
     assert!(records.iter().all(|it| it.time_nanos > 1 << 60), "{records:?}");
@@ -165,13 +165,13 @@ fn frames_are_cut_and_a_flood_is_sampled_and_counted() {
     let records = watched.read();
     let received: Vec<_> = records.iter().filter(|it| it.kind == Kind::Received).collect();
     let sent = records.iter().filter(|it| it.kind == Kind::Sent).count();
-    assert_eq!((received.len(), sent), (1, 1), "a tenth of a second's at once, in and out");
+    assert_eq!((received.len(), sent), (1, 1), "the burst is a tenth of a second's packets");
     assert_eq!((received[0].bytes.len(), received[0].length), (20, 41));
     let counted = [&watched.counters.matched, &watched.counters.missed];
     assert_eq!(counted.map(|it| it.load(Ordering::Relaxed)), [50, 49]);
 }
 
-/// Nobody reads: the worker goes on, and says how much was missed.
+/// Without a reader, the worker continues and counts the missed packets.
 #[test]
 fn a_full_ring_costs_records_and_nothing_else() {
     let mut watched = Watched::captured("all");
@@ -194,13 +194,13 @@ fn a_full_ring_costs_records_and_nothing_else() {
 fn several_taps_come_and_go_and_leave_nothing() {
     let mut watched = Watched::captured("all");
     let filter = Filter::parse("tcp", &|_| None).unwrap();
-    let look = Look { filter, nodes: true, snap: 64, rate: 1 };
-    let (other, mut others, _) = Tap::new(look, 64);
+    let options = TapOptions { filter, nodes: true, snap: 64, rate: 1 };
+    let (other, mut others, _) = Tap::new(options, 64);
     watched.slots.put(SLOTS - 1, other);
     watched.slots.put(
         SLOTS,
         Tap::new(
-            Look { filter: Filter::parse("", &|_| None).unwrap(), nodes: true, snap: 0, rate: 1 },
+            TapOptions { filter: Filter::parse("", &|_| None).unwrap(), nodes: true, snap: 0, rate: 1 },
             64,
         )
         .0,
@@ -220,7 +220,7 @@ fn several_taps_come_and_go_and_leave_nothing() {
 }
 
 proptest! {
-    /// Whatever arrives is received and ends once, in a trace of everything.
+    /// In a trace of everything, each packet that arrives is received once and ends once.
     #[test]
     fn every_packet_that_begins_ends(frames in proptest::collection::vec(
         prop_oneof![

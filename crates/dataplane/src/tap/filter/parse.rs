@@ -1,4 +1,4 @@
-//! Reads the language of filters.
+//! Parser of the filter language.
 
 use super::program::{OPERATIONS_MAX, Operation, Side, Test};
 use ipnet::IpNet;
@@ -21,7 +21,7 @@ pub struct FilterError {
     message: String,
 }
 
-/// A word and where it begins, in bytes.
+/// A word and its place, in bytes.
 type Word<'a> = (usize, &'a str);
 
 struct Parser<'a> {
@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A test of one end or the other, or none if the word begins another.
+    /// A test of one end or both ends; `None` if the word begins another test.
     fn ends(&mut self, side: Side) -> Result<Option<Test>, FilterError> {
         let kind = self.peek().unwrap_or_default();
         if !matches!(kind, "host" | "net" | "port") {
