@@ -104,8 +104,8 @@ mod tests {
             let [policy, seed, member, packet] = fields[..] else { panic!("{line}") };
             let byte = |at: usize| u8::from_str_radix(&packet[at..at + 2], 16).unwrap();
             let packet: Vec<u8> = (0..packet.len()).step_by(2).map(byte).collect();
-            let ours = chosen(&packet, seed.parse().unwrap(), policy.parse().unwrap());
-            assert_eq!(ours.to_string(), member, "{line}");
+            let own = chosen(&packet, seed.parse().unwrap(), policy.parse().unwrap());
+            assert_eq!(own.to_string(), member, "{line}");
         }
     }
 

@@ -88,7 +88,7 @@ impl Node for EthernetInput {
                 IP6
             } else {
                 let group = header[0] & GROUP != 0;
-                slow(packet, memory, table, ours, group, u16::from_be_bytes(kind))
+                slow(packet, memory, table, is_accepted, group, u16::from_be_bytes(kind))
             };
         }
         let memory = context.pool.memory();
@@ -106,7 +106,7 @@ fn slow(
     packet: &mut Packet,
     memory: &ChunkMemory,
     table: &Table,
-    ours: bool,
+    is_accepted: bool,
     group: bool,
     kind: u16,
 ) -> Edge {
@@ -114,11 +114,11 @@ fn slow(
         packet.reason = DropReason::Truncated;
         return DROP;
     }
-    if !ours && !group {
+    if !is_accepted && !group {
         packet.reason = DropReason::OtherStation;
         return DROP;
     }
-    if !ours || kind != ethernet::VLAN {
+    if !is_accepted || kind != ethernet::VLAN {
         return PUNT;
     }
     let frame = packet.frame;

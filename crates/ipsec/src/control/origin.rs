@@ -53,7 +53,7 @@ impl Origin {
                 let time = std::time::SystemTime::UNIX_EPOCH.elapsed();
                 current.used = time.map_or(0, |time| time.as_secs());
             }
-            let result = self.report.tell();
+            let result = self.report.send();
             self.note(common, result);
         }
         if expiring && !self.asked {
