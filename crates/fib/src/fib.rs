@@ -10,7 +10,7 @@ use prefix_trie::PrefixMap;
 /// Writer of a table; see [`crate::Fib4`] and [`crate::Fib6`].
 #[derive(Debug)]
 pub struct Fib<F: Family> {
-    /// All prefixes; after a removal they give the next hop that takes over.
+    /// All prefixes; after a removal they give the covering prefix.
     routes: PrefixMap<F::Net, NextHopId>,
     table: Multibit<F::Cell>,
 }
@@ -103,8 +103,8 @@ impl<F: Family> Fib<F> {
         self.table.memory_bytes() + self.routes.mem_size()
     }
 
-    /// Returns how much of the readers' cells the kernel keeps in huge pages; `None` if the kernel
-    /// does not say. Slow: for reports.
+    /// Returns how much of the readers' cells is in huge pages; `None` if the kernel does not
+    /// report it. Slow: for reports.
     pub fn huge_pages(&self) -> Option<HugePages> {
         let tables = self.table.tables();
         HugePages::of(&[

@@ -1,4 +1,4 @@
-//! Grace periods: they tell when memory that readers may have used can be reused.
+//! Grace periods: they determine when memory that readers may have used can be reused.
 //!
 //! This is quiescent-state-based reclamation. Each reader owns a slot. Between batches it stores
 //! there the newest epoch that it has seen ([`ReaderSlot::quiescent`]): one relaxed load, and one

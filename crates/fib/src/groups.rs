@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(groups.take(3), Ok(vec![0, 1, 2]));
         groups.retire(1);
         assert_eq!(groups.take(2), Err(FibError::Full(3)));
-        assert_eq!(groups.take(1), Ok(vec![1]), "what a refused request found is kept");
+        assert_eq!(groups.take(1), Ok(vec![1]), "groups found by a refused request are kept");
     }
 
     #[test]

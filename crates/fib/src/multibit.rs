@@ -1,11 +1,11 @@
 //! The multibit trie of both families, from the point of view of its one writer.
 //!
-//! The first 24 bits of an address select a cell of the root ([`crate::root`]); every further 8 bits select one of
-//! the 256 cells of a group. A cell holds the next hop of all addresses that lead to it, or names
-//! the group that distinguishes them. A prefix is written into every cell that it covers and that
-//! no longer prefix covers (controlled prefix expansion: Srinivasan and Varghese, "Fast Address
-//! Lookups Using Controlled Prefix Expansion", 1999; for IPv4 this is DIR-24-8: Gupta, Lin and
-//! McKeown, "Routing Lookups in Hardware at Memory Access Speeds", 1998).
+//! The first 24 bits of an address select a cell of the root ([`crate::root`]); every further 8
+//! bits select one of the 256 cells of a group. A cell holds the next hop of all addresses that
+//! lead to it, or names the group that distinguishes them. A prefix is written into every cell that
+//! it covers and that no longer prefix covers (controlled prefix expansion: Srinivasan and
+//! Varghese, "Fast Address Lookups Using Controlled Prefix Expansion", 1999; for IPv4 this is
+//! DIR-24-8: Gupta, Lin and McKeown, "Routing Lookups in Hardware at Memory Access Speeds", 1998).
 //!
 //! For every cell the writer also stores the length of its prefix. An update then knows which cells
 //! belong to it without a search per cell.

@@ -125,8 +125,8 @@ flips_routes!(
     1 << 88
 );
 
-/// Cells of the root that were never used get whole entries, one after the other, while readers look at the next
-/// ones. A reader that came too early to a whole entry would find no next hop.
+/// Cells of the root that were never used get whole entries, one after the other, while readers
+/// look up the next ones. A reader that saw the byte before the whole entry would find no next hop.
 macro_rules! whole_entries_precede_their_bytes {
     ($name:ident, $fib:ty, $net:ty, $bits:ty, $base:expr, $stride:expr) => {
         #[test]

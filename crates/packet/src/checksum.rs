@@ -38,7 +38,8 @@ impl Sum {
         self
     }
 
-    /// The checksum to write into the header (its complement), in host byte order.
+    /// Returns the checksum to write into the header (the complement of the sum), in host byte
+    /// order.
     #[must_use]
     pub fn checksum(self) -> u16 {
         !u16::from_be(fold(self.0))
@@ -115,9 +116,9 @@ impl TtlAndChecksum {
         self.0 as u8
     }
 
-    /// The same with the TTL decremented; the TTL must not be 0. This is [`update`] with the TTL as
-    /// the first byte of its word. In little-endian order it is `HC' = HC + 1` in one's complement,
-    /// and 0xffff is written as 0x0000.
+    /// Returns the same with the TTL decremented; the TTL must not be 0. This is [`update`] with
+    /// the TTL as the first byte of its word. In little-endian order it is `HC' = HC + 1` in one's
+    /// complement, and 0xffff is written as 0x0000.
     #[inline]
     #[must_use]
     pub fn decremented(self) -> Self {

@@ -120,7 +120,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn datagrams_are_told_apart() {
+    fn datagrams_are_distinguished() {
         assert_eq!(Encapsulated::of(&[0xff]), Encapsulated::Keepalive);
         assert_eq!(Encapsulated::of(&[0; 28]), Encapsulated::Ike);
         assert_eq!(Encapsulated::of(&[0; 4]), Encapsulated::Ike);

@@ -51,7 +51,8 @@ impl FlowKey {
     }
 
     /// Returns the key by which an IPv4 packet chooses between next hops. An ICMP error follows the
-    /// flow of its own direction that it quotes a packet of: its receiver's other packets go there.
+    /// flow of its own direction, whose packet of the opposite direction it quotes: the other
+    /// packets to its receiver go there.
     pub fn for_next_hop_of_ipv4(packet: &Ipv4Packet) -> Self {
         let Some((inner, payload)) = quoted_by_ipv4(packet) else { return Self::of_ipv4(packet) };
         let quoted = Self {
@@ -63,13 +64,13 @@ impl FlowKey {
         quoted.reversed()
     }
 
-    /// Returns that of an IPv6 packet that begins at `packet`.
+    /// Returns the same key of an IPv6 packet that begins at `packet`.
     pub fn for_next_hop_of_ipv6(packet: &[u8]) -> Option<Self> {
         let quoted = quoted_by_ipv6(packet).and_then(Self::of_ipv6);
         quoted.map(Self::reversed).or_else(|| Self::of_ipv6(packet))
     }
 
-    /// Turns it to the opposite direction.
+    /// Returns the key of the opposite direction.
     fn reversed(self) -> Self {
         Self {
             source: self.destination,
@@ -79,8 +80,8 @@ impl FlowKey {
         }
     }
 
-    /// Hash with well distributed bits, the same on every machine and in every run. Where routers
-    /// decide by it, each must use its own variant: [`seeded`].
+    /// Hash with well distributed bits, the same on every machine and in every run. Routers that
+    /// decide by it must each use their own variant: [`seeded`].
     pub fn hash(&self) -> u32 {
         let (high, low) = halves(self.source);
         let (far_high, far_low) = halves(self.destination);
@@ -118,8 +119,8 @@ pub(crate) fn quoted_by_ipv6(packet: &[u8]) -> Option<&[u8]> {
 }
 
 /// Hash of a flow for one router. Routers that choose between next hops by the same hash make the
-/// same choices: after one router that sends half of the flows this way, another would send all of
-/// those one way (polarisation). With their own seeds they choose independently.
+/// same choices: if one router sends half of the flows to the next router, that router would send
+/// all of them one way (polarisation). With their own seeds they choose independently.
 pub fn seeded(hash: u32, seed: u64) -> u32 {
     (mix(u64::from(hash) ^ seed) >> 32) as u32
 }
@@ -144,8 +145,8 @@ fn halves(address: IpAddr) -> (u64, u64) {
     }
 }
 
-/// The finaliser of MurmurHash3 (public domain, A. Appleby): every input bit moves
-/// every output bit with probability near one half.
+/// The finaliser of MurmurHash3 (public domain, A. Appleby): every input bit flips every output bit
+/// with probability near one half.
 fn mix(mut value: u64) -> u64 {
     value ^= value >> 33;
     value = value.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(key(&udp4(7, Some(0x2000))), key(&udp4(9, Some(0x0005))));
     }
 
-    /// Packet of a flow in the one direction, and an error about a packet in the other.
+    /// Packet of a flow in one direction, and an error about a packet in the other.
     fn flow_and_error(ipv6: bool, kind: u8) -> [Vec<u8>; 2] {
         let (here, there, router) = ([192, 0, 2, 1], [198, 51, 100, 2], [203, 0, 113, 9]);
         let (here6, there6, router6) = ([1; 16], [2; 16], [3; 16]);
@@ -233,8 +234,7 @@ mod tests {
                 .map(|bytes| FlowKey::for_next_hop_of_ipv6(&bytes).unwrap());
             assert_eq!(error, packet, "type {kind}");
         }
-        // Whatever is quoted: pings and their answers are flows of their own, and so is an error
-        // that quotes nothing.
+        // Pings and their answers are separate flows, as is an error that quotes nothing.
         let [packet, echo] = flow_and_error(false, 8);
         assert_ne!(key4(&echo), key4(&packet));
         let [_, echo] = flow_and_error(true, 128);
@@ -271,7 +271,8 @@ mod tests {
         assert!(counts.iter().all(|count| count.abs_diff(1000) < 156), "{counts:?}");
     }
 
-    /// A second router spreads the flows that the first sends to one next hop equally over its own.
+    /// A second router distributes the flows that the first sends to one next hop equally over its
+    /// own.
     #[test]
     fn routers_with_seeds_of_their_own_choose_independently() {
         let member = |hash: u32, seed, count: u64| (u64::from(seeded(hash, seed)) * count) >> 32;

@@ -43,7 +43,7 @@ pub struct Ipv4Header {
 /// Reasons why bytes are no IPv4 packet (RFC 1812 section 5.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Ipv4Error {
-    /// There are fewer bytes than the header says, or than a header needs.
+    /// There are fewer bytes than the header states, or than a header needs.
     #[error("truncated IPv4 header")]
     Truncated,
     /// The version is not 4.
@@ -144,8 +144,8 @@ impl Ipv4Header {
     }
 }
 
-/// True if options contain a source route (RFC 791 section 3.1), which has the destination send the
-/// packet on, or are malformed.
+/// True if options contain a source route (RFC 791 section 3.1), with which the destination
+/// forwards the packet, or are malformed.
 pub fn is_source_routed(options: &[u8]) -> bool {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;

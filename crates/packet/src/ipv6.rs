@@ -74,13 +74,13 @@ pub struct Payload {
     pub offset: usize,
     /// Contents of a fragment header on the way.
     pub fragment: Fragment,
-    /// True behind an authentication header.
+    /// True after an authentication header.
     pub authenticated: bool,
-    /// True behind a routing header that has the destination send the packet on.
+    /// True after a routing header with which the destination forwards the packet.
     pub routed: bool,
 }
 
-/// True for the extension headers that [`payload`] follows. ESP is none of them: it hides the
+/// True for the extension headers that [`payload`] skips. ESP is not among them: it hides the
 /// payload.
 pub fn is_extension(number: u8) -> bool {
     is_generic(number) || matches!(number, protocol::AUTHENTICATION | protocol::FRAGMENT)
@@ -93,7 +93,7 @@ fn is_generic(number: u8) -> bool {
     matches!(number, HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | MOBILITY | HIP | SHIM6)
 }
 
-/// Whether a packet is a fragment.
+/// Part of a datagram that a packet contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fragment {
     /// No fragment header, or an atomic one (RFC 6946).

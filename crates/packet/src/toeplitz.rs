@@ -35,7 +35,7 @@ impl Toeplitz {
     pub fn hash(&self, input: &[u8]) -> u32 {
         let mut result = 0;
         for (byte, window) in input.iter().zip(self.key.windows(5)) {
-            // The 32 key bits beside bit i of this byte are bits i..i+32 of these five.
+            // The 32 key bits next to bit i of this byte are bits i..i+32 of these five.
             let window =
                 window.iter().fold(0u64, |window, byte| window << 8 | u64::from(*byte)) << 24;
             for bit in 0..8 {

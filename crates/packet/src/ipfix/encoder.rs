@@ -140,7 +140,7 @@ impl Encoder {
         self.open(set);
         let fields = layout.fields;
         match self.version {
-            // Number of all fields, then of those that are scope.
+            // Number of all fields, then number of scope fields.
             Version::Ipfix => self.words(&[layout.id, fields.len() as u16 + 1, 1]),
             // Bytes of scope, and bytes of options, in this template.
             Version::Netflow9 => self.words(&[layout.id, 4, fields.len() as u16 * 4]),

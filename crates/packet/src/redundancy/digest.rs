@@ -1,8 +1,7 @@
 //! The digest that names and protects payloads: HighwayHash, keyed, 64 bits.
 //!
-//! With a secret that only the two routers know, nobody else can make a packet that the decoder
-//! accepts. Without a
-//! secret it is a checksum that misses one damaged packet in 2^64.
+//! With a secret that only the two routers know, only they can make a packet that the decoder
+//! accepts. Without a secret it is a checksum that misses one damaged packet in 2^64.
 
 use highway::{HighwayHash, HighwayHasher};
 
@@ -16,8 +15,9 @@ pub fn name_of(digest: u64) -> u64 {
     digest & ((1 << NAME_BITS) - 1)
 }
 
-/// A secret shared by encoder and decoder. Each kind of code has its own key: encoded packets show
-/// the digest of a payload, which may be of anybody's choice, and it must be no code of a message.
+/// A secret shared by encoder and decoder. Each kind of code has its own key. Encoded packets
+/// contain the digest of a payload, which a sender may choose, so a digest must never be valid as
+/// the code of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     payloads: [u64; 4],
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// Key from a text; the empty text gives the key without a secret.
+    /// Key from a text; an empty text gives the key without a secret.
     #[must_use]
     pub fn from_secret(secret: &str) -> Self {
         let derive = |purpose| {
