@@ -143,7 +143,7 @@ fn prefixes(reader: &mut Reader, table: &Table, key: &str) -> Vec<IpNet> {
     listed.map_or_else(Vec::new, |it| it.value.into_iter().map(|net| net.value).collect())
 }
 
-/// A rule whose addresses are of different versions of IP matches nothing.
+/// A rule with addresses of different versions of IP matches nothing.
 fn refuse_two_families(
     reader: &mut Reader,
     table: &Table,
@@ -178,7 +178,7 @@ const PROTOCOLS: [(&str, u8); 8] = [
     ("ah", number::AUTHENTICATION),
 ];
 
-/// The name of a protocol in `[[acl]] protocol`, where it has one; all have their number.
+/// The name of a protocol in `[[acl]] protocol`, if it has one; all can be given by number.
 pub fn protocol_name(number: u8) -> Option<&'static str> {
     PROTOCOLS.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
 }
@@ -194,7 +194,7 @@ fn port_range(value: &DeValue) -> Option<RangeInclusive<u16>> {
         return Some(port..=port);
     };
     let (low, high) = text.split_once('-').unwrap_or((text, text));
-    // No sign, which the standard library would take.
+    // No sign, which the standard library would accept.
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (low, high) =
         (digits(low).then(|| low.parse().ok())??, digits(high).then(|| high.parse().ok())??);
@@ -253,8 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_with_what_is_allowed() {
-        for (from, to, told) in [
+    fn all_mistakes_are_reported_with_allowed_values() {
+        for (from, to, reported) in [
             ("\"permit\"", "\"allow\"", "must be \"permit\" or \"deny\""),
             ("action = \"permit\"\n", "", "action: is missing"),
             ("[\"b\"]", "[\"c\"]", "the ports are a, b"),
@@ -271,10 +271,10 @@ mod tests {
         ] {
             assert!(RULE.contains(from), "{from}");
             let result = parse(&RULE.replacen(from, to, 1));
-            match told {
+            match reported {
                 "" => assert!(result.is_ok(), "{result:?}"),
-                told => {
-                    assert!(result.as_ref().is_err_and(|it| it.contains(told)), "{to}: {result:?}")
+                reported => {
+                    assert!(result.as_ref().is_err_and(|it| it.contains(reported)), "{to}: {result:?}")
                 }
             }
         }

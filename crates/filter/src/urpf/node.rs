@@ -1,9 +1,8 @@
-//! `urpf4`, `urpf6`, `urpf-punted`: drop packets whose source address the routes do not lead back
-//! to.
+//! `urpf4`, `urpf6`, `urpf-punted`: drop packets from sources without a suitable route back.
 //!
 //! The nodes look up the sources of a batch together, before the lookup of destinations. Packets
-//! that the kernel may forward and that do not pass the first two are checked by `urpf-punted` before
-//! the kernel gets them; it drops those in which it finds no source ([`Punted`]).
+//! that the kernel may forward and that bypass the first two are checked by `urpf-punted` before
+//! the kernel gets them; it drops packets in which it finds no source ([`Punted`]).
 //!
 //! - next: `drop` (`reverse-path`, `unjudged`), and the next node at its place
 
@@ -33,19 +32,19 @@ const LOOSE: u8 = 1;
 const STRICT: u8 = 2;
 
 impl Checks {
-    /// For so many ports, none of which checks.
+    /// Room for this number of ports, without checks.
     pub fn none(ports: usize) -> Self {
         Self((0..ports).map(|_| AtomicU8::new(NO_CHECK)).collect())
     }
 
-    /// For ports that check so.
+    /// Checks of these ports.
     pub fn of(checks: &[Option<SourceCheck>]) -> Self {
         let all = Self::none(checks.len());
         checks.iter().enumerate().for_each(|(port, check)| all.set(port, *check));
         all
     }
 
-    /// Returns the number of ports that have room.
+    /// Returns the number of ports with room.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -59,7 +58,7 @@ impl Checks {
         }
     }
 
-    /// In force with a worker's next packet.
+    /// Sets a check, in force with a worker's next packet.
     pub fn set(&self, port: usize, check: Option<SourceCheck>) {
         let value = match check {
             None => NO_CHECK,
@@ -88,7 +87,7 @@ struct UrpfNode {
     dropped: Dropped,
 }
 
-/// The parts of a worker's graph.
+/// The nodes of a worker.
 pub(super) fn features(checks: &Checks, dropped: &Dropped) -> Vec<Feature> {
     let node = |which| -> Box<dyn Node> {
         Box::new(UrpfNode { which, checks: checks.clone(), dropped: dropped.clone() })
@@ -116,7 +115,7 @@ impl UrpfNode {
         check.filter(|_| packet.protection == Protection::None)
     }
 
-    /// Drops a packet unless its source, whose route is `way`, may be behind the port.
+    /// Drops a packet unless its source, with the route `way`, may be behind the port.
     #[inline]
     fn judge(
         &self,
@@ -125,7 +124,8 @@ impl UrpfNode {
         way: NextHopId,
         table: &Table,
     ) -> Edge {
-        // Whatever the routes: it names no single host, as a source from outside none does (RFC 1812, 5.3.7).
+        // An address that names no single host is no valid source, whatever the routes (RFC 1812,
+        // 5.3.7).
         let is_host = !source.is_some_and(|source| table.own().is_shared(source));
         if is_host && leads_back(table, way, check, packet) {
             return PASS;
@@ -207,7 +207,8 @@ impl Node for UrpfNode {
         for (packet, edge) in packets.iter_mut().zip(edges) {
             let way = std::mem::replace(&mut packet.next_hop, NextHopId::NONE);
             if let Some(check) = self.check(packet) {
-                // Only where the kernel has the packets, since one that names no host leads to it.
+                // Only if the route leads to the kernel, as routes to addresses that name no host
+                // do.
                 let source = (table.hop(way).kind == HopKind::Punt)
                     .then(|| source_of(packet.network_bytes(memory)))
                     .flatten();
@@ -217,7 +218,7 @@ impl Node for UrpfNode {
     }
 }
 
-/// Whether a route leads back to where a packet came from.
+/// Returns true if a route leads back to the origin of a packet.
 #[inline]
 fn leads_back(table: &Table, way: NextHopId, check: SourceCheck, packet: &Packet) -> bool {
     let hop = table.hop(way);
@@ -227,7 +228,7 @@ fn leads_back(table: &Table, way: NextHopId, check: SourceCheck, packet: &Packet
         leads_out && hop.port == packet.frame.port_in && hop.vlan == packet.vlan_in
     };
     match (hop.kind, check) {
-        // By the kernel, through interfaces that are no ports.
+        // Through the kernel's interfaces that are no ports.
         (HopKind::Punt, check) => check == SourceCheck::Loose,
         (HopKind::Forward | HopKind::Resolve | HopKind::Group, SourceCheck::Loose) => true,
         (HopKind::Forward | HopKind::Resolve, SourceCheck::Strict) => is_here(&way),
@@ -269,8 +270,8 @@ mod tests {
         bytes
     }
 
-    /// Whether a packet from a source behind this route, if any, is forwarded; for both versions of
-    /// IP.
+    /// Returns true if a packet from a source with this route, if any, is forwarded; checks both
+    /// versions of IP.
     fn passes(check: SourceCheck, route: impl Fn(&mut Router) -> Option<NextHop>) -> bool {
         let (mut router, dropped) = router(check);
         if let Some(route) = route(&mut router) {
@@ -312,7 +313,7 @@ mod tests {
         }
     }
 
-    /// The broadcast address of an own network, which is the kernel's.
+    /// Tests the broadcast address of an own network, whose route leads to the kernel.
     #[test]
     fn source_that_names_no_host_has_no_way_back() {
         let (mut router, dropped) = router(SourceCheck::Loose);
