@@ -84,7 +84,7 @@ pub struct RedundancySettings {
     pub except: Vec<IpNet>,
     /// Address of the other router; present unless `feedback` is false.
     pub peer: Option<IpAddr>,
-    /// Whether the decoder reports to the encoder.
+    /// True if the decoder reports to the encoder.
     pub feedback: bool,
     /// UDP port of the encoder for the reports.
     pub feedback_port: u16,
@@ -102,7 +102,7 @@ pub struct RedundancySettings {
     pub secret: String,
     /// TCP and UDP ports with encrypted payload.
     pub bypass_ports: Vec<u16>,
-    /// Whether to give up flows that look encrypted and gain nothing.
+    /// True if flows that look encrypted and gain nothing are given up.
     pub bypass_entropy: bool,
 }
 
@@ -111,12 +111,12 @@ pub struct RedundancySettings {
 pub enum RedundancyRole {
     /// Encoder: replaces content that was sent before.
     Encode,
-    /// Decoder: restores it.
+    /// Decoder: restores the content.
     Decode,
 }
 
 const SMALLEST_CACHE: u64 = 1 << 20;
-/// Largest cache in bytes: an index names positions with 34 bits of words, which is ample.
+/// Largest cache in bytes: positions in the index have 34 bits of words, which is ample.
 const LARGEST_CACHE: u64 = 16 << 30;
 
 fn read(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Vec<RedundancySettings> {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_section_has_defaults_and_a_long_one_says_all() {
+    fn short_section_has_defaults_and_long_one_sets_all() {
         let short = &parse("role = \"encode\"\nport = \"a\"\npeer = \"192.0.2.2\"").unwrap()[0];
         assert_eq!((short.role, short.port), (RedundancyRole::Encode, Some(0)));
         assert_eq!((short.cache_bytes, short.period, short.protocol), (64 << 20, 32, 253));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_said_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         let message = parse(
             "role = \"both\"\ncache = \"64MB\"\nperiod = 7\nprotocol = 6\nselection = \"rabin\"\n\
              bypass_ports = [70000]\nchache = 1",

@@ -1,10 +1,10 @@
 //! `redundancy4-decode` and `redundancy6-decode`: restore encoded packets.
 //!
-//! The nodes follow the inputs directly: access lists, source checks and policies judge the restored
-//! packet. Packets that arrive unencoded are added to the cache. An
-//! encoded packet that refers to a missing packet is dropped and reported to the encoder. Where the
-//! encoder does not wait for confirmations, the packet first waits a few milliseconds, since the other
-//! may be on its way through another queue.
+//! The nodes follow the inputs directly, so access lists, source checks and policies judge the
+//! restored packet. Packets that arrive unencoded are added to the cache. An encoded packet that
+//! refers to a missing packet is dropped and reported to the encoder. If the encoder does not wait
+//! for confirmations, the packet first waits a few milliseconds, since the missing one may arrive
+//! through another queue.
 //!
 //! - next: the next node at its place, `drop` (`redundancy-missing`, `redundancy-forged`,
 //!   `redundancy-damaged`)
@@ -236,7 +236,7 @@ impl DecodeSection {
         Fate::Drop(reason)
     }
 
-    /// Reports to the encoder what an encoded packet lacked.
+    /// Reports the packets that an encoded packet lacked to the encoder.
     fn give_up(&self, family: Family, pool: &mut FramePool, packet: &Packet) {
         self.counters.missed_packets.add(1);
         if let Some(view) = View::parse(family, packet, pool.memory()) {

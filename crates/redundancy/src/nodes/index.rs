@@ -1,5 +1,5 @@
-//! Index from the fingerprint of a window to its last position. All workers of an encoder share it.
-//! It is only a hint: the bytes are compared before use.
+//! Index from the fingerprint of a window to its last position, shared by all workers of an
+//! encoder. It is only a hint: the bytes are compared before use.
 
 use super::store::{POSITION_BITS, Position, Store, zeroed};
 use std::sync::atomic::AtomicU64;

@@ -1,4 +1,4 @@
-//! Encoder and decoder with a bad link between them: whatever happens to packets on the way, the
+//! Encoder and decoder with a bad link between them: whatever happens to packets on the link, the
 //! output equals the input or is empty.
 
 use super::decode::{Decoded, Decoder, DecoderCache};
@@ -70,7 +70,7 @@ impl Link {
         self.near.decoder_is_alive(self.far.capacity_bytes(), self.lives, is_new);
     }
 
-    /// The decoder loses its cache, and the encoder is not told yet.
+    /// The decoder loses its cache, before the encoder knows.
     fn restart_decoder(&mut self) {
         self.lives += 1;
         self.far = Arc::new(DecoderCache::new(self.cache_bytes, self.lives));
@@ -277,7 +277,7 @@ fn a_good_link_loses_nothing_and_a_bad_one_recovers() {
             link.pass(UDP, packet);
         }
         assert_eq!((link.tally.missing, link.tally.damaged, link.tally.plain), (0, 0, 20));
-        // The decoder loses its cache: one miss, and the encoder knows.
+        // The decoder loses its cache: after one miss, the encoder knows.
         link.restart_decoder();
         let wire = link.send(UDP, &packets[0]);
         assert!(wire.encoded && !link.receive(&wire));
@@ -325,7 +325,7 @@ fn without_a_decoder_everything_is_sent_as_it_is() {
 }
 
 #[test]
-fn a_small_decoder_is_not_asked_for_what_it_forgot() {
+fn packets_that_a_small_decoder_forgot_are_not_referred_to() {
     let mut link = Link::new(settings(Selection::Maxp, 1 << 22), 1 << 18);
     let packets: Vec<_> = (0..2000).map(|it| super::select::tests::noise(it % 700, 1400)).collect();
     for packet in &packets {

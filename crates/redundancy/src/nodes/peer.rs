@@ -32,14 +32,14 @@ impl Peer {
         (reach, self.floor.load(Relaxed), self.generation.load(Relaxed))
     }
 
-    /// Whether packets may be encoded now.
+    /// Returns true if packets may be encoded now.
     pub fn is_usable(&self) -> bool {
         self.reach.load(Relaxed) > 0
     }
 }
 
 /// Names of packets that a decoder missed, from workers to the control thread. The size is bounded:
-/// if more are missed than fetched, the oldest are lost; they will be missed again.
+/// if more are missed than fetched, the oldest are lost, and will be missed again.
 #[derive(Debug)]
 pub struct Misses {
     names: Box<[AtomicU64]>,

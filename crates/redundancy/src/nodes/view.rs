@@ -19,7 +19,7 @@ pub(super) struct View<'a> {
     pub hops: u8,
     /// Protocol number in the fixed header.
     pub protocol: u8,
-    /// Whether it is a fragment, or has options or extension headers that routers must read.
+    /// True if it is a fragment, or has options or extension headers that routers must read.
     pub unfit: bool,
     /// Bytes after the fixed header.
     pub payload: &'a [u8],

@@ -1,4 +1,4 @@
-//! Selection of the windows of a payload that are looked up and stored by their fingerprints.
+//! Selection of the windows of a payload whose fingerprints are looked up and stored.
 //!
 //! A window is [`WINDOW`] bytes. Processing every window costs too much, so about one in `period`
 //! is selected. The selection depends on the content and not on the position, so repeated content
