@@ -32,7 +32,7 @@ const KEYS: &[Key] = &[
     Key::whole(SECTION, "flows", Some("65536"), "1048576", 1024..=16777216,
         "Flows that are known at once, of each worker and of IPv4 and IPv6 each; rounded up to a power of two.\nOne takes 68 bytes (IPv4) or 132 (IPv6). When there are more, those that were idle longest give their record early."),
     Key::whole(SECTION, "sampling", Some("1"), "100", 1..=65535,
-        "Observe one packet in this many. Collectors are told the factor, and multiply."),
+        "Observe one packet in this many. Collectors get the factor, and multiply."),
     Key::new(SECTION, "sampling_mode", Some("\"deterministic\""), "\"random\"", "\"deterministic\" or \"random\"",
         "Observed packet of each group: the last, or a random one."),
     Key::whole(SECTION, "observation_domain", Some("1"), "7", 0..=u32::MAX,
@@ -75,7 +75,7 @@ pub struct FlowRecordsSettings {
     pub message_bytes: usize,
 }
 
-/// A collector: where and how to send records.
+/// A collector: address, format and transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CollectorAddress {
     /// Format and transport of the records.
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         let text = parse(
             "collectors = [\"udp://192.0.2.9:1\", \"ipfix://name:4739\", \"ipfix://192.0.2.9:0\"]\n\
              ports = [\"b\"]\nobserve = \"sent\"\nidle_timeout = \"2h\"\nflows = 1\nsampling = 0\n\

@@ -120,12 +120,12 @@ pub(super) struct Session {
     /// Time of the next connection attempt, and the pause after that.
     retry: Instant,
     pause: Duration,
-    /// Whether the collector is known to be down; it has then been logged.
+    /// True if the collector is known to be down, which has been logged.
     down: bool,
     /// Contents of the last UDP message, while the kernel may still report its loss.
     last: Content,
     burst: u32,
-    /// Whether templates have been sent in this session.
+    /// True if templates have been sent in this session.
     has_templates: bool,
 }
 
@@ -303,7 +303,7 @@ impl Session {
             if error.kind() == io::ErrorKind::ConnectionRefused {
                 let error = io::Error::from(io::ErrorKind::ConnectionRefused);
                 self.refused(&error);
-                // The error was about the message before; this one has not been tried yet.
+                // The error was about the previous message; this one has not been tried yet.
                 result = match &mut self.socket {
                     Some(socket) => socket.send(message),
                     None => return false,

@@ -170,7 +170,7 @@ fn collectors_see_the_source_address_of_the_configuration() {
         assert_eq!(listener.accept().unwrap().1.ip(), expected, "{given:?}");
         assert_eq!(counts(&account), (1, 0));
     }
-    // An address of another machine, and a collector that is not there.
+    // An address of another machine, and an address without a collector.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (source, transport) in [
         ("192.0.2.77", Transport::IpfixUdp),

@@ -1,4 +1,4 @@
-//! The parts of a packet that go into its flow.
+//! Parts of a packet that its flow needs.
 
 use super::record::{Flow, NOWHERE};
 use wattline_dataplane::frame::ChunkMemory;
@@ -21,7 +21,7 @@ pub(super) struct Observation<const N: usize> {
     pub next_hop: u16,
     /// TTL or hop limit.
     pub lifetime: u8,
-    /// Whether it may be fragmented where it is too long.
+    /// True if it may be fragmented.
     pub fragmentable: bool,
 }
 
@@ -128,7 +128,7 @@ impl Family<5> for Ipv6 {
     }
 }
 
-/// Data of a packet that the router itself knows.
+/// Returns the data of a packet from its metadata.
 #[inline]
 fn of<const N: usize>(packet: &Packet) -> Observation<N> {
     Observation {

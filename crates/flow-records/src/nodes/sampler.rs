@@ -37,7 +37,7 @@ impl Sampler {
         self.interval == 1
     }
 
-    /// Whether the next packet is chosen.
+    /// Returns true if the next packet is chosen.
     #[inline]
     pub fn take(&mut self) -> bool {
         let chosen = self.until == 1;

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_flows_go_and_active_ones_are_told_of() {
+    fn idle_flows_end_and_active_ones_are_recorded() {
         let (mut table, mut taken) = (Table::<2>::new(1024), Taken::default());
         assert_eq!(count(&mut table, 1, 0, &mut taken), Change::Created);
         assert_eq!(count(&mut table, 1, 14_000, &mut taken), Change::Updated);

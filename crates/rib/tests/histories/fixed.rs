@@ -1,4 +1,4 @@
-//! Histories that led to other decisions than the kernel's.
+//! Histories that once led to decisions other than the kernel's.
 
 use super::laboratory::{Counts, play};
 
@@ -175,7 +175,7 @@ fn first_of_several_default_routes_is_used_whatever_its_gateway_does() {
 
 /// Linux reports each route of a next-hop object that changes as if it were replaced.
 #[test]
-fn route_beside_one_whose_next_hop_object_changes_stays() {
+fn route_next_to_one_with_a_changed_next_hop_object_stays() {
     const RIVALS: &str = "-6 nexthop add id 11 via 2001:db8:1::2 dev pa
         -6 route add prohibit 2001:db8:64:1::/64
         -6 route append 2001:db8:64:1::/64 nhid 11

@@ -51,7 +51,7 @@ pub fn addresses(link: &str, number: u8) -> [String; 2] {
     [format!("addr add {v4}/24 dev {link}"), format!("addr add {v6}/64 dev {link}")]
 }
 
-/// Addresses at the ends of all prefixes and beside them, and hosts of connected networks.
+/// Addresses at the ends of all prefixes and next to them, and hosts of connected networks.
 pub fn probes() -> Vec<IpAddr> {
     let texts = [
         "10.63.255.255",
@@ -115,7 +115,7 @@ fn route(random: &mut Random) -> String {
     let family = if v6 { "-6 " } else { "" };
     let prefix = random.pick(if v6 { &V6 } else { &V4 });
     let mut metric = ["", "", " metric 10", " metric 20"][random.below(4)].to_owned();
-    // The kernel's tables have few places: most deletions then meet a route.
+    // Few places are used, so most deletions meet a route.
     if random.one_in(4) {
         let narrower = match random.below(6) {
             0 => format!(" {}", hop(random, v6, false)),
@@ -269,7 +269,7 @@ fn neighbour(random: &mut Random) -> String {
 fn sysctl(random: &mut Random) -> String {
     let (link, _) = LINKS[random.below(LINKS.len())];
     let value = random.below(2);
-    // Mostly on, or little is left to compare.
+    // Mostly on: otherwise there is little to compare.
     let mostly_on = usize::from(!random.one_in(4));
     match random.below(12) {
         2 => format!("sysctl ipv4/conf/all/forwarding={mostly_on}"),

@@ -1,5 +1,5 @@
-//! A namespace in which commands change the kernel's routes, and the comparison of its decisions
-//! with those of the tables that Wattline derives from them.
+//! A namespace in which commands change the kernel's routes, and a comparison of its decisions with
+//! those of the tables that Wattline derives from them.
 
 use super::generator::LINKS;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +123,7 @@ impl Laboratory {
         None
     }
 
-    /// Follows the kernel until the tables agree with it; returns the difference that remains.
+    /// Follows the kernel until the tables agree with it; returns the remaining difference, if any.
     fn settle(&mut self, counts: &mut Counts) -> Option<String> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -152,7 +152,7 @@ impl Laboratory {
             [false, true].map(|ipv6| settings.for_link(self.ingress, ipv6).off_because.is_some());
         for address in self.probes.clone() {
             counts.decisions += 1;
-            // The kernel tells only of IPv4 whether it forwards, where it looks up a route.
+            // Only for IPv4 does the kernel's lookup respect whether it forwards.
             if off[usize::from(address.is_ipv6())] {
                 let source = IpAddr::from([172, 16, 0, 2]);
                 let forwards = address.is_ipv4()
@@ -250,8 +250,8 @@ impl Laboratory {
     }
 }
 
-/// Runs one command in this thread's namespace: arguments of `ip`, or `sysctl KEY=VALUE`. False if
-/// it is refused.
+/// Runs one command in this thread's namespace: arguments of `ip`, or `sysctl KEY=VALUE`. Returns
+/// false if it is refused.
 fn command(step: &str) -> bool {
     match step.strip_prefix("sysctl ") {
         Some(setting) => {
