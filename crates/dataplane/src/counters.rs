@@ -34,7 +34,6 @@ impl Counter {
 }
 
 /// Declares counters once: the cells that their worker writes, their values, reading and adding.
-/// added.
 macro_rules! counters {
     (
         $(#[$of_cells:meta])* $cells:ident, $(#[$of_values:meta])* $values:ident

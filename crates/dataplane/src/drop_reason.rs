@@ -99,7 +99,7 @@ drop_reasons! {
     EspExhausted = "esp-sequence-exhausted",
     /// A policy requires protection, and there is no security association.
     NoAssociation = "ipsec-no-association",
-    /// A policy discards it, or requires another path than it took: clear or another tunnel.
+    /// A policy discards it, or it did not come through the tunnel that the policy requires.
     Policy = "ipsec-policy",
     /// The packet met congestion in a tunnel, and its ends do not support ECN (RFC 6040 4.2).
     Congestion = "tunnel-congestion",

@@ -182,7 +182,7 @@ fn a_full_transmit_ring_is_a_counted_drop() {
 }
 
 #[test]
-fn a_broken_off_worker_frees_what_it_holds() {
+fn stopped_worker_frees_held_packets() {
     use crate::next_hop::NextHop;
     use crate::port::PortId;
     let mut router = Router::new();

@@ -191,7 +191,7 @@ fn a_sleeping_worker_holds_up_no_grace_period() {
 /// meaning while the worker could still see the old one. The latter would show as a newer next hop
 /// before an older one.
 #[test]
-fn routes_that_flap_under_traffic_lose_and_mislead_nothing() {
+fn flapping_routes_lose_and_misdirect_no_packet() {
     use crate::next_hop::{Adjacency, NextHop};
     use crate::port::PortId;
     use crate::testing::{MAC_B, net};

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_what_a_group_holds() {
+    fn group_counts_its_prefixes_and_groups() {
         let mut groups = Groups::new(&Grace::new(), 1);
         groups.take(1).unwrap();
         groups.gained(0);

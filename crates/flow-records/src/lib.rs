@@ -1,4 +1,4 @@
-//! The application `flow_records`: exports records of the forwarded flows (IPFIX, NetFlow version
+//! The application `flow_records`: exports records of passing flows (IPFIX, NetFlow version
 //! 9).
 //!
 //! - [`nodes`]: the node in every worker, with its tables of flows

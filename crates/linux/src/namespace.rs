@@ -200,10 +200,10 @@ mod tests {
 
     #[test]
     fn missing_namespace_is_reported_with_a_remedy() {
-        let said = enter_thread("wl-nowhere").unwrap_err().to_string();
+        let error = enter_thread("wl-nowhere").unwrap_err().to_string();
         let expected = "entering the network namespace wl-nowhere: there is none of this name: see \
                         `ip netns list`";
-        assert_eq!(said, expected);
+        assert_eq!(error, expected);
     }
 
     #[test]
@@ -220,8 +220,8 @@ mod tests {
         assert_eq!(interface_index("lo").unwrap(), outside);
         namespace.sysctl("net.ipv4.ip_forward", "1").unwrap();
         assert!(namespace.sysctl("net.no.such", "1").is_err());
-        let said = namespace.ip("link show nothing").unwrap_err().to_string();
-        assert!(said.contains("nothing"), "{said}");
+        let error = namespace.ip("link show nothing").unwrap_err().to_string();
+        assert!(error.contains("nothing"), "{error}");
         let path = path_of(&name);
         assert!(path.exists());
         drop(namespace);

@@ -120,7 +120,7 @@ mod tests {
 
     /// Uses this test's own sockets over the loopback.
     #[test]
-    fn connections_to_a_port_are_found_with_what_was_acknowledged() {
+    fn connections_to_a_port_are_found_with_acknowledged_segments() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();

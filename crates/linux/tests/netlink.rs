@@ -645,9 +645,9 @@ fn features_that_affect_kernel_forwarding_are_found() {
         near.ip("rule add iif a lookup 100 pref 61");
         near.ip("-6 rule add not fwmark 0x7 lookup 100 pref 62");
         let rules = forward_path::read().rules;
-        let said: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+        let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
         assert_eq!(
-            said,
+            texts,
             [
                 "60: from 10.9.0.0/16 prohibit",
                 "61: from all iif a lookup 100",

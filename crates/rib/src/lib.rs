@@ -297,9 +297,9 @@ impl Rib {
     /// more.
     pub fn loosely_dropped(&self) -> Option<BTreeSet<IpNet>> {
         let default = IpNet::V4(ipnet::Ipv4Net::default());
-        let way = self.prefixes.get(default)?.installed.as_ref()?;
+        let hop = self.prefixes.get(default)?.installed.as_ref()?;
         let leads =
-            matches!(way, HopKey::Gateway { .. } | HopKey::OnLink { .. } | HopKey::Group(_));
+            matches!(hop, HopKey::Gateway { .. } | HopKey::OnLink { .. } | HopKey::Group(_));
         leads.then(|| self.discarded.clone())
     }
 

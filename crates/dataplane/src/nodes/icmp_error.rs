@@ -243,22 +243,22 @@ mod tests {
     /// A flood of packets without a route must not suppress the messages for path-MTU discovery and
     /// traceroute, and these two must not suppress each other.
     #[test]
-    fn errors_of_one_kind_do_not_use_up_what_others_may_say() {
+    fn errors_of_one_kind_do_not_use_up_the_limits_of_others() {
         fn check<F: Family>(bytes: &[u8]) {
             let kinds = [DropReason::NoRoute, DropReason::TtlExpired, DropReason::TooBig];
             for flood in kinds {
                 let mut bench = Bench::new();
                 let mut node = IcmpError::<F>::new(TokenBucket::new(1, 2));
                 let packet = bench.packet_via(bytes, &Bench::forward_mtu(1, 1400));
-                let mut said = |reason| {
+                let mut sent = |reason| {
                     bench.process(&mut node, Packet { reason, ..packet });
                     bench.spawned().len()
                 };
-                let of_flood: usize = (0..100).map(|_| said(flood)).sum();
+                let of_flood: usize = (0..100).map(|_| sent(flood)).sum();
                 assert_eq!(of_flood, 2, "{flood:?}");
                 for other in kinds.into_iter().filter(|kind| *kind != flood) {
                     assert_eq!(
-                        [said(other), said(other), said(other)],
+                        [sent(other), sent(other), sent(other)],
                         [1, 1, 0],
                         "{flood:?} {other:?}"
                     );

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_asks_and_lets_go_once_routes_say_so() {
+    fn packets_are_held_until_routes_resolve() {
         let mut held = Held::new();
         let bytes = frame4(MAC_A, 64, b"x");
         held.bench.routes.route(crate::testing::net("203.0.113.0/24"), &GATEWAY).unwrap();

@@ -44,10 +44,10 @@ impl Watched {
     }
 
     /// Events as words, without the ends of rounds.
-    fn said(&mut self) -> Vec<String> {
+    fn events(&mut self) -> Vec<String> {
         let names = self.names.clone();
         let node = |number: u8| names[usize::from(number)];
-        let said = |record: &Record| {
+        let event = |record: &Record| {
             let Record { packet, port, .. } = record;
             Some(match record.kind {
                 Kind::Received => format!("{packet} received by {port}"),
@@ -63,7 +63,7 @@ impl Watched {
                 Kind::NextHop | Kind::Round => return None,
             })
         };
-        self.read().iter().filter_map(said).collect()
+        self.read().iter().filter_map(event).collect()
     }
 }
 
@@ -82,7 +82,7 @@ fn a_trace_names_every_node_on_the_way_and_the_end() {
         "1 output",
         "1 sent by 1",
     ];
-    assert_eq!(watched.said(), expected);
+    assert_eq!(watched.events(), expected);
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn an_expired_packet_is_traced_to_its_drop_and_so_is_the_answer_to_it() {
     let mut watched = Watched::traced("all");
     watched.router.ports[0].send(&frame4(MAC_A, 1, b"payload"));
     watched.router.settle();
-    let said = watched.said();
-    assert_eq!(said[..3], ["1 received by 0", "1 ethernet-input", "1 ip4-input"]);
+    let events = watched.events();
+    assert_eq!(events[..3], ["1 received by 0", "1 ethernet-input", "1 ip4-input"]);
     for event in ["1 dropped ttl-expired", "2 made by icmp4-error", "2 sent by 0"] {
-        assert!(said.iter().any(|said| said == event), "{event}: {said:?}");
+        assert!(events.iter().any(|it| it == event), "{event}: {events:?}");
     }
 }
 
@@ -105,14 +105,14 @@ fn a_packet_that_waits_for_its_neighbour_is_followed_through_the_wait() {
     watched.router.routes.publish().unwrap();
     watched.router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
     watched.router.settle();
-    let said = watched.said();
-    assert_eq!(said.last().unwrap(), "1 held by neighbour-hold", "{said:?}");
+    let events = watched.events();
+    assert_eq!(events.last().unwrap(), "1 held by neighbour-hold", "{events:?}");
     watched.router.routes.route(net("203.0.113.5/32"), &Bench::forward(1)).unwrap();
     watched.router.routes.publish().unwrap();
     watched.router.settle();
-    let said = watched.said();
-    assert_eq!(said.first().unwrap(), "1 ip4-lookup", "{said:?}");
-    assert_eq!(said.last().unwrap(), "1 sent by 1", "{said:?}");
+    let events = watched.events();
+    assert_eq!(events.first().unwrap(), "1 ip4-lookup", "{events:?}");
+    assert_eq!(events.last().unwrap(), "1 sent by 1", "{events:?}");
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn packet_refused_by_a_transmit_ring_ends_as_that() {
         watched.router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
     }
     watched.router.settle();
-    let said = watched.said();
-    assert_eq!(said[2..], ["1 sent by 1", "2 sent by 1", "2 dropped transmit-ring-full"]);
+    let events = watched.events();
+    assert_eq!(events[2..], ["1 sent by 1", "2 sent by 1", "2 dropped transmit-ring-full"]);
 }
 
 #[test]
@@ -148,11 +148,11 @@ fn a_capture_has_the_bytes_as_they_come_and_as_they_go() {
 }
 
 #[test]
-fn a_filter_by_interface_sees_what_leaves_by_it() {
+fn interface_filter_matches_packets_that_leave() {
     let mut watched = Watched::captured("interface 1");
     watched.router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
     watched.router.settle();
-    assert_eq!(watched.said(), ["1 sent by 1"]);
+    assert_eq!(watched.events(), ["1 sent by 1"]);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn several_taps_come_and_go_and_leave_nothing() {
     let send = |watched: &mut Watched| {
         watched.router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
         watched.router.settle();
-        watched.said().len()
+        watched.events().len()
     };
     assert_eq!(send(&mut watched), 2);
     watched.slots.take(SLOTS - 1);

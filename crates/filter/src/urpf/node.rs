@@ -75,35 +75,35 @@ impl Checks {
 pub(super) type Dropped = Arc<[Counter]>;
 
 #[derive(Debug, Clone, Copy)]
-enum Which {
+enum Kind {
     Ipv4,
     Ipv6,
     Punted,
 }
 
 struct UrpfNode {
-    which: Which,
+    kind: Kind,
     checks: Checks,
     dropped: Dropped,
 }
 
 /// The nodes of a worker.
 pub(super) fn features(checks: &Checks, dropped: &Dropped) -> Vec<Feature> {
-    let node = |which| -> Box<dyn Node> {
-        Box::new(UrpfNode { which, checks: checks.clone(), dropped: dropped.clone() })
+    let node = |kind| -> Box<dyn Node> {
+        Box::new(UrpfNode { kind, checks: checks.clone(), dropped: dropped.clone() })
     };
     vec![
         Feature {
             place: Place::Received,
             ipv4: Some("urpf4"),
             ipv6: Some("urpf6"),
-            nodes: vec![node(Which::Ipv4), node(Which::Ipv6)],
+            nodes: vec![node(Kind::Ipv4), node(Kind::Ipv6)],
         },
         Feature {
             place: Place::Punted,
             ipv4: Some("urpf-punted"),
             ipv6: None,
-            nodes: vec![node(Which::Punted)],
+            nodes: vec![node(Kind::Punted)],
         },
     ]
 }
@@ -115,19 +115,19 @@ impl UrpfNode {
         check.filter(|_| packet.protection == Protection::None)
     }
 
-    /// Drops a packet unless its source, with the route `way`, may be behind the port.
+    /// Drops a packet unless its source, with the route `back`, may be behind the port.
     #[inline]
     fn judge(
         &self,
         (packet, source): (&mut Packet, Option<IpAddr>),
         check: SourceCheck,
-        way: NextHopId,
+        back: NextHopId,
         table: &Table,
     ) -> Edge {
         // An address that names no single host is no valid source, whatever the routes (RFC 1812,
         // 5.3.7).
         let is_host = !source.is_some_and(|source| table.own().is_shared(source));
-        if is_host && leads_back(table, way, check, packet) {
+        if is_host && leads_back(table, back, check, packet) {
             return PASS;
         }
         if let Some(dropped) = self.dropped.get(usize::from(packet.frame.port_in.0)) {
@@ -140,10 +140,10 @@ impl UrpfNode {
 
 impl Node for UrpfNode {
     fn name(&self) -> &'static str {
-        match self.which {
-            Which::Ipv4 => "urpf4",
-            Which::Ipv6 => "urpf6",
-            Which::Punted => "urpf-punted",
+        match self.kind {
+            Kind::Ipv4 => "urpf4",
+            Kind::Ipv6 => "urpf6",
+            Kind::Punted => "urpf-punted",
         }
     }
 
@@ -158,8 +158,8 @@ impl Node for UrpfNode {
             return;
         }
         let memory = &*context.pool.memory();
-        match self.which {
-            Which::Ipv4 => {
+        match self.kind {
+            Kind::Ipv4 => {
                 let source = |packet: &Packet| {
                     let bytes = memory.array::<4>(packet.network_offset() + 12);
                     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
@@ -167,7 +167,7 @@ impl Node for UrpfNode {
                 let fib = &context.routes.fib4;
                 fib.lookup_records(packets, source, |packet| &mut packet.next_hop);
             }
-            Which::Ipv6 => {
+            Kind::Ipv6 => {
                 let (mut sources, mut ways) = ([0; BATCH_MAX], [NextHopId::NONE; BATCH_MAX]);
                 for (source, packet) in sources.iter_mut().zip(&*packets) {
                     let bytes = memory.array::<16>(packet.network_offset() + 8);
@@ -175,11 +175,11 @@ impl Node for UrpfNode {
                 }
                 let count = packets.len().min(BATCH_MAX);
                 context.routes.fib6.lookup_batch(&sources[..count], &mut ways[..count]);
-                for (packet, way) in packets.iter_mut().zip(&ways) {
-                    packet.next_hop = *way;
+                for (packet, back) in packets.iter_mut().zip(&ways) {
+                    packet.next_hop = *back;
                 }
             }
-            Which::Punted => {
+            Kind::Punted => {
                 for (packet, edge) in packets.iter_mut().zip(edges) {
                     let Some(check) = self.check(packet) else { continue };
                     let own = context.routes.table().own();
@@ -193,11 +193,11 @@ impl Node for UrpfNode {
                         *edge = DROP;
                         continue;
                     };
-                    let way = match source {
+                    let back = match source {
                         IpAddr::V4(address) => context.routes.fib4.lookup(address.into()),
                         IpAddr::V6(address) => context.routes.fib6.lookup(address.into()),
                     };
-                    *edge = self.judge((packet, Some(source)), check, way, context.routes.table());
+                    *edge = self.judge((packet, Some(source)), check, back, context.routes.table());
                 }
                 return;
             }
@@ -205,14 +205,14 @@ impl Node for UrpfNode {
         // After the lookups, as always.
         let table = context.routes.table();
         for (packet, edge) in packets.iter_mut().zip(edges) {
-            let way = std::mem::replace(&mut packet.next_hop, NextHopId::NONE);
+            let back = std::mem::replace(&mut packet.next_hop, NextHopId::NONE);
             if let Some(check) = self.check(packet) {
                 // Only if the route leads to the kernel, as routes to addresses that name no host
                 // do.
-                let source = (table.hop(way).kind == HopKind::Punt)
+                let source = (table.hop(back).kind == HopKind::Punt)
                     .then(|| source_of(packet.network_bytes(memory)))
                     .flatten();
-                *edge = self.judge((packet, source), check, way, table);
+                *edge = self.judge((packet, source), check, back, table);
             }
         }
     }
@@ -220,8 +220,8 @@ impl Node for UrpfNode {
 
 /// Returns true if a route leads back to the origin of a packet.
 #[inline]
-fn leads_back(table: &Table, way: NextHopId, check: SourceCheck, packet: &Packet) -> bool {
-    let hop = table.hop(way);
+fn leads_back(table: &Table, back: NextHopId, check: SourceCheck, packet: &Packet) -> bool {
+    let hop = table.hop(back);
     let is_here = |id: &NextHopId| {
         let hop = table.hop(*id);
         let leads_out = matches!(hop.kind, HopKind::Forward | HopKind::Resolve);
@@ -231,7 +231,7 @@ fn leads_back(table: &Table, way: NextHopId, check: SourceCheck, packet: &Packet
         // Through the kernel's interfaces that are no ports.
         (HopKind::Punt, check) => check == SourceCheck::Loose,
         (HopKind::Forward | HopKind::Resolve | HopKind::Group, SourceCheck::Loose) => true,
-        (HopKind::Forward | HopKind::Resolve, SourceCheck::Strict) => is_here(&way),
+        (HopKind::Forward | HopKind::Resolve, SourceCheck::Strict) => is_here(&back),
         (HopKind::Group, SourceCheck::Strict) => table.members(hop).any(|id| is_here(&id)),
         _ => false,
     }
@@ -375,7 +375,7 @@ mod tests {
         let mut bench = Bench::new();
         let dropped: Dropped = [Counter::default()].into();
         let checks = Checks::of(&[Some(SourceCheck::Strict)]);
-        let mut node = UrpfNode { which: Which::Ipv4, checks, dropped };
+        let mut node = UrpfNode { kind: Kind::Ipv4, checks, dropped };
         let packet = bench.packet(&from4([10, 7, 1, 1]));
         assert_eq!(bench.process(&mut node, packet).0, DROP);
         let packet = Packet { protection: Protection::Decrypted, ..packet };

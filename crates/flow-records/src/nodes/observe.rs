@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv4_with_all_that_matters() {
+    fn ipv4_fields_are_observed() {
         let mut bytes = Vec::new();
         PacketBuilder::ethernet2([1; 6], [2; 6])
             .ipv4([192, 0, 2, 1], [198, 51, 100, 2], 64)

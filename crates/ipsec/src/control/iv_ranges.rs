@@ -96,7 +96,7 @@ pub(super) mod tests {
     proptest! {
         /// The ranges overlap, touch, repeat, and lie at both ends.
         #[test]
-        fn ranges_hold_what_was_added_and_nothing_else(
+        fn ranges_hold_exactly_the_added_numbers(
             added in prop::collection::vec((0u8..=255, 0u8..=255), 0..20),
         ) {
             let place = |at: u8| if at < 128 { u64::from(at) } else { u64::MAX - u64::from(255 - at) };
@@ -157,7 +157,7 @@ pub(super) mod tests {
     /// Two starts from the same record, of n packets each, meet with a probability of at most
     /// 2n / 2^64 if nearly all places are free.
     #[test]
-    fn starts_that_do_not_know_each_other_meet_as_seldom_as_derived() {
+    fn independent_starts_meet_as_seldom_as_derived() {
         let mut random = Random(7);
         let mut record = IvRanges::default();
         record.add(range(0, 1 << 40));

@@ -103,7 +103,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn limits_count_what_the_kernel_has_carried() {
+    fn limits_include_traffic_of_the_kernel() {
         let mut one = association(0x1001, NEAR, FAR);
         (one.hard, one.soft) = ((1000, u64::MAX), (400, 30));
         one.current = Current { bytes: 500, packets: 10, ..Current::default() };

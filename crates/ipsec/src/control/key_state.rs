@@ -108,7 +108,7 @@ mod tests {
     use crate::control::iv_ranges::tests::Random;
 
     #[test]
-    fn text_leads_back_and_no_other_does() {
+    fn only_canonical_text_is_parsed() {
         let mut state = KeyState::new(0x5a02, Role::Send);
         assert_eq!(KeyState::parse(&state.text()), Some(state.clone()));
         state.sequences = [(0x1002, 7), (u32::MAX, u64::MAX)].into();

@@ -168,7 +168,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_disk_that_hangs_holds_nobody_up() {
+    fn hanging_disk_holds_up_only_the_last_write() {
         let (disk, lets) = disk();
         let mut reservation = Reservation::new(disk);
         reservation.begin(7).unwrap();

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back() {
+    fn names_are_parsed_back() {
         for algorithm in Algorithm::ALL {
             assert_eq!(Algorithm::named(algorithm.name()), Some(algorithm));
         }

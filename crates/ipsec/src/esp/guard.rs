@@ -1,8 +1,7 @@
 //! `esp-guard`: keeps protected packets from leaving through the kernel.
 //!
 //! The router leaves packets to the kernel that it does not handle: packets with IPv4 options or
-//! IPv6
-//! hop-by-hop options, and packets whose egress interface is no port. The kernel forwards them
+//! IPv6 hop-by-hop options, and packets whose egress interface is no port. The kernel forwards them
 //! without knowing the policies. This node therefore checks every packet before it is punted (RFC
 //! 4301 section 5). A packet that came in clear and should have come through a tunnel is dropped, a
 //! packet that a policy protects is encrypted as it is, and only the rest passes.

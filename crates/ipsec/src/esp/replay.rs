@@ -2,8 +2,7 @@
 //!
 //! As in RFC 6479, the window is a ring of blocks, and whole blocks leave it when it moves on. Here
 //! every block is one atomic word: 32 bits identify the lap of the ring, and 32 bits show which of
-//! every block is one atomic word: 32 bits identify the lap of the ring, and 32 bits record which
-//! of
+//! its numbers have been seen. To accept a number, a worker sets its bit in the word of its lap
 //! with one compare-and-swap. A word only moves on to later laps. If several workers hold the same
 //! packet at the same time, exactly one accepts it, however the window moves meanwhile.
 

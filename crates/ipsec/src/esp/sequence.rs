@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_given_beyond_what_is_reserved() {
+    fn no_number_beyond_the_reserved_ones_is_given() {
         let sequence = Sequence::new(0, true);
         assert_eq!(sequence.reserve(10), 10);
         assert_eq!(sequence.reserve(4), 10, "nothing is taken back");

@@ -355,7 +355,7 @@ mod tests {
         /// A sealed packet opens. With any bit flipped, truncated, under another sequence number or
         /// with another key it does not.
         #[test]
-        fn only_what_was_sealed_opens(
+        fn only_sealed_packets_open(
             algorithm in any_algorithm(),
             blocks in 1usize..100,
             sequence: u64,

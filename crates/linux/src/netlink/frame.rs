@@ -209,23 +209,23 @@ mod tests {
         assert_eq!(number(attribute(behind, 6).unwrap(), 1), Some(8));
     }
 
-    fn said(kind: u16, payload: &[u8]) -> Option<io::Result<()>> {
+    fn verdict(kind: u16, payload: &[u8]) -> Option<io::Result<()>> {
         Frame { kind, flags: 0, sequence: 0, payload, whole: &[] }.verdict()
     }
 
     #[test]
     fn errors_and_ends_are_distinguished_from_answers() {
         let code = |code: i32| code.to_ne_bytes();
-        assert!(said(NLMSG_ERROR, &code(0)).unwrap().is_ok());
-        assert!(said(NLMSG_DONE, &[]).unwrap().is_ok());
-        assert!(said(NLMSG_DONE, &code(12)).unwrap().is_ok());
+        assert!(verdict(NLMSG_ERROR, &code(0)).unwrap().is_ok());
+        assert!(verdict(NLMSG_DONE, &[]).unwrap().is_ok());
+        assert!(verdict(NLMSG_DONE, &code(12)).unwrap().is_ok());
         let number = |verdict: Option<io::Result<()>>| verdict.unwrap().unwrap_err().raw_os_error();
-        assert_eq!(number(said(NLMSG_ERROR, &code(-libc::EPERM))), Some(libc::EPERM));
-        assert_eq!(number(said(NLMSG_DONE, &code(-libc::EINTR))), Some(libc::EINTR));
+        assert_eq!(number(verdict(NLMSG_ERROR, &code(-libc::EPERM))), Some(libc::EPERM));
+        assert_eq!(number(verdict(NLMSG_DONE, &code(-libc::EINTR))), Some(libc::EINTR));
         for nonsense in [&code(i32::MIN)[..], &code(5), &[1]] {
-            assert_eq!(number(said(NLMSG_ERROR, nonsense)), Some(libc::EPROTO));
+            assert_eq!(number(verdict(NLMSG_ERROR, nonsense)), Some(libc::EPROTO));
         }
-        assert!(said(16, &code(0)).is_none());
+        assert!(verdict(16, &code(0)).is_none());
     }
 
     proptest! {

@@ -242,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_passes_adds_up(mut bytes: Vec<u8>, count in 0u8..40) {
+        fn lengths_of_accepted_packets_add_up(mut bytes: Vec<u8>, count in 0u8..40) {
             if bytes.len() > 5 {
                 bytes[0] = VERSION << 4;
                 bytes[5] = count;

@@ -414,7 +414,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn common_parts_are_what_they_say(
+        fn common_prefix_and_suffix_are_equal_bytes(
             same in prop::collection::vec(any::<u8>(), 0..60),
             a in prop::collection::vec(any::<u8>(), 0..9),
             b in prop::collection::vec(any::<u8>(), 0..9),

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_was_put_and_nothing_else() {
+    fn index_finds_only_stored_windows() {
         let store = Store::new(1 << 20);
         for number in 0..100 {
             store.insert(number, 6, &[0; 1000]);

@@ -62,11 +62,11 @@ impl Link {
             out: vec![0; LONGEST_PAYLOAD],
             tally: Tally::default(),
         };
-        link.say_hello(true);
+        link.announce_decoder(true);
         link
     }
 
-    fn say_hello(&mut self, is_new: bool) {
+    fn announce_decoder(&mut self, is_new: bool) {
         self.near.decoder_is_alive(self.far.capacity_bytes(), self.lives, is_new);
     }
 
@@ -85,7 +85,7 @@ impl Link {
     /// Reports the missed packets to the encoder.
     fn feed_back(&mut self) {
         let is_new = self.far.take_unknown();
-        self.say_hello(is_new);
+        self.announce_decoder(is_new);
         for name in self.far.misses.fetch() {
             self.near.decoder_misses(name);
         }
@@ -320,7 +320,7 @@ fn without_a_decoder_everything_is_sent_as_it_is() {
     link.near.peer.is_gone();
     assert!(!link.near.peer.is_usable());
     assert_eq!(link.pass(UDP, &content), 1000);
-    link.say_hello(false);
+    link.announce_decoder(false);
     assert!(link.pass(UDP, &content) < 100);
 }
 

@@ -190,7 +190,7 @@ fn packet_with_missing_payload_is_dropped_and_reported() {
 }
 
 #[test]
-fn damage_and_what_does_not_fit_a_frame_is_dropped() {
+fn damaged_and_too_long_packets_are_dropped() {
     let mut ends = Ends::new(Family::V4);
     let frames = [1, 2].map(|own| ends.frame(&payload(own, 7)));
     let wires = frames.each_ref().map(|frame| ends.encode(frame, 1500));

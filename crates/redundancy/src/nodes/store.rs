@@ -267,7 +267,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_part_of_what_is_there_comes_back(
+        fn any_part_of_a_stored_record_is_read_back(
             lengths in prop::collection::vec(0usize..3000, 1..80),
             offset in 0usize..3000,
             count in 0usize..3000,

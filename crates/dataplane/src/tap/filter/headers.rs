@@ -159,13 +159,13 @@ mod tests {
 
     #[test]
     fn packets_are_described_in_a_line() {
-        let said = |frame: &[u8]| Headers::parse(frame).to_string();
+        let text = |frame: &[u8]| Headers::parse(frame).to_string();
         let mut six = frame6(MAC_A, 64, &[0, 9, 0, 53, 0, 8, 0, 0]);
-        assert_eq!(said(&six), "[2001:db8:1::9]:9 > [2001:db8:3::5]:53 udp");
+        assert_eq!(text(&six), "[2001:db8:1::9]:9 > [2001:db8:3::5]:53 udp");
         six[14 + 6] = 58;
-        assert_eq!(said(&six), "2001:db8:1::9 > 2001:db8:3::5 icmp6");
+        assert_eq!(text(&six), "2001:db8:1::9 > 2001:db8:3::5 icmp6");
         let tagged = frame4_vlan(MAC_A, 7);
-        assert_eq!(said(&tagged), "vlan 7 192.0.2.9:28769 > 203.0.113.5:31084 udp");
-        assert_eq!(said(&[0; 13]), "not IP");
+        assert_eq!(text(&tagged), "vlan 7 192.0.2.9:28769 > 203.0.113.5:31084 udp");
+        assert_eq!(text(&[0; 13]), "not IP");
     }
 }

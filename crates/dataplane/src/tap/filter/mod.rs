@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_hold_for_what_they_name() {
+    fn tests_match_the_fields_that_they_name() {
         let frame = dns();
         for text in [
             "",
@@ -183,8 +183,8 @@ mod tests {
             ("src udp", "character 5", "`host`, `net` or `port`"),
             ("proto 256", "character 7", "0 to 255"),
         ] {
-            let said = wrong(text);
-            assert!(said.contains(place) && said.contains(allowed), "{text}: {said}");
+            let message = wrong(text);
+            assert!(message.contains(place) && message.contains(allowed), "{text}: {message}");
         }
         assert!(wrong(&"(".repeat(500)).contains("nested"));
         assert!(wrong(&"udp ".repeat(500)).contains("too long"));

@@ -89,8 +89,8 @@ impl<'a> Parser<'a> {
     fn all_of(&mut self) -> Result<(), FilterError> {
         self.test()?;
         loop {
-            let said = self.takes(&["and", "&&"]);
-            if !said && matches!(self.peek(), None | Some("or" | "||" | ")")) {
+            let is_written = self.takes(&["and", "&&"]);
+            if !is_written && matches!(self.peek(), None | Some("or" | "||" | ")")) {
                 return Ok(());
             }
             self.test()?;

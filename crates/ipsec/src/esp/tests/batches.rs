@@ -22,7 +22,7 @@ fn any_fate() -> impl Strategy<Value = Fate> {
 }
 
 impl Fate {
-    fn befall(&self, sealed: &[u8]) -> Vec<u8> {
+    fn apply(&self, sealed: &[u8]) -> Vec<u8> {
         let mut frame = sealed.to_vec();
         let start = 14 + 20;
         match self {
@@ -61,7 +61,7 @@ proptest! {
             frames.iter().flat_map(|frame| alone.encrypt(std::slice::from_ref(frame))).collect();
         prop_assert_eq!(&sealed, &sealed_alone);
 
-        let arrive = |(index, fate): &(prop::sample::Index, Fate)| fate.befall(&sealed[index.index(sealed.len())]);
+        let arrive = |(index, fate): &(prop::sample::Index, Fate)| fate.apply(&sealed[index.index(sealed.len())]);
         let arrivals: Vec<_> = arrivals.iter().map(arrive).collect();
         let (out, counted) = together.decrypt(&arrivals);
         let mut out_alone = Vec::new();

@@ -422,7 +422,7 @@ fn packets_for_the_kernel_are_checked_against_the_policies() {
 /// The sender is behind an interface that is no port. The kernel sends the ICMP errors about its
 /// packet, so the packet goes to the kernel.
 #[test]
-fn the_kernel_answers_what_has_expired_and_gets_nothing_else() {
+fn only_expired_packets_are_left_to_the_kernel() {
     let mut pair = Pair::new(Options::PLAIN);
     for prefix in ["192.0.2.0/24", "2001:db8:1::/64"] {
         pair.near.routes.route(net(prefix), &wattline_dataplane::next_hop::NextHop::Punt).unwrap();

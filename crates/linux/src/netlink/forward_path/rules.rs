@@ -168,33 +168,33 @@ fn read_one(body: &[u8]) -> Option<Read> {
     if plain && action == FR_ACT_TO_TBL && TABLES.iter().any(|(number, _)| *number == table) {
         return Some(Read::Lookup { priority, table });
     }
-    let mut said = format!("{priority}:{}", if inverted { " not" } else { "" });
+    let mut text = format!("{priority}:{}", if inverted { " not" } else { "" });
     let from = source.map_or_else(|| "all".to_owned(), |prefix| prefix.to_string());
-    let _ = write!(said, " from {from}");
+    let _ = write!(text, " from {from}");
     if let Some(destination) = destination {
-        let _ = write!(said, " to {destination}");
+        let _ = write!(text, " to {destination}");
     }
     if let Some(input) = &input {
-        let _ = write!(said, " iif {input}");
+        let _ = write!(text, " iif {input}");
     }
-    said += &other;
+    text += &other;
     let name = TABLES.iter().find(|(number, _)| *number == table).map(|(_, name)| *name);
     let _ = match action {
         FR_ACT_TO_TBL => match name {
-            Some(name) => write!(said, " lookup {name}"),
-            None => write!(said, " lookup {table}"),
+            Some(name) => write!(text, " lookup {name}"),
+            None => write!(text, " lookup {table}"),
         },
-        2 => write!(said, " goto"),
-        3 => write!(said, " nop"),
-        6 => write!(said, " blackhole"),
-        7 => write!(said, " unreachable"),
-        8 => write!(said, " prohibit"),
-        other => write!(said, " action {other}"),
+        2 => write!(text, " goto"),
+        3 => write!(text, " nop"),
+        6 => write!(text, " blackhole"),
+        7 => write!(text, " unreachable"),
+        8 => write!(text, " prohibit"),
+        other => write!(text, " action {other}"),
     };
     // An inverted rule matches all packets that do not arrive there.
     let input = input.filter(|_| !inverted);
     let (source, destination) = (source.filter(|_| !inverted), destination.filter(|_| !inverted));
-    Some(Read::Rule(Rule { ipv6, input, source, destination, text: said }))
+    Some(Read::Rule(Rule { ipv6, input, source, destination, text }))
 }
 
 fn prefix(content: &[u8], length: u8) -> Option<IpNet> {
