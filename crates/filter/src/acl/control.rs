@@ -146,9 +146,10 @@ impl Application for Acl {
     fn refuses_ports(&self, new: &Config) -> Option<String> {
         let stay = |settings| self.ports_with_rules_stay(new, settings, &self.lists.load());
         let why = match new.of::<AclSettings>() {
-            None => "[[acl]] is gone, which needs a restart",
+            None => "[[acl]] was removed, which needs a restart",
             Some(settings) if !stay(settings) => {
-                "[[acl]] has its first or last rule on a port that stays, which needs a restart"
+                "[[acl]] adds the first rule of an existing port or removes its last one, which needs \
+                 a restart"
             }
             Some(_) => return None,
         };

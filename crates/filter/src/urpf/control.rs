@@ -98,9 +98,9 @@ impl Application for Urpf {
 
     fn refuses_ports(&self, new: &Config) -> Option<String> {
         let why = match new.of::<UrpfSettings>() {
-            None => "[urpf] is gone, which needs a restart",
+            None => "[urpf] was removed, which needs a restart",
             Some(settings) if !self.checks_stay(new, settings) => {
-                "[urpf] checks a port that stays in another way, which needs a restart"
+                "[urpf] changes the check of an existing port, which needs a restart"
             }
             Some(_) => return None,
         };

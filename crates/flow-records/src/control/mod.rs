@@ -231,9 +231,9 @@ impl Application for FlowRecords {
         let of = |ports: &[bool]| (0..).zip(ports).filter(|it| *it.1).map(|it| it.0).collect();
         let names: Option<Vec<usize>> = wanted.as_deref().map(of);
         let why = match names {
-            None => "[flow_records] is gone, which needs a restart",
+            None => "[flow_records] was removed, which needs a restart",
             Some(ports) if ports != of(&self.settings.ports) => {
-                "[flow_records] ports names others, which needs a restart"
+                "[flow_records] ports has changed, which needs a restart"
             }
             Some(_) => return None,
         };

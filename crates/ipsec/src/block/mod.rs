@@ -134,7 +134,7 @@ pub fn follow(file: &Path, config: &Result<Config, ConfigError>) -> io::Result<O
             Ok(Outcome::nothing(&note))
         }
         Err(_) => {
-            let kept = "what was blocked before stays blocked";
+            let kept = "existing policies are kept";
             let Ok(bytes) = std::fs::read(file) else { return Ok(Outcome::nothing(kept)) };
             let partial = Partial::read(&String::from_utf8_lossy(&bytes));
             if partial.captures_only || !partial.when_stopped {

@@ -61,8 +61,8 @@ fn explain(at: IpAddr, set_by: SetBy) -> String {
         SetBy::Kernel => "have the IKE daemon use an address of this machine",
     };
     format!(
-        "{at} is no address of this machine: nobody answers for it, so that the packets of the other \
-         end arrive only if its network routes them here; `ip address add {at}/{length} dev \
+        "{at} is no address of this machine, so the kernel does not answer for it: packets of the \
+         other end arrive only if its network routes them here; `ip address add {at}/{length} dev \
          INTERFACE`, or {or}"
     )
 }

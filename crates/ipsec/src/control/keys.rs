@@ -70,8 +70,8 @@ pub(super) fn open_all(
                 for (state, (key, _)) in states.iter().zip(DIRECTIONS) {
                     if state.is_none() {
                         errors.push(format!(
-                            "[[ipsec_tunnel]] {}: {key}: {} does not know this key, so nobody knows \
-                             which of its nonces have been used",
+                            "[[ipsec_tunnel]] {}: {key}: {} has no record of this key, so its used \
+                             nonces are unknown",
                             tunnel.name,
                             store.directory().display()
                         ));

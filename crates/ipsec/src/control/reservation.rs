@@ -58,7 +58,7 @@ impl Reservation {
     pub fn begin(&mut self, value: u64) -> Result<(), String> {
         let keeper = match std::mem::replace(&mut self.state, State::Lost) {
             State::Idle(keeper) => keeper,
-            State::Lost => return Err("nobody writes sequence numbers any more".to_owned()),
+            State::Lost => return Err(self.lose()),
             writing @ State::Writing(_) => {
                 self.state = writing;
                 return Ok(());

@@ -83,8 +83,8 @@ fn inner_packets_outside_the_selectors_are_dropped() {
     });
     let features = crate::esp::features(&publisher, 1000, 50);
     pair.near = Router::with_features(features);
-    let way_out = wattline_dataplane::testing::Bench::forward(1);
-    pair.near.routes.route(net("198.51.100.0/24"), &way_out).unwrap();
+    let egress = wattline_dataplane::testing::Bench::forward(1);
+    pair.near.routes.route(net("198.51.100.0/24"), &egress).unwrap();
     pair.near.routes.publish().unwrap();
     let mut frame = frame4(MAC_A, 64, b"payload.");
     frame[14 + 12] = 10;
