@@ -13,7 +13,7 @@ const SECTION: Section = Section::Named("[urpf]");
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
     Key::new(SECTION, "strict", Some("[]"), "[\"customer\"]", "a list of names of ports",
-        "Ports that forward a packet only if a route to its source address leads to the same port (RFC 3704 section\n2.2). For links behind which nobody else has another way."),
+        "Ports that forward a packet only if a route to its source address leads to the same port (RFC 3704 section\n2.2). For links whose networks have no other path."),
     Key::new(SECTION, "loose", Some("[]"), "[\"uplink\"]", "a list of names of ports, none of which is in `strict`",
         "Ports that forward a packet only if there is a route to its source address (RFC 3704 section 2.4); a default\nroute counts."),
 ];
