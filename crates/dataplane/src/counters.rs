@@ -233,7 +233,7 @@ pub struct WorkerCounters {
 }
 
 impl WorkerCounters {
-    /// Counters that are all zero.
+    /// Makes counters that are all zero.
     pub fn new(node_names: Vec<&'static str>, ports: usize) -> Self {
         let nodes = node_names.iter().map(|_| NodeCounters::default()).collect::<Box<[_]>>();
         let drops = DropReason::ALL.iter().map(|_| Counter::default()).collect::<Box<[_]>>();
@@ -253,19 +253,19 @@ impl WorkerCounters {
         self.drops[reason as usize].add(count);
     }
 
-    /// Counters of the node with this number in the graph.
+    /// Returns the counters of the node with this number in the graph.
     #[inline]
     pub(crate) fn node(&self, number: usize) -> &NodeCounters {
         &self.nodes[number]
     }
 
-    /// Counters of the port with this number.
+    /// Returns the counters of the port with this number.
     #[inline]
     pub(crate) fn port(&self, number: usize) -> &PortTotals {
         &self.ports[number]
     }
 
-    /// State of a port's receive queue; all zero if there is no such port.
+    /// Returns the state of a port's receive queue; all zero if there is no such port.
     pub fn queueing(&self, port: usize) -> Queueing {
         self.ports.get(port).map_or_else(Queueing::default, |port| Queueing {
             taken: port.received_packets.get(),
@@ -295,8 +295,8 @@ impl Snapshot {
         self.dropped.values().sum()
     }
 
-    /// True when every frame is accounted for:
-    /// received + generated = forwarded + punted + dropped + held.
+    /// Returns true if every frame is accounted for: received + generated = forwarded + punted +
+    /// dropped + held.
     pub fn is_conserved(&self) -> bool {
         self.received + self.generated
             == self.forwarded + self.punted + self.dropped_total() + self.held

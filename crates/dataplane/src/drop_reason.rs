@@ -13,12 +13,12 @@ macro_rules! drop_reasons {
             /// All reasons, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// Name of the reason's counter.
+            /// Returns the name of the reason's counter.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// Meaning of the reason, in one sentence.
+            /// Returns the meaning of the reason, in one sentence.
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+),)+ }
             }

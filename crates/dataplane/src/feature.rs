@@ -33,7 +33,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The router's edges at this place as pairs of nodes, for IPv4 and for IPv6.
+    /// Returns the router's edges at this place as pairs of nodes, for IPv4 and for IPv6.
     fn ends(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Arrived | Self::Received => {
@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    /// The router's node after which the nodes of an application run.
+    /// Returns the router's node after which the nodes of an application run.
     fn behind(self) -> &'static str {
         match self {
             Self::Arrived | Self::Received => "ip6-input",
@@ -81,7 +81,7 @@ struct Detour {
 }
 
 impl Plan {
-    /// A plan of these nodes, without applications.
+    /// Makes a plan of these nodes, without applications.
     pub fn new(nodes: Vec<Box<dyn Node>>) -> Self {
         Self { nodes, detours: Vec::new() }
     }
@@ -129,7 +129,7 @@ impl Plan {
         }
     }
 
-    /// Name of the node that an edge leads to.
+    /// Returns the name of the node that an edge leads to.
     pub fn target(&self, from: &'static str, edge: &'static str) -> &'static str {
         let find = |from| self.detours.iter().find(|it| it.from == from && it.edge == edge);
         find(from).or_else(|| find(ANY)).map_or(edge, |detour| detour.to)

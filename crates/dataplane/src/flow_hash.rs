@@ -18,7 +18,7 @@ pub struct FlowHash {
 }
 
 impl FlowHash {
-    /// Hash of an IPv4 packet; 0 if it is malformed.
+    /// Returns the hash of an IPv4 packet; 0 if it is malformed.
     pub fn hash_ipv4(&self, packet: &[u8]) -> u32 {
         let Ok(packet) = Ipv4Packet::parse(packet) else { return 0 };
         let known = self.kernel.and_then(|kernel| kernel.hash_ipv4(&packet));
@@ -27,7 +27,7 @@ impl FlowHash {
         })
     }
 
-    /// Hash of an IPv6 packet; 0 if it is malformed.
+    /// Returns the hash of an IPv6 packet; 0 if it is malformed.
     pub fn hash_ipv6(&self, packet: &[u8]) -> u32 {
         let known = self.kernel.and_then(|kernel| kernel.hash_ipv6(packet));
         known.unwrap_or_else(|| {
@@ -54,13 +54,13 @@ impl Shares {
         Self(members.iter().map(share).collect())
     }
 
-    /// Member for a flow.
+    /// Returns the member for a flow.
     pub fn choose(&self, hash: u32) -> NextHopId {
         let before = self.0.partition_point(|(last, _)| *last < hash >> 1);
         self.0.get(before).map_or(NextHopId::NONE, |(_, id)| *id)
     }
 
-    /// All members.
+    /// Returns all members.
     pub fn members(&self) -> impl Iterator<Item = NextHopId> {
         self.0.iter().map(|(_, id)| *id)
     }
@@ -83,7 +83,7 @@ mod tests {
         packet[0] >> 4 == 6
     }
 
-    /// Next hop for a packet among those of the recording.
+    /// Returns the next hop for a packet among those of the recording.
     fn chosen(packet: &[u8], seed: u32, policy: u32) -> u16 {
         let is_weighted = if is_ipv6(packet) { packet[24] == 0xfd } else { packet[16] == 10 };
         let weight = |member: u16| if is_weighted { 1 + 7 * member % 13 } else { 1 };

@@ -177,13 +177,13 @@ impl Table {
         self.hops.get(usize::from(id.0)).unwrap_or(&NO_HOP)
     }
 
-    /// All next hops by id, for loops over a batch.
+    /// Returns all next hops by id, for loops over a batch.
     #[inline]
     pub fn hops(&self) -> &[Hop] {
         &self.hops
     }
 
-    /// Member of a group for a flow with this hash; no route if the group is empty.
+    /// Returns the member of a group for a flow with this hash; no route if the group is empty.
     pub fn member(&self, group: &Hop, hash: u32) -> NextHopId {
         let group = self.groups.get(group.index as usize);
         group.map_or(NextHopId::NONE, |shares| shares.choose(hash))
@@ -195,22 +195,22 @@ impl Table {
         group.flatten().into_iter().flat_map(Shares::members)
     }
 
-    /// Hash by which flows choose between the members of a group.
+    /// Returns the hash by which flows choose between the members of a group.
     pub fn flow_hash(&self) -> &FlowHash {
         &self.flow_hash
     }
 
-    /// Hash of the network of a sender, keyed by this router's seed.
+    /// Returns the hash of the network of a sender, keyed by this router's seed.
     pub fn sender(&self, address: IpAddr) -> u32 {
         flow::sender(address, self.flow_hash.seed)
     }
 
-    /// Neighbour to resolve for `hop`; `None` if it is the packet's destination.
+    /// Returns the neighbour to resolve for `hop`; `None` if it is the packet's destination.
     pub fn gateway(&self, hop: &Hop) -> Option<IpAddr> {
         self.via(hop).gateway
     }
 
-    /// Source address that the route of `hop` prescribes.
+    /// Returns the source address that the route of `hop` prescribes.
     pub fn prescribed_source(&self, hop: &Hop) -> Option<IpAddr> {
         self.via(hop).source
     }
@@ -220,18 +220,18 @@ impl Table {
         has.then(|| self.vias.get(hop.index as usize).copied()).flatten().unwrap_or_default()
     }
 
-    /// Addresses from which this machine sends.
+    /// Returns the addresses from which this machine sends.
     pub fn sources(&self) -> &SourceAddresses {
         &self.sources
     }
 
-    /// The router's own addresses.
+    /// Returns the router's own addresses.
     #[inline]
     pub fn own(&self) -> &OwnAddresses {
         &self.own
     }
 
-    /// Configuration of a port; `None` if there is no such port.
+    /// Returns the configuration of a port; `None` if there is no such port.
     #[inline]
     pub fn port(&self, port: PortId) -> Option<&PortConfig> {
         self.ports.get(usize::from(port.0))
@@ -293,25 +293,26 @@ impl RouteReader {
         }
     }
 
-    /// The newest table. Call this after a FIB lookup, never before it (see the module's "Order").
+    /// Returns the newest table. Call this after a FIB lookup, never before it (see the module's
+    /// "Order").
     #[inline]
     pub fn table(&mut self) -> &Table {
         self.table.load()
     }
 
-    /// The newest table and the IPv4 FIB, for callers whose id does not come from a lookup.
+    /// Returns the newest table and the IPv4 FIB, for callers whose id does not come from a lookup.
     #[inline]
     pub fn table_and_fib4(&mut self) -> (&Table, &Fib4Reader) {
         (self.table.load(), &self.fib4)
     }
 
-    /// Number that changes with every publication.
+    /// Returns a number that changes with every publication.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Next hop for `destination`, with all lookups combined; for slow paths.
+    /// Returns the next hop for `destination`, with all lookups combined; for slow paths.
     pub fn resolve(&mut self, destination: IpAddr, flow_hash: u32) -> (NextHopId, Hop) {
         let id = match destination {
             IpAddr::V4(address) => self.fib4.lookup(address.into()),

@@ -110,7 +110,7 @@ impl Graph {
         })
     }
 
-    /// Names of all nodes, in the order in which they run.
+    /// Returns the names of all nodes, in the order in which they run.
     pub fn names(&self) -> Vec<&'static str> {
         self.slots.iter().map(|slot| slot.node.name()).collect()
     }

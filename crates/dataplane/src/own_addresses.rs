@@ -52,10 +52,10 @@ impl FromIterator<IpNet> for OwnAddresses {
     }
 }
 
-/// Addresses of a network that name no single host. For IPv4, they are the directed broadcast
-/// address and its older form, the network address (RFC 1812 sections 4.2.2.11 and 5.3.5); for
-/// IPv6, the subnet-router anycast address (RFC 4291 section 2.6.1). A network of one or two
-/// addresses has none (RFC 3021, RFC 6164).
+/// Returns the addresses of a network that name no single host. For IPv4, they are the directed
+/// broadcast address and its older form, the network address (RFC 1812 sections 4.2.2.11 and
+/// 5.3.5); for IPv6, the subnet-router anycast address (RFC 4291 section 2.6.1). A network of one
+/// or two addresses has none (RFC 3021, RFC 6164).
 pub fn shared(network: IpNet) -> impl Iterator<Item = IpAddr> {
     let has = network.max_prefix_len() - network.prefix_len() >= 2;
     let broadcast = network.addr().is_ipv4().then(|| network.broadcast());
@@ -86,8 +86,8 @@ impl OwnAddresses {
     }
 }
 
-/// Word and bit of an address: the high bits of a product (Knuth's multiplicative hash) of its
-/// bytes in the order of the packet, which saves a swap.
+/// Returns the word and bit of an address: the high bits of a product (Knuth's multiplicative hash)
+/// of its bytes in the order of the packet, which saves a swap.
 #[inline]
 fn place(address: u32) -> (usize, u64) {
     let hash = address.to_be().wrapping_mul(0x9e37_79b1) >> (32 - BITS);

@@ -46,7 +46,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// Protection of an ICMP error that quotes a packet with this protection.
+    /// Returns the protection of an ICMP error that quotes a packet with this protection.
     #[must_use]
     pub fn for_quotation(self) -> Self {
         match self {
@@ -57,7 +57,7 @@ impl Protection {
 }
 
 impl Packet {
-    /// A packet for a frame that was just received.
+    /// Makes a packet for a frame that was just received.
     #[inline]
     pub fn new(frame: Frame) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Packet {
         self.frame.length -= ethernet::TAG as u16;
     }
 
-    /// The frame as received, with its tag.
+    /// Returns the frame as received, with its tag.
     #[inline]
     pub fn received(&self) -> Frame {
         let tag = if self.vlan_in == 0 { 0 } else { ethernet::TAG as u16 };
@@ -98,27 +98,27 @@ impl Packet {
         }
     }
 
-    /// Offset of the network header in bytes from the start of the pool's memory.
+    /// Returns the offset of the network header in bytes from the start of the pool's memory.
     #[inline]
     pub fn network_offset(&self) -> usize {
         self.frame.offset as usize + ethernet::HEADER
     }
 
-    /// Number of bytes from the network header to the end of the frame.
+    /// Returns the number of bytes from the network header to the end of the frame.
     #[inline]
     pub fn network_length(&self) -> usize {
         usize::from(self.frame.length).saturating_sub(ethernet::HEADER)
     }
 
-    /// Bytes from the network header to the end of the frame; empty if they do not lie within
-    /// a chunk.
+    /// Returns the bytes from the network header to the end of the frame; empty if they do not lie
+    /// within a chunk.
     #[inline]
     pub fn network_bytes<'a>(&self, memory: &'a ChunkMemory) -> &'a [u8] {
         let start = self.network_offset();
         memory.get(start..start + self.network_length()).unwrap_or_default()
     }
 
-    /// The same, for changes.
+    /// Returns the same, for changes.
     #[inline]
     pub fn network_bytes_mut<'a>(&self, memory: &'a mut ChunkMemory) -> &'a mut [u8] {
         let start = self.network_offset();

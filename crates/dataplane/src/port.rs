@@ -49,18 +49,18 @@ pub trait PortQueue: Send {
         None
     }
 
-    /// True once no frame can ever arrive again (the end of a capture).
+    /// Returns true once no frame can ever arrive again (the end of a capture).
     fn exhausted(&self) -> bool {
         false
     }
 
-    /// Descriptor that becomes readable when frames arrive, for a blocking worker; `None` when the
-    /// port can only be polled.
+    /// Returns the descriptor that becomes readable when frames arrive, for a blocking worker;
+    /// `None` when the port can only be polled.
     fn descriptor(&self) -> Option<std::os::fd::RawFd> {
         None
     }
 
-    /// Counters of the port since it was opened.
+    /// Returns the counters of the port since it was opened.
     fn counters(&self) -> PortCounters;
 }
 

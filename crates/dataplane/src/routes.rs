@@ -112,7 +112,7 @@ impl Routes {
         routes
     }
 
-    /// A reader for one more worker.
+    /// Returns a reader for one more worker.
     pub fn reader(&self) -> RouteReader {
         let slot = self.grace.register();
         RouteReader::new(self.fib4.reader(), self.fib6.reader(), slot, &self.published)
@@ -151,8 +151,8 @@ impl Routes {
         self.table_changed = true;
     }
 
-    /// Id of a next hop, with one reference, which the caller must [`Self::release`]. Equal next
-    /// hops have the same id.
+    /// Returns the id of a next hop, with one reference, which the caller must [`Self::release`].
+    /// Equal next hops have the same id.
     ///
     /// # Errors
     /// Fails when no id is free or a group is invalid.
@@ -170,8 +170,8 @@ impl Routes {
         Ok(id)
     }
 
-    /// An id that is not shared with equal next hops, with one reference for the caller; for next
-    /// hops that will change individually with [`Self::set`].
+    /// Returns an id that is not shared with equal next hops, with one reference for the caller;
+    /// for next hops that will change individually with [`Self::set`].
     ///
     /// # Errors
     /// Fails when no id is free or a group is invalid.
@@ -229,7 +229,7 @@ impl Routes {
         Ok(())
     }
 
-    /// Next hop of an id, published or not.
+    /// Returns the next hop of an id, published or not.
     pub fn next_hop(&self, id: NextHopId) -> Option<&NextHop> {
         self.entries.get(usize::from(id.0)).filter(|e| e.references > 0).map(|e| &e.next_hop)
     }
@@ -297,7 +297,7 @@ impl Routes {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Longest published prefix that contains an address, and its next hop.
+    /// Returns the longest published prefix that contains an address, and its next hop.
     pub fn longest_match(&self, address: IpAddr) -> Option<(IpNet, NextHopId)> {
         match address {
             IpAddr::V4(address) => {
@@ -309,12 +309,12 @@ impl Routes {
         }
     }
 
-    /// Number of published prefixes: IPv4, IPv6.
+    /// Returns the number of published prefixes: IPv4, IPv6.
     pub fn len(&self) -> (usize, usize) {
         (self.fib4.len(), self.fib6.len())
     }
 
-    /// True when no prefix is published.
+    /// Returns true if no prefix is published.
     pub fn is_empty(&self) -> bool {
         self.fib4.is_empty() && self.fib6.is_empty()
     }
@@ -346,7 +346,7 @@ impl Routes {
         }
     }
 
-    /// Number of ids that next hops can still get.
+    /// Returns the number of ids that next hops can still get.
     pub fn free_ids(&mut self) -> usize {
         self.reclaim();
         let never_used = usize::from(NextHopId::MAX.0) + 1 - self.entries.len();

@@ -16,20 +16,21 @@ pub struct Fib<F: Family> {
 }
 
 impl<F: Family> Fib<F> {
-    /// An empty table with the family's default size, whose readers are registered with `grace`.
+    /// Makes an empty table with the family's default size, whose readers are registered with
+    /// `grace`.
     pub fn new(grace: &Grace) -> Self {
         Self::with_groups(grace, F::DEFAULT_GROUPS)
     }
 
-    /// An empty table of at most `groups` groups of 256 entries, which hold prefixes of more than
-    /// 24 bits. The number is limited to what entries can name. A group that readers may still use
-    /// counts as well.
+    /// Makes an empty table of at most `groups` groups of 256 entries, which hold prefixes of more
+    /// than 24 bits. The number is limited to what entries can name. A group that readers may still
+    /// use counts as well.
     pub fn with_groups(grace: &Grace, groups: usize) -> Self {
         let table = Multibit::new(grace, groups.min(F::MAX_GROUPS));
         Self { routes: PrefixMap::new(), table }
     }
 
-    /// A reader of the table; the worker that uses it must hold a slot of the same `grace`.
+    /// Returns a reader of the table; the worker that uses it must hold a slot of the same `grace`.
     pub fn reader(&self) -> Reader<F> {
         Reader::at(self.table.tables(), F::choice().level)
     }
@@ -73,32 +74,33 @@ impl<F: Family> Fib<F> {
         Some(before)
     }
 
-    /// Next hop of exactly this prefix.
+    /// Returns the next hop of exactly this prefix.
     pub fn get(&self, prefix: F::Net) -> Option<NextHopId> {
         self.routes.get(&F::truncated(prefix)).copied()
     }
 
-    /// The longest prefix that contains `address`, and its next hop.
+    /// Returns the longest prefix that contains `address`, and its next hop.
     pub fn longest_match(&self, address: F::Address) -> Option<(F::Net, NextHopId)> {
         self.routes.get_lpm(&F::Net::from(address)).map(|(prefix, id)| (prefix, *id))
     }
 
-    /// All prefixes in the order of their addresses; a shorter prefix precedes the ones inside it.
+    /// Returns all prefixes in the order of their addresses; a shorter prefix precedes the ones
+    /// inside it.
     pub fn iter(&self) -> impl Iterator<Item = (F::Net, NextHopId)> {
         self.routes.iter().map(|(prefix, id)| (prefix, *id))
     }
 
-    /// Number of prefixes.
+    /// Returns the number of prefixes.
     pub fn len(&self) -> usize {
         self.routes.len()
     }
 
-    /// True when there is no prefix.
+    /// Returns true if there is no prefix.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// Size of the table in bytes: the readers' cells and the writer's bookkeeping.
+    /// Returns the size of the table in bytes: the readers' cells and the writer's bookkeeping.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.routes.mem_size()
     }

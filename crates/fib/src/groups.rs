@@ -67,12 +67,13 @@ impl Groups {
         *population == 0
     }
 
-    /// Number of groups that were ever used, which is the memory that the table has touched.
+    /// Returns the number of groups that were ever used, which is the memory that the table has
+    /// touched.
     pub(crate) fn touched(&self) -> usize {
         self.population.len()
     }
 
-    /// Size of the bookkeeping in bytes.
+    /// Returns the size of the bookkeeping in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.population.capacity() * size_of::<u16>()
             + self.free.capacity() * size_of::<u32>()

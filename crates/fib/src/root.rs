@@ -33,7 +33,8 @@ impl<C: Cell> Root<C> {
         }
     }
 
-    /// The bytes as an array of known size: every 24-bit index is inside, so no check is needed.
+    /// Returns the bytes as an array of known size: every 24-bit index is inside, so no check is
+    /// needed.
     #[inline]
     pub(crate) fn bytes(&self) -> &[AtomicU8; ROOT_CELLS] {
         self.bytes.first_chunk().expect("the root has this size")

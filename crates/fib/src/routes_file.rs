@@ -196,7 +196,7 @@ impl RoutesFile {
         Ok(Self { routes, ..file })
     }
 
-    /// Word in the file that names a next hop.
+    /// Returns the word in the file that names a next hop.
     pub fn name(&self, id: NextHopId) -> Option<&str> {
         let index = usize::from(id.0).checked_sub(1)?;
         self.names.get(index).map(String::as_str)

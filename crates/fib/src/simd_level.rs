@@ -28,7 +28,7 @@ impl SimdLevel {
         }
     }
 
-    /// Name in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",

@@ -20,7 +20,8 @@ const DEFAULT: u16 = 0x7fff;
 /// Few groups, so that they are soon reused for other prefixes.
 const GROUPS: usize = 40;
 
-/// Host route that the writer flips in a round; all of them in turn, in an irregular order.
+/// Returns the host route that the writer flips in a round; all of them in turn, in an irregular
+/// order.
 fn host_of(round: usize) -> u32 {
     (round as u32).wrapping_mul(2_654_435_761) >> 26
 }

@@ -145,7 +145,7 @@ mod tests {
     use crate::namespace::Namespace;
     use std::io::Write;
 
-    /// An IPv4 packet without payload.
+    /// Returns an IPv4 packet without payload.
     fn packet(source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
         let mut bytes = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0];
         bytes.extend(source);

@@ -602,7 +602,7 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
     run("nft", "flush chain inet t c");
 }
 
-/// The packets of the effects of a chain, if it is understood.
+/// Returns the packets of the effects of a chain, if it is understood.
 fn concerns_of(chain: &Chain) -> Option<Vec<Concern>> {
     let effects = chain.effects.as_ref().ok()?;
     Some(effects.iter().map(|effect| effect.concern.clone()).collect())

@@ -42,7 +42,7 @@ pub struct VlanTag {
 }
 
 impl VlanTag {
-    /// The VLAN id, 0 to 4095.
+    /// Returns the VLAN id, 0 to 4095.
     pub fn id(&self) -> u16 {
         self.control.get() & 0x0fff
     }
@@ -65,7 +65,7 @@ pub fn is_of_link(kind: u16) -> bool {
     kind < LENGTHS || kind == ARP || kind == SLOW || OTHERS.contains(&kind)
 }
 
-/// True when the group bit is set: broadcast and multicast.
+/// Returns true if the group bit is set: broadcast and multicast.
 #[inline]
 pub fn is_group(address: &[u8; 6]) -> bool {
     address[0] & 1 != 0

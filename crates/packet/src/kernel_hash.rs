@@ -31,7 +31,8 @@ pub enum HashPolicy {
 }
 
 impl HashPolicy {
-    /// Policy of a number; `None` for policies that depend on tunnels or on configured fields.
+    /// Returns the policy of a number; `None` for policies that depend on tunnels or on configured
+    /// fields.
     pub fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Network),
@@ -53,8 +54,8 @@ pub struct KernelHash {
 }
 
 impl KernelHash {
-    /// Hash of an IPv4 packet; `None` if unknown. An ICMP error gets the hash of the flow that it
-    /// quotes, with policy 1 too, unlike in the kernel.
+    /// Returns the hash of an IPv4 packet; `None` if unknown. An ICMP error gets the hash of the
+    /// flow that it quotes, with policy 1 too, unlike in the kernel.
     pub fn hash_ipv4(&self, packet: &Ipv4Packet) -> Option<u32> {
         let policy = self.ipv4?;
         let quoted = quoted_by_ipv4(packet);
@@ -69,7 +70,8 @@ impl KernelHash {
         Some(self.hash(fields, addresses, |address| u32::from_ne_bytes(*address)))
     }
 
-    /// Hash of an IPv6 packet that begins at `packet`; `None` also if its headers are malformed.
+    /// Returns the hash of an IPv6 packet that begins at `packet`; `None` also if its headers are
+    /// malformed.
     pub fn hash_ipv6(&self, packet: &[u8]) -> Option<u32> {
         let (header, fields) = match self.ipv6? {
             HashPolicy::Network => {
@@ -139,8 +141,8 @@ fn ports(protocol: u8, payload: &[u8]) -> [u8; 4] {
     ports.copied().unwrap_or_default()
 }
 
-/// Header of an IPv6 packet, and the fields of its transport after the extension headers that the
-/// kernel's dissector skips. Fragments, also atomic ones, add only their protocol.
+/// Returns the header of an IPv6 packet, and the fields of its transport after the extension
+/// headers that the kernel's dissector skips. Fragments, also atomic ones, add only their protocol.
 fn dissect(packet: &[u8]) -> Option<(&Ipv6Header, Fields)> {
     use protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
     let (header, mut rest) = Ipv6Header::ref_from_prefix(packet).ok()?;

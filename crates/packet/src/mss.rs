@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use etherparse::{PacketBuilder, TcpHeader};
 
-    /// A SYN with these options, and the offset of its TCP header.
+    /// Returns a SYN with these options, and the offset of its TCP header.
     fn syn(is_v6: bool, options: &[u8]) -> (Vec<u8>, usize) {
         let mut tcp = TcpHeader::new(1, 2, 3, 4);
         tcp.syn = true;

@@ -36,7 +36,7 @@ pub(super) enum HopKey {
 }
 
 impl HopKey {
-    /// A group of next hops with weights; equal for weights that differ by a common factor.
+    /// Makes a group of next hops with weights; equal for weights that differ by a common factor.
     pub fn group(mut ways: Vec<(Self, u16)>) -> Self {
         let divisor = ways.iter().fold(0, |divisor, (_, weight)| gcd(divisor, *weight)).max(1);
         ways.iter_mut().for_each(|(_, weight)| *weight /= divisor);
@@ -78,7 +78,7 @@ pub(super) struct Hops {
 }
 
 impl Hops {
-    /// Links of the members of groups; 0 for members without a link.
+    /// Returns the links of the members of groups; 0 for members without a link.
     pub fn links_of_groups(&self) -> impl Iterator<Item = u32> {
         let members = self.held.keys().flat_map(|key| match key {
             HopKey::Group(members) => &members[..],

@@ -107,7 +107,7 @@ pub struct Rib {
 }
 
 impl Rib {
-    /// Routing state that contains only the ports.
+    /// Makes a routing state that contains only the ports.
     pub fn new(ports: Vec<PortSpec>) -> Self {
         Self {
             links: Links::new(ports),
@@ -224,7 +224,7 @@ impl Rib {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// True when [`Self::commit`] has work to do.
+    /// Returns true if [`Self::commit`] has work to do.
     pub fn has_changes(&self) -> bool {
         let has_dirty = !self.dirty_prefixes.is_empty() || !self.dirty_hops.is_empty();
         self.ports_changed || self.hash_changed || has_dirty
@@ -257,8 +257,8 @@ impl Rib {
             .collect()
     }
 
-    /// Link through which a packet leaves `port` for the neighbour `address`: the port's own link,
-    /// or a VLAN subinterface of it.
+    /// Returns the link through which a packet leaves `port` for the neighbour `address`: the
+    /// port's own link, or a VLAN subinterface of it.
     pub fn link_towards(&self, port: PortId, vlan: u16, address: IpAddr) -> Option<u32> {
         if vlan != 0 {
             return self.links.of_vlan(port, vlan);
@@ -270,7 +270,7 @@ impl Rib {
         on_link.or_else(|| self.links.of_port(port))
     }
 
-    /// All addresses of this machine, with their prefix lengths.
+    /// Returns all addresses of this machine, with their prefix lengths.
     pub fn own_networks(&self) -> impl Iterator<Item = IpNet> {
         self.addresses.networks()
     }
@@ -313,7 +313,7 @@ impl Rib {
         self.port_changes
     }
 
-    /// Number of known prefixes, installed or not.
+    /// Returns the number of known prefixes, installed or not.
     pub fn prefixes(&self) -> usize {
         self.prefixes.len()
     }
@@ -329,12 +329,12 @@ impl Rib {
         self.hops.has_route_mtus() || !self.left_with_mtu.is_empty()
     }
 
-    /// Links that are ports, with the numbers of the ports.
+    /// Returns the links that are ports, with the numbers of the ports.
     pub fn port_links(&self) -> impl Iterator<Item = (PortId, &Link)> {
         self.links.port_links()
     }
 
-    /// Link of a port; `None` if it has none.
+    /// Returns the link of a port; `None` if it has none.
     pub fn link_of(&self, port: PortId) -> Option<&Link> {
         self.links.port_links().find(|(id, _)| *id == port).map(|(_, link)| link)
     }
@@ -551,7 +551,7 @@ impl Rib {
         self.neighbours.get(&(address, link)).and_then(|state| state.mac)
     }
 
-    /// Configuration of the ports for the workers.
+    /// Returns the configuration of the ports for the workers.
     pub fn port_configs(&self) -> Vec<PortConfig> {
         self.links.port_configs(&|link| self.addresses.networks_on(link).collect())
     }

@@ -170,7 +170,7 @@ impl Links {
         before.map(|(link, _)| link).as_ref() != self.links.get(&index).map(|(link, _)| link)
     }
 
-    /// MTU of a link in bytes.
+    /// Returns the MTU of a link in bytes.
     pub fn mtu(&self, index: u32) -> Option<u32> {
         self.links.get(&index).map(|(link, _)| link.mtu)
     }
@@ -217,7 +217,7 @@ impl Links {
         vlans.filter(move |(below, _)| *below == index).map(|(_, vlan)| vlan)
     }
 
-    /// The port whose own link this is.
+    /// Returns the port whose own link this is.
     fn own_port(&self, link: &Link) -> Option<PortId> {
         let place = self.ports.iter().position(|port| port.serves == Serves::Link(link.index))?;
         Some(PortId(place as u16))
@@ -249,7 +249,7 @@ impl Links {
         }
     }
 
-    /// State of a link for packets that leave through it.
+    /// Returns the state of a link for packets that leave through it.
     pub fn egress(&self, index: u32) -> Egress {
         let Some((link, _)) = self.links.get(&index) else { return Egress::Down };
         if !link.enabled {
@@ -275,12 +275,12 @@ impl Links {
         Egress::Port { port, mtu, mac, vlan }
     }
 
-    /// Link of the port itself.
+    /// Returns the link of the port itself.
     pub fn of_port(&self, port: PortId) -> Option<u32> {
         self.port_links().find(|(id, _)| *id == port).map(|(_, link)| link.index)
     }
 
-    /// Subinterface of a port with this VLAN id.
+    /// Returns the subinterface of a port with this VLAN id.
     pub fn of_vlan(&self, port: PortId, vlan: u16) -> Option<u32> {
         let below = self.of_port(port)?;
         let is_it = |link: &&Link| link.vlan == Some((below, vlan));

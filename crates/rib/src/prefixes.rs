@@ -145,7 +145,7 @@ impl Prefixes {
         candidates.iter().any(|it| it.kind == RouteKind::Local)
     }
 
-    /// Prefixes inside another one.
+    /// Returns the prefixes inside another one.
     pub fn within(&self, outer: IpNet) -> impl Iterator<Item = IpNet> {
         self.entries.keys().copied().filter(move |prefix| outer.contains(prefix))
     }
@@ -159,7 +159,7 @@ impl Prefixes {
         self.entries.get(&prefix)
     }
 
-    /// Prefixes that contain an address, longest first.
+    /// Returns the prefixes that contain an address, longest first.
     pub fn covering(&self, address: IpAddr) -> impl Iterator<Item = &Entry> {
         let host = IpNet::from(address);
         (0..=host.prefix_len()).rev().filter_map(move |length| {

@@ -94,7 +94,7 @@ impl Rib {
         self.prefixes.set_installed(prefix, now);
     }
 
-    /// Next hop that a prefix should have.
+    /// Returns the next hop that a prefix should have.
     fn wanted(&self, prefix: IpNet) -> Option<HopKey> {
         match self.audited.left.contains(&prefix) {
             true => Some(HopKey::Punt),
@@ -102,7 +102,7 @@ impl Rib {
         }
     }
 
-    /// Next hop that the routes to a prefix have.
+    /// Returns the next hop that the routes to a prefix have.
     pub(super) fn decision(&self, prefix: IpNet) -> Option<HopKey> {
         let best = self.prefixes.get(prefix).and_then(|entry| self.best(entry, is_ipv6(prefix)));
         // The kernel may look up the longest prefix of all tables, or the local table first: both
@@ -120,7 +120,7 @@ impl Rib {
         best
     }
 
-    /// Neighbour with this address, if it is known and on the link that routes lead to.
+    /// Returns the neighbour with this address, if it is known and on the link that routes lead to.
     fn direct_neighbour(&self, address: IpAddr) -> Option<HopKey> {
         let (link, detail) = self.on_link(address)?;
         self.mac(link, address)?;
@@ -172,7 +172,7 @@ impl Rib {
         self.target(candidate, is_ipv6(prefix)).is_some()
     }
 
-    /// Next hop of a route; `None` if none of its links is running.
+    /// Returns the next hop of a route; `None` if none of its links is running.
     fn target(&self, candidate: &Candidate, ipv6: bool) -> Option<HopKey> {
         match candidate.kind {
             RouteKind::Kernel | RouteKind::Local => return Some(HopKey::Punt),
@@ -236,7 +236,7 @@ impl Rib {
         }
     }
 
-    /// Meaning of a next hop (not a group) with the present links and neighbours.
+    /// Returns the meaning of a next hop (not a group) with the present links and neighbours.
     pub(super) fn meaning(&self, key: &HopKey) -> NextHop {
         let (link, gateway, detail) = match key {
             HopKey::Gateway { link, address, detail } => (*link, Some(*address), *detail),

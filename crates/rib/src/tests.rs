@@ -14,7 +14,7 @@ fn specs() -> Vec<PortSpec> {
     vec![port("a"), port("b")]
 }
 
-/// Links 1 and 2 are the ports a and b; 3 is not a port; 4 is VLAN 7 on a.
+/// Returns the links 1 and 2 are the ports a and b; 3 is not a port; 4 is VLAN 7 on a.
 fn link(index: u32, running: bool) -> Event {
     let name = ["", "a", "b", "c", "a.7"][index as usize].to_owned();
     let vlan = (index == 4).then_some((1, 7));
@@ -77,14 +77,14 @@ impl Bench {
         self.rib.commit(&mut self.routes).unwrap();
     }
 
-    /// Next hop of packets to an address.
+    /// Returns the next hop of packets to an address.
     fn towards(&self, address: &str) -> NextHop {
         let found = self.routes.longest_match(ip(address));
         found.map_or(NextHop::None, |(_, id)| on_the_wire(self.routes.next_hop(id).unwrap()))
     }
 }
 
-/// A next hop without the addresses that matter only for ICMP errors.
+/// Returns a next hop without the addresses that matter only for ICMP errors.
 fn on_the_wire(next_hop: &NextHop) -> NextHop {
     match next_hop {
         NextHop::Forward(to) => NextHop::Forward(Adjacency { gateway: None, source: None, ..*to }),

@@ -45,19 +45,20 @@ pub trait Family: Send {
     /// Type and code of a message, with their parameters.
     type Message: Copy;
 
-    /// Message about a packet dropped for this reason; `None` if there is none. `mtu` is that of
-    /// the egress interface in bytes, 0 if the interface has gone.
+    /// Returns the message about a packet dropped for this reason; `None` if there is none. `mtu`
+    /// is that of the egress interface in bytes, 0 if the interface has gone.
     fn message(reason: DropReason, mtu: u16) -> Option<Self::Message>;
 
-    /// MTU in bytes to report to the sender of a packet of `length` bytes, as Linux does.
+    /// Returns the MTU in bytes to report to the sender of a packet of `length` bytes, as Linux
+    /// does.
     fn mtu(hop: &Hop, length: usize) -> u16;
 
-    /// Source and destination of the packet that begins at `about`; `None` if its own headers
-    /// forbid a message about it.
+    /// Returns the source and destination of the packet that begins at `about`; `None` if its own
+    /// headers forbid a message about it.
     fn ends(about: &[u8], message: Self::Message) -> Option<Ends>;
 
-    /// Source address of a message to `to`, as the kernel chooses it: `ingress` is the ingress
-    /// interface of the packet, `back` the next hop towards `to`.
+    /// Returns the source address of a message to `to`, as the kernel chooses it: `ingress` is the
+    /// ingress interface of the packet, `back` the next hop towards `to`.
     fn source(table: &Table, ingress: PortInterface, to: IpAddr, back: &Hop) -> Option<IpAddr>;
 
     /// Writes the message about a packet, from its network header on, and returns the length.
@@ -165,9 +166,9 @@ impl<F: Family> IcmpError<F> {
         made.map(|made| Packet { protection: made.protection.for_quotation(), ..made })
     }
 
-    /// Source address of a message. For a packet from a tunnel, it is preferably an address in the
-    /// receiver's network: an answer may return through the tunnel only from the network at this
-    /// end.
+    /// Returns the source address of a message. For a packet from a tunnel, it is preferably an
+    /// address in the receiver's network: an answer may return through the tunnel only from the
+    /// network at this end.
     fn source(table: &Table, packet: &Packet, ends: Ends, back: &Hop) -> Option<IpAddr> {
         let tunnelled = packet.protection == Protection::Decrypted;
         let near = tunnelled.then(|| table.sources().in_network_of(ends.destination)).flatten();
@@ -368,7 +369,7 @@ mod tests {
         }
     }
 
-    /// Source address of the message to a sender whose packets arrive on port 0.
+    /// Returns the source address of the message to a sender whose packets arrive on port 0.
     fn speaker(bench: &mut Bench, sender: [u8; 4]) -> (Edge, Option<Ipv4Addr>) {
         let mut bytes = frame4(MAC_A, 1, &[7; 100]);
         bytes[26..30].copy_from_slice(&sender);

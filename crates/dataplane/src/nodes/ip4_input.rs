@@ -66,7 +66,7 @@ impl Node for Ip4Input {
     }
 }
 
-/// True for nearly all packets: valid, without options, from host to host.
+/// Returns true for nearly all packets: valid, without options, from host to host.
 #[inline]
 fn is_plain(packet: &Packet, header: &[u8; 20], destination: u32) -> bool {
     let total = u32::from(u16::from_be_bytes(field::<2, 2, _>(header)));

@@ -42,7 +42,7 @@ impl Node for Ip4Lookup {
     }
 }
 
-/// Destination address of a packet.
+/// Returns the destination address of a packet.
 #[inline]
 pub(super) fn destination_of(packet: &Packet, memory: &ChunkMemory) -> Option<std::net::Ipv4Addr> {
     memory.array::<4>(packet.network_offset() + 16).map(|bytes| (*bytes).into())

@@ -68,7 +68,7 @@ mod tests {
     use std::sync::atomic::Ordering;
     use wattline_units::Time;
 
-    /// A tap with this filter, which begins at the next update.
+    /// Returns a tap with this filter, which begins at the next update.
     fn tap(taps: &CopyTaps, slot: usize, options: &TapOptions) -> (Records, Arc<TapCounters>) {
         let (tap, records, counters) = Tap::new(options.clone(), 1);
         taps.slots().put(slot, tap);

@@ -14,7 +14,7 @@ pub struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// A whole frame at a port.
+    /// Makes a whole frame at a port.
     pub(super) fn whole(port: u16, bytes: &'a [u8]) -> Self {
         Self { port, length: bytes.len(), bytes }
     }

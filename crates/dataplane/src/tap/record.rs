@@ -57,7 +57,7 @@ pub(super) struct Event {
     pub length: u16,
 }
 
-/// Bytes that a record takes in the ring.
+/// Returns the bytes that a record takes in the ring.
 pub(super) fn size(bytes: &[u8]) -> usize {
     HEADER + bytes.len()
 }

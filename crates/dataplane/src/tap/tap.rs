@@ -82,7 +82,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// The role of a node, by its name.
+    /// Returns the role of a node, by its name.
     pub fn from_name(node: &str) -> Self {
         match node {
             "drop" => Self::Drop,

@@ -105,8 +105,8 @@ impl Family for V4 {
 }
 
 impl Fib4Reader {
-    /// Function that prefetches the first cell of a lookup (address in host byte order), for
-    /// callers with other work to do before the lookup.
+    /// Returns a function that prefetches the first cell of a lookup (address in host byte
+    /// order), for callers with other work to do before the lookup.
     #[inline]
     pub fn prefetcher(&self) -> impl Fn(u32) {
         let root = self.tables.root.bytes();

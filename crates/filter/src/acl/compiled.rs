@@ -145,7 +145,7 @@ impl Compiled {
     }
 }
 
-/// The ranges of a field of each rule; all values if the field is empty.
+/// Returns the ranges of a field of each rule; all values if the field is empty.
 fn ranges<F, T: Value + Greatest>(
     rules: &[&Rule],
     field: impl Fn(&Rule) -> &[F],

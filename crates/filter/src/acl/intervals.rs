@@ -12,7 +12,7 @@ use std::collections::HashMap;
 pub trait Value: Copy + Ord {
     /// The least value.
     const LEAST: Self;
-    /// The next value; `None` after the greatest.
+    /// Returns the next value; `None` after the greatest.
     fn next(self) -> Option<Self>;
 }
 

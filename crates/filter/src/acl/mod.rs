@@ -30,7 +30,8 @@ use wattline_dataplane::feature::Feature;
 /// Counts of the rules of one worker without a control thread.
 pub struct Tally(Arc<Lists>);
 
-/// The nodes of one worker with these rules, for this number of ports: for benchmarks and tests.
+/// Returns the nodes of one worker with these rules, for this number of ports: for benchmarks and
+/// tests.
 pub fn worker(rules: &[rule::Rule], ports: usize) -> (Vec<Feature>, Tally) {
     let lists = Arc::new(Lists::new(rules, ports, 1, None));
     let features = node::features(&Arc::new(ArcSwap::new(lists.clone())), 0);
@@ -38,12 +39,12 @@ pub fn worker(rules: &[rule::Rule], ports: usize) -> (Vec<Feature>, Tally) {
 }
 
 impl Tally {
-    /// Packets by rule.
+    /// Returns the number of packets by rule.
     pub fn packets(&self) -> Vec<u64> {
         self.0.rules.iter().map(|it| it.counts.total().0).collect()
     }
 
-    /// Number of rules.
+    /// Returns the number of rules.
     pub fn rules(&self) -> usize {
         self.0.rules.len()
     }

@@ -36,7 +36,7 @@ struct AclNode {
     worker: u16,
 }
 
-/// The nodes of a worker.
+/// Returns the nodes of a worker.
 pub(super) fn features(lists: &Arc<ArcSwap<Lists>>, worker: u16) -> Vec<Feature> {
     let node = |kind| -> Box<dyn Node> {
         Box::new(AclNode { kind, lists: Cache::new(lists.clone()), worker })

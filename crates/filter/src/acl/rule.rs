@@ -13,7 +13,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Name in the configuration.
+    /// Returns the name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Permit => "permit",

@@ -178,7 +178,7 @@ const PROTOCOLS: [(&str, u8); 8] = [
     ("ah", number::AUTHENTICATION),
 ];
 
-/// The name of a protocol in `[[acl]] protocol`, if it has one; all can be given by number.
+/// Returns the name of a protocol in `[[acl]] protocol`, if it has one; all can be given by number.
 pub fn protocol_name(number: u8) -> Option<&'static str> {
     PROTOCOLS.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
 }

@@ -130,7 +130,7 @@ pub fn has_ports(protocol: u8) -> bool {
     least_header(protocol).is_some()
 }
 
-/// Length in bytes of the shortest header of a protocol with ports.
+/// Returns the length in bytes of the shortest header of a protocol with ports.
 fn least_header(protocol: u8) -> Option<usize> {
     match protocol {
         protocol::TCP => Some(20),
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!((hidden.protocol, hidden.ports), (Protocol::Hidden, Ports::Hidden));
     }
 
-    /// An IPv6 packet whose first header is of this kind.
+    /// Returns an IPv6 packet whose first header is of this kind.
     fn ipv6(kind: u8, rest: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x60, 0, 0, 0];
         bytes.extend((rest.len() as u16).to_be_bytes());

@@ -51,7 +51,7 @@ impl Urpf {
         })
     }
 
-    /// Ports with a check, and the packets that they dropped.
+    /// Returns the ports with a check, and the packets that they dropped.
     fn ports(&self) -> impl Iterator<Item = UrpfPort> {
         let ports = self.names.iter().enumerate().filter(|(_, name)| !name.is_empty());
         ports.filter_map(|(port, name)| {

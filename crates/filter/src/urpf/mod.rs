@@ -19,7 +19,7 @@ pub use wattline_router::application::SourceCheck;
 use wattline_dataplane::counters::Counter;
 use wattline_dataplane::feature::Feature;
 
-/// The nodes of one worker with these checks: for benchmarks and tests.
+/// Returns the nodes of one worker with these checks: for benchmarks and tests.
 pub fn worker(checks: &[Option<SourceCheck>]) -> Vec<Feature> {
     let dropped = checks.iter().map(|_| Counter::default()).collect();
     node::features(&node::Checks::of(checks), &dropped)

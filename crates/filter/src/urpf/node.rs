@@ -87,7 +87,7 @@ struct UrpfNode {
     dropped: Dropped,
 }
 
-/// The nodes of a worker.
+/// Returns the nodes of a worker.
 pub(super) fn features(checks: &Checks, dropped: &Dropped) -> Vec<Feature> {
     let node = |kind| -> Box<dyn Node> {
         Box::new(UrpfNode { kind, checks: checks.clone(), dropped: dropped.clone() })
@@ -237,7 +237,7 @@ fn leads_back(table: &Table, back: NextHopId, check: SourceCheck, packet: &Packe
     }
 }
 
-/// Source of an IP packet.
+/// Returns the source of an IP packet.
 fn source_of(bytes: &[u8]) -> Option<IpAddr> {
     match bytes.first()? >> 4 {
         4 => Some(IpAddr::from(*bytes.get(12..)?.first_chunk::<4>()?)),

@@ -267,8 +267,8 @@ fn chosen(settings: &FlowRecordsSettings, config: &Config) -> Vec<bool> {
     (0..config.ports.len()).map(|port| settings.ports.contains(&port)).collect()
 }
 
-/// Interface numbers for collectors: the kernel's index, as in SNMP; for a port without an
-/// interface, its position in the configuration, counted from 1.
+/// Returns the interface numbers for collectors: the kernel's index, as in SNMP; for a port without
+/// an interface, its position in the configuration, counted from 1.
 fn interface_numbers(config: &Config) -> Vec<u32> {
     let number = |(place, port): (usize, &PortSettings)| {
         let Some(name) = port.kind.taken_over() else { return place as u32 + 1 };

@@ -134,7 +134,7 @@ fn unix_millis() -> u64 {
 }
 
 impl Session {
-    /// A session without a connection.
+    /// Makes a session without a connection.
     pub fn new(
         collector: CollectorAddress,
         settings: &FlowRecordsSettings,
@@ -165,7 +165,7 @@ impl Session {
         }
     }
 
-    /// Time at which [`Self::refresh`] is due.
+    /// Returns the time at which [`Self::refresh`] is due.
     pub fn next_refresh(&self) -> Instant {
         if self.socket.is_some() { self.refresh } else { self.retry.max(self.refresh) }
     }

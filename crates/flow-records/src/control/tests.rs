@@ -76,7 +76,7 @@ fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Sequence number of an IPFIX message, and whether it contains templates.
+/// Returns the sequence number of an IPFIX message, and whether it contains templates.
 fn head(message: &[u8]) -> (u32, bool) {
     let [a, b, c, d] = message[8..12] else { unreachable!() };
     (u32::from_be_bytes([a, b, c, d]), message[17] == 2)

@@ -108,7 +108,7 @@ impl Records {
     }
 }
 
-/// The nodes of one worker, and the receiver of its records.
+/// Returns the nodes of one worker, and the receiver of its records.
 pub fn worker(settings: &Settings) -> (Feature, Records) {
     let (rest_in, rest) = channel();
     let (ipv4, ring4, counters4) = node::<Ipv4, 2>(settings, rest_in.clone());

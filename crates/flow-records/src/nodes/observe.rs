@@ -39,7 +39,7 @@ impl<const N: usize> Observation<N> {
         fragmentable: false,
     };
 
-    /// A flow that consists of this packet, at a time in milliseconds.
+    /// Returns a flow that consists of this packet, at a time in milliseconds.
     pub fn flow(&self, now: u64) -> Flow<N> {
         Flow {
             key: self.key,
@@ -139,9 +139,9 @@ fn of<const N: usize>(packet: &Packet) -> Observation<N> {
     }
 }
 
-/// Both ports in one word, source first, and the TCP flags. They are zero if the protocol has none
-/// or the packet ends before them. For ICMP, type and code take the place of the destination port,
-/// as in NetFlow since version 5.
+/// Returns both ports in one word, source first, and the TCP flags. They are zero if the protocol
+/// has none or the packet ends before them. For ICMP, type and code take the place of the
+/// destination port, as in NetFlow since version 5.
 #[inline]
 fn transport(memory: &ChunkMemory, at: usize, end: usize, protocol: u8) -> (u32, u8) {
     let fits = |length| at + length <= end;
@@ -172,7 +172,7 @@ mod tests {
         Packet::new(Frame { offset: 0, length: length as u16, port_in: PortId(3) })
     }
 
-    /// A chunk that begins with these bytes.
+    /// Returns a chunk that begins with these bytes.
     fn memory(bytes: &[u8]) -> ChunkMemory {
         let mut memory = ChunkMemory::zeroed(2, bytes.len().next_power_of_two());
         if let Some(to) = memory.get_mut(0..bytes.len()) {

@@ -36,8 +36,8 @@ impl Outcome {
     }
 }
 
-/// The absolute path of a configuration file. The file itself may be missing, or be a link to one
-/// file today and to another tomorrow.
+/// Returns the absolute path of a configuration file. The file itself may be missing, or be a link
+/// to one file today and to another tomorrow.
 fn absolute(file: &Path) -> PathBuf {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -47,7 +47,7 @@ fn absolute(file: &Path) -> PathBuf {
     folder.join(file.file_name().unwrap_or_default())
 }
 
-/// The owner of the policies of a configuration file.
+/// Returns the owner of the policies of a configuration file.
 pub fn owner(file: &Path) -> BlockOwner {
     BlockOwner::named(absolute(file).as_os_str().as_encoded_bytes())
 }
@@ -214,7 +214,7 @@ pub fn plan(config: &Config) -> Option<BlockPlan> {
     Some(BlockPlan { block, blocked_now })
 }
 
-/// True if the kernel has no XFRM.
+/// Returns true if the kernel has no XFRM.
 pub fn is_missing(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT))
 }

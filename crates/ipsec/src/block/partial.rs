@@ -132,7 +132,7 @@ mod tests {
         [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
         [[ipsec_policy]]\nsource = \"10.1.0.0/16\"\ndestination = \"10.2.0.0/16\"\ntunnel = \"t\"\n";
 
-    /// Blocked prefixes of the text with one change.
+    /// Returns the blocked prefixes of the text with one change.
     fn blocked(from: &str, to: &str) -> Vec<String> {
         assert!(TEXT.contains(from), "{from}");
         let partial = Partial::read(&TEXT.replacen(from, to, 1));

@@ -42,7 +42,7 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// The traffic that these settings protect.
+    /// Returns the traffic that these settings protect.
     pub fn from_settings(settings: &IpsecSettings) -> Self {
         let rule = |policy: &crate::section::PolicySettings| Rule {
             source: policy.source,
@@ -63,7 +63,7 @@ impl Protected {
         both
     }
 
-    /// Source and destination of the policies that do not let packets pass.
+    /// Returns the source and destination of the policies that do not let packets pass.
     pub fn prefixes(&self) -> impl Iterator<Item = (IpNet, IpNet)> {
         let blocking = self.rules.iter().filter(|rule| !rule.passes);
         blocking.map(|rule| (rule.source, rule.destination))
@@ -134,12 +134,12 @@ impl Protected {
         }
     }
 
-    /// True if no packet between these prefixes should have come through a tunnel.
+    /// Returns true if no packet between these prefixes should have come through a tunnel.
     fn may_come(&self, packets: (IpNet, IpNet)) -> bool {
         self.may_leave((packets.1, packets.0))
     }
 
-    /// True if no packet between these prefixes has to leave through a tunnel.
+    /// Returns true if no packet between these prefixes has to leave through a tunnel.
     fn may_leave(&self, (source, destination): (IpNet, IpNet)) -> bool {
         let overlap = |a: IpNet, b: IpNet| a.contains(&b) || b.contains(&a);
         let decides = |rule: &&Rule| match rule.passes {
@@ -150,7 +150,7 @@ impl Protected {
     }
 }
 
-/// All addresses of a family.
+/// Returns all addresses of a family.
 pub fn all_addresses(is_ipv4: bool) -> IpNet {
     if is_ipv4 { Ipv4Net::default().into() } else { Ipv6Net::default().into() }
 }
@@ -209,7 +209,7 @@ mod tests {
         Protected { ends, rules: rules.iter().map(rule).collect() }
     }
 
-    /// The kernel's treatment of a packet in one direction.
+    /// Returns the kernel's treatment of a packet in one direction.
     fn decide(
         blocks: &[Block],
         direction: Direction,

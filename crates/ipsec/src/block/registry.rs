@@ -33,12 +33,12 @@ pub fn forget(owner: BlockOwner) {
     let _ = remove_file(entry(owner));
 }
 
-/// The configuration of an owner.
+/// Returns the configuration of an owner.
 pub fn configuration(owner: BlockOwner) -> Option<PathBuf> {
     Some(OsStr::from_bytes(&read(entry(owner)).ok()?).into())
 }
 
-/// True if the configuration of an owner is known not to exist any more.
+/// Returns true if the configuration of an owner is known not to exist any more.
 pub fn is_removed(owner: BlockOwner) -> bool {
     let exists = configuration(owner).map(|file| file.symlink_metadata());
     exists.is_some_and(|it| it.is_err_and(|error| error.kind() == io::ErrorKind::NotFound))

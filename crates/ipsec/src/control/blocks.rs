@@ -118,7 +118,7 @@ impl Blocks {
         self.next.1 = false;
     }
 
-    /// A description of the blocked traffic.
+    /// Returns a description of the blocked traffic.
     pub fn stats(&self) -> BlockStats {
         let block = block::describe(&self.file, &self.in_force);
         BlockStats { block, when_stopped: self.next.1 }

@@ -132,7 +132,8 @@ impl Tunnels {
         }
     }
 
-    /// Decision for packets that a policy selects; `None` if only the kernel can decide.
+    /// Returns the decision for packets that a policy selects; `None` if only the kernel can
+    /// decide.
     fn decide(&mut self, policy: &KernelPolicy, first: usize) -> Option<Decision> {
         if policy.bound {
             return None;
@@ -165,17 +166,17 @@ impl Tunnels {
         &self.policies
     }
 
-    /// Sending SAs, by number of the tunnel.
+    /// Returns the sending SAs, by number of the tunnel.
     pub fn outbound(&self) -> impl Iterator<Item = Option<&Sending>> {
         self.tunnels.iter().map(|(_, identity)| self.sending.get(identity.as_ref()?))
     }
 
-    /// All receiving SAs.
+    /// Returns all receiving SAs.
     pub fn inbound(&self) -> impl Iterator<Item = &Receiving> {
         self.receiving.values()
     }
 
-    /// All SAs, including those that are being replaced, mutable.
+    /// Returns all SAs, including those that are being replaced, mutable.
     pub fn all_mut(
         &mut self,
     ) -> (impl Iterator<Item = &mut Sending>, impl Iterator<Item = &mut Receiving>) {

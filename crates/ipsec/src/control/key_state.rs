@@ -51,7 +51,7 @@ pub(super) struct KeyState {
 }
 
 impl KeyState {
-    /// State of a key that was never used.
+    /// Makes the state of a key that was never used.
     pub fn new(key: u64, role: Role) -> Self {
         Self { key, role, sequences: BTreeMap::new(), used: IvRanges::default() }
     }

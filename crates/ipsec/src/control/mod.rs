@@ -193,7 +193,7 @@ impl Ipsec {
         }
     }
 
-    /// SAs that receive: those of the configuration, then those of the kernel.
+    /// Returns the SAs that receive: those of the configuration, then those of the kernel.
     fn receiving(&self) -> impl Iterator<Item = &Receiving> {
         let kernel = self.kernel.iter().flat_map(|kernel| kernel.tunnels.inbound());
         self.tunnels.iter().map(|it| &it.1).chain(kernel)

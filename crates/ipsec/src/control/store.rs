@@ -51,7 +51,7 @@ impl Store {
         Ok(Self { directory: path.to_owned() })
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -98,7 +98,7 @@ impl Store {
         Ok(key_file)
     }
 
-    /// Number received last by an SA; 0 if it is new. `state` is that of its key.
+    /// Returns the number received last by an SA; 0 if it is new. `state` is that of its key.
     ///
     /// # Errors
     /// Fails when the file cannot be used, when another process uses it, or when it is missing and the
@@ -216,17 +216,17 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Highest number that may have been used.
+    /// Returns the highest number that may have been used.
     pub fn value(&self) -> u64 {
         self.value
     }
 
-    /// Highest number that may ever be used.
+    /// Returns the highest number that may ever be used.
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// Difference between the IV of a packet and its sequence number, modulo 2^64.
+    /// Returns the difference between the IV of a packet and its sequence number, modulo 2^64.
     pub fn iv_offset(&self) -> u64 {
         self.first_iv.wrapping_sub(self.last).wrapping_sub(1)
     }
@@ -257,7 +257,7 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// The number as last written.
+    /// Returns the number as last written.
     pub fn value(&self) -> u64 {
         self.value
     }

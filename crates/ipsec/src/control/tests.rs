@@ -38,7 +38,7 @@ impl Site {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// A site whose plain tunnel has been declared new.
+    /// Makes a site whose plain tunnel has been declared new.
     fn declared() -> Self {
         let site = Self::new();
         let keys = site.declare(&[Tunnel::plain()], &["t"]).unwrap();
@@ -100,7 +100,7 @@ impl Site {
         files.remove(0)
     }
 
-    /// The state of the key for sending or for receiving.
+    /// Returns the state of the key for sending or for receiving.
     fn key_file(&self, role: &str) -> PathBuf {
         let mut files = files(&self.state());
         files.retain(|path| {
@@ -148,7 +148,7 @@ fn send(ipsec: &Ipsec, count: usize) -> Vec<Sent> {
     router.ports[1].sent().into_iter().map(read).collect()
 }
 
-/// Number before the next router's first packet.
+/// Returns the number before the next router's first packet.
 fn next_router_after(all_ended: bool) -> u64 {
     let site = Site::declared();
     let mut ipsec = site.start(&Tunnel::plain()).unwrap();
@@ -209,7 +209,7 @@ fn ivs_never_repeat_over_20_starts() {
     starts_with_intact_state(20);
 }
 
-/// An old state is put back before each start, so that all begin with the same number.
+/// Puts an old state back before each start, so that all begin with the same number.
 fn starts_from_a_backup(starts: u64) {
     let site = Site::declared();
     let backup = site.folder.path().join("backup");

@@ -41,17 +41,17 @@ impl Counters {
         self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Number of packets.
+    /// Returns the number of packets.
     pub fn packets(&self) -> u64 {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Bytes of inner packets.
+    /// Returns the bytes of inner packets.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Dropped packets by reason; reasons with a count of zero are absent.
+    /// Returns the dropped packets by reason; reasons with a count of zero are absent.
     pub fn dropped(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         let count = |reason: &DropReason| self.dropped[*reason as usize].load(Ordering::Relaxed);
         DropReason::ALL.iter().map(move |reason| (*reason, count(reason))).filter(|it| it.1 > 0)
@@ -97,7 +97,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// A new SA, alive.
+    /// Makes a new SA, alive.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         name: String,
@@ -124,14 +124,14 @@ impl Common {
             || self.counters.bytes() >= self.hard.bytes
     }
 
-    /// Number of bytes before the inner packet.
+    /// Returns the number of bytes before the inner packet.
     pub(super) fn before(&self) -> usize {
         let ip = if self.local.is_ipv4() { ipv4::HEADER } else { ipv6::HEADER };
         let udp = if self.udp.is_some() { UDP_HEADER } else { 0 };
         ip + udp + HEADER + self.transform.algorithm().iv()
     }
 
-    /// Longest inner packet whose outer packet has at most `mtu` bytes.
+    /// Returns the longest inner packet whose outer packet has at most `mtu` bytes.
     pub fn inner_mtu(&self, mtu: usize) -> usize {
         let algorithm = self.transform.algorithm();
         let room = mtu.saturating_sub(self.before() + algorithm.icv());

@@ -14,7 +14,7 @@ pub fn library() -> String {
 
 /// The cryptography of one node.
 pub(super) struct Crypt {
-    /// `None` where this machine does not have the library.
+    /// The library; `None` if this machine does not have it.
     library: Option<SideBySide>,
 }
 

@@ -56,7 +56,7 @@ pub(super) struct Receiver {
 }
 
 impl Ends {
-    /// Receiving SA of a packet to the address `local`.
+    /// Returns the receiving SA of a packet to the address `local`.
     #[inline]
     pub fn receiver(&self, spi: u32, local: u128) -> Option<&Receiver> {
         self.receivers.get(&spi)?.iter().find(|receiver| receiver.local == local)
@@ -80,7 +80,7 @@ pub struct Publisher {
 pub(super) type Reader = Cache<Arc<ArcSwap<Database>>, Arc<Database>>;
 
 impl Publisher {
-    /// A publisher with an empty database.
+    /// Makes a publisher with an empty database.
     pub fn new() -> Self {
         Self::default()
     }

@@ -152,7 +152,7 @@ impl Node for EspEncrypt {
     }
 }
 
-/// Header fields of a packet; padding after it does not count.
+/// Returns the header fields of a packet; padding after it does not count.
 #[inline]
 fn header_of(packet: &Packet, memory: &ChunkMemory, is_ipv4: bool) -> Option<Header> {
     let bytes = packet.network_bytes(memory);

@@ -153,8 +153,8 @@ fn judge(
     }
 }
 
-/// Header fields; `None` unless it is an IP packet to a single host. The IP version is that of the
-/// first byte, as in the kernel, whatever the link header says.
+/// Returns the header fields; `None` unless it is an IP packet to a single host. The IP version is
+/// that of the first byte, as in the kernel, whatever the link header says.
 fn look(packet: &Packet, memory: &ChunkMemory) -> Option<Seen> {
     let mut bytes = packet.network_bytes(memory);
     let kind = memory.array::<2>(packet.network_offset().checked_sub(2)?)?;

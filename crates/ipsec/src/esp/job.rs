@@ -22,7 +22,7 @@ pub(super) struct Job<'d> {
 }
 
 impl Job<'_> {
-    /// Place of the ESP packet.
+    /// Returns the place of the ESP packet.
     #[inline]
     pub fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize

@@ -88,7 +88,7 @@ impl KeyMaterial {
         hash(cipher, b"wattline cipher fingerprint")
     }
 
-    /// The cipher's key, and the salt or integrity key after it.
+    /// Returns the cipher's key, and the salt or integrity key after it.
     pub(super) fn parts(&self, algorithm: Algorithm) -> Option<(&[u8], &[u8])> {
         self.0.split_at_checked(algorithm.cipher_key())
     }

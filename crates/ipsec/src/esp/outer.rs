@@ -99,8 +99,9 @@ pub(super) fn write(
     Some(())
 }
 
-/// New ECN field of the inner packet, from the `inner` and `outer` ones (RFC 6040 section 4.2).
-/// `None` if the packet must be dropped: it met congestion, and its ends do not support ECN.
+/// Returns the new ECN field of the inner packet, from the `inner` and `outer` ones (RFC 6040
+/// section 4.2). `None` if the packet must be dropped: it met congestion, and its ends do not
+/// support ECN.
 fn ecn(inner: u8, outer: u8) -> Option<u8> {
     const NOT_CAPABLE: u8 = 0b00;
     const CAPABLE_1: u8 = 0b01;

@@ -114,14 +114,14 @@ impl Policies {
         Self { rules, generation }
     }
 
-    /// Decision of the first match; packets without a match pass.
+    /// Returns the decision of the first match; packets without a match pass.
     fn find(&self, source: u128, destination: u128) -> Decision {
         let matches = |rule: &&Rule| rule.bits.hold(source, destination);
         self.rules.iter().find(matches).map_or(Decision::Bypass, |rule| rule.decision)
     }
 }
 
-/// An address as a number.
+/// Returns an address as a number.
 pub(super) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u32::from(address).into(),
@@ -152,7 +152,7 @@ impl Memory {
         Self { entries: vec![none; REMEMBERED].into() }
     }
 
-    /// Decision of `policies` for a packet.
+    /// Returns the decision of `policies` for a packet.
     #[inline]
     pub fn decide(&mut self, policies: &Policies, source: u128, destination: u128) -> Decision {
         if policies.rules.len() <= FEW {

@@ -30,7 +30,7 @@ pub enum Replay {
 }
 
 impl ReplayWindow {
-    /// A window of `size` numbers; all numbers up to `highest` count as received.
+    /// Makes a window of `size` numbers; all numbers up to `highest` count as received.
     pub fn new(size: u32, highest: u64) -> Self {
         // One block more than the window needs, since the window need not begin at a block
         // boundary.
@@ -52,12 +52,12 @@ impl ReplayWindow {
         window
     }
 
-    /// Size of the window in numbers.
+    /// Returns the size of the window in numbers.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// The highest number accepted so far.
+    /// Returns the highest number accepted so far.
     pub fn highest(&self) -> u64 {
         self.highest.load(Ordering::Acquire)
     }
@@ -110,7 +110,7 @@ impl ReplayWindow {
         Ok(())
     }
 
-    /// The word with the bit of `sequence` set.
+    /// Returns the word with the bit of `sequence` set.
     fn with(&self, word: u64, block: u64, sequence: u64) -> Result<u64, Replay> {
         let bit = 1 << (sequence % BLOCK);
         let (have, want) = ((word >> 32) as u32, self.run(block));

@@ -32,7 +32,7 @@ pub(super) struct SideBySide {
 }
 
 impl SideBySide {
-    /// `None` where this machine does not have the library.
+    /// Sets the library up; `None` if this machine does not have it.
     pub fn new() -> Option<Self> {
         Manager::new().map(|manager| Self { manager })
     }
@@ -197,7 +197,7 @@ impl Order {
     }
 }
 
-/// The key of a packet of this mode.
+/// Returns the key of a packet of this mode.
 #[inline]
 fn key_of<'d>(job: &Job<'d>, mode: Mode) -> Option<&'d Key> {
     let transform = job.transform;

@@ -23,7 +23,7 @@ pub struct Refused;
 pub struct Transform {
     algorithm: Algorithm,
     kind: Kind,
-    /// The same key for the multi-buffer library, where this machine has it.
+    /// The same key for the multi-buffer library, if this machine has it.
     expanded: Option<super::expanded::Expanded>,
 }
 
@@ -74,12 +74,12 @@ impl Transform {
         })
     }
 
-    /// The key for the multi-buffer library, where this machine has it.
+    /// Returns the key for the multi-buffer library, if this machine has it.
     pub(super) fn expanded(&self) -> Option<&super::expanded::Expanded> {
         self.expanded.as_ref()
     }
 
-    /// Algorithm of the key.
+    /// Returns the algorithm of the key.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -162,15 +162,15 @@ impl Transform {
 }
 
 impl Cbc {
-    /// HMAC of `packet` up to `end` and, if `extended`, of the high half of the sequence number,
-    /// which is written in place of the ICV (RFC 4303 section 2.2.1).
+    /// Returns the HMAC of `packet` up to `end` and, if `extended`, of the high half of the
+    /// sequence number, which is written in place of the ICV (RFC 4303 section 2.2.1).
     fn tag(&self, packet: &mut [u8], end: usize, sequence: u64, extended: bool) -> hmac::Tag {
         let length = hashed(packet, end, sequence, extended);
         hmac::sign(&self.integrity, &packet[..length])
     }
 }
 
-/// The number that becomes the IV of CBC.
+/// Returns the number that becomes the IV of CBC.
 pub(super) fn number(unique: u64, sequence: u64) -> [u8; 16] {
     (u128::from(unique) << 64 | u128::from(sequence)).to_be_bytes()
 }
@@ -206,7 +206,7 @@ impl<'p> Layout<'p> {
     }
 }
 
-/// Nonce of GCM (RFC 4106 section 4).
+/// Returns the nonce of GCM (RFC 4106 section 4).
 pub(super) fn nonce(salt: &[u8; 4], iv: &[u8]) -> Result<[u8; 12], Refused> {
     let mut nonce = [0; 12];
     nonce[..4].copy_from_slice(salt);

@@ -33,7 +33,7 @@ pub struct Batch<'p> {
 }
 
 impl<'p> Batch<'p> {
-    /// An empty batch for keys of this mode.
+    /// Makes an empty batch for keys of this mode.
     #[inline]
     pub fn new(mode: Mode) -> Self {
         let none = Job {
@@ -80,7 +80,7 @@ impl<'p> Batch<'p> {
         true
     }
 
-    /// Number of packets.
+    /// Returns the number of packets.
     pub fn len(&self) -> usize {
         self.count
     }

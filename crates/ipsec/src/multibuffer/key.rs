@@ -16,7 +16,7 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    /// Length of the key in bytes.
+    /// Returns the length of the key in bytes.
     pub(super) fn bytes(self) -> usize {
         if self == Self::Aes256 { 32 } else { 16 }
     }
@@ -36,7 +36,7 @@ impl Integrity {
         if self == Self::Sha1 { 20 } else { 32 }
     }
 
-    /// The library's number and the length of the tag that it writes in bytes.
+    /// Returns the library's number and the length of the tag that it writes in bytes.
     pub(super) fn number_and_tag(self) -> (u32, u64) {
         match self {
             Self::Sha1 => (value::HMAC_SHA1, 12),

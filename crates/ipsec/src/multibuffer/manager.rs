@@ -268,7 +268,7 @@ impl Jobs {
         self.words.as_mut_ptr().cast()
     }
 
-    /// The beginning of a job.
+    /// Returns the beginning of a job.
     #[inline]
     fn get(&mut self, at: usize) -> &mut Job {
         let room = &mut self.words[at * self.job_words..(at + 1) * self.job_words];

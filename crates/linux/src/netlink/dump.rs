@@ -208,7 +208,7 @@ fn ask(question: usize) -> io::Result<Option<Socket>> {
     Ok(Some(socket))
 }
 
-/// Links first, since all other objects refer to them.
+/// Lists the requests: links first, since all other objects refer to them.
 fn requests() -> Vec<RouteNetlinkMessage> {
     let mut requests = vec![RouteNetlinkMessage::GetLink(LinkMessage::default())];
     requests.push(RouteNetlinkMessage::GetAddress(AddressMessage::default()));

@@ -45,8 +45,8 @@ impl EventDecoder {
     }
 }
 
-/// Place of a route by the flags of its message. Flags other than that of multi-part messages have
-/// different meanings in a dump.
+/// Returns the place of a route by the flags of its message. Flags other than that of multi-part
+/// messages have different meanings in a dump.
 fn placement(flags: u16) -> Placement {
     match flags {
         _ if flags & NLM_F_MULTIPART != 0 => Placement::Dumped,

@@ -145,7 +145,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// A route of the main table for all packets.
+    /// Makes a route of the main table for all packets.
     pub fn new(prefix: IpNet, metric: u32, kind: RouteKind, hops: Vec<Hop>) -> Self {
         Self {
             table: Table::Main,

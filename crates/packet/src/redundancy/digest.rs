@@ -8,7 +8,7 @@ use highway::{HighwayHash, HighwayHasher};
 /// Number of digest bits in the name of a packet, by which regions refer to it.
 pub const NAME_BITS: u32 = 48;
 
-/// Name of the packet with this digest.
+/// Returns the name of the packet with this digest.
 #[inline]
 #[must_use]
 pub fn name_of(digest: u64) -> u64 {
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// Key from a text; an empty text gives the key without a secret.
+    /// Makes a key from a text; an empty text gives the key without a secret.
     #[must_use]
     pub fn from_secret(secret: &str) -> Self {
         let derive = |purpose| {
@@ -42,7 +42,7 @@ impl Key {
         Self { payloads: derive(0xe700), headers: derive(0xe701), messages: derive(0xe702) }
     }
 
-    /// Digest of a payload and its protocol number.
+    /// Returns the digest of a payload and its protocol number.
     #[inline]
     #[must_use]
     pub fn digest(&self, payload: &[u8], protocol: u8) -> u64 {
@@ -52,7 +52,7 @@ impl Key {
         hasher.finalize64()
     }
 
-    /// Code that authenticates header and regions of an encoded packet.
+    /// Returns the code that authenticates header and regions of an encoded packet.
     #[inline]
     #[must_use]
     pub(super) fn header_code(&self, header: &[u8], regions: &[u8]) -> u32 {
@@ -62,7 +62,7 @@ impl Key {
         hasher.finalize64() as u32
     }
 
-    /// Code that authenticates a message between the two routers.
+    /// Returns the code that authenticates a message between the two routers.
     #[must_use]
     pub(super) fn message_code(&self, message: &[u8]) -> u64 {
         HighwayHasher::new(highway::Key(self.messages)).hash64(message)

@@ -95,7 +95,7 @@ impl Region {
         Self { name: [a, b, c, d, e, f], offset, length, gap }
     }
 
-    /// The name as a number below 2^48.
+    /// Returns the name as a number below 2^48.
     #[must_use]
     pub fn name(&self) -> u64 {
         let [a, b, c, d, e, f] = self.name;

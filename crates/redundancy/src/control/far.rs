@@ -55,7 +55,7 @@ impl Far {
         }
     }
 
-    /// Low bits of the epoch, as in encoded packets.
+    /// Returns the low bits of the epoch, as in encoded packets.
     pub fn generation(&self) -> u16 {
         self.epoch as u16
     }

@@ -162,7 +162,7 @@ impl Ends {
         true
     }
 
-    /// State of the encoder that a message could change.
+    /// Returns the state of the encoder that a message could change.
     fn state(&self) -> (bool, u64, u64) {
         let counts = &self.near.counts;
         (self.sent.peer.is_usable(), counts.resets, counts.confirmed_packets)

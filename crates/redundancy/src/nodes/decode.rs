@@ -67,12 +67,12 @@ impl DecoderCache {
         }
     }
 
-    /// Capacity of the cache in bytes.
+    /// Returns the capacity of the cache in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.store.capacity_bytes()
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub fn memory_bytes(&self) -> u64 {
         let stores = self.arrived.iter().chain([&self.store]);
         stores.map(|store| store.capacity_bytes() + store.capacity_bytes() / 16).sum()
@@ -117,7 +117,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for the packets of one stream.
+    /// Makes a decoder for the packets of one stream.
     #[must_use]
     pub fn new(stream: u8, key: Key, shared: Arc<DecoderCache>) -> Self {
         Self { shared, key, stream, buffer: vec![0; LONGEST_PAYLOAD].into() }

@@ -67,7 +67,7 @@ impl DecodeNode {
         Self { family, sections, waiting: Vec::with_capacity(WAITING) }
     }
 
-    /// Name of the node, for the feature.
+    /// Returns the name of the node, for the feature.
     #[must_use]
     pub fn name_of(family: Family) -> &'static str {
         match family {
@@ -80,7 +80,7 @@ impl DecodeNode {
         self.waiting.len() < WAITING.min(pool.chunks() as usize / SHARE)
     }
 
-    /// Edge of a packet that has just arrived.
+    /// Returns the edge of a packet that has just arrived.
     fn receive(&mut self, context: &mut Context, packet: &mut Packet) -> Edge {
         let memory = &*context.pool.memory();
         let Some(view) = View::parse(self.family, packet, memory) else { return ON };

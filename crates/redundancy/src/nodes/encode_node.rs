@@ -41,7 +41,7 @@ impl EncodeNode {
         Self { family, sections, out: vec![0; LONGEST_PAYLOAD].into() }
     }
 
-    /// Name of the node, for the feature.
+    /// Returns the name of the node, for the feature.
     #[must_use]
     pub fn name_of(family: Family) -> &'static str {
         match family {

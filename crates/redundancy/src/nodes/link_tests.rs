@@ -142,7 +142,7 @@ impl Link {
     }
 }
 
-/// A payload like real traffic: a header, then pieces of repeated content.
+/// Returns a payload like real traffic: a header, then pieces of repeated content.
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     let piece = (0u64..12, 0usize..900, 10usize..700).prop_map(|(content, from, length)| {
         let content = super::select::tests::noise(content, 1600);

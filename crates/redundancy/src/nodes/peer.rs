@@ -26,7 +26,7 @@ impl Peer {
         self.reach.store(0, Release);
     }
 
-    /// Present state: words back, lowest position, generation.
+    /// Returns the present state: words back, lowest position, generation.
     pub(super) fn now(&self) -> (u64, u64, u16) {
         let reach = self.reach.load(Acquire);
         (reach, self.floor.load(Relaxed), self.generation.load(Relaxed))
@@ -50,7 +50,7 @@ pub struct Misses {
 const THERE: u64 = 1 << 63;
 
 impl Misses {
-    /// A list with room for this many names.
+    /// Makes a list with room for this many names.
     #[must_use]
     pub fn new(room: usize) -> Self {
         Self {

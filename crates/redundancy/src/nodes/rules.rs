@@ -65,7 +65,7 @@ impl Rules {
             && !(family == Family::V6 && EXTENSIONS_FOR_ROUTERS.contains(&protocol))
     }
 
-    /// Reason why a payload is skipped; `None` if it is cached and may be encoded.
+    /// Returns the reason why a payload is skipped; `None` if it is cached and may be encoded.
     #[inline]
     pub(super) fn bypass(&self, protocol: u8, payload: &[u8]) -> Option<Bypass> {
         if !(SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&payload.len()) {

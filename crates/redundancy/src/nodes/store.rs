@@ -64,15 +64,15 @@ pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
     words
 }
 
-/// Low bits of a position (32), length (16), protocol (8). The stamp of a record shows whether it
-/// is the wanted one.
+/// Returns the low bits of a position (32), length (16), protocol (8). The stamp of a record shows
+/// whether it is the wanted one.
 fn stamp(at: Position, length: usize, protocol: u8) -> u64 {
     (at & 0xffff_ffff) | (length as u64) << 32 | u64::from(protocol) << 48
 }
 
 impl Store {
-    /// A cache of `bytes` bytes, but at least twice the longest record. Its index takes another
-    /// sixteenth.
+    /// Makes a cache of `bytes` bytes, but at least twice the longest record. Its index takes
+    /// another sixteenth.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let capacity = (bytes / 8).max(2 * LONGEST_RECORD);
@@ -85,18 +85,18 @@ impl Store {
         }
     }
 
-    /// Capacity in bytes, for payloads and the heads of their records.
+    /// Returns the capacity in bytes, for payloads and the heads of their records.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity * 8
     }
 
-    /// Position of the next record.
+    /// Returns the position of the next record.
     pub(super) fn head(&self) -> Position {
         self.head.load(Relaxed)
     }
 
-    /// Full position from the low bits kept by an index.
+    /// Returns the full position from the low bits kept by an index.
     pub(super) fn unfold(&self, low: u64) -> Position {
         let head = self.head();
         let behind = head.wrapping_sub(low) & ((1 << POSITION_BITS) - 1);
@@ -167,7 +167,7 @@ impl Store {
         }
     }
 
-    /// Position of the packet with this name; `None` if it is gone.
+    /// Returns the position of the packet with this name; `None` if it is gone.
     pub(super) fn find(&self, name: u64) -> Option<Position> {
         let (slots, tag) = self.bucket(name);
         for slot in slots {

@@ -62,7 +62,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Hash of the flow, good enough to distinguish flows in a table.
+    /// Returns the hash of the flow, good enough to distinguish flows in a table.
     pub fn flow(&self) -> u32 {
         let ports = self.payload.first_chunk().map_or(0, |ports| u32::from_le_bytes(*ports));
         let (words, _) = self.addresses.as_chunks::<8>();

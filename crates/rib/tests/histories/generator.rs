@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// Addresses of a neighbour on a link.
+/// Returns the addresses of a neighbour on a link.
 pub fn neighbours(number: u8, host: u8) -> [IpAddr; 2] {
     let (third, last) = (u16::from(number), u16::from(host));
     [IpAddr::from([192, 0, number, host]), IpAddr::from([0x2001, 0xdb8, third, 0, 0, 0, 0, last])]
@@ -51,7 +51,8 @@ pub fn addresses(link: &str, number: u8) -> [String; 2] {
     [format!("addr add {v4}/24 dev {link}"), format!("addr add {v6}/64 dev {link}")]
 }
 
-/// Addresses at the ends of all prefixes and next to them, and hosts of connected networks.
+/// Returns the addresses at the ends of all prefixes and next to them, and hosts of connected
+/// networks.
 pub fn probes() -> Vec<IpAddr> {
     let texts = [
         "10.63.255.255",
@@ -177,7 +178,7 @@ fn route(random: &mut Random) -> String {
     format!("{family}route {verb} {prefix}{metric} {target}")
 }
 
-/// A next hop: mostly by a gateway.
+/// Returns a next hop: mostly by a gateway.
 fn hop(random: &mut Random, v6: bool, member: bool) -> String {
     let (link, number) = LINKS[random.below(LINKS.len())];
     if random.one_in(if member { 12 } else { 6 }) {

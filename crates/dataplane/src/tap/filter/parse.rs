@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A test of one end or both ends; `None` if the word begins another test.
+    /// Returns a test of one end or both ends; `None` if the word begins another test.
     fn ends(&mut self, side: Side) -> Result<Option<Test>, FilterError> {
         let kind = self.peek().unwrap_or_default();
         if !matches!(kind, "host" | "net" | "port") {
@@ -226,7 +226,7 @@ impl<'a> Parser<'a> {
         takes
     }
 
-    /// An error at the present word.
+    /// Returns an error at the present word.
     fn wrong(&self, message: impl Into<String>) -> FilterError {
         let place = match self.words.get(self.next) {
             Some((at, _)) => format!("character {}", self.text[..*at].chars().count() + 1),

@@ -331,7 +331,7 @@ fn workers_share_associations_while_packets_move_between_them() {
     assert_eq!(replayed, (WORKERS * 250) as u64);
 }
 
-/// A frame of either IP version with options, and its payload.
+/// Returns a frame of either IP version with options, and its payload.
 fn with_options(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if frame[12..14] == [8, 0] {
@@ -344,7 +344,7 @@ fn with_options(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The frame with source and destination swapped.
+/// Returns the frame with source and destination swapped.
 fn turned(mut frame: Vec<u8>) -> Vec<u8> {
     let (at, length) = if frame[12..14] == [8, 0] { (26, 4) } else { (22, 16) };
     let source = frame[at..at + length].to_vec();

@@ -608,12 +608,12 @@ fn interface(key: u32, value: &[u8]) -> Option<InterfaceMatch> {
     }
 }
 
-/// Bytes of an address.
+/// Returns the bytes of an address.
 fn width(is_ipv6: bool) -> usize {
     if is_ipv6 { size_of::<Ipv6Addr>() } else { size_of::<Ipv4Addr>() }
 }
 
-/// All addresses of a family.
+/// Returns all addresses of a family.
 fn whole(is_ipv6: bool) -> IpNet {
     if is_ipv6 { ipnet::Ipv6Net::default().into() } else { ipnet::Ipv4Net::default().into() }
 }

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A chain of family netdev at ingress of these devices, by kind and name.
+    /// Returns a chain of family netdev at ingress of these devices, by kind and name.
     fn chain(devices: &[(u16, &str)]) -> Vec<u8> {
         let devices: Vec<_> =
             devices.iter().map(|(kind, name)| attribute(*kind, name.as_bytes())).collect();
