@@ -51,8 +51,8 @@ impl FlowKey {
         })
     }
 
-    /// Returns the key by which an IPv4 packet chooses between next hops. An ICMP error has the key of
-    /// the quoted packet in the opposite direction, as other packets to its receiver have.
+    /// Returns the key by which an IPv4 packet chooses between next hops. An ICMP error has the key
+    /// of the quoted packet in the opposite direction, as other packets to its receiver have.
     pub fn for_next_hop_of_ipv4(packet: &Ipv4Packet) -> Self {
         let Some((inner, payload)) = quoted_by_ipv4(packet) else { return Self::of_ipv4(packet) };
         let quoted = Self {

@@ -126,8 +126,8 @@ impl Rib {
     }
 
     /// Returns the egress of packets to each prefix, in order, without prefixes of own addresses.
-    /// If there are more than `most` prefixes, interfaces are omitted, and the result is empty unless
-    /// a prefix is left to the kernel.
+    /// If there are more than `most` prefixes, interfaces are omitted, and the result is empty
+    /// unless a prefix is left to the kernel.
     pub fn egresses(&self, most: usize) -> BTreeMap<IpNet, Egress> {
         let is_large = self.prefixes.len() > most;
         let left = self.audited.left.iter().copied();

@@ -148,8 +148,8 @@ impl Application for Acl {
         let why = match new.of::<AclSettings>() {
             None => "[[acl]] was removed, which needs a restart",
             Some(settings) if !stay(settings) => {
-                "[[acl]] adds the first rule of an existing port or removes its last one, which needs \
-                 a restart"
+                "[[acl]] adds the first rule of an existing port or removes its last one, which \
+                 needs a restart"
             }
             Some(_) => return None,
         };

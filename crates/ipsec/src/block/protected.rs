@@ -55,7 +55,7 @@ impl Protected {
         }
     }
 
-    /// Adds what another configuration protects, behind the policies of this one.
+    /// Adds the protected traffic of another configuration, after the policies of this one.
     pub fn and(&self, other: &Self) -> Self {
         let mut both = self.clone();
         both.ends.extend(&other.ends);

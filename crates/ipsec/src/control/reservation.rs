@@ -140,7 +140,7 @@ pub(super) mod tests {
     use std::sync::mpsc::SyncSender;
     use std::time::Instant;
 
-    /// A disk that writes when it is let, or fails.
+    /// A disk that writes only when the test allows it, or fails.
     pub struct Disk {
         value: u64,
         lets: Receiver<bool>,
@@ -161,7 +161,7 @@ pub(super) mod tests {
         }
     }
 
-    /// One, and what lets it write.
+    /// Returns a disk, and the sender that allows its writes.
     pub fn disk() -> (Disk, SyncSender<bool>) {
         let (sender, lets) = sync_channel(9);
         (Disk { value: 0, lets }, sender)

@@ -553,7 +553,7 @@ fn directory_of_state_that_is_none_is_an_error() {
     }
 }
 
-/// Packets beyond what is on disk are dropped and counted until it can be written again.
+/// Packets beyond the number on disk are dropped and counted until it can be written again.
 #[test]
 fn numbers_that_cannot_be_written_are_not_used() {
     let site = Site::declared();

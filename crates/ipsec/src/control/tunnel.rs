@@ -20,7 +20,7 @@ use wattline_status::applications::{
 };
 
 /// Number of sequence numbers reserved at a time: a second of minimum-size packets on a 10 Gbit/s
-/// port, and 0.4 % of what 32 bits hold.
+/// port, and 0.4 % of the 32-bit range.
 const STRETCH: u64 = 1 << 24;
 
 /// Parameters of one direction, as negotiated or configured.

@@ -28,7 +28,7 @@ impl Job<'_> {
         self.start as usize..self.end as usize
     }
 
-    /// Seals the packet by itself.
+    /// Seals the packet without the multi-buffer library.
     #[inline]
     pub fn seal(&mut self, memory: &mut ChunkMemory) {
         let Self { transform, sequence, unique, extended, .. } = *self;
@@ -37,7 +37,7 @@ impl Job<'_> {
             .is_some_and(|packet| transform.seal(packet, sequence, extended, unique).is_ok());
     }
 
-    /// Opens the packet by itself.
+    /// Opens the packet without the multi-buffer library.
     #[inline]
     pub fn open(&mut self, memory: &mut ChunkMemory) {
         let Self { transform, sequence, extended, .. } = *self;

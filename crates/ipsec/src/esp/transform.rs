@@ -214,8 +214,8 @@ pub(super) fn nonce(salt: &[u8; 4], iv: &[u8]) -> Result<[u8; 12], Refused> {
     Ok(nonce)
 }
 
-/// Authenticated data besides the encrypted part: SPI and sequence number, with the high half in
-/// between if the number is extended (RFC 4106 section 5).
+/// Authenticated data in addition to the encrypted part: SPI and sequence number, with the high
+/// half in between if the number is extended (RFC 4106 section 5).
 #[derive(Clone, Copy)]
 pub(super) struct Authenticated {
     bytes: [u8; 12],

@@ -50,7 +50,7 @@ impl Integrity {
 pub enum Mode {
     /// GCM.
     Gcm(Cipher),
-    /// CBC, with an HMAC over what is encrypted.
+    /// CBC, with an HMAC over the ciphertext.
     Cbc(Cipher, Integrity),
 }
 

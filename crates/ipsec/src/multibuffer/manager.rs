@@ -117,8 +117,9 @@ impl Manager {
     ) -> Result<(), JobsFailed> {
         let Mode::Gcm(cipher) = key.mode() else { return Err(JobsFailed) };
         let mut state = std::mem::MaybeUninit::<[u8; GCM_STATE]>::uninit();
-        // SAFETY: the key was expanded for this function and is not written to; all slices have the given
-        // lengths, nonce and tag those that the library names, and the state room for its own.
+        // SAFETY: the key was expanded for this function and is not written to. All slices have the
+        // given lengths, nonce and tag the lengths that the library requires, and the state is
+        // large enough.
         #[allow(unsafe_code)]
         unsafe {
             functions[cipher as usize](
@@ -272,7 +273,7 @@ impl Jobs {
     #[inline]
     fn get(&mut self, at: usize) -> &mut Job {
         let room = &mut self.words[at * self.job_words..(at + 1) * self.job_words];
-        // SAFETY: the room is aligned and long enough for a job, of which any bytes are a valid one; it
+        // SAFETY: the room is aligned and long enough for a job, and any bytes are a valid job. It
         // is borrowed as long as the job.
         #[allow(unsafe_code)]
         unsafe {
