@@ -419,14 +419,10 @@ mod tests {
     use super::*;
     use crate::forwarding::HopKind;
     use crate::port::PortId;
-    use crate::testing::{MAC_A, frame4};
+    use crate::testing::{MAC_A, frame4, net};
 
     fn resolve(port: u16) -> NextHop {
         NextHop::Resolve { port: PortId(port), gateway: None, source: None, vlan: None }
-    }
-
-    fn net(text: &str) -> IpNet {
-        text.parse().unwrap()
     }
 
     #[test]

@@ -14,7 +14,7 @@ fn specs() -> Vec<PortSpec> {
     vec![port("a"), port("b")]
 }
 
-/// Returns the links 1 and 2 are the ports a and b; 3 is not a port; 4 is VLAN 7 on a.
+/// Returns a link: 1 and 2 are the ports a and b, 3 is not a port, 4 is VLAN 7 on a.
 fn link(index: u32, running: bool) -> Event {
     let name = ["", "a", "b", "c", "a.7"][index as usize].to_owned();
     let vlan = (index == 4).then_some((1, 7));
