@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn own_hash_is_used_where_the_kernels_is_unknown() {
+    fn own_hash_is_used_if_the_kernels_is_unknown() {
         let mut packet = Vec::new();
         PacketBuilder::ipv6([1; 16], [2; 16], 64).udp(7, 53).write(&mut packet, b"x").unwrap();
         let seed = 1.try_into().unwrap();

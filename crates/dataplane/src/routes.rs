@@ -529,7 +529,7 @@ mod tests {
     /// Two routers in a row: the second spreads over both links the flows that the first sends one
     /// way.
     #[test]
-    fn routers_with_other_seeds_spread_flows_otherwise() {
+    fn routers_with_different_seeds_spread_flows_differently() {
         let router = |seed| {
             let mut routes = Routes::new(vec![]);
             let members = [1, 2].map(|port| (routes.acquire(&resolve(port)).unwrap(), 1)).to_vec();

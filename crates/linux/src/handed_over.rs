@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_for_another_process_are_left_alone() {
+    fn descriptors_for_another_process_are_not_taken() {
         // The test runner's own descriptors would be closed otherwise.
         assert!(take().is_empty());
     }

@@ -151,7 +151,7 @@ fn pair() -> Option<(Space, Space)> {
 /// A dump does not show that a link was removed and another created with the same index, so waiting
 /// notifications are read before the dump.
 #[test]
-fn a_link_that_goes_and_comes_back_with_its_number_is_noticed_while_a_dump_is_due() {
+fn recreated_link_with_the_same_number_is_noticed_while_a_dump_is_due() {
     let Some(namespace) = Space::new() else { return };
     namespace.batch("link add v0 index 77 type veth peer name v1\nlink set v0 up\n");
     namespace.enter(|| {

@@ -275,7 +275,7 @@ mod tests {
     /// A second router distributes the flows that the first sends to one next hop equally over its
     /// own.
     #[test]
-    fn routers_with_seeds_of_their_own_choose_independently() {
+    fn routers_with_different_seeds_choose_independently() {
         let member = |hash: u32, seed, count: u64| (u64::from(seeded(hash, seed)) * count) >> 32;
         let key = |port| FlowKey::of_ipv4(&Ipv4Packet::parse(&udp4(port, None)).unwrap()).hash();
         let flows: Vec<u32> = (0..40_000).map(key).collect();

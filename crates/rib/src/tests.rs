@@ -148,7 +148,7 @@ fn mtu_of_a_route_that_is_left_to_the_kernel_is_reported() {
 }
 
 #[test]
-fn group_with_a_member_of_the_kernels_is_left_as_a_whole() {
+fn group_with_a_member_left_to_the_kernel_is_left_as_a_whole() {
     let mut bench = Bench::new();
     bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2"), via(3, "192.0.9.2")])]);
     assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
@@ -207,7 +207,7 @@ fn known_neighbours_of_a_connected_prefix_are_host_routes() {
 }
 
 #[test]
-fn own_addresses_broadcasts_and_other_links_are_the_kernels() {
+fn own_addresses_broadcasts_and_other_links_are_left_to_the_kernel() {
     let mut bench = Bench::new();
     let own = |text: &str| Address { link: 1, address: net(text), rank: SourceRank::Preferred };
     bench.kernel([route("192.0.2.0/24", 0, vec![via(1, "")])]);
@@ -287,7 +287,7 @@ fn vlan_subinterfaces_send_with_their_tag() {
 }
 
 #[test]
-fn a_link_that_is_made_again_is_the_kernels_until_the_port_is_opened_again() {
+fn recreated_link_is_left_to_the_kernel_until_the_port_is_opened_again() {
     let mut bench = Bench::new();
     let through = |link| route("10.0.0.0/8", 0, vec![via(link, "192.0.2.2")]);
     bench.kernel([through(1), neighbour(1, "192.0.2.2", Some(MACS[0]))]);
@@ -649,7 +649,7 @@ impl Naive {
 /// Routes from two advertisements are not joined; the kernel chooses one by the state of its
 /// neighbour.
 #[test]
-fn two_advertised_routes_of_one_metric_are_the_kernels() {
+fn two_advertised_routes_of_one_metric_are_left_to_the_kernel() {
     for (advertised, placement) in
         [(true, Placement::First), (true, Placement::Dumped), (false, Placement::First)]
     {
@@ -770,7 +770,7 @@ fn gateway_of_a_member_that_is_down_in_a_local_route_leaves_the_route_to_the_ker
 
 /// The kernel then sends to the destination itself, also after the local route is removed.
 #[test]
-fn route_by_a_gateway_in_a_local_route_is_the_kernels() {
+fn route_by_a_gateway_in_a_local_route_is_left_to_the_kernel() {
     let mut bench = Bench::new();
     bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "198.51.100.3")])]);
     bench.kernel([neighbour(1, "198.51.100.3", Some(MACS[0]))]);
@@ -791,7 +791,7 @@ fn route_by_a_gateway_in_a_local_route_is_the_kernels() {
 }
 
 #[test]
-fn next_hops_beyond_the_table_are_the_kernels() {
+fn next_hops_beyond_the_table_are_left_to_the_kernel() {
     let mut bench = Bench::new();
     bench.kernel([route("172.16.0.0/12", 0, vec![via(1, "")])]);
     let address = |number: u32| IpAddr::from((0xac10_0002 + number).to_be_bytes()).to_string();
@@ -824,7 +824,7 @@ fn next_hops_beyond_the_table_are_the_kernels() {
 }
 
 #[test]
-fn loose_filter_drops_sources_of_discarding_routes_alone() {
+fn loose_filter_drops_only_sources_of_discarding_routes() {
     let mut bench = Bench::new();
     let kind = |prefix: &str, kind| {
         let route = Route::new(net(prefix), 0, kind, Vec::new());

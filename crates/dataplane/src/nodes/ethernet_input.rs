@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_other_protocols_are_the_kernels() {
+    fn groups_and_other_protocols_are_left_to_the_kernel() {
         assert_eq!(edge_of(&frame4([0xff; 6], 64, &[])).0, PUNT);
         assert_eq!(edge_of(&frame6([0x33, 0x33, 0, 0, 0, 1], 64, &[])).0, PUNT);
         let mut arp = frame4(MAC_A, 64, &[]);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_broadcasts_and_options_are_the_kernels() {
+    fn groups_broadcasts_and_options_are_left_to_the_kernel() {
         assert_eq!(fixed(16, 224), Ok(PUNT));
         let mut broadcast = frame4(MAC_A, 64, b"payload");
         broadcast[14 + 16..14 + 20].fill(255);

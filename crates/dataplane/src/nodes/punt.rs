@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_packets_are_dropped_and_the_rest_goes_on() {
+    fn refused_packets_are_dropped_and_the_rest_is_punted() {
         let mut bench = Bench::new();
         let mut node = Punt::new(Box::new(Choosy(false)));
         let bytes = frame4(MAC_A, 64, b"payload");

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_stay_go_on_counting_and_others_begin_anew() {
+    fn kept_rules_keep_their_counts_and_others_start_at_zero() {
         let udp = &frame4(MAC_A, 64, &[0, 7, 0, 53, 0, 8, 0, 0])[14..];
         let (deny, permit) = (rule(Action::Deny, 6, &[]), rule(Action::Permit, 17, &[]));
         let lists = Lists::new(&[deny.clone(), permit.clone()], 2, 2, None);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_to_the_router_itself_are_the_kernels() {
+    fn packets_to_the_router_itself_are_left_to_the_kernel() {
         let mut all = deny_udp();
         (all.destinations, all.protocols, all.destination_ports) = Default::default();
         let (mut router, lists) = router(&[all]);

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vlan_is_a_link_of_its_own() {
+    fn vlan_is_a_separate_link() {
         let (mut router, _) = router(SourceCheck::Strict);
         router.ports[0].send(&frame4_vlan(MAC_A, 7));
         assert_eq!(router.settle().dropped["reverse-path"], 1);

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn salt_and_integrity_key_make_no_other_cipher_key() {
+    fn salt_and_integrity_key_do_not_distinguish_cipher_keys() {
         let of = |algorithm: Algorithm, change: usize| {
             let mut bytes = vec![0xab; algorithm.key_material()];
             bytes[change] ^= 1;

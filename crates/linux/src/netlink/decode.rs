@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn subinterface_with_priorities_is_the_kernels() {
+    fn subinterface_with_priorities_is_left_to_the_kernel() {
         let of = |setting: InfoVlan| {
             vlan(&[LinkInfo::Data(InfoData::Vlan(vec![InfoVlan::Id(7), setting]))])
         };

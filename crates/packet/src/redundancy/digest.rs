@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_stays_what_it_is() {
+    fn digest_never_changes() {
         // Routers of different builds (and processors) must agree.
         assert_eq!(Key::from_secret("").digest(b"wattline", 6), FROZEN);
     }

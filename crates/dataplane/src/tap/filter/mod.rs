@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place_and_what_is_allowed() {
+    fn mistakes_are_named_with_place_and_allowed_values() {
         let wrong = |text: &str| Filter::parse(text, &port).unwrap_err().to_string();
         for (text, place, allowed) in [
             ("tpc", "character 1", "`tcp`"),

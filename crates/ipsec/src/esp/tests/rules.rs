@@ -35,7 +35,7 @@ fn associations_end_by_packets_by_bytes_and_by_command() {
 }
 
 #[test]
-fn protected_packets_pass_in_no_other_way() {
+fn protected_packets_pass_only_through_the_tunnel() {
     let publisher = Publisher::new();
     let contents = |outbound, decision| Contents {
         outbound,
@@ -236,7 +236,7 @@ fn answers_about_decrypted_packets_do_not_leave_in_clear() {
 }
 
 #[test]
-fn ike_and_keepalives_are_the_kernels() {
+fn ike_and_keepalives_are_left_to_the_kernel() {
     let mut pair = Pair::new(Options { udp: true, ..Options::PLAIN });
     let sealed = pair.encrypt(&[frame4(MAC_A, 64, b"payload.")]).remove(0);
     assert_eq!(sealed[34..40], [0x11, 0x94, 0x11, 0x94, 0, (sealed.len() - 34) as u8]);

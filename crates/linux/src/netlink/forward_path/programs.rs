@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn program_of_netfilter_is_found_in_its_namespace_alone() {
+    fn program_of_netfilter_is_found_only_in_its_namespace() {
         let made = Namespace::for_test(&[]).and_then(|one| Ok((one, Namespace::for_test(&[])?)));
         let Ok((one, other)) = made.map_err(wattline_needs::rights) else { return };
         let attached = || attach(32, 45, 0, [2, 2, -77_i32 as u32]);
