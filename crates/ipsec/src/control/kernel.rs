@@ -97,11 +97,11 @@ impl Tunnels {
                     one.select(selectors.clone());
                     Ok(one)
                 });
-                let ours = Terms { ends: (terms.ends.1, terms.ends.0), ..terms };
+                let local_terms = Terms { ends: (terms.ends.1, terms.ends.0), ..terms };
                 let window = association.window.clamp(32, 65_536);
                 let new = || {
-                    let key = key_file(store, &ours, Role::Receive)?;
-                    Receiving::new(&ours, key, store, window, selectors)
+                    let key = key_file(store, &local_terms, Role::Receive)?;
+                    Receiving::new(&local_terms, key, store, window, selectors)
                 };
                 let one = known.unwrap_or_else(new);
                 one.map(|one| {

@@ -164,13 +164,13 @@ impl KeyFile {
     /// Replaces the file; it is on disk when this returns.
     fn save(&mut self, state: &KeyState) -> Result<(), String> {
         let there = self.path.symlink_metadata().map(|it| (it.dev(), it.ino()));
-        let ours = self.file.as_ref().map(|file| file.metadata().map(|it| (it.dev(), it.ino())));
-        let is_ours = match (there, ours) {
-            (Ok(there), Some(Ok(ours))) => there == ours,
+        let opened = self.file.as_ref().map(|file| file.metadata().map(|it| (it.dev(), it.ino())));
+        let is_same = match (there, opened) {
+            (Ok(there), Some(Ok(opened))) => there == opened,
             (Err(error), None) => error.kind() == ErrorKind::NotFound,
             _ => false,
         };
-        if !is_ours {
+        if !is_same {
             let path = self.path.display();
             return Err(format!("{path}: was replaced or removed while the key was in use"));
         }

@@ -276,14 +276,14 @@ mod tests {
             ("status", offset_of!(Job, status)),
         ];
         let of = |name: &str, field: &str| format!("offsetof({name}, {field})");
-        let (mut asked, mut ours) = (Vec::new(), Vec::new());
+        let (mut asked, mut expected) = (Vec::new(), Vec::new());
         for (field, place) in manager.iter().zip(PLACES) {
             asked.push(of("IMB_MGR", field));
-            ours.push(place as u64);
+            expected.push(place as u64);
         }
         for (field, place) in job {
             asked.push(of("IMB_JOB", field));
-            ours.push(place as u64);
+            expected.push(place as u64);
         }
         for (question, value) in [
             (of("IMB_MGR", "features"), offset_of!(Head, features) as u64),
@@ -297,7 +297,7 @@ mod tests {
             ("IMB_FEATURE_AESNI".into(), value::AESNI),
         ] {
             asked.push(question);
-            ours.push(value);
+            expected.push(value);
         }
         let last = [
             "IMB_VERSION_NUM",
@@ -322,9 +322,9 @@ mod tests {
         }
         let answers = String::from_utf8(Command::new(&program).output().unwrap().stdout).unwrap();
         let answers: Vec<u64> = answers.lines().map(|line| line.parse().unwrap()).collect();
-        let (of_fields, of_version) = answers.split_at(ours.len());
-        for ((question, answer), ours) in asked.iter().zip(of_fields).zip(&ours) {
-            assert_eq!(answer, ours, "{question}");
+        let (of_fields, of_version) = answers.split_at(expected.len());
+        for ((question, answer), value) in asked.iter().zip(of_fields).zip(&expected) {
+            assert_eq!(answer, value, "{question}");
         }
         let &[number, job_bytes, self_test, passed, gcm_key, gcm_state] = of_version else {
             panic!("{of_version:?}")

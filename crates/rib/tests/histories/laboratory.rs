@@ -165,16 +165,16 @@ impl Laboratory {
                 }
                 continue;
             }
-            let ours = self.ours(address);
+            let treatment = self.treatment(address);
             let (_, derived) = self.rib.treatment(address, &self.routes);
-            if derived != ours {
-                return Some(format!("{address}: tables {ours:?}, derived {derived:?}"));
+            if derived != treatment {
+                return Some(format!("{address}: tables {treatment:?}, derived {derived:?}"));
             }
-            if ours == Treatment::Kernel {
+            if treatment == Treatment::Kernel {
                 continue;
             }
             counts.own += 1;
-            let mut unseen = match &ours {
+            let mut unseen = match &treatment {
                 Treatment::Forward(ways) => ways.clone(),
                 _ => BTreeSet::new(),
             };
@@ -190,21 +190,21 @@ impl Laboratory {
                 if let Decision::Forward { link, gateway } = kernel {
                     unseen.remove(&(link, gateway.unwrap_or(address)));
                 }
-                if !ours.allows(kernel, address) {
-                    return Some(format!("{address}: kernel {kernel:?}, Wattline {ours:?}"));
+                if !treatment.allows(kernel, address) {
+                    return Some(format!("{address}: kernel {kernel:?}, Wattline {treatment:?}"));
                 }
                 if unseen.is_empty() {
                     break;
                 }
             }
             if !unseen.is_empty() {
-                return Some(format!("{address}: the kernel never uses {unseen:?} of {ours:?}"));
+                return Some(format!("{address}: the kernel never uses {unseen:?} of {treatment:?}"));
             }
         }
         None
     }
 
-    fn ours(&self, address: IpAddr) -> Treatment {
+    fn treatment(&self, address: IpAddr) -> Treatment {
         let Some((_, id)) = self.routes.longest_match(address) else {
             return Treatment::Refused(route_errors::NO_ROUTE);
         };
