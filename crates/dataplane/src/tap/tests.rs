@@ -200,7 +200,12 @@ fn several_taps_come_and_go_and_leave_nothing() {
     watched.slots.put(
         SLOTS,
         Tap::new(
-            TapOptions { filter: Filter::parse("", &|_| None).unwrap(), nodes: true, snap: 0, rate: 1 },
+            TapOptions {
+                filter: Filter::parse("", &|_| None).unwrap(),
+                nodes: true,
+                snap: 0,
+                rate: 1,
+            },
             64,
         )
         .0,

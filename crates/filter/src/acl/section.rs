@@ -274,7 +274,10 @@ mod tests {
             match reported {
                 "" => assert!(result.is_ok(), "{result:?}"),
                 reported => {
-                    assert!(result.as_ref().is_err_and(|it| it.contains(reported)), "{to}: {result:?}")
+                    assert!(
+                        result.as_ref().is_err_and(|it| it.contains(reported)),
+                        "{to}: {result:?}"
+                    )
                 }
             }
         }

@@ -102,7 +102,9 @@ mod tests {
         let warning = missing.warning("k", at, SetBy::Kernel).unwrap();
         assert!(warning.ends_with("or have the IKE daemon use an address of this machine"));
         let complaint = missing.complaints().join("");
-        assert!(complaint.starts_with("ipsec k: the local end of the kernel's SA, 192.0.2.1 is no"));
+        assert!(
+            complaint.starts_with("ipsec k: the local end of the kernel's SA, 192.0.2.1 is no")
+        );
         assert!(!complaint.contains("local ="), "{complaint}");
     }
 }

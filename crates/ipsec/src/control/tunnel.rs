@@ -120,7 +120,8 @@ impl Sending {
         let association =
             Arc::new(Outbound { common, sequence, iv_offset, dscp, dont_fragment, mtu });
         let (number, age) = (Reservation::new(numbers), Age::new(terms));
-        let mut sending = Self { association, number, age, is_exhaustion_logged: false, fault: None };
+        let mut sending =
+            Self { association, number, age, is_exhaustion_logged: false, fault: None };
         if let Some(wanted) = sending.wanted() {
             sending.number.write(wanted)?;
             sending.association.sequence.reserve(wanted);

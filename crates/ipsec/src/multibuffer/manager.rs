@@ -200,7 +200,12 @@ impl Manager {
     /// When its length is no whole number of blocks, the key is not one for CBC, or the library did
     /// not complete it.
     #[inline]
-    pub fn cbc_open(&mut self, key: &Key, iv: &[u8; 16], body: &mut [u8]) -> Result<(), JobsFailed> {
+    pub fn cbc_open(
+        &mut self,
+        key: &Key,
+        iv: &[u8; 16],
+        body: &mut [u8],
+    ) -> Result<(), JobsFailed> {
         let Mode::Cbc(..) = key.mode() else { return Err(JobsFailed) };
         if body.is_empty() || !body.len().is_multiple_of(BLOCK) {
             return Err(JobsFailed);

@@ -15,4 +15,4 @@ mod manager;
 
 pub use batch::{Batch, MOST, TAG};
 pub use key::{Cipher, Integrity, Key, Mode};
-pub use manager::{Manager, JobsFailed, name};
+pub use manager::{JobsFailed, Manager, name};

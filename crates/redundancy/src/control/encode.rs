@@ -3,7 +3,7 @@
 use super::common::{
     AT_ONCE, BUSY, IDLE, LONGEST, LogLimit, key, rules, warn_of_version, warn_without_secret,
 };
-use super::near::{Outcome, Near};
+use super::near::{Near, Outcome};
 use crate::nodes::{
     EncodeCounters, EncodeNode, EncodeSection, EncodeSettings, Encoder, EncoderCache,
 };

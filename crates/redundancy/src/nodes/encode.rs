@@ -64,7 +64,8 @@ impl EncoderCache {
     #[must_use]
     pub fn take_offers(&self, most: usize) -> Vec<Offered> {
         let positions = self.outbox.as_ref().map(|outbox| outbox.take(most)).unwrap_or_default();
-        let offered = |at| self.store.record_at(at).map(|found| Offered { at, digest: found.digest });
+        let offered =
+            |at| self.store.record_at(at).map(|found| Offered { at, digest: found.digest });
         positions.into_iter().filter_map(offered).collect()
     }
 

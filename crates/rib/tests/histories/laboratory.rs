@@ -198,7 +198,9 @@ impl Laboratory {
                 }
             }
             if !unseen.is_empty() {
-                return Some(format!("{address}: the kernel never uses {unseen:?} of {treatment:?}"));
+                return Some(format!(
+                    "{address}: the kernel never uses {unseen:?} of {treatment:?}"
+                ));
             }
         }
         None
