@@ -26,15 +26,14 @@ impl Counter {
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Counters listed once: the cells that their worker writes, their values, and how values are read and
-/// added.
+/// Declares counters once: the cells that their worker writes, their values, reading and adding.
 macro_rules! counters {
     (
         $(#[$of_cells:meta])* $cells:ident, $(#[$of_values:meta])* $values:ident
@@ -53,7 +52,7 @@ macro_rules! counters {
         }
 
         impl $cells {
-            /// The values.
+            /// Returns the values.
             fn get(&self) -> $values {
                 $values { $($name: self.$name.get(),)* $($more: Default::default(),)* }
             }
@@ -77,12 +76,12 @@ counters! {
         frames,
         /// Batches processed.
         batches,
-        /// Frames of the runs in which the node was timed.
+        /// Frames of the timed runs of the node.
         timed_frames,
-        /// Time-stamp counter cycles that the node took for the timed frames.
+        /// Time-stamp counter cycles of the timed runs.
         cycles,
     } and {
-        /// Its name.
+        /// Name of the node.
         name: &'static str,
     }
 }
@@ -95,13 +94,13 @@ counters! {
     Snapshot {
         /// Frames taken from receive rings.
         received,
-        /// Frames that the router made: ICMP errors, and fragments beyond the first.
+        /// Frames made by the router: ICMP errors, and fragments beyond the first.
         generated,
         /// Frames accepted by transmit rings.
         forwarded,
         /// Frames handed to the kernel.
         punted,
-        /// Frames that wait for a neighbour at this moment; a level, not a count.
+        /// Frames that wait for a neighbour now; a level, not a count.
         held,
         /// ICMP errors not sent because of the rate limit (RFC 1812 4.3.2.8, RFC 4443 2.4 f).
         icmp_rate_limited,
@@ -111,7 +110,7 @@ counters! {
         icmp_impossible,
         /// Neighbour requests that did not fit into the queue to the control plane.
         neighbour_requests_lost,
-        /// Chunks that were freed though they were free already or not of the worker's memory: a defect
+        /// Refused frees of chunks: free already or not of the worker's memory, a defect
         /// ([`FramePool::free`](crate::frame::FramePool::free)).
         frees_refused,
         /// Iterations of the worker loop that found frames.
@@ -136,21 +135,21 @@ counters! {
     }
 }
 
-/// The counters of a port queue, listed once: as numbers, and as the cells that its worker writes.
+/// Declares the counters of a port queue once: as numbers, and as the cells that its worker writes.
 macro_rules! port_counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Counters of a port queue since it was opened, or sums over several.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
         pub struct PortCounters {
             $($(#[$doc])* pub $name: u64,)*
-            /// Frames in the receive ring at the last look, including those taken then. This is a
+            /// Frames in the receive ring at the last poll, including those taken then. This is a
             /// level, not a count.
             #[serde(skip)]
             pub waiting: u64,
         }
 
         impl PortCounters {
-            /// Returns the counts since an earlier reading; the level stays as it is now.
+            /// Returns the counts since an earlier reading; the level is the present one.
             #[must_use]
             pub fn since(&self, before: &Self) -> Self {
                 Self { $($name: self.$name.saturating_sub(before.$name),)* waiting: self.waiting }
@@ -177,7 +176,7 @@ macro_rules! port_counters {
                 $(self.$name.set(counters.$name);)*
             }
 
-            /// The values.
+            /// Returns the values.
             fn get(&self) -> PortCounters {
                 PortCounters { $($name: self.$name.get(),)* waiting: self.waiting.get() }
             }
@@ -234,7 +233,7 @@ pub struct WorkerCounters {
 }
 
 impl WorkerCounters {
-    /// Counters that are all zero.
+    /// Makes counters that are all zero.
     pub fn new(node_names: Vec<&'static str>, ports: usize) -> Self {
         let nodes = node_names.iter().map(|_| NodeCounters::default()).collect::<Box<[_]>>();
         let drops = DropReason::ALL.iter().map(|_| Counter::default()).collect::<Box<[_]>>();
@@ -254,19 +253,19 @@ impl WorkerCounters {
         self.drops[reason as usize].add(count);
     }
 
-    /// Counters of the node with this number in the graph.
+    /// Returns the counters of the node with this number in the graph.
     #[inline]
     pub(crate) fn node(&self, number: usize) -> &NodeCounters {
         &self.nodes[number]
     }
 
-    /// Counters of the port with this number.
+    /// Returns the counters of the port with this number.
     #[inline]
     pub(crate) fn port(&self, number: usize) -> &PortTotals {
         &self.ports[number]
     }
 
-    /// State of a port's receive queue; all zero if there is no such port.
+    /// Returns the state of a port's receive queue; all zero if there is no such port.
     pub fn queueing(&self, port: usize) -> Queueing {
         self.ports.get(port).map_or_else(Queueing::default, |port| Queueing {
             taken: port.received_packets.get(),
@@ -276,7 +275,7 @@ impl WorkerCounters {
         })
     }
 
-    /// Values of all counters.
+    /// Returns the values of all counters.
     pub fn snapshot(&self) -> Snapshot {
         let dropped = DropReason::ALL.iter().zip(&**self.drops);
         let dropped = dropped.map(|(reason, count)| (reason.name(), count.get()));
@@ -296,8 +295,8 @@ impl Snapshot {
         self.dropped.values().sum()
     }
 
-    /// True when every frame is accounted for:
-    /// received + generated = forwarded + punted + dropped + held.
+    /// Returns true if every frame is accounted for: received + generated = forwarded + punted +
+    /// dropped + held.
     pub fn is_conserved(&self) -> bool {
         self.received + self.generated
             == self.forwarded + self.punted + self.dropped_total() + self.held

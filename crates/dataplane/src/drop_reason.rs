@@ -13,12 +13,12 @@ macro_rules! drop_reasons {
             /// All reasons, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// Name of the reason's counter.
+            /// Returns the name of the reason's counter.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// Meaning of the reason, in one sentence.
+            /// Returns the meaning of the reason, in one sentence.
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+),)+ }
             }
@@ -37,7 +37,7 @@ drop_reasons! {
     BadHeaderLength = "bad-header-length",
     /// The IPv4 header checksum does not hold.
     BadChecksum = "bad-checksum",
-    /// The IP length field does not fit the header or the frame, or no datagram is as long.
+    /// The IP length field does not fit the header or the frame, or exceeds the longest datagram.
     BadLength = "bad-length",
     /// The source address cannot be that of another host (RFC 1812 5.3.7, RFC 4291 2.5).
     MartianSource = "martian-source",
@@ -49,9 +49,9 @@ drop_reasons! {
     NoRoute = "no-route",
     /// A blackhole route: discarded silently, as configured.
     Blackhole = "blackhole",
-    /// An unreachable route: discarded, and the source is told.
+    /// An unreachable route: discarded, and the source is notified.
     Unreachable = "unreachable",
-    /// A prohibit route: discarded, and the source is told.
+    /// A prohibit route: discarded, and the source is notified.
     Prohibited = "prohibited",
     /// The packet exceeds the MTU of the egress interface and must not be fragmented.
     TooBig = "too-big",
@@ -71,9 +71,9 @@ drop_reasons! {
     PortGone = "port-gone",
     /// The queue to the kernel is full.
     PuntQueueFull = "punt-queue-full",
-    /// The kernel refused it: its interface for punted packets is down, or there is none.
+    /// The kernel refused it: its interface for punted packets is down or missing.
     PuntRefused = "punt-refused",
-    /// The router has no TUN device by which packets reach the kernel.
+    /// The router has no TUN device through which packets reach the kernel.
     PuntUnavailable = "punt-unavailable",
     /// An encoded packet refers to a packet that this decoder does not have.
     RedundancyMissing = "redundancy-missing",
@@ -99,18 +99,18 @@ drop_reasons! {
     EspExhausted = "esp-sequence-exhausted",
     /// A policy requires protection, and there is no security association.
     NoAssociation = "ipsec-no-association",
-    /// A policy discards it, or it came in clear or through another tunnel than the policy
-    /// requires.
+    /// A policy discards it, or it did not come through the tunnel that the policy requires.
     Policy = "ipsec-policy",
-    /// It met congestion in a tunnel, and its ends do not support ECN (RFC 6040 4.2).
+    /// The packet met congestion in a tunnel, and its ends do not support ECN (RFC 6040 4.2).
     Congestion = "tunnel-congestion",
     /// No rule of the port's access list permits it.
     AclDenied = "acl-denied",
-    /// The port's access list asks for its protocol or ports, and its headers do not show them.
+    /// The port's access list tests its protocol or ports, and its headers do not show them.
     AclUnreadable = "acl-unreadable",
-    /// Rules of its port judge what is forwarded, the kernel might forward it, and no rule can judge it.
+    /// Rules of its port apply to forwarded packets, the kernel might forward it, and no rule can
+    /// be applied to it.
     Unjudged = "unjudged",
-    /// Its source address has no route, or none that leads to the port by which it came (RFC 3704).
+    /// Its source address has no route, or none through the port on which it arrived (RFC 3704).
     ReversePath = "reverse-path",
     /// The worker ended while it held the packet.
     Shutdown = "shutdown",

@@ -11,7 +11,7 @@ use crate::node::Node;
 pub const NEXT: &str = "@next";
 /// Name of the node that leaves packets to the kernel.
 const PUNT: &str = "punt";
-/// Stands for every node that has the named edge.
+/// Matches every node that has the named edge.
 const ANY: &str = "@any";
 
 /// Point on the path of packets at which they pass an application.
@@ -19,7 +19,7 @@ const ANY: &str = "@any";
 pub enum Place {
     /// Directly after `ip4-input` or `ip6-input`, before all applications at [`Self::Received`]: for
     /// nodes that restore a packet which another router has replaced. Every check of received
-    /// packets then sees the packet as it will be forwarded.
+    /// packets then sees the packet that will be forwarded.
     Arrived,
     /// Between `ip4-input` or `ip6-input` and the lookup. The packets are valid, and their next hop
     /// is not known yet. Packets for the router itself pass here as well.
@@ -33,7 +33,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The router's edges at this place as pairs of nodes, for IPv4 and for IPv6.
+    /// Returns the router's edges at this place as pairs of nodes, for IPv4 and for IPv6.
     fn ends(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Arrived | Self::Received => {
@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    /// The router's node after which the nodes of an application run.
+    /// Returns the router's node after which the nodes of an application run.
     fn behind(self) -> &'static str {
         match self {
             Self::Arrived | Self::Received => "ip6-input",
@@ -81,7 +81,7 @@ struct Detour {
 }
 
 impl Plan {
-    /// A plan of these nodes, without applications.
+    /// Makes a plan of these nodes, without applications.
     pub fn new(nodes: Vec<Box<dyn Node>>) -> Self {
         Self { nodes, detours: Vec::new() }
     }
@@ -89,7 +89,7 @@ impl Plan {
     /// Inserts applications.
     #[must_use]
     pub fn with(mut self, mut features: Vec<Feature>) -> Self {
-        // Stable: the order within a place stays. `Arrived` and `Received` form one chain.
+        // Stable sort: the order within a place is kept. `Arrived` and `Received` form one chain.
         features.sort_by_key(|feature| feature.place);
         for place in [Place::Received, Place::Routed, Place::Punted] {
             let is_here = move |feature: &&Feature| feature.place.ends() == place.ends();
@@ -129,7 +129,7 @@ impl Plan {
         }
     }
 
-    /// Name of the node that an edge leads to.
+    /// Returns the name of the node that an edge leads to.
     pub fn target(&self, from: &'static str, edge: &'static str) -> &'static str {
         let find = |from| self.detours.iter().find(|it| it.from == from && it.edge == edge);
         find(from).or_else(|| find(ANY)).map_or(edge, |detour| detour.to)

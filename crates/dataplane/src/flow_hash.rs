@@ -1,6 +1,7 @@
-//! The hash by which a flow chooses one of several next hops, and the shares of these.
+//! The hash with which a flow chooses one of several next hops, and the hash ranges of these.
 //!
-//! A flow has the next hop that the kernel and XDP programs give it, where the kernel's hash is known.
+//! If the kernel's hash is known, a flow gets the same next hop as from the kernel and XDP
+//! programs.
 
 use wattline_fib::NextHopId;
 use wattline_packet::flow::{self, FlowKey};
@@ -10,14 +11,14 @@ pub use wattline_packet::kernel_hash::{HashPolicy, KernelHash};
 /// Hash of flows in one router.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FlowHash {
-    /// Seed where the kernel's hash is unknown.
+    /// Seed of the router's own hash, used if the kernel's is unknown.
     pub seed: u64,
-    /// The kernel's hash, where it is known.
+    /// The kernel's hash, if it is known.
     pub kernel: Option<KernelHash>,
 }
 
 impl FlowHash {
-    /// Hash of an IPv4 packet; 0 if it is malformed.
+    /// Returns the hash of an IPv4 packet; 0 if it is malformed.
     pub fn hash_ipv4(&self, packet: &[u8]) -> u32 {
         let Ok(packet) = Ipv4Packet::parse(packet) else { return 0 };
         let known = self.kernel.and_then(|kernel| kernel.hash_ipv4(&packet));
@@ -26,7 +27,7 @@ impl FlowHash {
         })
     }
 
-    /// Hash of an IPv6 packet; 0 if it is malformed.
+    /// Returns the hash of an IPv6 packet; 0 if it is malformed.
     pub fn hash_ipv6(&self, packet: &[u8]) -> u32 {
         let known = self.kernel.and_then(|kernel| kernel.hash_ipv6(packet));
         known.unwrap_or_else(|| {
@@ -36,7 +37,7 @@ impl FlowHash {
     }
 }
 
-/// A group's members, each with the largest hash, without its lowest bit, that chooses it.
+/// Members of a group, each with the largest hash (without its lowest bit) that chooses it.
 #[derive(Debug)]
 pub(crate) struct Shares(Box<[(u32, NextHopId)]>);
 
@@ -53,13 +54,13 @@ impl Shares {
         Self(members.iter().map(share).collect())
     }
 
-    /// Member for a flow.
+    /// Returns the member for a flow.
     pub fn choose(&self, hash: u32) -> NextHopId {
         let before = self.0.partition_point(|(last, _)| *last < hash >> 1);
         self.0.get(before).map_or(NextHopId::NONE, |(_, id)| *id)
     }
 
-    /// All members.
+    /// Returns all members.
     pub fn members(&self) -> impl Iterator<Item = NextHopId> {
         self.0.iter().map(|(_, id)| *id)
     }
@@ -73,16 +74,16 @@ mod tests {
     use wattline_packet::FromBytes;
     use wattline_packet::ipv4::Ipv4Header;
 
-    /// Packets that Linux 6.18 forwarded by one of 64 next hops: policy of both families, seed, number of the
-    /// next hop, packet in hexadecimal digits. Next hop n had the weight 1 + 7n mod 13 for destinations in
-    /// 10.0.0.0/8 and fd00::/8, otherwise 1.
+    /// Packets that Linux 6.18 forwarded through one of 64 next hops: policy of both families,
+    /// seed, number of the next hop, packet in hexadecimal digits. Next hop n had the weight 1 + 7n
+    /// mod 13 for destinations in 10.0.0.0/8 and fd00::/8, otherwise 1.
     const RECORDED: &str = include_str!("flow_hash/linux-6.18.csv");
 
     fn is_ipv6(packet: &[u8]) -> bool {
         packet[0] >> 4 == 6
     }
 
-    /// Next hop for a packet among those of the recording.
+    /// Returns the next hop for a packet among those of the recording.
     fn chosen(packet: &[u8], seed: u32, policy: u32) -> u16 {
         let is_weighted = if is_ipv6(packet) { packet[24] == 0xfd } else { packet[16] == 10 };
         let weight = |member: u16| if is_weighted { 1 + 7 * member % 13 } else { 1 };
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn choice_is_the_one_that_linux_was_seen_to_make() {
+    fn choice_matches_the_recording_of_linux() {
         let lines: Vec<&str> = RECORDED.lines().skip(1).collect();
         assert!(lines.len() > 800, "{}", lines.len());
         for line in lines {
@@ -103,8 +104,8 @@ mod tests {
             let [policy, seed, member, packet] = fields[..] else { panic!("{line}") };
             let byte = |at: usize| u8::from_str_radix(&packet[at..at + 2], 16).unwrap();
             let packet: Vec<u8> = (0..packet.len()).step_by(2).map(byte).collect();
-            let ours = chosen(&packet, seed.parse().unwrap(), policy.parse().unwrap());
-            assert_eq!(ours.to_string(), member, "{line}");
+            let own = chosen(&packet, seed.parse().unwrap(), policy.parse().unwrap());
+            assert_eq!(own.to_string(), member, "{line}");
         }
     }
 
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn own_hash_is_used_where_the_kernels_is_unknown() {
+    fn own_hash_is_used_if_the_kernels_is_unknown() {
         let mut packet = Vec::new();
         PacketBuilder::ipv6([1; 16], [2; 16], 64).udp(7, 53).write(&mut packet, b"x").unwrap();
         let seed = 1.try_into().unwrap();

@@ -26,15 +26,15 @@ use wattline_packet::{flow, mss};
 pub struct PortConfig {
     /// MAC address of the port.
     pub mac: [u8; 6],
-    /// Whether to accept frames for other stations as if they were for this one.
+    /// True if frames for other stations are accepted as if they were for this one.
     pub promiscuous: bool,
-    /// Whether senders may leave checksums unfinished: the interface is virtual.
+    /// True if the interface is virtual: its senders may leave checksums unfinished.
     pub is_virtual: bool,
     /// IP addresses of the port with their prefix lengths.
     pub addresses: Vec<IpNet>,
     /// VLANs that are routed; frames of all others go to the kernel.
     pub vlans: Vec<VlanConfig>,
-    /// Largest segments of TCP connections through the port, in either direction.
+    /// Largest TCP segments through the port, in either direction.
     pub segments: Option<mss::Limit>,
 }
 
@@ -170,46 +170,47 @@ impl Table {
         (self.vias.len() - 1) as u32
     }
 
-    /// Next hop of an id; that of [`NextHopId::NONE`] where the table does not know the id.
+    /// Returns the next hop of an id; that of [`NextHopId::NONE`] if the table does not know the
+    /// id.
     #[inline]
     pub fn hop(&self, id: NextHopId) -> &Hop {
         self.hops.get(usize::from(id.0)).unwrap_or(&NO_HOP)
     }
 
-    /// All next hops by id, for loops over a batch.
+    /// Returns all next hops by id, for loops over a batch.
     #[inline]
     pub fn hops(&self) -> &[Hop] {
         &self.hops
     }
 
-    /// Member of a group for a flow with this hash; no route if the group is empty.
+    /// Returns the member of a group for a flow with this hash; no route if the group is empty.
     pub fn member(&self, group: &Hop, hash: u32) -> NextHopId {
         let group = self.groups.get(group.index as usize);
         group.map_or(NextHopId::NONE, |shares| shares.choose(hash))
     }
 
-    /// All members of a group; none where the next hop is no group.
+    /// Returns the members of a group; none if the next hop is no group.
     pub fn members(&self, hop: &Hop) -> impl Iterator<Item = NextHopId> {
         let group = (hop.kind == HopKind::Group).then(|| self.groups.get(hop.index as usize));
         group.flatten().into_iter().flat_map(Shares::members)
     }
 
-    /// Hash by which flows choose between the members of a group.
+    /// Returns the hash by which flows choose between the members of a group.
     pub fn flow_hash(&self) -> &FlowHash {
         &self.flow_hash
     }
 
-    /// Hash of the network of a sender, keyed by this router's seed.
+    /// Returns the hash of the network of a sender, keyed by this router's seed.
     pub fn sender(&self, address: IpAddr) -> u32 {
         flow::sender(address, self.flow_hash.seed)
     }
 
-    /// Neighbour to resolve for `hop`; `None` if it is the packet's destination.
+    /// Returns the neighbour to resolve for `hop`; `None` if it is the packet's destination.
     pub fn gateway(&self, hop: &Hop) -> Option<IpAddr> {
         self.via(hop).gateway
     }
 
-    /// Source address that the route of `hop` prescribes.
+    /// Returns the source address that the route of `hop` prescribes.
     pub fn prescribed_source(&self, hop: &Hop) -> Option<IpAddr> {
         self.via(hop).source
     }
@@ -219,18 +220,18 @@ impl Table {
         has.then(|| self.vias.get(hop.index as usize).copied()).flatten().unwrap_or_default()
     }
 
-    /// Addresses from which this machine sends.
+    /// Returns the addresses from which this machine sends.
     pub fn sources(&self) -> &SourceAddresses {
         &self.sources
     }
 
-    /// The router's own addresses.
+    /// Returns the router's own addresses.
     #[inline]
     pub fn own(&self) -> &OwnAddresses {
         &self.own
     }
 
-    /// Configuration of a port; `None` if there is no such port.
+    /// Returns the configuration of a port; `None` if there is no such port.
     #[inline]
     pub fn port(&self, port: PortId) -> Option<&PortConfig> {
         self.ports.get(usize::from(port.0))
@@ -241,7 +242,7 @@ fn forward(adjacency: &Adjacency) -> Hop {
     let mut macs = [0; 12];
     macs[..6].copy_from_slice(&adjacency.destination_mac);
     macs[6..].copy_from_slice(&adjacency.source_mac);
-    // An interface may have MTU 0, with which packets would be looked up again for ever.
+    // Otherwise, at an interface with MTU 0, packets would be looked up again for ever.
     let mtu = adjacency.mtu.max(1);
     let vlan = adjacency.vlan.unwrap_or(0);
     Hop {
@@ -260,7 +261,7 @@ fn forward(adjacency: &Adjacency) -> Hop {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Published {
     pub table: Arc<ArcSwap<Table>>,
-    /// Number of publications, those of the FIB included; a change of it announces a publication.
+    /// Number of publications, including those of the FIB; a change announces a publication.
     pub generation: Arc<AtomicU64>,
 }
 
@@ -292,25 +293,26 @@ impl RouteReader {
         }
     }
 
-    /// The newest table. Call this after a FIB lookup, never before it (see the module's "Order").
+    /// Returns the newest table. Call this after a FIB lookup, never before it (see the module's
+    /// "Order").
     #[inline]
     pub fn table(&mut self) -> &Table {
         self.table.load()
     }
 
-    /// The newest table and the IPv4 FIB, for callers whose id does not come from a lookup.
+    /// Returns the newest table and the IPv4 FIB, for callers whose id does not come from a lookup.
     #[inline]
     pub fn table_and_fib4(&mut self) -> (&Table, &Fib4Reader) {
         (self.table.load(), &self.fib4)
     }
 
-    /// Number that changes with every publication.
+    /// Returns a number that changes with every publication.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Next hop for `destination`, with all lookups combined; for slow paths.
+    /// Returns the next hop for `destination`, with all lookups combined; for slow paths.
     pub fn resolve(&mut self, destination: IpAddr, flow_hash: u32) -> (NextHopId, Hop) {
         let id = match destination {
             IpAddr::V4(address) => self.fib4.lookup(address.into()),

@@ -57,7 +57,7 @@ impl FramePool {
         Self { memory, chunk, headroom, free, is_free, chunks, refused: 0 }
     }
 
-    /// A pool on the heap: `chunks` chunks of `chunk` bytes.
+    /// Makes a pool on the heap: `chunks` chunks of `chunk` bytes.
     ///
     /// # Panics
     /// As [`Self::new`], and when `chunk` is zero.
@@ -65,13 +65,13 @@ impl FramePool {
         Self::new(ChunkMemory::zeroed(chunks as usize, chunk as usize), headroom)
     }
 
-    /// The memory; the offsets of frames index it.
+    /// Returns the memory; the offsets of frames index it.
     #[inline]
     pub fn memory(&mut self) -> &mut ChunkMemory {
         &mut self.memory
     }
 
-    /// The bytes of one frame.
+    /// Returns the bytes of one frame.
     ///
     /// # Panics
     /// Panics when the frame does not lie within a chunk.
@@ -85,22 +85,22 @@ impl FramePool {
         }
     }
 
-    /// Size of a chunk in bytes.
+    /// Returns the size of a chunk in bytes.
     pub fn chunk_size(&self) -> u32 {
         self.chunk
     }
 
-    /// Offset within a chunk at which the data plane begins its own frames, in bytes.
+    /// Returns the offset within a chunk at which the data plane begins its own frames, in bytes.
     pub fn headroom(&self) -> u32 {
         self.headroom
     }
 
-    /// Number of chunks, both free and used.
+    /// Returns the number of chunks, both free and used.
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
 
-    /// Number of free chunks.
+    /// Returns the number of free chunks.
     pub fn free_chunks(&self) -> usize {
         self.free.len()
     }
@@ -113,8 +113,8 @@ impl FramePool {
         Some(offset)
     }
 
-    /// Frees the chunk that contains `offset`. A chunk that is free already, or that is not of this
-    /// memory, is left alone and counted: it would be given to two owners.
+    /// Frees the chunk that contains `offset`. A chunk that is free already, or not of this memory,
+    /// is ignored and counted, since it would get two owners.
     #[inline]
     pub fn free(&mut self, offset: u32) {
         match self.is_free.insert(offset.into()) {
@@ -129,8 +129,8 @@ impl FramePool {
         self.refused += 1;
     }
 
-    /// Number of times that [`Self::free`] got a chunk that was free, or none of this memory: a
-    /// defect of a node or a port.
+    /// Returns the number of times that [`Self::free`] got a chunk that was free, or not of this
+    /// memory: a defect of a node or a port.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -174,8 +174,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of chunks that are away: whatever is freed, no chunk has two owners and
-        /// none is lost.
+        /// Compares with a set of the chunks in use: whatever is freed, no chunk has two owners,
+        /// and none is lost.
         #[test]
         fn no_chunk_has_two_owners(
             steps in prop::collection::vec(prop::option::of(0_u32..80 * 512), 1..400),

@@ -39,7 +39,7 @@ struct Slot {
     node: Box<dyn Node>,
     /// Node numbers, indexed by edge.
     next: Vec<usize>,
-    /// Fate of the packets that do not come out of it, for traces.
+    /// Fate of the packets that do not leave the node, for traces.
     role: Role,
     waiting: Vec<Packet>,
 }
@@ -110,7 +110,7 @@ impl Graph {
         })
     }
 
-    /// Names of all nodes, in the order in which they run.
+    /// Returns the names of all nodes, in the order in which they run.
     pub fn names(&self) -> Vec<&'static str> {
         self.slots.iter().map(|slot| slot.node.name()).collect()
     }
@@ -159,7 +159,7 @@ impl Graph {
         }
     }
 
-    /// Runs nodes while captures or traces look at their packets.
+    /// Runs nodes while captures or traces record their packets.
     #[cold]
     fn run_watched(&mut self, context: &mut Context) {
         while self.ready != 0 {

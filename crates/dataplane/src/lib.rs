@@ -1,15 +1,15 @@
 //! The data plane: frames, batches, nodes, the graph and the worker loop.
 //!
-//! It does not know where frames come from: it receives and sends through [`port::PortQueue`]. One
-//! worker owns one queue of every port, one pool of frames and one graph. No packet passes from one
-//! worker to another, so nothing here takes a lock.
+//! The crate does not know where frames come from: it receives and sends through
+//! [`port::PortQueue`]. One worker owns one queue of every port, one pool of frames and one graph.
+//! No packet passes from one worker to another, so nothing here takes a lock.
 //!
 //! - [`worker`]: the loop of receive, graph and transmit; its idle modes and its end
 //! - [`graph`]: movement of batches between nodes; [`nodes`]: the nodes, one file each;
 //!   [`feature`]: applications inside the graph, which have crates of their own
 //! - [`forwarding`]: the tables that the nodes read; [`routes`]: their control-plane writer
-//! - [`tap`]: looking at packets while they pass, for captures and traces
-//! - [`batch_watch`]: sight of each batch where it is taken
+//! - [`tap`]: recording of passing packets, for captures and traces
+//! - [`batch_watch`]: observer of each batch that a worker takes
 //! - [`counters`] and [`drop_reason`]: the fate of every frame
 #![forbid(unsafe_code)]
 

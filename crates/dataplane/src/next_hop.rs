@@ -26,8 +26,8 @@ pub enum NextHop {
         gateway: Option<IpAddr>,
         /// Source address that the route prescribes for packets of this machine.
         source: Option<IpAddr>,
-        /// VLAN id of the egress interface when that is a VLAN subinterface. A link-local address
-        /// does not say on which of a port's links it is.
+        /// VLAN id of the egress interface if that is a VLAN subinterface. A link-local address
+        /// does not determine the link of a port.
         vlan: Option<u16>,
     },
     /// Leave to the kernel: the packet is for this machine or for an interface outside Wattline.
@@ -57,7 +57,7 @@ pub struct Adjacency {
     pub source_mac: [u8; 6],
     /// VLAN id of the 802.1Q tag to push, when the egress interface is a VLAN subinterface.
     pub vlan: Option<u16>,
-    /// IP address of the neighbour, where it is known.
+    /// IP address of the neighbour, if it is known.
     pub gateway: Option<IpAddr>,
     /// Source address that the route prescribes for packets of this machine.
     pub source: Option<IpAddr>,

@@ -12,10 +12,10 @@ pub use crate::edge::{CONSUMED, Edge};
 
 /// One step of packet processing.
 pub trait Node: Send {
-    /// Name of the node, unique in its graph.
+    /// Returns the name of the node, unique in its graph.
     fn name(&self) -> &'static str;
 
-    /// Names of the nodes to which the edges lead.
+    /// Returns the names of the nodes to which the edges lead.
     fn next(&self) -> &'static [&'static str];
 
     /// Processes a batch of at most [`BATCH_MAX`](crate::frame::BATCH_MAX) packets. Sets the edge
@@ -23,7 +23,7 @@ pub trait Node: Send {
     /// `packets` and initially names the first edge for all.
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]);
 
-    /// Runs about every millisecond and after every change of routes, for nodes that wait.
+    /// Runs about every millisecond and after every change of routes, for nodes that hold packets.
     fn tick(&mut self, context: &mut Context) {
         let _ = context;
     }
@@ -53,7 +53,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context for a worker with this many ports.
+    /// Makes a context for a worker with this many ports.
     pub fn new(
         pool: FramePool,
         routes: RouteReader,
@@ -80,7 +80,7 @@ impl Context {
         self.spawned.push((edge, packet));
     }
 
-    /// Packets spawned by a node under test.
+    /// Returns the packets spawned by a node under test.
     pub(crate) fn take_spawned(&mut self) -> Vec<(Edge, Packet)> {
         std::mem::take(&mut self.spawned)
     }

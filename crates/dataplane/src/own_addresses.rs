@@ -52,10 +52,10 @@ impl FromIterator<IpNet> for OwnAddresses {
     }
 }
 
-/// Addresses of a network that name no single host. For IPv4, they are the directed broadcast
-/// address and its older form, the network address (RFC 1812 sections 4.2.2.11 and 5.3.5); for
-/// IPv6, the subnet-router anycast address (RFC 4291 section 2.6.1). A network of one or two
-/// addresses has none (RFC 3021, RFC 6164).
+/// Returns the addresses of a network that name no single host. For IPv4, they are the directed
+/// broadcast address and its older form, the network address (RFC 1812 sections 4.2.2.11 and
+/// 5.3.5); for IPv6, the subnet-router anycast address (RFC 4291 section 2.6.1). A network of one
+/// or two addresses has none (RFC 3021, RFC 6164).
 pub fn shared(network: IpNet) -> impl Iterator<Item = IpAddr> {
     let has = network.max_prefix_len() - network.prefix_len() >= 2;
     let broadcast = network.addr().is_ipv4().then(|| network.broadcast());
@@ -63,31 +63,31 @@ pub fn shared(network: IpNet) -> impl Iterator<Item = IpAddr> {
 }
 
 impl OwnAddresses {
-    /// Filter: false for nearly every address outside the set, true for all addresses in it.
+    /// Filter: true for all addresses of the set, and false for nearly all others.
     #[inline]
     pub fn may_hold(&self, address: u32) -> bool {
         let (word, bit) = place(address);
         self.filter[word] & bit != 0
     }
 
-    /// Whether an address is in the set.
+    /// Returns true if an address is in the set.
     pub fn holds(&self, address: u32) -> bool {
         self.sorted.binary_search(&address).is_ok()
     }
 
-    /// Whether an address of either IP version is the router's own.
+    /// Returns true if an address of either IP version is the router's own.
     pub fn is_own(&self, address: IpAddr) -> bool {
         self.all.binary_search(&address).is_ok()
     }
 
-    /// Whether an address names no single host, as far as the router's networks tell.
+    /// Returns true if an address names no single host, as far as the router's networks show.
     pub fn is_shared(&self, address: IpAddr) -> bool {
         self.shared.binary_search(&address).is_ok()
     }
 }
 
-/// Word and bit of an address: the high bits of a product (Knuth's multiplicative hash) of its bytes in
-/// the order of the packet, which saves a swap.
+/// Returns the word and bit of an address: the high bits of a product (Knuth's multiplicative hash)
+/// of its bytes in the order of the packet, which saves a swap.
 #[inline]
 fn place(address: u32) -> (usize, u64) {
     let hash = address.to_be().wrapping_mul(0x9e37_79b1) >> (32 - BITS);
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holds_what_was_put_in_and_sorts_out_most_others() {
+    fn set_holds_its_addresses_and_the_filter_rejects_most_others() {
         let addresses: Vec<u32> = (0..100).map(|host| 0xc000_0201 + (host << 8)).collect();
         let host = |address: &u32| IpNet::from(IpAddr::V4((*address).into()));
         let own: OwnAddresses = addresses.iter().rev().map(host).collect();

@@ -21,7 +21,8 @@ pub struct Packet {
     pub next_hop: NextHopId,
     /// VLAN id with which the packet arrived, 0 for none.
     pub vlan_in: u16,
-    /// Egress port, valid after the rewrite; of a packet that a rule drops, the rule ([`Packet::deny`]).
+    /// Egress port, valid after the rewrite. If a rule drops the packet, its number
+    /// ([`Packet::deny`]).
     pub port_out: PortId,
     /// Reason of the drop; only nodes that drop packets set and read it.
     pub reason: DropReason,
@@ -45,7 +46,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// Protection of an ICMP error that quotes a packet with this protection.
+    /// Returns the protection of an ICMP error that quotes a packet with this protection.
     #[must_use]
     pub fn for_quotation(self) -> Self {
         match self {
@@ -56,7 +57,7 @@ impl Protection {
 }
 
 impl Packet {
-    /// A packet for a frame that was just received.
+    /// Makes a packet for a frame that was just received.
     #[inline]
     pub fn new(frame: Frame) -> Self {
         Self {
@@ -69,11 +70,11 @@ impl Packet {
         }
     }
 
-    /// Notes that the packet is dropped because of a rule with a number, or of none (0).
+    /// Notes that the rule with this number drops the packet, or that no rule permits it (0).
     #[inline]
     pub fn deny(&mut self, reason: DropReason, rule: u16) {
         self.reason = reason;
-        // It gets no egress port any more.
+        // The packet gets no egress port any more.
         self.port_out = PortId(rule);
     }
 
@@ -86,7 +87,7 @@ impl Packet {
         self.frame.length -= ethernet::TAG as u16;
     }
 
-    /// The frame as received, with its tag.
+    /// Returns the frame as received, with its tag.
     #[inline]
     pub fn received(&self) -> Frame {
         let tag = if self.vlan_in == 0 { 0 } else { ethernet::TAG as u16 };
@@ -97,27 +98,27 @@ impl Packet {
         }
     }
 
-    /// Offset of the network header in bytes from the start of the pool's memory.
+    /// Returns the offset of the network header in bytes from the start of the pool's memory.
     #[inline]
     pub fn network_offset(&self) -> usize {
         self.frame.offset as usize + ethernet::HEADER
     }
 
-    /// Number of bytes from the network header to the end of the frame.
+    /// Returns the number of bytes from the network header to the end of the frame.
     #[inline]
     pub fn network_length(&self) -> usize {
         usize::from(self.frame.length).saturating_sub(ethernet::HEADER)
     }
 
-    /// Bytes from the network header to the end of the frame; empty if they do not lie within
-    /// a chunk.
+    /// Returns the bytes from the network header to the end of the frame; empty if they do not lie
+    /// within a chunk.
     #[inline]
     pub fn network_bytes<'a>(&self, memory: &'a ChunkMemory) -> &'a [u8] {
         let start = self.network_offset();
         memory.get(start..start + self.network_length()).unwrap_or_default()
     }
 
-    /// The same, for changes.
+    /// Returns the same, for changes.
     #[inline]
     pub fn network_bytes_mut<'a>(&self, memory: &'a mut ChunkMemory) -> &'a mut [u8] {
         let start = self.network_offset();
@@ -125,8 +126,8 @@ impl Packet {
     }
 }
 
-/// The `N` bytes at offset `AT` of a header, without a bounds check at run time and in one load.
-/// The compiler tends to load bytes one by one when they are named one by one.
+/// Returns the `N` bytes at offset `AT` of a header, without a bounds check at run time and in one
+/// load. Bytes that are named one by one tend to be loaded one by one.
 #[inline]
 pub fn field<const AT: usize, const N: usize, const LENGTH: usize>(
     header: &[u8; LENGTH],

@@ -20,7 +20,7 @@ pub trait PortQueue: Send {
     /// accepted. The rest still belongs to the caller, who counts and frees it.
     fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize;
 
-    /// Drop reason of the frames that [`Self::transmit`] does not accept.
+    /// Returns the drop reason of the frames that [`Self::transmit`] does not accept.
     fn refuses(&self) -> DropReason {
         DropReason::TransmitRingFull
     }
@@ -31,36 +31,36 @@ pub trait PortQueue: Send {
     /// Returns the chunks of sent frames to the pool, and refills the fill ring from it.
     fn recycle(&mut self, pool: &mut FramePool);
 
-    /// Number of frames that wait now, as far as the port can tell: received frames (ring fill
-    /// level), and those that the last kick could not send. The worker may block only if it is
-    /// zero.
+    /// Returns the number of frames that wait now, as far as the port knows: received frames (ring
+    /// fill level), and frames that the last kick could not send. The worker may block only if it
+    /// is zero.
     fn pending(&mut self) -> usize;
 
-    /// Number of frames that were accepted for transmission and would be lost if the port were closed
-    /// now. A worker that drains waits until there are none.
+    /// Returns the number of frames that were accepted for transmission and would be lost if the
+    /// port were closed now. A draining worker waits until it is zero.
     fn unsent(&mut self) -> usize {
         0
     }
 
-    /// Arrival time of the oldest waiting or next frame by the port's time stamps; `None` if no
-    /// frame waits or the port has no time stamps. A frame with a later time can be received at
-    /// once, so a caller that asks must itself wait for that time.
+    /// Returns the arrival time of the oldest waiting or next frame by the port's time stamps;
+    /// `None` if no frame waits or the port has no time stamps. A frame with a later time can be
+    /// received at once, so the caller itself must wait for that time.
     fn next_arrival(&mut self) -> Option<wattline_units::Time> {
         None
     }
 
-    /// True once no frame can ever arrive again (the end of a capture).
+    /// Returns true once no frame can ever arrive again (the end of a capture).
     fn exhausted(&self) -> bool {
         false
     }
 
-    /// Descriptor that becomes readable when frames arrive, for a blocking worker; `None` when the
-    /// port can only be polled.
+    /// Returns the descriptor that becomes readable when frames arrive, for a blocking worker;
+    /// `None` when the port can only be polled.
     fn descriptor(&self) -> Option<std::os::fd::RawFd> {
         None
     }
 
-    /// Counters of the port since it was opened.
+    /// Returns the counters of the port since it was opened.
     fn counters(&self) -> PortCounters;
 }
 
@@ -69,7 +69,7 @@ pub trait Waiter: Send {
     /// Blocks until a port may have frames, the wake-up is triggered, or `timeout` has passed.
     fn wait(&mut self, timeout: std::time::Duration);
 
-    /// Sleeps for a time, whatever arrives meanwhile.
+    /// Sleeps for a time, regardless of arriving frames.
     fn nap(&mut self, time: std::time::Duration) {
         std::thread::sleep(time);
     }

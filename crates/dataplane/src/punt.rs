@@ -13,7 +13,7 @@ pub trait PuntSink: Send {
     fn punt(&mut self, pool: &mut FramePool, frame: &Frame) -> Result<(), DropReason>;
 }
 
-/// Sink for captures, which have no kernel behind them: counts packets as punted and discards them.
+/// Sink for captures, which have no kernel: counts packets as punted and discards them.
 #[derive(Debug, Default)]
 pub struct Discard;
 
@@ -24,7 +24,7 @@ impl PuntSink for Discard {
     }
 }
 
-/// Sink of a router that has no device by which packets reach the kernel: accepts none.
+/// Sink of a router without a device through which packets reach the kernel: accepts none.
 #[derive(Debug, Default)]
 pub struct Unavailable;
 

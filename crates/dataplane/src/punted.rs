@@ -1,10 +1,11 @@
-//! Packets that are about to be left to the kernel, as applications judge them
-//! ([`crate::feature::Place::Punted`]).
+//! Classification of packets before they are left to the kernel, for applications at
+//! [`crate::feature::Place::Punted`].
 //!
-//! The kernel forwards without knowing the policies of an application. [`Punted::classify`] says what a
-//! policy must therefore look at, and what it must drop because it cannot look at it. Only what the
-//! kernel certainly forwards to nobody is exempt; everything else counts as forwarded. XDP programs
-//! of guarded ports decide the same (`crates/xdp/bpf/classify.h`).
+//! The kernel forwards without knowing the policies of an application. [`Punted::classify`]
+//! therefore separates packets to which a policy applies, and packets that must be dropped because
+//! no policy can be applied to them. Packets are exempt only if the kernel certainly does not
+//! forward them; all others count as forwarded. XDP programs of guarded ports decide the same
+//! (`crates/xdp/bpf/classify.h`).
 
 use crate::frame::ChunkMemory;
 use crate::own_addresses::OwnAddresses;
@@ -22,14 +23,15 @@ const VLAN: u16 = 0x0fff;
 /// A packet before the kernel gets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Punted<'a> {
-    /// The kernel forwards it to nobody: it is for this machine or for a group, or belongs to a
+    /// The kernel does not forward it: it is for this machine or for a group, or belongs to a
     /// protocol of the link.
     Local,
     /// The kernel may forward it.
     Transit(Transit<'a>),
-    /// The kernel may unpack or forward it, and no packet can be found in it that could be judged: a
-    /// frame in a VLAN that is not routed here, a packet whose own header sends it on from here, or one
-    /// with addresses that no router forwards, which the inputs do not see behind a tag.
+    /// The kernel may unpack or forward it, and it holds no packet that a policy could judge: a
+    /// frame in a VLAN that is not routed here, a packet with a routing header that names further
+    /// hops, or one with addresses that no router forwards, which the inputs do not see after a
+    /// tag.
     Opaque,
 }
 
@@ -38,9 +40,9 @@ pub enum Punted<'a> {
 pub struct Transit<'a> {
     /// The packet from its IP header on. The IP version is that of the first byte, as in the kernel.
     pub bytes: &'a [u8],
-    /// Whether it follows a tag that is not routed here, so that no other node finds its header.
+    /// True if the header follows a tag that is not routed here, so that no other node finds it.
     pub is_tagged: bool,
-    /// Whether it went from an input to `punt`, past the applications at
+    /// True if it went from an input node to `punt` and bypassed the applications at
     /// [`crate::feature::Place::Received`].
     pub is_unseen: bool,
 }
@@ -62,7 +64,7 @@ impl<'a> Punted<'a> {
         };
         let inner = u16::from_be_bytes([*c, *d]);
         match Self::classify_payload(inner, behind, own, true) {
-            // Number 0 carries a priority alone (IEEE 802.1Q). The others are subinterfaces of the
+            // Number 0 carries only a priority (IEEE 802.1Q). The others are subinterfaces of the
             // kernel, from which it forwards.
             Self::Transit(_) if u16::from_be_bytes([*a, *b]) & VLAN != 0 => Self::Opaque,
             other => other,
@@ -96,7 +98,8 @@ impl<'a> Punted<'a> {
         if own.is_own(Ipv4Addr::from(destination).into()) {
             return if ipv4::is_source_routed(options) { Self::Opaque } else { Self::Local };
         }
-        // As `ip4-input`: a route may lead to these, since loopback addresses are this machine's.
+        // As in `ip4-input`: a route may lead to these, since loopback addresses are this
+        // machine's.
         let source = header.source.get();
         if ipv4::kind_of(source) != Unicast
             || ipv4::kind_of(destination) != Unicast
@@ -121,7 +124,7 @@ impl<'a> Punted<'a> {
             return if stays { Self::Local } else { Self::Opaque };
         }
         let source = ipv6::kind_of(&header.source);
-        // As `ip6-input`.
+        // As in `ip6-input`.
         if ![source, destination].iter().all(|kind| matches!(kind, Global | LinkLocal)) {
             return Self::Opaque;
         }
@@ -146,7 +149,7 @@ mod tests {
     #[derive(Debug, PartialEq, Eq)]
     enum Kind {
         Local,
-        /// The length of what precedes the packet, and whether it is unseen.
+        /// Bytes before the packet, and whether it is unseen.
         Transit(usize, bool),
         Opaque,
     }
@@ -201,7 +204,7 @@ mod tests {
         let mut from_link_local = ipv6(17, &[], "2001:db8:9::1");
         from_link_local[22..24].copy_from_slice(&[0xfe, 0x80]);
         assert_eq!(kind(&from_link_local), Kind::Transit(14, true));
-        // Not this machine's alone: the kernel may forward to them.
+        // The kernel may forward broadcasts.
         for to in [[192, 0, 2, 0], [192, 0, 2, 255]] {
             assert_eq!(kind(&options(&[], to)), Kind::Transit(14, false));
         }

@@ -120,8 +120,8 @@ fn an_mtu_too_small_for_ipv6_counts_as_it_is() {
     router.ports[0].send(&frame6(MAC_A, 64, &[7; 961]));
     let counted = router.settle();
     assert_eq!((router.ports[1].sent().len(), counted.dropped["too-big"]), (1, 1));
-    let told = router.ports[0].sent();
-    assert_eq!((told[0][54], &told[0][58..62]), (2, &1000_u32.to_be_bytes()[..]));
+    let answer = router.ports[0].sent();
+    assert_eq!((answer[0][54], &answer[0][58..62]), (2, &1000_u32.to_be_bytes()[..]));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn held_packets_leave_once_the_neighbour_is_known() {
     router.routes.publish().unwrap();
     let counted = router.settle();
     assert_eq!((counted.held, counted.forwarded), (0, 1));
-    assert_eq!(counted.ports[1].transmitted_packets, 1, "told without another batch");
+    assert_eq!(counted.ports[1].transmitted_packets, 1, "counted without another batch");
     assert_eq!(router.ports[1].sent()[0][14 + 8], 63);
 }
 
@@ -182,7 +182,7 @@ fn a_full_transmit_ring_is_a_counted_drop() {
 }
 
 #[test]
-fn a_broken_off_worker_frees_what_it_holds() {
+fn stopped_worker_frees_held_packets() {
     use crate::next_hop::NextHop;
     use crate::port::PortId;
     let mut router = Router::new();

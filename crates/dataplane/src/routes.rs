@@ -40,13 +40,14 @@ pub enum RouteError {
     },
 }
 
-/// Ids to choose from for a next hop.
+/// Range of ids for a next hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdRange {
-    /// Those up to [`NextHopId::BYTE_MAX`] as long as there are any, so that lookups read less: for prefixes of at
-    /// most 24 bits.
+    /// Ids up to [`NextHopId::BYTE_MAX`], for prefixes of at most 24 bits: lookups read less. Other
+    /// ids if none is left.
     Byte,
-    /// The others, as long as there are any: neighbours of a large network leave room for its gateways.
+    /// Other ids, so that neighbours of a large network leave room for gateways. Ids of one byte if
+    /// none is left.
     Any,
 }
 
@@ -76,7 +77,7 @@ pub struct Routes {
     flow_hash: FlowHash,
     entries: Vec<Entry>,
     ids: HashMap<NextHop, NextHopId>,
-    /// Ids to use again: those up to [`NextHopId::BYTE_MAX`], and the others.
+    /// Ids to use again: up to [`NextHopId::BYTE_MAX`], and above it.
     unused: [Vec<NextHopId>; 2],
     /// Ids that have lost their last reference since the last publication.
     released: Vec<NextHopId>,
@@ -111,7 +112,7 @@ impl Routes {
         routes
     }
 
-    /// A reader for one more worker.
+    /// Returns a reader for one more worker.
     pub fn reader(&self) -> RouteReader {
         let slot = self.grace.register();
         RouteReader::new(self.fib4.reader(), self.fib6.reader(), slot, &self.published)
@@ -130,15 +131,15 @@ impl Routes {
         self.table_changed = true;
     }
 
-    /// Sets the kernel's hash, by which flows choose where it is known, with the next publication.
+    /// Sets the kernel's hash, if it is known, with the next publication.
     pub fn set_kernel_hash(&mut self, hash: Option<KernelHash>) {
         self.flow_hash.kernel = hash;
         self.table_changed = true;
     }
 
     /// Replaces the router's own addresses and their prefix lengths with the next publication.
-    /// Packets with these source addresses are not forwarded, and addresses that the hosts of such
-    /// a network share are not answered.
+    /// Packets with these source addresses are not forwarded, and shared addresses of such a
+    /// network get no ICMP errors.
     pub fn set_own_addresses(&mut self, addresses: impl IntoIterator<Item = IpNet>) {
         self.own = Arc::new(addresses.into_iter().collect());
         self.table_changed = true;
@@ -150,8 +151,8 @@ impl Routes {
         self.table_changed = true;
     }
 
-    /// Id of a next hop, with one reference, which the caller must [`Self::release`]. Equal next
-    /// hops have the same id.
+    /// Returns the id of a next hop, with one reference, which the caller must [`Self::release`].
+    /// Equal next hops have the same id.
     ///
     /// # Errors
     /// Fails when no id is free or a group is invalid.
@@ -169,8 +170,8 @@ impl Routes {
         Ok(id)
     }
 
-    /// An id that is not shared with equal next hops, with one reference for the caller; for next
-    /// hops that will change individually with [`Self::set`].
+    /// Returns an id that is not shared with equal next hops, with one reference for the caller;
+    /// for next hops that will change individually with [`Self::set`].
     ///
     /// # Errors
     /// Fails when no id is free or a group is invalid.
@@ -228,7 +229,7 @@ impl Routes {
         Ok(())
     }
 
-    /// Next hop of an id, published or not.
+    /// Returns the next hop of an id, published or not.
     pub fn next_hop(&self, id: NextHopId) -> Option<&NextHop> {
         self.entries.get(usize::from(id.0)).filter(|e| e.references > 0).map(|e| &e.next_hop)
     }
@@ -296,7 +297,7 @@ impl Routes {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Longest published prefix that contains an address, and its next hop.
+    /// Returns the longest published prefix that contains an address, and its next hop.
     pub fn longest_match(&self, address: IpAddr) -> Option<(IpNet, NextHopId)> {
         match address {
             IpAddr::V4(address) => {
@@ -308,12 +309,12 @@ impl Routes {
         }
     }
 
-    /// Number of published prefixes: IPv4, IPv6.
+    /// Returns the number of published prefixes: IPv4, IPv6.
     pub fn len(&self) -> (usize, usize) {
         (self.fib4.len(), self.fib6.len())
     }
 
-    /// True when no prefix is published.
+    /// Returns true if no prefix is published.
     pub fn is_empty(&self) -> bool {
         self.fib4.is_empty() && self.fib6.is_empty()
     }
@@ -345,14 +346,14 @@ impl Routes {
         }
     }
 
-    /// Number of ids that next hops can still get.
+    /// Returns the number of ids that next hops can still get.
     pub fn free_ids(&mut self) -> usize {
         self.reclaim();
         let never_used = usize::from(NextHopId::MAX.0) + 1 - self.entries.len();
         self.unused.iter().map(Vec::len).sum::<usize>() + never_used
     }
 
-    /// An id that nobody uses, of this range as long as it has any.
+    /// Takes an unused id, of this range as long as it has any.
     fn unused_id(&mut self, range: IdRange) -> Result<NextHopId, RouteError> {
         let (own, other) = (range as usize, 1 - range as usize);
         if self.unused[own].is_empty() {
@@ -375,7 +376,7 @@ impl Routes {
             return Err(RouteError::NextHopsExhausted);
         }
         self.entries.resize_with(next + 1, || Entry { next_hop: NextHop::None, references: 0 });
-        // The lowest is taken first.
+        // The lowest id is taken first.
         let skipped = (first..next).rev().map(|id| NextHopId(id as u16));
         self.unused[IdRange::Byte as usize].extend(skipped);
         Ok(NextHopId(next as u16))
@@ -418,14 +419,10 @@ mod tests {
     use super::*;
     use crate::forwarding::HopKind;
     use crate::port::PortId;
-    use crate::testing::{MAC_A, frame4};
+    use crate::testing::{MAC_A, frame4, net};
 
     fn resolve(port: u16) -> NextHop {
         NextHop::Resolve { port: PortId(port), gateway: None, source: None, vlan: None }
-    }
-
-    fn net(text: &str) -> IpNet {
-        text.parse().unwrap()
     }
 
     #[test]
@@ -442,7 +439,7 @@ mod tests {
         routes.remove(net("2001:db8::/32"));
         routes.publish().unwrap();
         assert!(routes.next_hop(a).is_none());
-        assert_ne!(routes.acquire(&resolve(2)).unwrap(), a, "a worker may still look at it");
+        assert_ne!(routes.acquire(&resolve(2)).unwrap(), a, "a worker may still use it");
         reader.slot.quiescent();
         routes.publish().unwrap();
         assert_eq!(routes.acquire(&resolve(3)).unwrap(), a);
@@ -516,7 +513,7 @@ mod tests {
             routes.acquire_own(&resolve(1), IdRange::for_prefix(net(prefix))).map(|id| id.0)
         };
         assert_eq!(acquire("192.0.2.1/32"), Ok(300));
-        assert_eq!(acquire("192.0.2.1/32"), Ok(7), "the last one is for anybody");
+        assert_eq!(acquire("192.0.2.1/32"), Ok(7), "the last one is for any prefix");
     }
 
     #[test]
@@ -529,9 +526,10 @@ mod tests {
         assert!(routes.insert(net("10.0.0.0/8"), NextHopId::NONE).is_err());
     }
 
-    /// Two routers in a row: the second uses both links for flows that the first sends one way.
+    /// Two routers in a row: the second spreads over both links the flows that the first sends one
+    /// way.
     #[test]
-    fn routers_with_other_seeds_spread_flows_otherwise() {
+    fn routers_with_different_seeds_spread_flows_differently() {
         let router = |seed| {
             let mut routes = Routes::new(vec![]);
             let members = [1, 2].map(|port| (routes.acquire(&resolve(port)).unwrap(), 1)).to_vec();

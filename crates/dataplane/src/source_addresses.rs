@@ -1,4 +1,4 @@
-//! Addresses from which this machine sends: the kernel's choice for each ICMP error.
+//! Source addresses of ICMP errors, chosen as the kernel chooses them.
 
 use crate::port::PortId;
 use ipnet::IpNet;
@@ -19,17 +19,17 @@ const LABELS: [(u128, u32, u8); 8] = [
     (0xfec0 << 112, 10, 11),
     (0xfc00 << 112, 7, 5),
 ];
-/// Label of all others.
+/// Label of all other addresses.
 const OTHER: u8 = 1;
 
 /// An address that the kernel may choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceAddress {
-    /// The address with its prefix length.
+    /// Address with its prefix length.
     pub address: IpNet,
-    /// Its interface; `None` for one that is no port's.
+    /// Its interface; `None` if that is no port's.
     pub interface: Option<PortInterface>,
-    /// Chosen only if no other is as near.
+    /// True if it is chosen only when no other address is as near.
     pub deprecated: bool,
 }
 
@@ -44,8 +44,9 @@ impl FromIterator<SourceAddress> for SourceAddresses {
 }
 
 impl SourceAddresses {
-    /// Address for packets that leave by an interface to the next hop `near` (`inet_select_addr()`): the
-    /// first in its network, else the first of the interface, else the first of all.
+    /// Returns the address for packets that leave through an interface to the next hop `near`
+    /// (`inet_select_addr()`): the first in its network, else the first of the interface, else the
+    /// first of all.
     pub fn ipv4(&self, egress: PortInterface, near: IpAddr) -> Option<Ipv4Addr> {
         let all = || self.0.iter().filter(|own| own.address.addr().is_ipv4());
         let mut here = all().filter(|own| own.interface == Some(egress));
@@ -56,7 +57,7 @@ impl SourceAddresses {
         }
     }
 
-    /// Address for an error about a packet that came in by an interface, to its sender
+    /// Returns the address for an error about a packet that arrived on an interface, to its sender
     /// (`ipv6_dev_get_saddr()`, RFC 6724 section 5 with that interface as the outgoing one).
     pub fn ipv6(&self, ingress: PortInterface, to: Ipv6Addr) -> Option<Ipv6Addr> {
         let to_link = to.is_unicast_link_local();
@@ -76,12 +77,12 @@ impl SourceAddresses {
             );
             Some((score, address))
         });
-        // The first of the best, as they come in reverse.
+        // The first of the best, since the order is reversed.
         candidates.max_by_key(|(score, _)| *score).map(|(_, address)| address)
     }
 
-    /// The first address in the network of another one.
-    pub fn beside(&self, other: IpAddr) -> Option<IpAddr> {
+    /// Returns the first address in the network of another address.
+    pub fn in_network_of(&self, other: IpAddr) -> Option<IpAddr> {
         self.0.iter().find(|own| own.address.contains(&other)).map(|own| own.address.addr())
     }
 }
@@ -110,18 +111,19 @@ mod tests {
     #[test]
     fn ipv6_source_is_the_first_by_the_rules_of_rfc_6724() {
         for (addresses, to, expected) in [
-            // Scope before the interface.
+            // Scope is compared before the interface.
             (vec![own(0, "fe80::1/64"), own(1, "2001:db8:1::1/64")], "2001:db8:9::9", 1),
             (vec![own(0, "fe80::1/64"), own(1, "2001:db8:1::1/64")], "fe80::9", 0),
             (vec![own(1, "fe80::2/64"), own(0, "fe80::1/64")], "2001:db8:9::9", 1),
-            // Deprecation before the interface, the interface before the label.
+            // Deprecation is compared before the interface, the interface before the label.
             (
                 vec![deprecated(0, "2001:db8:9::1/64"), own(1, "2001:db8:1::1/64")],
                 "2001:db8:9::9",
                 1,
             ),
             (vec![own(1, "2001:db8:9::1/64"), own(0, "fd00::1/64")], "2001:db8:9::9", 1),
-            // The label before the length of the match, and that no longer than the prefix.
+            // The label is compared before the length of the match, which is no longer than the
+            // prefix.
             (vec![own(0, "fd00::1/64"), own(0, "2001:db8:1::1/64")], "fd00:9::9", 0),
             (vec![own(0, "2002::1/16"), own(0, "fd00::1/64")], "2001:db8::9", 0),
             (vec![own(0, "2001:db8:1::1/64"), own(0, "2001:db8:9::1/64")], "2001:db8:9::9", 1),

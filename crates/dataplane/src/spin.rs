@@ -24,7 +24,8 @@ impl Default for Spin {
 }
 
 impl Spin {
-    /// Whether a worker that has been idle for `idle` should block; `longest` limits the polling.
+    /// Returns true if a worker that has been idle for `idle` should block; `longest` limits the
+    /// polling.
     pub fn is_over(self, idle: Span, longest: Span) -> bool {
         idle >= self.window.min(longest)
     }
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_ends_where_it_never_helps_and_comes_back_where_it_would() {
+    fn polling_ends_if_it_never_helps_and_returns_if_it_would() {
         let mut spin = Spin::default();
         assert_eq!(window(spin), LONGEST);
         for microseconds in [10, 5] {

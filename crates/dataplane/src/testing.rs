@@ -34,7 +34,7 @@ pub fn net(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
-/// A frame from 192.0.2.9 to 203.0.113.5; the first bytes of the payload are the UDP ports.
+/// Returns a frame from 192.0.2.9 to 203.0.113.5; the first bytes of the payload are the UDP ports.
 pub fn frame4(to: [u8; 6], ttl: u8, payload: &[u8]) -> Vec<u8> {
     let [high, low] = (20 + payload.len() as u16).to_be_bytes();
     let header = [0x45, 0, high, low, 0, 0, 0, 0, ttl, UDP, 0, 0, 192, 0, 2, 9, 203, 0, 113, 5];
@@ -50,7 +50,7 @@ pub fn frame4_vlan(to: [u8; 6], vlan: u8) -> Vec<u8> {
     bytes
 }
 
-/// A frame from 2001:db8:1::9 to 2001:db8:3::5.
+/// Returns a frame from 2001:db8:1::9 to 2001:db8:3::5.
 pub fn frame6(to: [u8; 6], hop_limit: u8, payload: &[u8]) -> Vec<u8> {
     let address = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
     let [high, low] = (payload.len() as u16).to_be_bytes();
@@ -59,7 +59,7 @@ pub fn frame6(to: [u8; 6], hop_limit: u8, payload: &[u8]) -> Vec<u8> {
     [&to[..], &MAC_SENDER, &[0x86, 0xdd], &header, &from, &at, payload].concat()
 }
 
-/// An untagged IPv4 frame with an option of four bytes.
+/// Returns an untagged IPv4 frame with an option of four bytes.
 pub fn with_option(mut frame: Vec<u8>, option: [u8; 4]) -> Vec<u8> {
     frame[14] = 0x46;
     frame.splice(34..34, option);
@@ -69,8 +69,8 @@ pub fn with_option(mut frame: Vec<u8>, option: [u8; 4]) -> Vec<u8> {
     frame
 }
 
-/// Corrects the checksum of an untagged IPv4 frame, or one of [`with_option`]. Sums the words by itself, so that the data plane's own
-/// checksum is tested against another.
+/// Corrects the checksum of an untagged IPv4 frame, or of one of [`with_option`]. It sums the words
+/// itself, so that the data plane's checksum is tested against another.
 pub fn fix_checksum(frame: &mut [u8]) {
     let end = if frame[14] == 0x46 { 38 } else { 34 };
     let words = frame[14..24].chunks(2).chain(frame[26..end].chunks(2));
@@ -105,7 +105,8 @@ pub fn pool() -> FramePool {
     FramePool::zeroed(CHUNKS, CHUNK, 128)
 }
 
-/// Routes for two ports: 203.0.113.0/24 and 2001:db8:3::/48 by port 1, the sources by port 0.
+/// Returns the routes for two ports: 203.0.113.0/24 and 2001:db8:3::/48 through port 1, the sources
+/// through port 0.
 pub fn routes() -> Routes {
     let mut routes = Routes::new(ports());
     for prefix in ["203.0.113.0/24", "2001:db8:3::/48"] {
@@ -119,7 +120,7 @@ pub fn routes() -> Routes {
     routes
 }
 
-/// Addresses of the ports and of their VLANs.
+/// Returns the addresses of the ports and of their VLANs.
 fn sources() -> Vec<SourceAddress> {
     let on = |port: usize, vlan, addresses: &[IpNet]| {
         let interface = Some((PortId(port as u16), vlan));
@@ -178,13 +179,13 @@ impl Bench {
         NextHop::Forward(adjacency)
     }
 
-    /// A packet as received on port 0.
+    /// Returns a packet as received on port 0.
     pub fn packet(&mut self, bytes: &[u8]) -> Packet {
         let frame = fill(&mut self.context.pool, bytes, PortId(0)).unwrap();
         Packet::new(frame)
     }
 
-    /// A packet with a next hop.
+    /// Returns a packet with a next hop.
     pub fn packet_via(&mut self, bytes: &[u8], next_hop: &NextHop) -> Packet {
         let id = self.routes.acquire(next_hop).unwrap();
         self.routes.publish().unwrap();
@@ -214,7 +215,7 @@ fn fill(pool: &mut FramePool, bytes: &[u8], port_in: PortId) -> Option<Frame> {
     Some(frame)
 }
 
-/// A port whose input and output frames belong to the test.
+/// A port with input and output frames of the test.
 #[derive(Clone, Default)]
 pub struct TestPort {
     pub number: PortId,

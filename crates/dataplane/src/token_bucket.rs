@@ -18,15 +18,15 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket. A rate of zero lets only the first burst pass.
+    /// Makes a full bucket. A rate of zero lets only the first burst pass.
     pub fn new(rate: u32, burst: u32) -> Self {
         let interval = PICOS_PER_SECOND.checked_div(u64::from(rate)).unwrap_or(1);
         let full = interval.saturating_mul(u64::from(burst));
         Self { interval, full, saved: full, last: Time::ZERO, refills: rate > 0 }
     }
 
-    /// A full bucket with a part of the rate and of the burst, given as divisors; at least one token
-    /// fits into it.
+    /// Makes a full bucket with a part of the rate and of the burst, given as divisors; at least
+    /// one token fits into it.
     #[must_use]
     pub fn part(&self, rate: u32, burst: u32) -> Self {
         let tokens = self.full / self.interval.max(1) / u64::from(burst.max(1));

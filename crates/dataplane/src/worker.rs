@@ -41,7 +41,7 @@ pub enum Command {
     /// Forward; idle as the mode says.
     Run = 0,
     /// Block whenever there is no frame, whatever the mode, because no traffic is directed to this
-    /// worker. Frames that arrive all the same are forwarded.
+    /// worker. Frames that arrive nevertheless are forwarded.
     Park = 1,
     /// Forward the frames that are there, then end once they are sent.
     Drain = 2,
@@ -62,7 +62,7 @@ pub enum Mode {
     Adaptive = 2,
     /// Poll again after some pauses of the processor.
     Pause = 3,
-    /// Sleep for the time of [`Control::set_nap`], whatever arrives, then poll again.
+    /// Sleep for the time of [`Control::set_nap`], regardless of arriving frames, then poll again.
     Nap = 4,
 }
 
@@ -114,7 +114,7 @@ impl Control {
         let nanos = time.min(LONGEST_SLEEP).as_nanos();
         self.nap_nanos.store(u32::try_from(nanos).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
-    /// Sets how many of its ports, from the first, the worker serves. The others are reserved for
+    /// Sets how many ports the worker serves, counted from the first. The others are reserved for
     /// ports that are added later, and cost nothing until then. The default is all.
     pub fn set_ports(&self, ports: usize) {
         self.ports.store(ports, Ordering::Release);
@@ -205,7 +205,7 @@ impl Worker {
         self.control.clone()
     }
 
-    /// Has every batch seen from now on.
+    /// Sets the observer of all further batches.
     pub fn set_batch_watch(&mut self, watch: Box<dyn BatchWatch>) {
         self.batch_watch = Some(watch);
     }
@@ -271,7 +271,7 @@ impl Worker {
         let served = self.served();
         self.context.routes.slot.quiescent();
         self.context.now = now;
-        self.context.taps.look();
+        self.context.taps.update();
         let mut frames = [Frame::default(); BATCH_MAX];
         let mut received = 0;
         for (number, port) in self.ports[..served].iter_mut().enumerate() {

@@ -7,8 +7,8 @@ use crate::worker::{Command, Control, Mode};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A waiter that returns at once. During each "sleep" a frame arrives; at the tenth the worker is
-/// told to end.
+/// A waiter that returns at once. During each "sleep" a frame arrives; the tenth commands the
+/// worker to end.
 struct Arrivals {
     port: TestPort,
     control: Arc<Control>,
@@ -75,9 +75,9 @@ fn the_time_that_a_worker_sleeps_is_counted() {
     assert!(counted.sleeping_cycles > 10 * counted.empty_cycles, "{counted:?}");
 }
 
-/// Frames arrive during each nap, which goes on all the same; the worker is told to end at the tenth.
+/// Frames arrive during each nap, which is not shortened; the tenth commands the worker to end.
 #[test]
-fn a_napping_worker_sleeps_the_time_that_it_is_told_and_forwards_what_came_meanwhile() {
+fn napping_worker_sleeps_for_the_set_time_and_forwards_frames_that_came_meanwhile() {
     struct Naps {
         port: TestPort,
         control: Arc<Control>,
@@ -104,7 +104,7 @@ fn a_napping_worker_sleeps_the_time_that_it_is_told_and_forwards_what_came_meanw
     let mut waiter = Naps { port: router.ports[0].clone(), control, naps: Vec::new() };
     router.worker.run(&mut waiter);
     assert_eq!(waiter.naps[..5], [Duration::from_micros(20); 5]);
-    assert_eq!(waiter.naps[5..], [Duration::from_millis(100); 5], "it has to notice commands");
+    assert_eq!(waiter.naps[5..], [Duration::from_millis(100); 5], "limited, to notice commands");
     let counters = router.worker.counters();
     let counted = counters.snapshot();
     assert!(counted.is_conserved() && counted.sleeps == 10, "{counted:?}");
@@ -131,7 +131,7 @@ fn a_pausing_worker_never_blocks() {
 }
 
 #[test]
-fn polling_never_blocks_and_draining_forwards_what_is_there() {
+fn polling_never_blocks_and_draining_forwards_waiting_frames() {
     let mut router = Router::new();
     router.worker.control().set_mode(Mode::Poll);
     for _ in 0..150 {
@@ -187,11 +187,11 @@ fn a_sleeping_worker_holds_up_no_grace_period() {
 }
 
 /// Stress test of the order of publication: routes change all the time while a worker forwards. No
-/// packet may meet an id that its table does not know (`no-route`). No packet may meet an id that
-/// got a new meaning while the worker could still see the old one; it would show as a newer next
-/// hop before an older one.
+/// packet may meet an id that its table does not know (`no-route`), nor an id that got a new
+/// meaning while the worker could still see the old one. The latter would show as a newer next hop
+/// before an older one.
 #[test]
-fn routes_that_flap_under_traffic_lose_and_mislead_nothing() {
+fn flapping_routes_lose_and_misdirect_no_packet() {
     use crate::next_hop::{Adjacency, NextHop};
     use crate::port::PortId;
     use crate::testing::{MAC_B, net};
@@ -244,7 +244,7 @@ fn routes_that_flap_under_traffic_lose_and_mislead_nothing() {
     assert_eq!(newest[2..], CHANGES.to_be_bytes());
 }
 
-/// A card that has not sent everything when the worker is told to end.
+/// A card has unsent frames when the worker is commanded to end.
 #[test]
 fn a_draining_worker_waits_until_everything_is_sent() {
     struct Slow {
@@ -287,12 +287,12 @@ fn a_draining_worker_waits_until_everything_is_sent() {
     control.command(Command::Drain);
     router.worker.run(&mut Never);
     assert_eq!(router.worker.counters().snapshot().empty_iterations, 100);
-    // A round to look, and the ones that it takes to find that nothing comes.
+    // A first iteration, and the ones that find no more frames.
     router.worker.run(&mut Never);
     assert_eq!(router.worker.counters().snapshot().empty_iterations, 103);
 }
 
-/// The second port's place is there from the start, and the port comes while the worker runs.
+/// The second port's place exists from the start, and the port is added while the worker runs.
 #[test]
 fn a_port_that_comes_later_is_served_from_then_on() {
     let mut router = Router::new();

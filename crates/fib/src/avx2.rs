@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn gathers_what_is_there_and_nothing_beyond() {
+    fn gathers_stay_within_the_region() {
         if crate::SimdLevel::Avx2.is_available() {
             // SAFETY: the processor has AVX2.
             unsafe { check() };

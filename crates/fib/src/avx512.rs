@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn gathers_what_is_there_and_nothing_beyond() {
+    fn gathers_stay_within_the_region() {
         if crate::SimdLevel::Avx512.is_available() {
             // SAFETY: the processor has AVX-512.
             unsafe { check() };

@@ -26,16 +26,16 @@ pub trait Family {
     /// Largest number of groups that entries can name.
     const MAX_GROUPS: usize;
 
-    /// The prefix with its host bits cleared.
+    /// Returns the prefix with its host bits cleared.
     fn truncated(net: Self::Net) -> Self::Net;
 
-    /// The prefix as the trie of cells uses it.
+    /// Returns the prefix as the trie of cells uses it.
     fn prefix(net: Self::Net) -> Prefix;
 
-    /// The implementation that this process uses, measured at the first call.
+    /// Returns the implementation that this process uses, measured at the first call.
     fn choice() -> &'static Choice;
 
-    /// The address that begins with these bits.
+    /// Returns the address that begins with these bits.
     fn address(bits: u128) -> Self::Bits;
 
     /// Looks up the next hop of one address.

@@ -10,26 +10,27 @@ use prefix_trie::PrefixMap;
 /// Writer of a table; see [`crate::Fib4`] and [`crate::Fib6`].
 #[derive(Debug)]
 pub struct Fib<F: Family> {
-    /// All prefixes; after a removal they give the next hop that takes over.
+    /// All prefixes; after a removal they give the covering prefix.
     routes: PrefixMap<F::Net, NextHopId>,
     table: Multibit<F::Cell>,
 }
 
 impl<F: Family> Fib<F> {
-    /// An empty table with the family's default size, whose readers are registered with `grace`.
+    /// Makes an empty table with the family's default size, whose readers are registered with
+    /// `grace`.
     pub fn new(grace: &Grace) -> Self {
         Self::with_groups(grace, F::DEFAULT_GROUPS)
     }
 
-    /// An empty table of at most `groups` groups of 256 entries, which hold prefixes of more than
-    /// 24 bits. The number is limited to what entries can name. A group that readers may still use
-    /// counts as well.
+    /// Makes an empty table of at most `groups` groups of 256 entries, which hold prefixes of more
+    /// than 24 bits. The number is limited to what entries can name. A group that readers may still
+    /// use counts as well.
     pub fn with_groups(grace: &Grace, groups: usize) -> Self {
         let table = Multibit::new(grace, groups.min(F::MAX_GROUPS));
         Self { routes: PrefixMap::new(), table }
     }
 
-    /// A reader of the table; the worker that uses it must hold a slot of the same `grace`.
+    /// Returns a reader of the table; the worker that uses it must hold a slot of the same `grace`.
     pub fn reader(&self) -> Reader<F> {
         Reader::at(self.table.tables(), F::choice().level)
     }
@@ -73,38 +74,39 @@ impl<F: Family> Fib<F> {
         Some(before)
     }
 
-    /// Next hop of exactly this prefix.
+    /// Returns the next hop of exactly this prefix.
     pub fn get(&self, prefix: F::Net) -> Option<NextHopId> {
         self.routes.get(&F::truncated(prefix)).copied()
     }
 
-    /// The longest prefix that contains `address`, and its next hop.
+    /// Returns the longest prefix that contains `address`, and its next hop.
     pub fn longest_match(&self, address: F::Address) -> Option<(F::Net, NextHopId)> {
         self.routes.get_lpm(&F::Net::from(address)).map(|(prefix, id)| (prefix, *id))
     }
 
-    /// All prefixes in the order of their addresses; a shorter prefix precedes the ones inside it.
+    /// Returns all prefixes in the order of their addresses; a shorter prefix precedes the ones
+    /// inside it.
     pub fn iter(&self) -> impl Iterator<Item = (F::Net, NextHopId)> {
         self.routes.iter().map(|(prefix, id)| (prefix, *id))
     }
 
-    /// Number of prefixes.
+    /// Returns the number of prefixes.
     pub fn len(&self) -> usize {
         self.routes.len()
     }
 
-    /// True when there is no prefix.
+    /// Returns true if there is no prefix.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// Size of the table in bytes: the readers' cells and the writer's bookkeeping.
+    /// Returns the size of the table in bytes: the readers' cells and the writer's bookkeeping.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.routes.mem_size()
     }
 
-    /// Returns how much of the readers' cells the kernel keeps in huge pages; `None` if the kernel
-    /// does not say. Slow: for reports.
+    /// Returns how much of the readers' cells is in huge pages; `None` if the kernel does not
+    /// report it. Slow: for reports.
     pub fn huge_pages(&self) -> Option<HugePages> {
         let tables = self.table.tables();
         HugePages::of(&[

@@ -1,4 +1,4 @@
-//! Grace periods: they tell when memory that readers may have used can be reused.
+//! Grace periods: they determine when memory that readers may have used can be reused.
 //!
 //! This is quiescent-state-based reclamation. Each reader owns a slot. Between batches it stores
 //! there the newest epoch that it has seen ([`ReaderSlot::quiescent`]): one relaxed load, and one
@@ -37,7 +37,7 @@ pub struct ReaderSlot {
 pub struct Epoch(u64);
 
 impl Grace {
-    /// A domain without readers.
+    /// Makes a domain without readers.
     pub fn new() -> Self {
         Self::default()
     }
@@ -58,7 +58,7 @@ impl Grace {
         Epoch(self.0.epoch.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    /// True once every online reader has been quiescent since `epoch` began.
+    /// Returns true once every online reader has been quiescent since `epoch` began.
     pub fn passed(&self, epoch: Epoch) -> bool {
         let mut slots = self.0.slots.lock().expect("no panic while held");
         slots.retain(|slot| slot.strong_count() > 0);

@@ -67,12 +67,13 @@ impl Groups {
         *population == 0
     }
 
-    /// Number of groups that were ever used, which is the memory that the table has touched.
+    /// Returns the number of groups that were ever used, which is the memory that the table has
+    /// touched.
     pub(crate) fn touched(&self) -> usize {
         self.population.len()
     }
 
-    /// Size of the bookkeeping in bytes.
+    /// Returns the size of the bookkeeping in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.population.capacity() * size_of::<u16>()
             + self.free.capacity() * size_of::<u32>()
@@ -105,11 +106,11 @@ mod tests {
         assert_eq!(groups.take(3), Ok(vec![0, 1, 2]));
         groups.retire(1);
         assert_eq!(groups.take(2), Err(FibError::Full(3)));
-        assert_eq!(groups.take(1), Ok(vec![1]), "what a refused request found is kept");
+        assert_eq!(groups.take(1), Ok(vec![1]), "groups found by a refused request are kept");
     }
 
     #[test]
-    fn counts_what_a_group_holds() {
+    fn group_counts_its_prefixes_and_groups() {
         let mut groups = Groups::new(&Grace::new(), 1);
         groups.take(1).unwrap();
         groups.gained(0);

@@ -40,7 +40,7 @@ fn mapping(line: &str) -> Option<Range<usize>> {
     Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
 }
 
-/// Value after a key in kB, converted to bytes.
+/// Returns the value after a key in kB, converted to bytes.
 fn bytes(line: &str, key: &str) -> Option<usize> {
     let value = line.strip_prefix(key)?.trim().strip_suffix("kB")?;
     value.trim_end().parse::<usize>().ok()?.checked_mul(1024)

@@ -47,7 +47,7 @@ impl NextHopId {
     pub const NONE: Self = Self(0);
     /// The highest id that a table can hold.
     pub const MAX: Self = Self(0x7fff);
-    /// The highest id for which a prefix of at most 24 bits needs no more than bytes of the root.
+    /// The highest id that takes only a byte of the root, for prefixes of at most 24 bits.
     pub const BYTE_MAX: Self = Self(254);
 }
 

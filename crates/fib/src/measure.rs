@@ -22,7 +22,7 @@ pub(crate) fn measure<F: Family>() -> Choice {
         // Spread over an eighth of the addresses (Fibonacci hashing), so that the table is small.
         let bits = u128::from(number.wrapping_mul(0x9e37_79b1) >> 3) << 96;
         let prefix = Prefix { bits: bits & u128::MAX << (128 - length), length: *length };
-        // There is room, and a prefix without it would be measured as one that is not there.
+        // There is room. A missing prefix would be measured as a miss.
         let _ = table.insert(prefix, 1 + number % 256);
         addresses.push(F::address(bits));
     }

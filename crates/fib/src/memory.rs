@@ -21,7 +21,8 @@ pub struct Region<C> {
 }
 
 impl<C: Stored> Region<C> {
-    /// A region of `len` cells. Like any allocation it aborts when the address space is exhausted.
+    /// Makes a region of `len` cells. Like any allocation it aborts when the address space is
+    /// exhausted.
     pub(crate) fn zeroed(len: usize, supply: Supply) -> Self {
         let layout = Layout::array::<C>(len).expect("a table is far below the address space");
         let Ok(pages) = Pages::map(layout.size().max(1), supply) else {
@@ -39,7 +40,8 @@ impl<C: Stored> Region<C> {
         first..first + self.len * size_of::<C>()
     }
 
-    /// Number of the last whole 32-bit word that a gather may load; 0 also if there are no cells.
+    /// Returns the number of the last whole 32-bit word that a gather may load; 0 also if there are
+    /// no cells.
     #[inline]
     pub(crate) fn last_word(&self) -> u32 {
         self.last_word

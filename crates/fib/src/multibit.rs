@@ -1,11 +1,11 @@
 //! The multibit trie of both families, from the point of view of its one writer.
 //!
-//! The first 24 bits of an address select a cell of the root ([`crate::root`]); every further 8 bits select one of
-//! the 256 cells of a group. A cell holds the next hop of all addresses that lead to it, or names
-//! the group that distinguishes them. A prefix is written into every cell that it covers and that
-//! no longer prefix covers (controlled prefix expansion: Srinivasan and Varghese, "Fast Address
-//! Lookups Using Controlled Prefix Expansion", 1999; for IPv4 this is DIR-24-8: Gupta, Lin and
-//! McKeown, "Routing Lookups in Hardware at Memory Access Speeds", 1998).
+//! The first 24 bits of an address select a cell of the root ([`crate::root`]); every further 8
+//! bits select one of the 256 cells of a group. A cell holds the next hop of all addresses that
+//! lead to it, or names the group that distinguishes them. A prefix is written into every cell that
+//! it covers and that no longer prefix covers (controlled prefix expansion: Srinivasan and
+//! Varghese, "Fast Address Lookups Using Controlled Prefix Expansion", 1999; for IPv4 this is
+//! DIR-24-8: Gupta, Lin and McKeown, "Routing Lookups in Hardware at Memory Access Speeds", 1998).
 //!
 //! For every cell the writer also stores the length of its prefix. An update then knows which cells
 //! belong to it without a search per cell.
@@ -46,7 +46,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Number of groups between the root and the cells of this prefix.
+    /// Returns the number of groups between the root and the cells of this prefix.
     fn depth(self) -> u8 {
         self.length.saturating_sub(ROOT_BITS).div_ceil(GROUP_BITS)
     }
@@ -59,7 +59,7 @@ impl Prefix {
     }
 }
 
-/// Cell of an address in the group (or root) at this depth.
+/// Returns the cell of an address in the group (or root) at this depth.
 fn cell_at(bits: u128, depth: u8) -> usize {
     if depth == 0 {
         (bits >> (128 - ROOT_BITS)) as usize
@@ -96,7 +96,7 @@ impl<C: Cell> Cells<C> {
         }
     }
 
-    /// Group that a cell names; `None` if it names none.
+    /// Returns the group that a cell names; `None` if it names none.
     fn below(&self, node: Node, cell: usize) -> Option<u32> {
         let entry = self.read(node, cell);
         (entry & C::EXTENDED != 0).then_some(entry & !C::EXTENDED)
@@ -142,7 +142,7 @@ impl<C: Cell> Cells<C> {
 }
 
 impl<C: Cell> Multibit<C> {
-    /// An empty table of at most `groups` groups.
+    /// Makes an empty table of at most `groups` groups.
     pub(crate) fn new(grace: &Grace, groups: usize) -> Self {
         let tables = Tables {
             root: Root::new(),
@@ -235,7 +235,7 @@ impl<C: Cell> Multibit<C> {
         }
     }
 
-    /// Size in bytes of cells, prefix lengths and the bookkeeping of groups.
+    /// Returns the size in bytes of cells, prefix lengths and the bookkeeping of groups.
     pub(crate) fn memory_bytes(&self) -> usize {
         let whole_pages = self.cells.whole_pages.iter().filter(|touched| **touched).count();
         ROOT_CELLS
@@ -247,7 +247,7 @@ impl<C: Cell> Multibit<C> {
             + self.groups.memory_bytes()
     }
 
-    /// The deepest existing node on the path to the cells of `prefix`, and its depth.
+    /// Returns the deepest existing node on the path to the cells of `prefix`, and its depth.
     fn descend(&self, prefix: Prefix) -> (Node, u8) {
         let mut node = None;
         for depth in 0..prefix.depth() {
@@ -259,7 +259,7 @@ impl<C: Cell> Multibit<C> {
         (node, prefix.depth())
     }
 
-    /// The node at `depth` on the path to an address; it must exist.
+    /// Returns the node at `depth` on the path to an address; it must exist.
     fn node_at(&self, bits: u128, depth: u8) -> Node {
         (0..depth).fold(None, |node, depth| self.cells.below(node, cell_at(bits, depth)))
     }

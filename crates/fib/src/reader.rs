@@ -20,12 +20,12 @@ impl<F: Family> Clone for Reader<F> {
 }
 
 impl<F: Family> Reader<F> {
-    /// A reader of these cells with an implementation that this processor has.
+    /// Makes a reader of these cells with an implementation that this processor has.
     pub(crate) fn at(tables: Arc<Tables<F::Cell>>, simd_level: SimdLevel) -> Self {
         Self { tables, simd_level }
     }
 
-    /// Lookup implementation of this reader.
+    /// Returns the lookup implementation of this reader.
     pub fn simd_level(&self) -> SimdLevel {
         self.simd_level
     }

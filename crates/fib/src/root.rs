@@ -1,7 +1,8 @@
-//! The cells of the first 24 bits of an address: a byte each, and the whole entry where a byte has no room.
+//! The cells of the first 24 bits of an address: a byte each, and a whole entry if the entry does
+//! not fit into a byte.
 //!
-//! Lookups of a full table wait for memory, so bytes that they read decide their rate. The data plane numbers next
-//! hops from 1, and few routers have more than 254.
+//! Lookups of a full table wait for memory, so the bytes that they read determine their rate. The
+//! data plane numbers next hops from 1, and few routers have more than 254.
 
 use crate::NextHopId;
 use crate::cell::{Cell, Stored};
@@ -20,7 +21,7 @@ pub(crate) const WHOLE: u8 = NextHopId::BYTE_MAX.0 as u8 + 1;
 #[derive(Debug)]
 pub struct Root<C> {
     pub(crate) bytes: Region<AtomicU8>,
-    /// Entries of the cells that say so. The others are old, and nobody reads them.
+    /// Entries of the cells with the byte [`WHOLE`]. The others are outdated and never read.
     pub(crate) whole: Region<C>,
 }
 
@@ -32,7 +33,8 @@ impl<C: Cell> Root<C> {
         }
     }
 
-    /// The bytes as an array of known size: every 24-bit index is inside, so no check is needed.
+    /// Returns the bytes as an array of known size: every 24-bit index is inside, so no check is
+    /// needed.
     #[inline]
     pub(crate) fn bytes(&self) -> &[AtomicU8; ROOT_CELLS] {
         self.bytes.first_chunk().expect("the root has this size")
@@ -46,8 +48,8 @@ impl<C: Cell> Root<C> {
         }
     }
 
-    /// Stores an entry; true if a byte has no room for it. A reader finds the one before or this one: the whole entry
-    /// is there before its byte says so.
+    /// Stores an entry; returns true if it does not fit into a byte. A reader finds either the
+    /// previous entry or this one: the whole entry is stored before its byte.
     pub(crate) fn write(&self, cell: usize, entry: u32) -> bool {
         let is_whole = entry >= WHOLE.into();
         if is_whole {
@@ -64,7 +66,7 @@ mod tests {
     use std::sync::atomic::AtomicU16;
 
     #[test]
-    fn entries_that_a_byte_has_no_room_for_are_whole() {
+    fn entries_that_exceed_a_byte_are_whole() {
         let root = Root::<AtomicU16>::new();
         let group = AtomicU16::EXTENDED | 3;
         for (entry, is_whole) in

@@ -19,7 +19,7 @@ use std::str::SplitWhitespace;
 const MOST_LISTED: usize = 20;
 /// Number of characters of a wrong value that a message repeats.
 const MOST_SHOWN: usize = 60;
-/// Number of ids for names: all but [`RoutesFile::UNNAMED`].
+/// Number of ids for names: all except [`RoutesFile::UNNAMED`].
 const MOST_NAMES: usize = NextHopId::MAX.0 as usize - 1;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -71,9 +71,9 @@ pub enum RoutesFileError {
 /// Invalid lines of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problems {
-    /// The first ones.
+    /// The first problems.
     pub listed: Vec<Problem>,
-    /// Number of further ones.
+    /// Number of further problems.
     pub more: usize,
 }
 
@@ -133,7 +133,7 @@ pub fn prefix_of(content: &str) -> Result<(IpNet, SplitWhitespace<'_>), (&str, S
     Ok((prefix, words))
 }
 
-/// The prefixes of a file of routes, whatever its lines say of next hops.
+/// Reads the prefixes of a file of routes and ignores their next hops.
 ///
 /// # Errors
 /// Fails when the file cannot be read; otherwise returns the invalid lines.
@@ -173,7 +173,7 @@ fn each_line<'a, T>(
 }
 
 impl RoutesFile {
-    /// Id without a name: for tables, which need an id for routes that name no next hop.
+    /// Id without a name, for tables, which need an id for routes without a next hop.
     pub const UNNAMED: NextHopId = NextHopId::MAX;
 
     /// Reads a file.
@@ -196,7 +196,7 @@ impl RoutesFile {
         Ok(Self { routes, ..file })
     }
 
-    /// Word in the file that names a next hop.
+    /// Returns the word in the file that names a next hop.
     pub fn name(&self, id: NextHopId) -> Option<&str> {
         let index = usize::from(id.0).checked_sub(1)?;
         self.names.get(index).map(String::as_str)
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_used_are_told_apart() {
+    fn unusable_files_are_distinguished() {
         let directory =
             std::env::temp_dir().join(format!("wattline-routes-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();

@@ -1,4 +1,4 @@
-//! The SIMD instructions with which a batch is looked up.
+//! SIMD instructions for batch lookups.
 
 /// Implementation of the batch lookup; all give the same results on processors that have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ impl SimdLevel {
     /// All implementations, the portable one first.
     pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
 
-    /// Whether this processor has the instructions.
+    /// Returns true if this processor has the instructions.
     pub fn is_available(self) -> bool {
         match self {
             Self::Scalar => true,
@@ -28,7 +28,7 @@ impl SimdLevel {
         }
     }
 
-    /// Name in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -41,8 +41,8 @@ impl SimdLevel {
 /// Implementation of a family that this process uses, and the measurement that decided.
 #[derive(Debug)]
 pub struct Choice {
-    /// The widest implementation whose time is within an eighth of the fastest one's: where lookups wait for
-    /// memory, wider ones have more loads under way.
+    /// The widest implementation whose time is within an eighth of the fastest one's. If lookups
+    /// wait for memory, wider implementations have more loads under way.
     pub level: SimdLevel,
     /// Lookups per second of each implementation that this processor has.
     pub rates: Vec<(SimdLevel, f64)>,

@@ -22,7 +22,7 @@ impl<'a, C: Stored> From<&'a Region<C>> for Words<'a> {
     }
 }
 
-/// A region with these entries, for tests of gathers.
+/// Returns a region with these entries, for tests of gathers.
 #[cfg(test)]
 pub(crate) fn region<C: Stored>(entries: &[u32]) -> Region<C> {
     let region = Region::<C>::zeroed(entries.len(), Supply::AsTouched);

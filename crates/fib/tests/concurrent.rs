@@ -20,7 +20,8 @@ const DEFAULT: u16 = 0x7fff;
 /// Few groups, so that they are soon reused for other prefixes.
 const GROUPS: usize = 40;
 
-/// Host route that the writer flips in a round; all of them in turn, in an irregular order.
+/// Returns the host route that the writer flips in a round; all of them in turn, in an irregular
+/// order.
 fn host_of(round: usize) -> u32 {
     (round as u32).wrapping_mul(2_654_435_761) >> 26
 }
@@ -125,8 +126,8 @@ flips_routes!(
     1 << 88
 );
 
-/// Cells of the root that were never used get whole entries, one after the other, while readers look at the next
-/// ones. A reader that came too early to a whole entry would find no next hop.
+/// Cells of the root that were never used get whole entries, one after the other, while readers
+/// look up the next ones. A reader that saw the byte before the whole entry would find no next hop.
 macro_rules! whole_entries_precede_their_bytes {
     ($name:ident, $fib:ty, $net:ty, $bits:ty, $base:expr, $stride:expr) => {
         #[test]

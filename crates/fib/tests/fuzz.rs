@@ -80,7 +80,7 @@ macro_rules! any_sequence {
 any_sequence!(ipv4, Fib4, Ipv4Net, u32, Ipv4Addr);
 any_sequence!(ipv6, Fib6, Ipv6Net, u128, Ipv6Addr);
 
-/// Any file of routes is read, or every complaint has a line number.
+/// Any file of routes is parsed, or every error has a line number.
 #[test]
 fn any_file_of_routes() {
     const GOOD: &str = "# all\n10.0.0.0/8 gw1\n0.0.0.0/0\n  192.0.2.0/24\tgw2 # two\n::/0 gw1\r\n\

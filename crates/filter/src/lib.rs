@@ -1,13 +1,13 @@
-//! The applications `acl` and `urpf`: which of the packets that a port receives may be forwarded.
+//! The applications `acl` and `urpf`, which decide whether received packets may be forwarded.
 //!
 //! - [`acl`]: access lists by prefix, protocol and port, without state
 //! - [`urpf`]: comparison of source addresses with the routes (RFC 3704)
 //!
-//! Both judge the packets that the router forwards, where they come in. Packets to the router's own
+//! Both judge packets that the router forwards, as they arrive. Packets to the router's own
 //! addresses belong to the kernel and pass its filters.
 //!
-//! A program hands [`ACL`] and [`URPF`] to its router (`wattline-router`), after all other
-//! applications: what was received then passes these first.
+//! A program passes [`ACL`] and [`URPF`] to its router (`wattline-router`), after all other
+//! applications: received packets then pass these first.
 #![forbid(unsafe_code)]
 
 pub mod acl;

@@ -1,10 +1,11 @@
-//! The application `flow_records`: exports the flows that pass (IPFIX, NetFlow version 9).
+//! The application `flow_records`: exports records of passing flows (IPFIX, NetFlow version
+//! 9).
 //!
 //! - [`nodes`]: the node in every worker, with its tables of flows
 //! - `control`: transport of the records of all workers to collectors
 //! - `section`: `[flow_records]` of the configuration
 //!
-//! A program hands [`APPLICATION`] to its router (`wattline-router`).
+//! A program passes [`APPLICATION`] to its router (`wattline-router`).
 #![forbid(unsafe_code)]
 
 mod control;

@@ -18,21 +18,21 @@ const SECTION: Section = Section::Named("[flow_records]");
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
     Key::new(SECTION, "collectors", None, "[\"ipfix://192.0.2.9:4739\", \"netflow9://[2001:db8::9]:2055\"]", "a list of 1 to 16 of ipfix://ADDRESS:PORT, ipfix+tcp://ADDRESS:PORT and netflow9://ADDRESS:PORT, without repetition",
-        "Record the flows that pass, and send records to all of these: IPFIX over UDP or TCP, NetFlow version 9 over UDP. Required."),
+        "Record passing flows, and send records to all of these: IPFIX over UDP or TCP, NetFlow version 9 over UDP. Required."),
     Key::new(SECTION, "source", None, "\"192.0.2.1\"", "an IPv4 or IPv6 address of this machine; no group",
-        "Source address of what is sent to collectors of its family, which tell routers apart by it. Default: by the\nroute to each."),
+        "Source address of messages to collectors of its family, which identifies the router. Default: by the\nroute to each."),
     Key::new(SECTION, "ports", Some("[]"), "[\"a\"]", "a list of names of ports",
-        "Only flows that come in on these ports; empty: on all."),
+        "Only flows that arrive on these ports; empty: on all."),
     Key::new(SECTION, "observe", Some("\"routed\""), "\"received\"", "\"routed\" or \"received\"",
-        "Observed packets: those that a route leads on, or all that were received in order, with those for the\nrouter itself and those without a route, but without the interface where they leave."),
+        "Observed packets: those with a route onwards, or all valid ones, including packets to the router itself\nand packets without a route, but without the egress interface."),
     Key::duration(SECTION, "active_timeout", Some("\"60s\""), "\"30min\"", ("1s", "24h", "60s"),
         "Time between two records of an active flow."),
     Key::duration(SECTION, "idle_timeout", Some("\"15s\""), "\"30s\"", ("1s", "1h", "15s"),
         "A flow ends after this time without a packet."),
     Key::whole(SECTION, "flows", Some("65536"), "1048576", 1024..=16777216,
-        "Flows that are known at once, of each worker and of IPv4 and IPv6 each; rounded up to a power of two.\nOne takes 68 bytes (IPv4) or 132 (IPv6). When there are more, those that were idle longest give their record early."),
+        "Largest number of flows, for each worker and each of IPv4 and IPv6; rounded up to a power of two.\nOne takes 68 bytes (IPv4) or 132 (IPv6). Beyond it, the flows idle longest are recorded early."),
     Key::whole(SECTION, "sampling", Some("1"), "100", 1..=65535,
-        "Observe one packet in this many. Collectors are told the factor, and multiply."),
+        "Observe one packet in this many. Collectors get the factor, and multiply."),
     Key::new(SECTION, "sampling_mode", Some("\"deterministic\""), "\"random\"", "\"deterministic\" or \"random\"",
         "Observed packet of each group: the last, or a random one."),
     Key::whole(SECTION, "observation_domain", Some("1"), "7", 0..=u32::MAX,
@@ -75,7 +75,7 @@ pub struct FlowRecordsSettings {
     pub message_bytes: usize,
 }
 
-/// A collector: where and how to send records.
+/// A collector: address, format and transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CollectorAddress {
     /// Format and transport of the records.
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         let text = parse(
             "collectors = [\"udp://192.0.2.9:1\", \"ipfix://name:4739\", \"ipfix://192.0.2.9:0\"]\n\
              ports = [\"b\"]\nobserve = \"sent\"\nidle_timeout = \"2h\"\nflows = 1\nsampling = 0\n\

@@ -28,27 +28,27 @@ pub(crate) const POLICY: Section = Section::Named("[[ipsec_policy]]");
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
     Key::new(IPSEC, "state", Some("\"/var/lib/wattline/ipsec\""), "\"state\"", "the path of a directory, relative to this file",
-        "Where the use of keys is recorded over restarts, so that no nonce is ever used twice with a key. Keys that are not\nknown there are refused until `wattline new-keys` declares them. Made with mode 0700 where it is missing."),
+        "Directory that keeps the use of keys over restarts, so that no nonce is ever used twice with a key. Keys without a\nrecord are refused until `wattline new-keys` declares them. Created with mode 0700 if missing."),
     Key::new(IPSEC, "kernel", Some("false"), "true", "true or false",
-        "Follow the kernel's associations and policies (XFRM), which an IKE daemon such as strongSwan makes."),
+        "Use the kernel's associations and policies (XFRM), which an IKE daemon such as strongSwan makes."),
     Key::new(IPSEC, "block_when_stopped", Some("true"), "false", "true or false",
         "While no router runs, the kernel blocks packets that the policies of this file protect: before the start, when a start\nfails, and after the end. `wattline stop --open` ends this once. With false, the kernel forwards them in clear except after a crash."),
     Key::new(TUNNEL, "name", None, "\"branch\"", "a name of letters, digits, '-', '_' and '.', unique among the tunnels",
         "The tunnel's name in this file and in all output. Required."),
     Key::new(TUNNEL, "local", None, "\"198.51.100.1\"", "a unicast IPv4 or IPv6 address",
-        "The end of the tunnel that is here: an address of this machine. Required."),
+        "The near end of the tunnel: an address of this machine. Required."),
     Key::new(TUNNEL, "remote", None, "\"203.0.113.1\"", "a unicast IPv4 or IPv6 address",
-        "The other end. Required."),
+        "The far end. Required."),
     Key::new(TUNNEL, "algorithm", Some("\"aes128-gcm\""), "\"aes256-cbc-sha256\"", "\"aes128-gcm\", \"aes256-gcm\", \"aes128-cbc-sha1\", \"aes256-cbc-sha1\", \"aes128-cbc-sha256\" or \"aes256-cbc-sha256\"",
-        "How packets are encrypted and authenticated."),
+        "Encryption and authentication of packets."),
     Key::whole(TUNNEL, "spi_in", None, "0x1001", SPI_MIN..=u32::MAX,
-        "The security parameter index of packets that are received. Required."),
+        "The security parameter index of received packets. Required."),
     Key::whole(TUNNEL, "spi_out", None, "0x1002", SPI_MIN..=u32::MAX,
-        "The security parameter index of packets that are sent. Required."),
+        "The security parameter index of sent packets. Required."),
     Key::new(TUNNEL, "key_in_file", None, "\"branch-in.key\"", "the path of a file, relative to this one",
-        "A file with the key of packets that are received, in hexadecimal digits: the key of the cipher, followed by\nthe salt of GCM (4 bytes) or by the key of the HMAC (20 bytes for SHA1, 32 for SHA256). Its mode must be 0600 or 0400."),
+        "A file with the key of received packets, in hexadecimal digits: the key of the cipher, followed by\nthe salt of GCM (4 bytes) or by the key of the HMAC (20 bytes for SHA1, 32 for SHA256). Its mode must be 0600 or 0400."),
     Key::new(TUNNEL, "key_out_file", None, "\"branch-out.key\"", "the path of a file, relative to this one",
-        "The same for packets that are sent. The two keys must differ."),
+        "The same for sent packets. The two keys must differ."),
     Key::new(TUNNEL, "key_in", None, "\"00112233445566778899aabbccddeeff01020304\"", "hexadecimal digits",
         "Instead of key_in_file: the key itself. For tests only: everyone who can read this file can decrypt all packets.").secret(),
     Key::new(TUNNEL, "key_out", None, "\"ffeeddccbbaa9988776655443322110004030201\"", "hexadecimal digits",
@@ -56,23 +56,23 @@ const KEYS: &[Key] = &[
     Key::new(TUNNEL, "extended_sequence", Some("true"), "false", "true or false",
         "Sequence numbers of 64 bits (ESN). Both ends must agree. With 32 bits a key ends after 2^32 packets."),
     Key::whole(TUNNEL, "replay_window", Some("1024"), "4096", 32..=65536,
-        "How many sequence numbers a packet may be late. At least 64 for each worker of the sender."),
+        "Sequence numbers by which a packet may be late. At least 64 for each worker of the sender."),
     Key::new(TUNNEL, "udp_encapsulation", Some("false"), "true", "true or false",
-        "Packets travel in UDP, from port 4500 (RFC 3948), for a NAT on the way. Both ends must agree."),
+        "Packets travel in UDP, from port 4500 (RFC 3948), for a NAT on the path. Both ends must agree."),
     Key::whole(TUNNEL, "udp_port", Some("4500"), "31337", 1..=65535,
-        "The UDP port of the other end, as it is seen from here."),
+        "The UDP port of the far end, as seen from here."),
     Key::whole(TUNNEL, "mtu", None, "1400", 576..=65535,
         "The longest outer packet in bytes, if the path has a smaller MTU than the port. Default: the MTU of the route."),
     Key::new(TUNNEL, "dscp", Some("\"copy\""), "\"46\"", "\"copy\" or a number from \"0\" to \"63\"",
         "The DSCP of outer packets: that of the inner one, or always the same."),
     Key::new(TUNNEL, "dont_fragment", Some("\"copy\""), "\"set\"", "\"copy\", \"set\" or \"clear\"",
-        "Whether outer IPv4 packets must not be fragmented: as the inner one says, always, or never."),
+        "\"Don't fragment\" flag of outer IPv4 packets: copied from the inner one, always set, or never."),
     Key::new(TUNNEL, "soft_time", None, "\"20h\"", "a duration from \"1s\", such as \"8h\"",
-        "Warn once the keys have been in use for so long."),
+        "Warn once the keys have been used for this time."),
     Key::new(TUNNEL, "soft_packets", None, "\"3G\"", "a whole number, with k, M, G or T, such as \"500M\"",
-        "Warn after so many packets in one direction."),
+        "Warn after this many packets in one direction."),
     Key::new(TUNNEL, "soft_bytes", None, "\"900G\"", "a whole number, with k, M, G or T, such as \"500M\"",
-        "Warn after so many bytes in one direction."),
+        "Warn after this many bytes in one direction."),
     Key::new(TUNNEL, "hard_time", None, "\"24h\"", "a duration from \"1s\", such as \"8h\"",
         "Use the keys no longer than this."),
     Key::new(TUNNEL, "hard_packets", None, "\"4G\"", "a whole number, with k, M, G or T, such as \"500M\"",
@@ -80,25 +80,25 @@ const KEYS: &[Key] = &[
     Key::new(TUNNEL, "hard_bytes", None, "\"1T\"", "a whole number, with k, M, G or T, such as \"500M\"",
         "Use the key of a direction for no more bytes, to the batch."),
     Key::new(POLICY, "source", None, "\"10.1.0.0/16\"", "an IPv4 or IPv6 prefix without host bits, such as \"10.1.0.0/16\"",
-        "Where packets that are sent come from; those that are received have it as destination. Required."),
+        "Source prefix of sent packets, and destination prefix of received ones. Required."),
     Key::new(POLICY, "destination", None, "\"10.2.0.0/16\"", "a prefix of the same family as source",
-        "Where packets that are sent go; those that are received come from there. Required."),
+        "Destination prefix of sent packets, and source prefix of received ones. Required."),
     Key::new(POLICY, "action", Some("\"protect\""), "\"discard\"", "\"protect\", \"bypass\" or \"discard\"",
-        "Through a tunnel only, as they are, or not at all. The first policy that matches decides; what none matches passes."),
+        "Send through a tunnel only, in clear, or drop. The first match decides; packets without a match pass."),
     Key::new(POLICY, "tunnel", None, "\"branch\"", "the name of a tunnel",
-        "The tunnel of packets to be protected."),
+        "The tunnel of protected packets."),
 ];
 
 /// IPsec settings of the configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IpsecSettings {
-    /// File of the configuration; empty if it is none.
+    /// File of the configuration; empty if it was not read from a file.
     pub file: PathBuf,
-    /// Directory in which the use of keys survives restarts.
+    /// Directory that keeps the use of keys over restarts.
     pub state: PathBuf,
-    /// Whether to use the kernel's SAs and policies.
+    /// True if the kernel's SAs and policies are used.
     pub kernel: bool,
-    /// Whether the kernel blocks protected packets while no router runs.
+    /// True if the kernel blocks protected packets while no router runs.
     pub block_when_stopped: bool,
     /// Tunnels with keys from the configuration.
     pub tunnels: Vec<TunnelSettings>,
@@ -125,7 +125,7 @@ pub struct TunnelSettings {
     pub key_in: KeySource,
     /// Key for sent packets.
     pub key_out: KeySource,
-    /// Whether sequence numbers have 64 bits.
+    /// True if sequence numbers have 64 bits.
     pub extended: bool,
     /// Size of the anti-replay window in packets.
     pub window: u32,
@@ -464,8 +464,8 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_and_keys_are_not() {
-        for (from, to, told) in [
+    fn mistakes_are_reported_without_keys() {
+        for (from, to, reported) in [
             ("spi_in = 0x1001", "spi_in = 255", "from 256"),
             ("spi_out = 4098\n", "", "spi_out: is missing"),
             ("\"192.0.2.2\"", "\"2001:db8::1\"", "family of local"),
@@ -480,7 +480,7 @@ mod tests {
             ("aabbccddeeff01020304\"", "aabbccddeeff01020304", "syntax"),
         ] {
             let text = errors(from, to);
-            assert!(text.contains(told), "{told}: {text}");
+            assert!(text.contains(reported), "{reported}: {text}");
             assert!(!text.contains("112233"), "{text}");
         }
         // Reported at the section that repeats the name, even if that section is invalid otherwise.

@@ -11,14 +11,14 @@ const GSSET_INFO: u32 = 0x37;
 const STATISTICS: u32 = 1;
 /// Bytes of a name (`ETH_GSTRING_LEN`).
 const NAME: usize = 32;
-/// Drivers with more statistics than this are left out.
+/// Drivers with more statistics than this are ignored.
 const MOST: usize = 1 << 14;
-/// The kernel writes as many values as the driver has at that moment, whatever was asked for
-/// (`ethtool_get_stats`, net/ethtool/ioctl.c): the buffers have room for several times as many,
-/// for the case that the driver gets more queues in between.
+/// The kernel writes as many values as the driver has at that moment, whatever number was requested
+/// (`ethtool_get_stats`, net/ethtool/ioctl.c). The buffers therefore have room for several times as
+/// many, in case the driver gets more queues in between.
 const ROOM: usize = 4 * MOST;
 
-/// The counters of one interface, with a buffer that every reading uses again.
+/// Counters of one interface, with a buffer that all readings use.
 #[derive(Debug)]
 pub struct CardStatistics {
     interface: String,
@@ -30,8 +30,7 @@ impl CardStatistics {
     /// Asks for the names.
     ///
     /// # Errors
-    /// EOPNOTSUPP where the driver counts nothing by itself, ENODEV where there is no such
-    /// interface.
+    /// EOPNOTSUPP if the driver has no statistics of its own, ENODEV if there is no such interface.
     pub fn open(interface: &str) -> io::Result<Self> {
         let count = count(interface)?;
         let mut words = vec![0; 3 + ROOM * NAME / 4];
@@ -49,8 +48,8 @@ impl CardStatistics {
     /// Reads all values into `values`, in the order of the names.
     ///
     /// # Errors
-    /// ENODEV when the interface has gone; EAGAIN when the driver counts more or less than at the
-    /// begin, as after a change of its queues: open it again.
+    /// ENODEV if the interface is gone. EAGAIN if the number of counters has changed since the
+    /// start, as after a change of queues: open it again.
     pub fn read(&mut self, values: &mut Vec<u64>) -> io::Result<()> {
         let count = self.names.len();
         if self::count(&self.interface)? != count {
@@ -86,7 +85,7 @@ fn count(interface: &str) -> io::Result<usize> {
     let mut words = [GSSET_INFO, 0, low, high, 0];
     request(interface, &mut words)?;
     match words[4] as usize {
-        // The kernel takes the bit away where there is no such set.
+        // The kernel clears the bit if there is no such set.
         _ if words[2] == 0 && words[3] == 0 => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
         count @ 1..=MOST => Ok(count),
         _ => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
@@ -110,7 +109,7 @@ mod tests {
         assert_eq!(code("no-such-if"), Some(libc::ENODEV));
     }
 
-    /// Whatever cards this machine has: as many values as names, and none goes back.
+    /// On any cards of this machine: as many values as names, and no value decreases.
     #[test]
     fn values_are_as_many_as_names() {
         let mut found = 0;

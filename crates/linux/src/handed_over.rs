@@ -1,5 +1,5 @@
-//! Descriptors that the service manager hands over at the start of a daemon (sd_listen_fds(3)): those
-//! of its sockets, and those that the daemon before this one left in its store
+//! Descriptors that the service manager passes to a daemon at its start: its sockets
+//! (sd_listen_fds(3)), and those that the previous daemon left in the manager's store
 //! (sd_pid_notify_with_fds(3)).
 
 #![allow(unsafe_code)]
@@ -8,11 +8,11 @@ use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::FdFlags;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The number of the first (`SD_LISTEN_FDS_START`).
+/// Number of the first descriptor (`SD_LISTEN_FDS_START`).
 const FIRST: i32 = 3;
 
-/// All of them, with the names that they were left by. The first call gets them, later ones nothing:
-/// who has them, owns them. Programs that this one runs do not.
+/// Returns all descriptors with the names under which they were stored. The first call takes them,
+/// and later calls return nothing. Child programs do not inherit them.
 pub fn take() -> Vec<(String, OwnedFd)> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
@@ -24,21 +24,21 @@ pub fn take() -> Vec<(String, OwnedFd)> {
     (FIRST..).zip(names).filter_map(|(number, name)| Some((name, take_one(number)?))).collect()
 }
 
-/// A name for each of so many descriptors.
+/// Returns a name for each of `count` descriptors.
 fn names(count: &str, names: &str) -> Vec<String> {
-    // No manager hands over more than a process may have open.
+    // No manager passes more than a process may have open.
     let count = count.parse::<usize>().ok().filter(|count| *count <= 65_536).unwrap_or(0);
     let mut names = names.split(':').map(str::to_owned);
     (0..count).map(|_| names.next().unwrap_or_default()).collect()
 }
 
 fn take_one(number: i32) -> Option<OwnedFd> {
-    // SAFETY: only the number is used, and the kernel says EBADF where nothing has it.
+    // SAFETY: only the number is used, and the kernel returns EBADF if it is not open.
     let there =
         rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC);
     there.ok()?;
-    // SAFETY: it is open, and by the manager's word (LISTEN_PID is this process) it is there for
-    // whoever asks for it first, which `TAKEN` makes this call.
+    // SAFETY: the descriptor is open, and passed by the manager to this process (LISTEN_PID) for
+    // the first caller, which is this call because of `TAKEN`.
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_for_another_process_are_left_alone() {
+    fn descriptors_for_another_process_are_not_taken() {
         // The test runner's own descriptors would be closed otherwise.
         assert!(take().is_empty());
     }

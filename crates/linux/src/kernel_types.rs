@@ -1,16 +1,16 @@
-//! Type information of the running kernel and of its modules (Documentation/bpf/btf.rst), as far as BPF
-//! programs need it that call the kernel's functions or read its structures.
+//! Type information of the running kernel and of its modules (Documentation/bpf/btf.rst), for BPF
+//! programs that call the kernel's functions or read its structures.
 
 use std::path::Path;
 
 /// Folder with the type information.
 const FOLDER: &str = "/sys/kernel/btf";
 const MAGIC: u16 = 0xeb9f;
-/// Bytes of a type before what depends on its kind.
+/// Bytes of a type before the part that depends on its kind.
 const TYPE_BYTES: usize = 12;
 /// Bytes of a member of a structure.
 const MEMBER_BYTES: usize = 12;
-/// Deepest nesting of members without a name that is followed.
+/// Deepest nesting of followed members without a name.
 const DEEPEST: usize = 8;
 
 // Kinds of types.
@@ -41,21 +41,21 @@ struct Part {
 struct Type<'a> {
     name: u32,
     kind: u32,
-    /// Whether offsets of members hold sizes, too.
+    /// True if offsets of members also hold sizes.
     has_sizes: bool,
     size: u32,
     members: &'a [u8],
 }
 
 impl KernelTypes {
-    /// Reads the types of the kernel; `None` without type information, and where it cannot be understood.
+    /// Reads the types of the kernel; `None` without type information, or if it is not understood.
     pub fn kernel() -> Option<Self> {
         let mut types = Self::default();
         types.add(&file("vmlinux")?)?;
         Some(types)
     }
 
-    /// Reads the types of the kernel and those of a module; `None` where it is not loaded, too.
+    /// Reads the types of the kernel and of a module; also `None` if the module is not loaded.
     pub fn read(module: &str) -> Option<Self> {
         let of_module = file(module)?;
         let mut types = Self::kernel()?;
@@ -89,7 +89,7 @@ impl KernelTypes {
         Some(())
     }
 
-    /// Returns the number of a function of the module, or of the kernel without one.
+    /// Returns the number of a function of the module, or of the kernel if no module was read.
     pub fn function(&self, name: &str) -> Option<u32> {
         let (part, number) = self.find(FUNCTION, name)?;
         (part + 1 == self.parts.len()).then_some(number)
@@ -101,8 +101,8 @@ impl KernelTypes {
         Some(self.by_number(number)?.size)
     }
 
-    /// Returns the offset in bits of a member of a structure, or of a member's with a dot between them; members
-    /// of members without a name count.
+    /// Returns the offset in bits of a member of a structure, or of a nested member with a dot
+    /// between the names. Members of members without a name count as the structure's own.
     pub fn member(&self, structure: &str, member: &str) -> Option<u32> {
         let (_, number) = self.find(STRUCT, structure)?;
         self.member_of(number, member, DEEPEST)
@@ -126,7 +126,7 @@ impl KernelTypes {
         })
     }
 
-    /// The part that has a type of this kind and name, the last first, and the number of the type.
+    /// Finds the last part with a type of this kind and name, and the number of the type.
     fn find(&self, kind: u32, name: &str) -> Option<(usize, u32)> {
         self.parts.iter().enumerate().rev().find_map(|(index, part)| {
             let is_it = |it: &Type<'_>| {
@@ -171,7 +171,7 @@ fn kind_of(info: u32) -> u32 {
     info >> 24 & 0x1f
 }
 
-/// The length of what follows a type; `None` for kinds that are not known.
+/// Returns the length of the data after a type; `None` for unknown kinds.
 fn bytes_behind(info: u32) -> Option<usize> {
     let entries = (info & 0xffff) as usize;
     Some(match kind_of(info) {
@@ -195,7 +195,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A file with these types and texts.
+    /// Makes a file with these types and texts.
     fn file(types: &[u32], texts: &str) -> Vec<u8> {
         let length = types.len() as u32 * 4;
         let header = [u32::from(MAGIC) | 1 << 16, 24, 0, length, length, texts.len() as u32];
@@ -209,10 +209,10 @@ mod tests {
 
     #[test]
     fn types_of_module_follow_those_of_kernel() {
-        // An integer, and a union without a name of a member `to`, whose text is at 3.
+        // An integer, and a union without a name with a member `to`, whose text is at 3.
         let kernel = file(&[1, info(1, 0), 4, 32, 0, info(UNION, 1), 4, 3, 1, 0], "\0i\0to\0");
-        // A structure `s` (7) of a bit field at bit 3, of that union at bit 32 and of it as `f` at bit 64; a
-        // function `f` (9).
+        // A structure `s` (7) with a bit field at bit 3, that union at bit 32 and again as `f` at
+        // bit 64; a function `f` (9).
         let fields = info(STRUCT, 3) | 1 << 31;
         let module = [6, fields, 8, 1, 1, 2 << 24 | 3, 0, 2, 32, 8, 2, 64, 8, info(FUNCTION, 1), 0];
         let module = file(&module, "s\0f\0");

@@ -1,9 +1,8 @@
 //! Linux interfaces for state and settings: links, routes, neighbours and IPsec state over netlink,
 //! sysfs, performance counters, network card settings, the TUN device, capabilities.
 //!
-//! Each file speaks one interface of the kernel and nothing else; `wattline-xdp` has the programs
-//! that run inside the kernel. Used by `wattline-knobs` and `wattline-meters`, and by whatever
-//! works on this machine.
+//! Each file uses one interface of the kernel. `wattline-xdp` has the programs that run inside the
+//! kernel.
 
 pub mod card_statistics;
 pub mod ethtool;

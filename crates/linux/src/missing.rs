@@ -3,21 +3,21 @@
 use crate::sysfs::{ReadError, Tree};
 use serde::Serialize;
 
-/// Something that this machine does not offer.
+/// Part that this machine does not offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
     /// Missing part.
     pub what: String,
     /// Reason.
     pub why: String,
-    /// Way to enable it.
+    /// Remedy.
     pub remedy: String,
-    /// Whether it is there, and a permission is all that is missing.
+    /// True if the part exists and only a permission is missing.
     pub permission: bool,
 }
 
 impl Missing {
-    /// For a file that gives no value.
+    /// Makes the entry for a file that could not be read.
     pub fn new(what: impl Into<String>, why: &ReadError) -> Self {
         let remedy = match why {
             ReadError::NoPermission(path) => {
@@ -30,14 +30,14 @@ impl Missing {
         Self { what: what.into(), why: why.to_string(), remedy, permission }
     }
 
-    /// With a reason and a remedy in words.
+    /// Makes an entry with a reason and a remedy in words.
     pub fn because(what: &str, why: &str, remedy: &str) -> Self {
         Self { what: what.into(), why: why.into(), remedy: remedy.into(), permission: false }
     }
 }
 
-/// Whether the machine is a guest, as the processor says (CPUID leaf 1, ECX bit 31): why much is
-/// missing there that only its host has.
+/// Returns true if the machine is a guest by CPUID (leaf 1, ECX bit 31): a guest lacks many parts
+/// that only its host has.
 pub fn is_guest(tree: &Tree) -> bool {
     let text = tree.text("/proc/cpuinfo").unwrap_or_default();
     text.lines().any(|line| {

@@ -1,5 +1,5 @@
-//! Settings by which the kernel chooses one of several next hops for a flow (`net.ipv4.fib_multipath_hash_*`,
-//! `net.ipv6.fib_multipath_hash_policy`).
+//! Settings of the kernel's choice between several next hops for a flow
+//! (`net.ipv4.fib_multipath_hash_*`, `net.ipv6.fib_multipath_hash_policy`).
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Network namespaces: laboratories of interfaces that vanish when they are dropped.
 //!
-//! They are made and named by iproute2's `ip netns`, so that `ip netns exec` works on them.
+//! They are made and named with iproute2's `ip netns`, so `ip netns exec` can use them.
 
 use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -22,7 +22,7 @@ pub fn own_number() -> io::Result<u64> {
 /// Returns the number of the namespace that a file stands for.
 ///
 /// # Errors
-/// When the file is not there.
+/// When there is no such file.
 pub fn number(path: impl AsRef<Path>) -> io::Result<u64> {
     Ok(std::fs::metadata(path)?.ino())
 }
@@ -41,8 +41,8 @@ impl NamespaceError {
     }
 }
 
-/// A named network namespace, deleted when this is dropped, also by a panic. Interfaces in
-/// it go with it as soon as no process uses it any more.
+/// A named network namespace, deleted when this is dropped, also by a panic. Its interfaces vanish
+/// with it as soon as no process uses it any more.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -61,7 +61,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Makes a namespace for a test, with a name of its own, and runs these lines of `ip` in it.
+    /// Makes a namespace with a unique name for a test, and runs these lines of `ip` in it.
     ///
     /// # Errors
     /// As [`Self::create`] and [`Self::ip`].
@@ -73,7 +73,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -81,7 +81,7 @@ impl Namespace {
     /// Runs `ip` in the namespace, with arguments divided at blanks.
     ///
     /// # Errors
-    /// When it fails, with what it said.
+    /// When it fails, with its error output.
     pub fn ip(&self, arguments: &str) -> Result<String, NamespaceError> {
         let mut all = vec!["-n", self.name.as_str()];
         all.extend(arguments.split_whitespace());
@@ -93,7 +93,7 @@ impl Namespace {
     /// # Errors
     /// When it does not exist or may not be written.
     pub fn sysctl(&self, key: &str, value: &str) -> Result<(), NamespaceError> {
-        // The dots of an interface's name are not told apart: use names without.
+        // The dots of an interface's name are not distinguished: use names without.
         let path = PathBuf::from("/proc/sys").join(key.replace('.', "/"));
         let action = format!("setting {key} to {value}");
         self.enter(|| std::fs::write(path, value))?
@@ -103,22 +103,22 @@ impl Namespace {
     /// Runs a program in the namespace to its end and returns what it printed.
     ///
     /// # Errors
-    /// When it cannot be run or fails, with what it said.
+    /// When it cannot be run or fails, with its error output.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String, NamespaceError> {
         let mut all = vec!["netns", "exec", self.name.as_str(), program];
         all.extend(arguments);
         run("ip", &all)
     }
 
-    /// A command that will run in the namespace.
+    /// Returns a command that will run in the namespace.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
         command
     }
 
-    /// Moves the calling thread into the namespace, for good. Sockets and BPF links that it
-    /// opens from then on belong to it; threads that it starts are in it too.
+    /// Moves the calling thread into the namespace for good. Sockets and BPF links that it opens
+    /// from then on belong to the namespace, and threads that it starts are in it too.
     ///
     /// # Errors
     /// Without CAP_SYS_ADMIN.
@@ -126,8 +126,8 @@ impl Namespace {
         enter_thread(&self.name)
     }
 
-    /// Runs `work` in the namespace on a thread of its own and returns its result; a panic
-    /// in it goes on here.
+    /// Runs `work` in the namespace on a thread of its own and returns its result. A panic of
+    /// `work` continues here.
     ///
     /// # Errors
     /// When the namespace cannot be entered; `work` has not run then.
@@ -144,12 +144,12 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // Nothing sensible can be done about an error here; the next run uses another name.
+        // An error has no remedy here; the next run uses another name.
         let _ = run("ip", &["netns", "delete", &self.name]);
     }
 }
 
-/// Moves the calling thread into a namespace that has this name, for good.
+/// Moves the calling thread into the namespace with this name for good.
 ///
 /// # Errors
 /// When there is none, or without CAP_SYS_ADMIN.
@@ -170,7 +170,7 @@ fn path_of(name: &str) -> PathBuf {
     PathBuf::from("/run/netns").join(name)
 }
 
-/// Index of an interface in the calling thread's namespace.
+/// Returns the index of an interface in the calling thread's namespace.
 ///
 /// # Errors
 /// When it does not exist.
@@ -199,11 +199,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_that_is_not_there_is_told_with_where_to_look() {
-        let said = enter_thread("wl-nowhere").unwrap_err().to_string();
+    fn missing_namespace_is_reported_with_a_remedy() {
+        let error = enter_thread("wl-nowhere").unwrap_err().to_string();
         let expected = "entering the network namespace wl-nowhere: there is none of this name: see \
                         `ip netns list`";
-        assert_eq!(said, expected);
+        assert_eq!(error, expected);
     }
 
     #[test]
@@ -220,8 +220,8 @@ mod tests {
         assert_eq!(interface_index("lo").unwrap(), outside);
         namespace.sysctl("net.ipv4.ip_forward", "1").unwrap();
         assert!(namespace.sysctl("net.no.such", "1").is_err());
-        let said = namespace.ip("link show nothing").unwrap_err().to_string();
-        assert!(said.contains("nothing"), "{said}");
+        let error = namespace.ip("link show nothing").unwrap_err().to_string();
+        assert!(error.contains("nothing"), "{error}");
         let path = path_of(&name);
         assert!(path.exists());
         drop(namespace);

@@ -1,7 +1,7 @@
 //! Settings of single NAPI instances, which poll a queue's interrupt, by the generic netlink
 //! family `netdev` (Documentation/netlink/specs/netdev.yaml; Documentation/networking/napi.rst).
 //!
-//! An instance is asked for by interface and receive queue: its number changes whenever the
+//! An instance is identified by interface and receive queue: its number changes whenever the
 //! interface goes down and up. Settings need Linux 6.13 or newer, the rest 6.8.
 
 use crate::netlink::frame::{error, number};
@@ -28,7 +28,7 @@ const NETDEV_A_NAPI_PID: u16 = 4;
 /// A setting of a NAPI instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Napi {
-    /// Polls in a row that may find nothing before the interrupt is enabled again.
+    /// Number of successive empty polls after which the interrupt is enabled again.
     DeferHardIrqs,
     /// Nanoseconds after which a deferred instance is polled by a timer.
     GroFlushTimeout,
@@ -37,11 +37,11 @@ pub enum Napi {
 }
 
 impl Napi {
-    /// All of them.
+    /// All settings.
     pub const ALL: [Self; 3] =
         [Self::DeferHardIrqs, Self::GroFlushTimeout, Self::IrqSuspendTimeout];
 
-    /// Its attribute, `NETDEV_A_NAPI_*`.
+    /// Returns the attribute of the setting, `NETDEV_A_NAPI_*`.
     fn attribute(self) -> u16 {
         match self {
             Self::DeferHardIrqs => 5,
@@ -54,11 +54,11 @@ impl Napi {
 /// A NAPI instance of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// Its number, of the whole machine.
+    /// Number, unique on the machine.
     pub id: u32,
     /// Receive queues that it serves.
     pub queues: Vec<u32>,
-    /// Its interrupt, if the driver links it to one.
+    /// Interrupt, if the driver links it to one.
     pub interrupt: Option<u32>,
     /// The kernel thread that polls it, if it has one (`/sys/class/net/*/threaded`).
     pub thread: Option<u32>,
@@ -91,7 +91,7 @@ pub fn instances(interface: &str) -> io::Result<Vec<Instance>> {
     };
     let mut instances: Vec<Instance> = listed.iter().filter_map(instance).collect();
     instances.sort_unstable_by_key(|instance| instance.id);
-    // As `unlinked` has it.
+    // As in `unlinked`.
     let linked = receiving.iter().any(|(napi, _)| napi.is_some());
     if !linked && instances.len() == receiving.len() {
         for (instance, queue) in instances.iter_mut().zip(0..) {
@@ -101,16 +101,16 @@ pub fn instances(interface: &str) -> io::Result<Vec<Instance>> {
     Ok(instances)
 }
 
-/// One setting of the NAPI instance that serves a receive queue.
+/// Returns one setting of the NAPI instance that serves a receive queue.
 ///
 /// # Errors
-/// ENODEV without such an interface, ENOENT where the queue has no instance now (the interface
-/// is down), EOPNOTSUPP where the kernel or the driver does not say.
+/// ENODEV without such an interface, ENOENT if the queue has no instance now (the interface is
+/// down), EOPNOTSUPP if the kernel or the driver does not report it.
 pub fn get(interface: &str, queue: u32, setting: Napi) -> io::Result<u64> {
     ask(interface, queue, setting.attribute())
 }
 
-/// The interrupt of the NAPI instance that serves a receive queue.
+/// Returns the interrupt of the NAPI instance that serves a receive queue.
 ///
 /// # Errors
 /// As [`get`]; Linux 6.8 or newer, and a driver that links instances to interrupts.
@@ -119,17 +119,17 @@ pub fn interrupt(interface: &str, queue: u32) -> io::Result<u32> {
     u32::try_from(interrupt).map_err(|_| error(libc::EPROTO))
 }
 
-/// The kernel thread that polls the NAPI instance of a receive queue, where it has one
+/// Returns the kernel thread that polls the NAPI instance of a receive queue, if there is one
 /// (`/sys/class/net/*/threaded`).
 ///
 /// # Errors
-/// As [`get`]; Linux 6.8 or newer. EOPNOTSUPP where interrupts poll it.
+/// As [`get`]; Linux 6.8 or newer. EOPNOTSUPP if interrupts poll it.
 pub fn thread(interface: &str, queue: u32) -> io::Result<u32> {
     let thread = ask(interface, queue, NETDEV_A_NAPI_PID)?;
     u32::try_from(thread).map_err(|_| error(libc::EPROTO))
 }
 
-/// Changes one setting and leaves the others as they are.
+/// Changes one setting and keeps the others.
 ///
 /// # Errors
 /// As [`get`], EPERM without CAP_NET_ADMIN, ERANGE for a value that the kernel refuses.
@@ -141,7 +141,7 @@ pub fn set(interface: &str, queue: u32, setting: Napi, value: u64) -> io::Result
     family.ask_by_numbers(NETDEV_CMD_NAPI_SET, &attributes).map(|_| ())
 }
 
-/// An attribute of the instance that serves a receive queue.
+/// Returns an attribute of the instance that serves a receive queue.
 fn ask(interface: &str, queue: u32, attribute: u16) -> io::Result<u64> {
     let mut family = Family::open(FAMILY)?;
     let id = instance(&mut family, interface, queue)?;
@@ -149,7 +149,7 @@ fn ask(interface: &str, queue: u32, attribute: u16) -> io::Result<u64> {
     number(&answer, attribute).ok_or_else(|| error(libc::EOPNOTSUPP))
 }
 
-/// The number of the instance that serves a receive queue.
+/// Returns the number of the instance that serves a receive queue.
 fn instance(family: &mut Family, interface: &str, queue: u32) -> io::Result<u32> {
     let index = family.interface_index(interface)?;
     let attributes = [
@@ -164,9 +164,9 @@ fn instance(family: &mut Family, interface: &str, queue: u32) -> io::Result<u32>
     }
 }
 
-/// The same where the driver links no instance to a queue, as veth's: instances are numbered as
-/// they are made, in the order of the queues. Where there are not as many as receive queues (veth
-/// has them with GRO on or an XDP program alone), nobody can tell which is whose.
+/// Returns that number for drivers that link no instance to a queue, such as veth: instances are
+/// numbered as they are made, in the order of the queues. If there are fewer than receive queues
+/// (veth has them only with GRO or an XDP program), they cannot be assigned.
 fn unlinked(family: &mut Family, index: u32, queue: u32) -> io::Result<u32> {
     let queues = family.list(NETDEV_CMD_QUEUE_GET, &[(NETDEV_A_QUEUE_IFINDEX, index)])?;
     let receives =

@@ -1,5 +1,5 @@
-//! Counters of a performance monitoring unit that counts for the whole system, such as the
-//! energy counters `power` (perf_event_open(2)). Nothing is sampled.
+//! Counters of a system-wide performance monitoring unit, such as the energy counters `power`
+//! (perf_event_open(2)). Nothing is sampled.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,19 +24,19 @@ struct Attributes {
     config1: u64,
 }
 
-/// An open counter; it counts as long as it lives.
+/// An open counter; it counts until it is dropped.
 #[derive(Debug)]
 pub struct Counter {
     file: File,
 }
 
 impl Counter {
-    /// Opens the event `config` of the unit with this number (its file `type` in sysfs) on a
-    /// CPU that its `cpumask` names.
+    /// Opens the event `config` of the unit with this number (its file `type` in sysfs) on a CPU in
+    /// its `cpumask`.
     ///
     /// # Errors
-    /// EACCES without CAP_PERFMON (or a low `kernel.perf_event_paranoid`), ENOENT where there is
-    /// no such unit or event, ENODEV where the CPU is off-line.
+    /// EACCES without CAP_PERFMON (or a low `kernel.perf_event_paranoid`), ENOENT if there is no
+    /// such unit or event, ENODEV if the CPU is off-line.
     pub fn open(unit: u32, config: u64, cpu: u32) -> io::Result<Self> {
         let attributes = Attributes {
             kind: unit,
@@ -71,7 +71,7 @@ impl Counter {
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call has just given us this descriptor, which nobody else knows.
+        // SAFETY: the call has just returned this descriptor, which has no other owner.
         #[allow(unsafe_code)]
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Ok(Self { file: File::from(descriptor) })
@@ -80,7 +80,7 @@ impl Counter {
     /// Returns the count since it was opened. The kernel extends the register to 64 bits.
     ///
     /// # Errors
-    /// When the unit has gone with its CPU.
+    /// When the unit is gone with its CPU.
     pub fn read(&mut self) -> io::Result<u64> {
         let mut bytes = [0; 8];
         self.file.read_exact(&mut bytes)?;

@@ -1,29 +1,30 @@
-//! The rights of the process: what it needs, what it lacks, and giving up the rest.
+//! Capabilities of the process: the needed, the missing, and dropping the rest.
 
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// Capabilities that a router with AF_XDP ports needs to start: BPF programs and maps, attaching
-/// them and asking for neighbours, raw sockets.
+/// Capabilities that a router with AF_XDP ports needs to start: loading BPF programs and maps,
+/// attaching them and resolving neighbours, raw sockets.
 const NEEDED: [(CapabilitySet, &str); 3] = [
     (CapabilitySet::BPF, "CAP_BPF"),
     (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
     (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
 ];
 
-/// Capabilities that the control thread keeps: the maps of local addresses, neighbours, and sockets
-/// for an interface that has come back. (It could read all traffic by programs without raw sockets,
-/// too.) Meters read energy counters by perf. Packet memory is locked again when a worker opens
-/// sockets after its last one had gone.
+/// Capabilities that the control thread keeps. It updates the maps of local addresses and
+/// neighbours, and opens sockets for an interface that has come back. (It could read all traffic
+/// with programs without raw sockets, too.) Meters read energy counters through perf. Packet memory
+/// is locked again when a worker opens sockets after its last one was closed.
 const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::NET_ADMIN)
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::IPC_LOCK);
 
-/// Capabilities of programs that this one runs: its watchdog restores settings of cards.
+/// Capabilities of child programs: the watchdog restores settings of cards.
 const OF_PROGRAMS: CapabilitySet = CapabilitySet::NET_ADMIN;
 
-/// The names of the capabilities that a router with AF_XDP ports needs and this process lacks.
+/// Returns the names of the capabilities that a router with AF_XDP ports needs and this process
+/// lacks.
 pub fn missing() -> Vec<&'static str> {
     let effective = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     // Before Linux 5.8 there was no CAP_BPF: CAP_SYS_ADMIN includes it.
@@ -34,10 +35,10 @@ pub fn missing() -> Vec<&'static str> {
     NEEDED.iter().filter(|(needed, _)| !has(*needed)).map(|(_, name)| *name).collect()
 }
 
-/// Rights to set parts of a machine, beside the modes of its files.
+/// Rights to set parts of a machine, in addition to the modes of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
-    /// CAP_SYS_ADMIN, which a few files of sysfs want besides their mode
+    /// CAP_SYS_ADMIN, which a few files of sysfs require in addition to their mode
     /// (drivers/cpuidle/sysfs.c).
     pub administer: bool,
     /// CAP_NET_ADMIN, for the settings of network cards.
@@ -45,7 +46,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Those of root.
+    /// Rights of root.
     pub const ALL: Self = Self::from_capabilities(CapabilitySet::all());
 
     const fn from_capabilities(capabilities: CapabilitySet) -> Self {
@@ -55,7 +56,7 @@ impl Rights {
         }
     }
 
-    /// Those of this thread.
+    /// Returns the rights of this thread.
     pub fn present() -> Self {
         Self::from_capabilities(
             capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective),
@@ -72,24 +73,25 @@ impl Rights {
     }
 }
 
-/// Gives up every capability of this thread, and of those that it will start, that a running
-/// router does not need. No program that they run gets more than they have
-/// (Documentation/userspace-api/no_new_privs.rst), and of that only what is in the bounding set.
+/// Drops every capability that a running router does not need, of this thread and of threads that
+/// it will start. No child program gets more than they have
+/// (Documentation/userspace-api/no_new_privs.rst), and of that only the capabilities in the
+/// bounding set.
 ///
 /// # Errors
-/// When the kernel refuses, which leaves capabilities as they were.
+/// When the kernel refuses; the capabilities are then unchanged.
 pub fn drop_unneeded() -> std::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     narrow_bounding_set();
     keep(KEPT)
 }
 
-/// Only with CAP_SETPCAP, which a program that was given some capabilities lacks: then programs that
-/// it runs gain nothing anyway.
+/// Needs CAP_SETPCAP. A program that was started with only some capabilities lacks it; its child
+/// programs gain none anyway.
 fn narrow_bounding_set() {
     for capability in CapabilitySet::all().difference(OF_PROGRAMS).iter() {
         if let Err(error) = rustix::thread::remove_capability_from_bounding_set(capability)
-            // Newer than the kernel.
+            // Capabilities newer than the kernel.
             && error != rustix::io::Errno::INVAL
         {
             tracing::debug!("cannot reduce the capability bounding set: {error}");
@@ -98,17 +100,17 @@ fn narrow_bounding_set() {
     }
 }
 
-/// Gives up all capabilities of this thread, for one that only works on open sockets, and of those
-/// that it will start. No program that it runs gets any.
+/// Drops all capabilities of this thread, which only uses open sockets, and of threads that it will
+/// start. No child program gets any.
 ///
 /// # Errors
-/// When the kernel refuses, which leaves all as it was.
+/// When the kernel refuses; the capabilities are then unchanged.
 pub fn drop_all() -> std::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     keep(CapabilitySet::empty())
 }
 
-/// Gives up all capabilities of this thread; a failure is logged, and the thread goes on.
+/// Drops all capabilities of this thread. A failure is logged, and the thread continues.
 pub fn drop_all_or_warn() {
     if let Err(error) = drop_all() {
         tracing::warn!("cannot drop the capabilities of a thread that needs none: {error}");
@@ -129,7 +131,7 @@ fn keep(kept: CapabilitySet) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A plan says beforehand what the running router will have.
+    /// A plan shows beforehand the rights of the running router.
     #[test]
     fn rights_after_the_drop_are_known_before() {
         std::thread::spawn(|| {
@@ -147,7 +149,7 @@ mod tests {
                 let bound = rustix::thread::capability_is_in_bounding_set(capability).unwrap();
                 assert!(!bound || !may_empty, "{capability:?}");
             }
-            // The watchdog of a governor is a program of its own, and sets cards.
+            // The watchdog of a governor is a separate program, and sets cards.
             let program = std::process::Command::new("cat").arg("/proc/self/status").output();
             let program = String::from_utf8(program.unwrap().stdout).unwrap();
             let effective =
@@ -159,7 +161,7 @@ mod tests {
             }
             assert!(present.inheritable.is_empty());
             assert_eq!(present.permitted, kept, "meters read by perf");
-            // What a program that is run now has.
+            // Capabilities of a program that is started now.
             let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
             assert!(status.contains("NoNewPrivs:\t1"), "{status}");
         })

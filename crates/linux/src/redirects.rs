@@ -1,8 +1,8 @@
 //! ICMP redirects of the kernel (RFC 1812 section 5.2.7.2).
 
-/// Returns true if the kernel sends IPv4 redirects by an interface of this thread's network namespace: as
-/// `net.ipv4.conf.all.send_redirects` or the interface's own setting says. IPv6 has no such setting and always
-/// sends them.
+/// Returns true if the kernel sends IPv4 redirects through an interface of this thread's network
+/// namespace, by `net.ipv4.conf.all.send_redirects` or the interface's own setting. IPv6 has no
+/// such setting and always sends them.
 pub fn sends_redirects(interface: &str) -> bool {
     let is_set = |of: &str| {
         let path = format!("/proc/sys/net/ipv4/conf/{of}/send_redirects");

@@ -1,5 +1,5 @@
 //! Files below `/sys`, `/proc` and `/dev`, read through a root, so that the recorded tree of
-//! another machine can stand in for this one.
+//! another machine can replace this one.
 
 use rustix::fs::{FileType, OFlags};
 use std::fs::File;
@@ -12,8 +12,8 @@ use wattline_files::{Directory, Links, Root};
 /// Attributes are at most a page; `/proc/cpuinfo` of a large machine is some hundred KiB.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// A machine's files: those of this one, or of a recording. A recording may come from anybody: its
-/// links are followed for reading alone, and only while they stay below its root.
+/// Files of this machine or of a recording. Recordings are not trusted: their links are followed
+/// only for reading, and only below their root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     root: Root,
@@ -22,10 +22,10 @@ pub struct Tree {
 /// Failure to read a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It does not exist, or its device has gone.
+    /// The file does not exist, or its device is gone.
     #[error("{}: not there", .0.display())]
     Missing(PathBuf),
-    /// It may not be read.
+    /// Permission to read is missing.
     #[error("{}: no permission to read it: run as root", .0.display())]
     NoPermission(PathBuf),
     /// Reading failed otherwise.
@@ -36,7 +36,7 @@ pub enum ReadError {
         /// The kernel's error.
         reason: String,
     },
-    /// It holds something else than it should.
+    /// The content is not of the expected form.
     #[error("{}: holds {value:?}, expected {expected}", path.display())]
     Garbage {
         /// The file.
@@ -49,39 +49,39 @@ pub enum ReadError {
 }
 
 impl Tree {
-    /// This machine.
+    /// Returns the files of this machine.
     pub fn live() -> Self {
         Self::at("/")
     }
 
-    /// The tree below `root`, which holds `sys`, `proc` and so on.
+    /// Returns the tree below `root`, which holds `sys`, `proc` and so on.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: Root::new(root) }
     }
 
-    /// Whether this is the running machine, not a recording.
+    /// Returns true if this is the running machine, not a recording.
     pub fn is_live(&self) -> bool {
         self.root.path() == Path::new("/")
     }
 
-    /// The file that stands for the absolute path `path`: for messages, and for other programs. A
-    /// file of a recording is opened by [`Self::open`], which does not leave it.
+    /// Returns the file that stands for the absolute path `path`, for messages and other programs.
+    /// To open a file of a recording use [`Self::open`], which does not leave it.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.path().join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Whether something is at `path`.
+    /// Returns true if something is at `path`.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.file_type(path.as_ref()).is_some()
     }
 
-    /// Whether a directory is at `path`.
+    /// Returns true if a directory is at `path`.
     pub fn is_directory(&self, path: impl AsRef<Path>) -> bool {
         self.file_type(path.as_ref()) == Some(FileType::Directory)
     }
 
-    /// Whether a regular file is at `path`.
+    /// Returns true if a regular file is at `path`.
     pub fn is_file(&self, path: impl AsRef<Path>) -> bool {
         self.file_type(path.as_ref()) == Some(FileType::RegularFile)
     }
@@ -94,19 +94,19 @@ impl Tree {
         self.root.file_type(path)
     }
 
-    /// Returns the name of what a link of this machine leads to, such as a device; `None` on a recording,
-    /// which has no links.
+    /// Returns the name of the target of a link on this machine, such as a device; `None` on a
+    /// recording, which has no links.
     pub fn link_name(&self, path: impl AsRef<Path>) -> Option<String> {
         let target = self.is_live().then(|| std::fs::read_link(self.path(path)).ok())??;
         target.file_name().map(|name| name.to_string_lossy().into_owned())
     }
 
-    /// Opens a file for reading; a pipe in its place is not waited for.
+    /// Opens a file for reading, without waiting if it is a pipe.
     ///
     /// # Errors
     /// As opening a file fails.
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
-        // A pipe that was put in the place of an attribute must not stop us.
+        // A pipe in the place of an attribute must not block.
         let flags = OFlags::NONBLOCK;
         if self.is_live() {
             let flags = flags.bits() as i32;
@@ -115,22 +115,23 @@ impl Tree {
         self.root.open(path.as_ref(), OFlags::RDONLY | flags, Links::Inside)
     }
 
-    /// Gives an attribute that exists another value. No link is followed.
+    /// Writes another value to an existing attribute. No link is followed.
     ///
     /// # Errors
     /// As opening and writing a file fails.
     pub fn write(&self, path: impl AsRef<Path>, value: &str) -> io::Result<()> {
         let line = format!("{value}\n");
         if self.is_live() {
-            // In one system call, as attributes want it.
+            // In one system call, as attributes require.
             let mut file = self.root.open(path.as_ref(), OFlags::WRONLY, Links::None)?;
             return file.write_all(line.as_bytes());
         }
-        // A plain file takes a value as an attribute does, wholly or not at all, only by name.
+        // A plain file is replaced by name, so that it gets the whole value or none, as an
+        // attribute does.
         self.root.replace(path.as_ref(), line.as_bytes())
     }
 
-    /// Removes what a killed process left of writing `path` to a recording.
+    /// Removes the remains of an interrupted write of `path` to a recording.
     pub fn discard_unfinished(&self, path: impl AsRef<Path>) {
         let path = path.as_ref();
         let Some((parent, name)) = path.parent().zip(path.file_name()) else { return };
@@ -139,7 +140,7 @@ impl Tree {
         {
             let mut new = name.to_owned();
             new.push(".new");
-            // What cannot be removed does no harm.
+            // A file that cannot be removed does no harm.
             let _ = directory.remove(Path::new(&new));
         }
     }
@@ -156,7 +157,7 @@ impl Tree {
         }
     }
 
-    /// [`Self::directory`] that makes what is missing of it.
+    /// As [`Self::directory`]; creates missing parts.
     ///
     /// # Errors
     /// As making and opening a directory fails.
@@ -168,12 +169,13 @@ impl Tree {
         Directory::open(path)
     }
 
-    /// Returns the path below the root of a recording; `None` for one outside, which is the caller's.
+    /// Returns the path below the root of a recording; `None` for a path outside, which is the
+    /// caller's.
     fn recorded<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         path.strip_prefix(self.root.path()).ok().filter(|_| !self.is_live())
     }
 
-    /// The text of a file without surrounding white space.
+    /// Returns the text of a file without surrounding white space.
     ///
     /// # Errors
     /// [`ReadError`]; also for a file longer than 1 MiB and for bytes that are no UTF-8.
@@ -197,7 +199,7 @@ impl Tree {
         }
     }
 
-    /// A file that holds one number.
+    /// Returns the number in a file.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -211,8 +213,8 @@ impl Tree {
         })
     }
 
-    /// Names in a directory in natural order (`cpu2` before `cpu10`); none where there is no
-    /// such directory.
+    /// Returns the names in a directory in natural order (`cpu2` before `cpu10`); empty if there is
+    /// no such directory.
     pub fn entries(&self, directory: impl AsRef<Path>) -> Vec<String> {
         let mut names = self.names(directory.as_ref()).unwrap_or_default();
         names.sort_by_cached_key(|name| natural_key(name));
@@ -227,13 +229,13 @@ impl Tree {
         Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
-    /// Entries named `prefix` and a number, with that number.
+    /// Returns the entries named `prefix` and a number, with that number.
     pub fn numbered(&self, directory: impl AsRef<Path>, prefix: &str) -> Vec<(u32, String)> {
         let numbered = |name: String| Some((name.strip_prefix(prefix)?.parse::<u32>().ok()?, name));
         self.entries(directory).into_iter().filter_map(numbered).collect()
     }
 
-    /// A file that holds a list of CPUs, such as `/sys/devices/system/cpu/online`.
+    /// Returns the CPUs listed in a file such as `/sys/devices/system/cpu/online`.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -249,14 +251,14 @@ impl Tree {
 }
 
 impl ReadError {
-    /// Names what the kernel answered for `path`.
+    /// Converts the kernel's answer for `path`.
     pub fn of(path: &Path, error: &io::Error) -> Self {
         let path = path.to_path_buf();
         match error.raw_os_error() {
-            // ENODEV and ENXIO: the device behind the file has gone.
+            // ENODEV and ENXIO: the device of the file is gone.
             Some(libc::ENOENT | libc::ENOTDIR | libc::ENODEV | libc::ENXIO) => Self::Missing(path),
             Some(libc::EACCES | libc::EPERM) => Self::NoPermission(path),
-            // Only within a recording (openat2).
+            // Occurs only within a recording (openat2).
             Some(libc::EXDEV) => {
                 let reason = "leads out of the recorded tree, so it is not read".to_string();
                 Self::Failed { path, reason }
@@ -266,13 +268,13 @@ impl ReadError {
     }
 }
 
-/// CPUs of a list as the kernel writes it (`0-3,8`, or with spaces as in `related_cpus`), in
-/// ascending order; `None` when it is not one.
+/// Returns the CPUs of a list in the kernel's form (`0-3,8`, or with spaces as in `related_cpus`),
+/// in ascending order; `None` if the text is no such list.
 pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
-    // The largest NR_CPUS of any architecture: a hostile range must not eat the memory.
+    // The largest NR_CPUS of any architecture: a hostile range must not exhaust memory.
     const MOST_CPUS: u32 = 8192;
     let mut listed = [false; MOST_CPUS as usize];
-    // A list of all of them, each by itself, is not longer. More parts would be read many times.
+    // A list that names each CPU singly is not longer. More parts would be parsed many times.
     let mut parts = 0;
     for part in text.split([',', ' ', '\n']).filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

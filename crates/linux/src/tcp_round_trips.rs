@@ -1,4 +1,4 @@
-//! Round trips of TCP connections, as the kernel measures them for its own retransmissions: by
+//! Round-trip times of TCP connections, as the kernel measures them for retransmissions:
 //! `NETLINK_SOCK_DIAG` (sock_diag(7)), `struct tcp_info` of linux/tcp.h.
 
 use crate::netlink::exchange::Exchange;
@@ -9,7 +9,7 @@ use std::io;
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u16 = 2;
-/// As a bit of `idiag_ext`.
+/// `INET_DIAG_INFO` as a bit of `idiag_ext`.
 const WANT_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
 const TCP_ESTABLISHED: u32 = 1;
 const TCP_LISTEN: u32 = 10;
@@ -29,7 +29,7 @@ const DELIVERED: usize = 192;
 /// Round trip of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// Names the connection as long as it lives.
+    /// Identifies the connection as long as it lives.
     pub cookie: u64,
     /// Smoothed round trip in microseconds (RFC 6298, SRTT: each sample counts an eighth); 0
     /// before the first.
@@ -38,25 +38,25 @@ pub struct RoundTrip {
     pub delivered: u32,
 }
 
-/// Asks for them.
+/// Query of round trips.
 pub struct TcpRoundTrips(Exchange);
 
 impl TcpRoundTrips {
     /// Opens a socket in this thread's network namespace.
     ///
     /// # Errors
-    /// From the kernel: EPROTONOSUPPORT where it has no `inet_diag`.
+    /// Errors of the kernel: EPROTONOSUPPORT if it has no `inet_diag`.
     pub fn open() -> io::Result<Self> {
         Exchange::open(NETLINK_SOCK_DIAG).map(Self)
     }
 
-    /// Adds the established connections to this local port, over IPv4 and IPv6, at most so many.
+    /// Adds the established connections to this local port, over IPv4 and IPv6, at most `most`.
     ///
     /// # Errors
     /// From the kernel.
     pub fn add_to(&mut self, port: u16, most: usize, found: &mut Vec<RoundTrip>) -> io::Result<()> {
         for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
-            // What is beyond the limit is read all the same: the kernel sends it.
+            // Connections beyond the limit are read nevertheless: the kernel sends them.
             let request = request(family, port, TCP_ESTABLISHED);
             self.0.ask(request, &mut vec![0; BUFFER_BYTES], |frame| {
                 take(frame.payload, most, found);
@@ -65,7 +65,7 @@ impl TcpRoundTrips {
         Ok(())
     }
 
-    /// Whether a socket listens on this local port, over IPv4 or IPv6.
+    /// Returns true if a socket listens on this local port, over IPv4 or IPv6.
     ///
     /// # Errors
     /// From the kernel.
@@ -94,7 +94,7 @@ fn request(family: u8, port: u16, state: u32) -> Request {
     request
 }
 
-/// Adds the connection of a message, where it has one and there is room.
+/// Adds the connection of a message, if it has one and there is room.
 fn take(message: &[u8], most: usize, found: &mut Vec<RoundTrip>) {
     if found.len() < most {
         found.extend(connection(message));
@@ -118,9 +118,9 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
-    /// Over the loopback, of sockets of our own.
+    /// Uses this test's own sockets over the loopback.
     #[test]
-    fn connections_to_a_port_are_found_with_what_was_acknowledged() {
+    fn connections_to_a_port_are_found_with_acknowledged_segments() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -143,7 +143,7 @@ mod tests {
                 return;
             }
         };
-        // Of the two ends, the one whose own port it is.
+        // The end that has the port as its own.
         let [before] = before[..] else { panic!("{before:?}") };
         for _ in 0..10 {
             server.write_all(b"answer").unwrap();
@@ -156,7 +156,7 @@ mod tests {
         assert!(after.delivered >= before.delivered + 9, "{before:?} {after:?}");
         assert!((1..1_000_000).contains(&after.smoothed_micros), "{after:?}");
         drop((client, server));
-        // The last segments may be on their way on a busy machine.
+        // On a busy machine, the last segments may still be under way.
         let begun = std::time::Instant::now();
         while !look().unwrap().is_empty() {
             assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", look());

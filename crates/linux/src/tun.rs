@@ -10,22 +10,22 @@ use std::path::Path;
 /// `TUNSETIFF`: _IOW('T', 202, int).
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 
-/// The file by which devices are made.
+/// File with which devices are made.
 pub const DEVICE: &str = "/dev/net/tun";
 
-/// A device that exists as long as its file is open.
+/// A device that exists while its file is open.
 pub struct Tun {
-    /// File for packets, one per write. Does not block.
+    /// File for packets, one per write; non-blocking.
     pub file: File,
-    /// The name that the kernel gave it.
+    /// Name that the kernel assigned.
     pub name: String,
 }
 
 impl Tun {
-    /// Makes a device and sets it up; `%d` in the name becomes the first free number.
+    /// Makes a device and enables it; `%d` in the name becomes the first free number.
     ///
     /// # Errors
-    /// Where the kernel has no TUN driver or CAP_NET_ADMIN is missing.
+    /// When the kernel has no TUN driver or CAP_NET_ADMIN is missing.
     pub fn open(pattern: &str) -> io::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;
         let file = File::options()
@@ -65,16 +65,15 @@ fn set_up(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Address of an interface that needs one and has none (RFC 7600, section 4.8).
+/// Address for an interface that needs one and has none (RFC 7600, section 4.8).
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 
-/// Lets packets pass the reverse-path filter of a device by which packets come in whose way back is
-/// by another interface. To be called again from time to time: the filter's setting for all
-/// interfaces may change.
+/// Lets packets from a device pass its reverse-path filter if the route back uses another
+/// interface. Call it again from time to time: the filter's setting for all interfaces may change.
 ///
-/// The larger of that setting and the device's own is in force. So 0 helps only where that for all is
-/// 0, too. Elsewhere 2 makes a strict filter a loose one, which lets pass what comes from any
-/// address that there is a route to, on an interface that has an address of its own
+/// The larger of that setting and the device's own is in force, so 0 helps only if the setting for
+/// all is 0, too. Otherwise 2 makes a strict filter a loose one. It lets packets pass from any
+/// address that has a route, on an interface that has an address of its own
 /// (net/ipv4/fib_frontend.c: __fib_validate_source()).
 ///
 /// # Errors
@@ -87,8 +86,8 @@ pub fn pass_reverse_path(name: &str) -> io::Result<()> {
     set(&own, wanted)
 }
 
-/// Lets the kernel forward packets that come in by a device, whatever it does with those of other
-/// interfaces: they have come in by a port at which it forwards. To be called again from time to time, as
+/// Makes the kernel forward packets from a device, whatever the setting of other interfaces: they
+/// arrived on a port at which it forwards. Call it again from time to time, since
 /// `net.ipv4.ip_forward` sets all interfaces.
 ///
 /// # Errors
@@ -96,12 +95,12 @@ pub fn pass_reverse_path(name: &str) -> io::Result<()> {
 pub fn forward(name: &str) -> io::Result<()> {
     let settings = Path::new("/proc/sys/net");
     set(&settings.join("ipv4/conf").join(name).join("forwarding"), "1")?;
-    // Since Linux 6.17; before, IPv6 is forwarded on all interfaces or on none.
+    // Since Linux 6.17. Older kernels forward IPv6 on all interfaces or on none.
     let forced = settings.join("ipv6/conf").join(name).join("force_forwarding");
     if forced.exists() { set(&forced, "1") } else { Ok(()) }
 }
 
-/// Writes a setting unless it has the value.
+/// Writes a setting unless it already has the value.
 fn set(path: &Path, value: &str) -> io::Result<()> {
     if std::fs::read_to_string(path)?.trim() != value {
         std::fs::write(path, value)?;
@@ -109,7 +108,7 @@ fn set(path: &Path, value: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a device an address that nothing is sent from (its scope is this host).
+/// Gives a device an address from which nothing is sent (its scope is this host).
 fn add_dummy_address(name: &str) -> io::Result<()> {
     let link = crate::namespace::interface_index(name).map_err(io::Error::other)?;
     crate::netlink::add_host_address(link, DUMMY)
@@ -146,7 +145,7 @@ mod tests {
     use crate::namespace::Namespace;
     use std::io::Write;
 
-    /// An IPv4 packet without payload.
+    /// Returns an IPv4 packet without payload.
     fn packet(source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
         let mut bytes = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0];
         bytes.extend(source);
@@ -158,9 +157,9 @@ mod tests {
         bytes
     }
 
-    /// Whatever the reverse-path filter of all interfaces is, at the start and later.
+    /// Holds with any reverse-path filter of all interfaces, at the start and later.
     #[test]
-    fn what_is_written_is_forwarded_under_every_reverse_path_filter() {
+    fn written_packets_are_forwarded_under_every_reverse_path_filter() {
         let made = Namespace::for_test(&[]).map_err(wattline_needs::rights);
         let Ok(namespace) = made else { return };
         namespace.ip("link add wl0 type veth peer name wl2").unwrap();

@@ -22,17 +22,17 @@ const ZERO_COPY: u64 = 1 << 3;
 pub enum Transmits {
     /// None.
     Nothing,
-    /// Those in one piece of memory.
+    /// Frames in one piece of memory.
     Whole,
-    /// Those in several pieces as well (jumbo frames).
+    /// Frames in several pieces as well (jumbo frames).
     InFragments,
 }
 
-/// Asks what interfaces can do with XDP.
+/// Query of the XDP abilities of interfaces.
 pub struct XdpFeatures(Family);
 
 impl XdpFeatures {
-    /// Opens the way to ask.
+    /// Opens a socket.
     ///
     /// # Errors
     /// EOPNOTSUPP before Linux 6.3.
@@ -40,13 +40,13 @@ impl XdpFeatures {
         Family::open(FAMILY).map(Self)
     }
 
-    /// Returns which frames that an XDP program redirects to an interface are sent; the interface
-    /// is one of the network namespace in which this was opened. A card needs queues for that,
-    /// which most drivers make as long as it has an XDP program itself; a veth needs a peer that
-    /// runs NAPI (an XDP program or GRO).
+    /// Returns the kinds of frames that are sent when an XDP program redirects them to an
+    /// interface. The interface belongs to the network namespace in which this was opened. A card
+    /// needs queues for it, which most drivers make while it has an XDP program itself; a veth
+    /// needs a peer that runs NAPI (an XDP program or GRO).
     ///
     /// # Errors
-    /// ENODEV where there is no such interface.
+    /// ENODEV if there is no such interface.
     pub fn transmits(&mut self, ifindex: u32) -> io::Result<Transmits> {
         let answer =
             self.0.ask_by_numbers(NETDEV_CMD_DEV_GET, &[(NETDEV_A_DEV_IFINDEX, ifindex)])?;
@@ -59,11 +59,11 @@ impl XdpFeatures {
         })
     }
 
-    /// Whether the driver of an interface can do without copies, but only for frames in one piece of
-    /// memory.
+    /// Returns true if the driver of an interface supports zero copy, but only for frames in one
+    /// piece of memory.
     ///
     /// # Errors
-    /// ENODEV where there is no such interface.
+    /// ENODEV if there is no such interface.
     pub fn zero_copy_in_one_piece(&mut self, ifindex: u32) -> io::Result<bool> {
         let answer =
             self.0.ask_by_numbers(NETDEV_CMD_DEV_GET, &[(NETDEV_A_DEV_IFINDEX, ifindex)])?;

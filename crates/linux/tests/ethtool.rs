@@ -32,7 +32,7 @@ fn settings_are_read_and_written_one_at_a_time() {
     match written {
         Ok(values) => {
             assert_eq!(values.get(Coalesce::RxFrames), 16);
-            // What the program `ethtool` sees is the same.
+            // The program `ethtool` shows the same.
             if let Ok(seen) = namespace.run("ethtool", &["-c", "t0"]) {
                 let line = seen.lines().find_map(|line| line.strip_prefix("rx-frames:"));
                 assert_eq!(line.map(str::trim), Some("16"), "{seen}");
@@ -43,8 +43,7 @@ fn settings_are_read_and_written_one_at_a_time() {
     }
 }
 
-/// A veth polls by NAPI once it merges packets (GRO); its instances then have settings of
-/// their own.
+/// A veth uses NAPI once it merges packets (GRO); its instances then have settings of their own.
 #[test]
 fn settings_of_one_napi_instance_leave_the_others_alone() {
     let lines = [

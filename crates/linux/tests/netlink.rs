@@ -1,5 +1,5 @@
-//! The kernel's network state, followed in namespaces of their own. Needs root; says so where
-//! it is not.
+//! The kernel's network state, followed in separate namespaces. Needs root, and reports if it is
+//! missing.
 
 use ipnet::IpNet;
 use std::collections::{HashMap, HashSet};
@@ -38,7 +38,7 @@ impl Space {
         assert!(ip.wait().unwrap().success());
     }
 
-    /// Runs a program that may not be able to do what it is asked for; false, with a word, if so.
+    /// Runs a program that may be unable to do it; returns false, and prints a line, if so.
     fn can(&self, program: &str, arguments: &str) -> bool {
         let arguments: Vec<&str> = arguments.split_whitespace().collect();
         let done = self.0.run(program, &arguments);
@@ -50,7 +50,7 @@ impl Space {
     }
 }
 
-/// State by the events.
+/// State according to the events.
 struct Mirror {
     feed: ChangeFeed,
     links: HashMap<u32, Link>,
@@ -148,10 +148,10 @@ fn pair() -> Option<(Space, Space)> {
     Some((near, far))
 }
 
-/// A dump does not show that a link was removed and another one created with the same index, so
-/// waiting notifications are read before the dump.
+/// A dump does not show that a link was removed and another created with the same index, so waiting
+/// notifications are read before the dump.
 #[test]
-fn a_link_that_goes_and_comes_back_with_its_number_is_noticed_while_a_dump_is_due() {
+fn recreated_link_with_the_same_number_is_noticed_while_a_dump_is_due() {
     let Some(namespace) = Space::new() else { return };
     namespace.batch("link add v0 index 77 type veth peer name v1\nlink set v0 up\n");
     namespace.enter(|| {
@@ -163,18 +163,18 @@ fn a_link_that_goes_and_comes_back_with_its_number_is_noticed_while_a_dump_is_du
         let dumps = mirror.feed.dumps();
         std::thread::sleep(mirror.feed.deadline().unwrap() - Instant::now());
         namespace.batch("link del v0\nlink add v0 index 77 type veth peer name v1\n");
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let end = Instant::now() + PATIENCE;
         while mirror.feed.is_dumping() || mirror.feed.dumps() == dumps {
-            assert!(Instant::now() < end, "no dump; {told:?}");
+            assert!(Instant::now() < end, "no dump; {events:?}");
             let each = &mut |event| match event {
-                Event::LinkGone(77) => told.push("gone"),
-                Event::Link(link) if link.index == 77 => told.push("there"),
+                Event::LinkGone(77) => events.push("gone"),
+                Event::Link(link) if link.index == 77 => events.push("there"),
                 _ => {}
             };
             mirror.feed.poll(Instant::now(), each).unwrap();
         }
-        assert!(told.contains(&"gone") && told.last() == Some(&"there"), "{told:?}");
+        assert!(events.contains(&"gone") && events.last() == Some(&"there"), "{events:?}");
     });
 }
 
@@ -244,7 +244,7 @@ fn routes_of_every_kind_are_dumped_and_followed() {
     });
 }
 
-/// The kernel says of the object alone that its routes have changed or gone.
+/// The kernel announces only the change of the object, not that its routes have changed or gone.
 #[test]
 fn routes_follow_the_next_hops_that_they_name() {
     let Some((near, _far)) = pair() else { return };
@@ -271,13 +271,13 @@ fn routes_follow_the_next_hops_that_they_name() {
             assert_eq!(prefixes.map(|prefix| ways(&mirror, prefix)), [2, 1, 2, 1], "{compatible}");
             assert_eq!(mirror.route("10.3.0.0/16").unwrap().kind, RouteKind::Blackhole);
             let dumps = mirror.feed.dumps();
-            // Of groups one way is left; of routes by it alone, nothing.
+            // Groups keep one next hop; routes by the object alone are gone.
             near.ip("nexthop del id 3");
             near.ip("nexthop del id 7");
             mirror.until("the deletion of members", |mirror| {
                 prefixes.map(|prefix| ways(mirror, prefix)) == [1, 0, 1, 0]
             });
-            // A member that moves takes its groups along.
+            // A changed member changes its groups.
             near.ip("nexthop replace id 2 via 192.0.2.9 dev a");
             let moved = Some(IpAddr::from([192, 0, 2, 9]));
             mirror.until("the change of a member", |mirror| {
@@ -340,7 +340,8 @@ fn the_kernel_resolves_a_neighbour_when_asked() {
         for address in ["192.0.2.2", "2001:db8::2"] {
             let address: IpAddr = address.parse().unwrap();
             assert!(!mirror.neighbours.contains_key(&address));
-            // The kernel asks three times, within three seconds: a link that carries nothing yet loses all.
+            // The kernel asks three times, within three seconds: a link without carrier yet loses
+            // all.
             let end = Instant::now() + PATIENCE;
             while !mirror.neighbours.contains_key(&address) {
                 assert!(Instant::now() < end, "{address} never answered");
@@ -377,8 +378,8 @@ fn an_overrun_of_the_notifications_loses_nothing() {
     });
 }
 
-/// Notifications of neighbours that are lost do not cause a dump of routes, and dumps of neighbours
-/// are a second apart. Other changes are reported meanwhile.
+/// Lost notifications of neighbours do not cause a dump of routes, and dumps of neighbours are a
+/// second apart. Other changes are reported meanwhile.
 #[test]
 fn overrun_by_neighbours_is_repaired_without_a_dump_of_routes() {
     let Some((near, _far)) = pair() else { return };
@@ -416,9 +417,9 @@ fn overrun_by_neighbours_is_repaired_without_a_dump_of_routes() {
     });
 }
 
-/// Followers of a long table get to their other work while it is read.
+/// Followers of a long table return to their other work while it is read.
 #[test]
-fn a_long_dump_is_told_in_pieces() {
+fn long_dump_is_taken_in_pieces() {
     const ROUTES: u32 = 40_000;
     let Some((near, _far)) = pair() else { return };
     near.enter(|| {
@@ -435,7 +436,7 @@ fn a_long_dump_is_told_in_pieces() {
             })
             .unwrap();
             pieces.push(std::mem::take(&mut events));
-            // Nobody has to wait for something to become readable.
+            // The caller need not wait for a descriptor to become readable.
             assert!(!feed.is_dumping() || feed.deadline().is_some());
         }
         assert_eq!((ends, feed.dumps()), (1, 1));
@@ -520,7 +521,7 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
         ("meta mark set ip saddr map { 10.0.0.1 : 7 }", Some(vec![from("10.0.0.1/32")])),
         ("ip saddr 10.0.0.0/8 jump stateless", Some(vec![from("10.0.0.0/8")])),
         ("ip saddr 10.0.0.0/8 goto stateless", Some(vec![from("10.0.0.0/8")])),
-        // What stands before a comparison is done to the packets that it then leaves out.
+        // An action before a comparison also affects the packets that the comparison excludes.
         ("log ip saddr 10.0.0.0/8 drop", Some(vec![any()])),
         ("counter iifname \"up\" drop", Some(vec![any()])),
         ("counter ip saddr @nets drop", Some(vec![any()])),
@@ -537,7 +538,7 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
         ("tcp dport vmap { 22 : accept, 23 : drop }", Some(vec![any()])),
         ("tcp dport vmap { 22 : accept, 23 : continue }", Some(vec![])),
         ("ip saddr . tcp dport vmap { 10.0.0.1 . 22 : drop }", Some(vec![any()])),
-        // One direction of a connection is none to the kernel.
+        // The kernel does not recognise a connection of which it sees only one direction.
         ("ip saddr 10.0.0.0/8 jump stateful", None),
         ("ip saddr vmap { 10.0.0.0/8 : goto stateful }", None),
         ("iifname \"up\" ct state established accept", None),
@@ -548,7 +549,7 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
         ("tcp flags syn tcp option maxseg size set rt mtu", Some(vec![any()])),
         ("tcp flags syn tcp option maxseg size 1300 drop", Some(vec![any()])),
     ] {
-        // What this kernel or program does not have.
+        // The kernel or the program may not support the rule.
         if !run("nft", &format!("add rule inet t c {rule}")) {
             continue;
         }
@@ -574,7 +575,7 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
         ("ip saddr @nets accept", vec![from("10.0.0.0/8 224.0.0.0/3")]),
         ("ip saddr 0.0.0.0-255.255.255.255 accept", vec![from("0.0.0.0/0")]),
         ("ip6 saddr ::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff accept", vec![from("::/0")]),
-        // Others meet such a condition, too, or may lack what is compared.
+        // Other packets may meet such a condition, too, or lack the compared field.
         ("ip saddr 10.0.0.0/8 ip saddr 11.0.0.0/8 accept", vec![]),
         ("iifname != \"up\" accept", vec![]),
         ("ip saddr != @nets accept", vec![]),
@@ -594,22 +595,22 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
             run("nft", "flush chain inet t c");
         }
     }
-    // The policy decides about what returns.
+    // The policy decides about packets that return.
     run("nft", "add rule inet t c ip saddr 10.0.0.0/8 return");
     run("nft", "add rule inet t c accept");
     assert_eq!(forward_path::read().chains[0].accepted, []);
     run("nft", "flush chain inet t c");
 }
 
-/// The packets of the effects of a chain, if it is understood.
+/// Returns the packets of the effects of a chain, if it is understood.
 fn concerns_of(chain: &Chain) -> Option<Vec<Concern>> {
     let effects = chain.effects.as_ref().ok()?;
     Some(effects.iter().map(|effect| effect.concern.clone()).collect())
 }
 
-/// Finds what forwarders in the kernel's place bypass.
+/// Finds the features that forwarders in the kernel's place bypass.
 #[test]
-fn what_has_a_say_in_the_kernels_forwarding_is_found() {
+fn features_that_affect_kernel_forwarding_are_found() {
     let Some((near, _far)) = pair() else { return };
     let run = |program: &str, arguments: &str| near.can(program, arguments);
     near.enter(|| {
@@ -623,7 +624,7 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
             wattline_needs::until("no notification", || watch.has_changed());
         };
 
-        // What concerns no forwarded packet is none.
+        // Rules that concern no forwarded packet are not listed.
         near.ip("rule add from all oif a lookup 100 pref 50");
         near.ip("rule add iif lo lookup 100 pref 51");
         near.ip("rule add uidrange 1-2 lookup 100 pref 52");
@@ -644,9 +645,9 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
         near.ip("rule add iif a lookup 100 pref 61");
         near.ip("-6 rule add not fwmark 0x7 lookup 100 pref 62");
         let rules = forward_path::read().rules;
-        let said: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+        let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
         assert_eq!(
-            said,
+            texts,
             [
                 "60: from 10.9.0.0/16 prohibit",
                 "61: from all iif a lookup 100",
@@ -718,7 +719,7 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
         run("tc", "qdisc add dev a clsact");
         assert_eq!(forward_path::read(), bare, "no filter");
         watch.has_changed();
-        // Whichever the kernel has.
+        // Any of these, whichever the kernel has.
         let filters = ["matchall action drop", "matchall", "protocol ip u32 match u32 0 0", "fw"];
         let mut filters = filters.iter().map(|it| format!("filter add dev a ingress prio 1 {it}"));
         let filtered = filters.any(|filter| run("tc", &filter));

@@ -8,7 +8,7 @@
 pub struct Sum(u64);
 
 impl Sum {
-    /// An empty sum.
+    /// Makes an empty sum.
     pub const fn new() -> Self {
         Self(0)
     }
@@ -38,13 +38,14 @@ impl Sum {
         self
     }
 
-    /// The checksum to write into the header (its complement), in host byte order.
+    /// Returns the checksum to write into the header (the complement of the sum), in host byte
+    /// order.
     #[must_use]
     pub fn checksum(self) -> u16 {
         !u16::from_be(fold(self.0))
     }
 
-    /// True when the added bytes, including their checksum field, are intact.
+    /// Returns true if the added bytes, including their checksum field, are intact.
     #[must_use]
     pub fn is_intact(self) -> bool {
         fold(self.0) == 0xffff
@@ -60,7 +61,7 @@ fn fold(sum: u64) -> u16 {
     ((sum >> 16) + (sum & 0xffff)) as u16
 }
 
-/// True when an IPv4 header without options carries the right checksum.
+/// Returns true if an IPv4 header without options carries the right checksum.
 #[inline]
 pub fn ipv4_header_is_intact(header: &[u8; 20]) -> bool {
     let [a, b] = [0, 8].map(|at| {
@@ -82,8 +83,8 @@ pub fn ipv4_header_is_intact(header: &[u8; 20]) -> bool {
     (sum + u64::from(more)).wrapping_mul(INVERSE) <= u64::MAX / 0xffff
 }
 
-/// The checksum of a message in which a 16-bit word `old` became `new`:
-/// RFC 1624 equation 3, `HC' = ~(~HC + ~m + m')`.
+/// Returns the checksum of a message in which a 16-bit word `old` became `new`: RFC 1624 equation
+/// 3, `HC' = ~(~HC + ~m + m')`.
 ///
 /// The equation of RFC 1141 gives 0xffff where the full computation gives 0x0000;
 /// this one does not.
@@ -101,23 +102,23 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
 pub struct TtlAndChecksum(u32);
 
 impl TtlAndChecksum {
-    /// The four bytes from the TTL on.
+    /// Takes the four bytes from the TTL on.
     #[inline]
     #[must_use]
     pub fn from_bytes(bytes: [u8; 4]) -> Self {
         Self(u32::from_le_bytes(bytes))
     }
 
-    /// The TTL.
+    /// Returns the TTL.
     #[inline]
     #[must_use]
     pub fn ttl(self) -> u8 {
         self.0 as u8
     }
 
-    /// The same with the TTL decremented; the TTL must not be 0. This is [`update`] with the TTL as
-    /// the first byte of its word. In little-endian order it is `HC' = HC + 1` in one's complement,
-    /// and 0xffff is written as 0x0000.
+    /// Returns the same with the TTL decremented; the TTL must not be 0. This is [`update`] with
+    /// the TTL as the first byte of its word. In little-endian order it is `HC' = HC + 1` in one's
+    /// complement, and 0xffff is written as 0x0000.
     #[inline]
     #[must_use]
     pub fn decremented(self) -> Self {
@@ -125,7 +126,7 @@ impl TtlAndChecksum {
         Self(self.0.wrapping_add(0x0001_0000 - 1).wrapping_add(carry))
     }
 
-    /// The four bytes to write back.
+    /// Returns the four bytes to write back.
     #[inline]
     #[must_use]
     pub fn to_bytes(self) -> [u8; 4] {
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Word by word, as in RFC 1071 section 4.1.
+    /// Sums word by word, as in RFC 1071 section 4.1.
     fn by_the_book(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {

@@ -70,8 +70,8 @@ impl<'a> Encapsulated<'a> {
     }
 }
 
-/// Number of padding bytes that make `payload` bytes and the trailer a multiple of `alignment`, a
-/// power of two from 4 to 128 (RFC 4303 section 2.4).
+/// Returns the number of padding bytes that make `payload` bytes and the trailer a multiple of
+/// `alignment`, a power of two from 4 to 128 (RFC 4303 section 2.4).
 pub fn padding(payload: usize, alignment: usize) -> usize {
     (payload + TRAILER).next_multiple_of(alignment) - payload - TRAILER
 }
@@ -88,8 +88,8 @@ pub fn write_trailer(trailer: &mut [u8], next_header: u8) {
     *next = next_header;
 }
 
-/// Payload and next header of decrypted data; `None` if the padding differs from that of
-/// [`write_trailer`] (section 2.4: "should inspect").
+/// Returns the payload and next header of decrypted data; `None` if the padding differs from that
+/// of [`write_trailer`] (section 2.4: "should inspect").
 pub fn read_trailer(plain: &[u8]) -> Option<(&[u8], u8)> {
     let (rest, [length, next_header]) = plain.split_last_chunk::<TRAILER>()?;
     let (payload, padding) = rest.split_at_checked(rest.len().checked_sub((*length).into())?)?;
@@ -97,8 +97,8 @@ pub fn read_trailer(plain: &[u8]) -> Option<(&[u8], u8)> {
     right.then_some((payload, *next_header))
 }
 
-/// Full sequence number for the low half `low`, given the highest number received and the size of
-/// the window (RFC 4303 appendix A2.2); `None` if it would be before the first number.
+/// Returns the full sequence number for the low half `low`, given the highest number received and
+/// the size of the window (RFC 4303 appendix A2.2); `None` if it would be before the first number.
 pub fn extended_sequence(low: u32, highest: u64, window: u32) -> Option<u64> {
     let (top_high, top_low) = ((highest >> 32) as u32, highest as u32);
     let bottom = top_low.wrapping_sub(window.saturating_sub(1));
@@ -120,7 +120,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn datagrams_are_told_apart() {
+    fn datagrams_are_distinguished() {
         assert_eq!(Encapsulated::of(&[0xff]), Encapsulated::Keepalive);
         assert_eq!(Encapsulated::of(&[0; 28]), Encapsulated::Ike);
         assert_eq!(Encapsulated::of(&[0; 4]), Encapsulated::Ike);

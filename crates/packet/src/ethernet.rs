@@ -42,20 +42,20 @@ pub struct VlanTag {
 }
 
 impl VlanTag {
-    /// The VLAN id, 0 to 4095.
+    /// Returns the VLAN id, 0 to 4095.
     pub fn id(&self) -> u16 {
         self.control.get() & 0x0fff
     }
 }
 
-/// Returns true if an EtherType, or an IEEE 802.3 length, is that of a protocol between neighbours, which
-/// Linux neither forwards nor unpacks. XDP programs have the same list (`crates/xdp/bpf/classify.h`);
-/// a test there compares the two.
+/// Returns true if an EtherType, or an IEEE 802.3 length, is that of a protocol between neighbours,
+/// which Linux neither forwards nor unpacks. XDP programs have the same list
+/// (`crates/xdp/bpf/classify.h`); a test there compares the two.
 pub fn is_of_link(kind: u16) -> bool {
-    /// Lengths: LLC, with spanning tree and IS-IS behind it.
+    /// Lengths: LLC, followed by spanning tree or IS-IS.
     const LENGTHS: u16 = 0x0600;
-    /// Wake-on-LAN, MSRP, RARP, PPPoE discovery, EAPOL, IEEE 1905.1, EAPOL before a station changes its
-    /// access point, LLDP, MVRP, MMRP, PTP, CFM and the loopback test.
+    /// Wake-on-LAN, MSRP, RARP, PPPoE discovery, EAPOL, IEEE 1905.1, EAPOL before a station changes
+    /// its access point, LLDP, MVRP, MMRP, PTP, CFM and the loopback test.
     const OTHERS: [u16; 13] = [
         0x0842, 0x22ea, 0x8035, 0x8863, 0x888e, 0x893a, 0x88c7, 0x88cc, 0x88f5, 0x88f6, 0x88f7,
         0x8902, 0x9000,
@@ -65,7 +65,7 @@ pub fn is_of_link(kind: u16) -> bool {
     kind < LENGTHS || kind == ARP || kind == SLOW || OTHERS.contains(&kind)
 }
 
-/// True when the group bit is set: broadcast and multicast.
+/// Returns true if the group bit is set: broadcast and multicast.
 #[inline]
 pub fn is_group(address: &[u8; 6]) -> bool {
     address[0] & 1 != 0

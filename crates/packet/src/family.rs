@@ -15,7 +15,7 @@ impl Family {
     /// Both.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    /// Name in JSON and in file names.
+    /// Returns the name in JSON and in file names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -24,7 +24,7 @@ impl Family {
         }
     }
 
-    /// Length of the fixed header in bytes.
+    /// Returns the length of the fixed header in bytes.
     #[must_use]
     pub fn header(self) -> usize {
         match self {

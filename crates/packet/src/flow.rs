@@ -24,7 +24,7 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// Key of a checked IPv4 packet.
+    /// Returns the key of a checked IPv4 packet.
     pub fn of_ipv4(packet: &Ipv4Packet) -> Self {
         let header = packet.header;
         let whole = !header.is_fragment();
@@ -36,7 +36,8 @@ impl FlowKey {
         }
     }
 
-    /// Key of an IPv6 packet that begins at `packet`; `None` if its headers are malformed.
+    /// Returns the key of an IPv6 packet that begins at `packet`; `None` if its headers are
+    /// malformed.
     pub fn of_ipv6(packet: &[u8]) -> Option<Self> {
         let (header, _) = Ipv6Header::ref_from_prefix(packet).ok()?;
         let payload = ipv6::payload(packet)?;
@@ -50,8 +51,8 @@ impl FlowKey {
         })
     }
 
-    /// Returns the key by which an IPv4 packet chooses between next hops. An ICMP error follows the
-    /// flow of its own direction that it quotes a packet of: its receiver's other packets go there.
+    /// Returns the key by which an IPv4 packet chooses between next hops. An ICMP error has the key
+    /// of the quoted packet in the opposite direction, as other packets to its receiver have.
     pub fn for_next_hop_of_ipv4(packet: &Ipv4Packet) -> Self {
         let Some((inner, payload)) = quoted_by_ipv4(packet) else { return Self::of_ipv4(packet) };
         let quoted = Self {
@@ -63,13 +64,13 @@ impl FlowKey {
         quoted.reversed()
     }
 
-    /// Returns that of an IPv6 packet that begins at `packet`.
+    /// Returns the same key of an IPv6 packet that begins at `packet`.
     pub fn for_next_hop_of_ipv6(packet: &[u8]) -> Option<Self> {
         let quoted = quoted_by_ipv6(packet).and_then(Self::of_ipv6);
         quoted.map(Self::reversed).or_else(|| Self::of_ipv6(packet))
     }
 
-    /// Turns it to the opposite direction.
+    /// Returns the key of the opposite direction.
     fn reversed(self) -> Self {
         Self {
             source: self.destination,
@@ -79,8 +80,8 @@ impl FlowKey {
         }
     }
 
-    /// Hash with well distributed bits, the same on every machine and in every run. Where routers
-    /// decide by it, each must use its own variant: [`seeded`].
+    /// Returns a hash with well distributed bits, the same on every machine and in every run.
+    /// Routers that decide by it must each use their own variant: [`seeded`].
     pub fn hash(&self) -> u32 {
         let (high, low) = halves(self.source);
         let (far_high, far_low) = halves(self.destination);
@@ -93,7 +94,7 @@ impl FlowKey {
     }
 }
 
-/// Header and payload of the packet that an ICMP error quotes.
+/// Returns the header and payload of the packet that an ICMP error quotes.
 pub(crate) fn quoted_by_ipv4<'a>(packet: &Ipv4Packet<'a>) -> Option<(&'a Ipv4Header, &'a [u8])> {
     let header = packet.header;
     let is_error = header.protocol == protocol::ICMP && !header.is_fragment();
@@ -105,7 +106,7 @@ pub(crate) fn quoted_by_ipv4<'a>(packet: &Ipv4Packet<'a>) -> Option<(&'a Ipv4Hea
     Some((inner, quoted.get(inner.header_length()..)?))
 }
 
-/// The packet that the ICMP error in an IPv6 packet quotes.
+/// Returns the packet that the ICMP error in an IPv6 packet quotes.
 pub(crate) fn quoted_by_ipv6(packet: &[u8]) -> Option<&[u8]> {
     let payload = ipv6::payload(packet)?;
     if payload.protocol != protocol::ICMP6 || payload.fragment != Fragment::Whole {
@@ -117,15 +118,16 @@ pub(crate) fn quoted_by_ipv6(packet: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Hash of a flow for one router. Routers that choose between next hops by the same hash make the
-/// same choices: after one router that sends half of the flows this way, another would send all of
-/// those one way (polarisation). With their own seeds they choose independently.
+/// Returns the hash of a flow for one router. Routers that choose between next hops by the same
+/// hash make the same choices: if one router sends half of the flows to the next router, that
+/// router would send all of them one way (polarisation). With their own seeds they choose
+/// independently.
 pub fn seeded(hash: u32, seed: u64) -> u32 {
     (mix(u64::from(hash) ^ seed) >> 32) as u32
 }
 
-/// Keyed hash of a sender: of an IPv4 address, or of the first 64 bits of an IPv6 address, since a
-/// host may choose the others (RFC 4291 section 2.5.1).
+/// Returns the keyed hash of a sender: of an IPv4 address, or of the first 64 bits of an IPv6
+/// address, since a host may choose the others (RFC 4291 section 2.5.1).
 pub fn sender(address: IpAddr, seed: u64) -> u32 {
     let network = match address {
         IpAddr::V4(address) => u64::from(u32::from(address)),
@@ -144,8 +146,8 @@ fn halves(address: IpAddr) -> (u64, u64) {
     }
 }
 
-/// The finaliser of MurmurHash3 (public domain, A. Appleby): every input bit moves
-/// every output bit with probability near one half.
+/// The finaliser of MurmurHash3 (public domain, A. Appleby): every input bit flips every output bit
+/// with probability near one half.
 fn mix(mut value: u64) -> u64 {
     value ^= value >> 33;
     value = value.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -154,7 +156,7 @@ fn mix(mut value: u64) -> u64 {
     value ^ (value >> 33)
 }
 
-/// Source and destination port at the start of a TCP, UDP or SCTP header.
+/// Returns the source and destination port at the start of a TCP, UDP or SCTP header.
 pub fn ports(protocol: u8, payload: &[u8]) -> Option<(u16, u16)> {
     if !matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP) {
         return None;
@@ -191,7 +193,7 @@ mod tests {
         assert_eq!(key(&udp4(7, Some(0x2000))), key(&udp4(9, Some(0x0005))));
     }
 
-    /// Packet of a flow in the one direction, and an error about a packet in the other.
+    /// Returns a packet of a flow in one direction, and an error about a packet in the other.
     fn flow_and_error(ipv6: bool, kind: u8) -> [Vec<u8>; 2] {
         let (here, there, router) = ([192, 0, 2, 1], [198, 51, 100, 2], [203, 0, 113, 9]);
         let (here6, there6, router6) = ([1; 16], [2; 16], [3; 16]);
@@ -233,8 +235,7 @@ mod tests {
                 .map(|bytes| FlowKey::for_next_hop_of_ipv6(&bytes).unwrap());
             assert_eq!(error, packet, "type {kind}");
         }
-        // Whatever is quoted: pings and their answers are flows of their own, and so is an error
-        // that quotes nothing.
+        // Pings and their answers are separate flows, as is an error that quotes nothing.
         let [packet, echo] = flow_and_error(false, 8);
         assert_ne!(key4(&echo), key4(&packet));
         let [_, echo] = flow_and_error(true, 128);
@@ -271,9 +272,10 @@ mod tests {
         assert!(counts.iter().all(|count| count.abs_diff(1000) < 156), "{counts:?}");
     }
 
-    /// A second router spreads the flows that the first sends to one next hop equally over its own.
+    /// A second router distributes the flows that the first sends to one next hop equally over its
+    /// own.
     #[test]
-    fn routers_with_seeds_of_their_own_choose_independently() {
+    fn routers_with_different_seeds_choose_independently() {
         let member = |hash: u32, seed, count: u64| (u64::from(seeded(hash, seed)) * count) >> 32;
         let key = |port| FlowKey::of_ipv4(&Ipv4Packet::parse(&udp4(port, None)).unwrap()).hash();
         let flows: Vec<u32> = (0..40_000).map(key).collect();

@@ -1,4 +1,4 @@
-//! Every parser with arbitrary bytes: nothing panics, and etherparse agrees on what is IP.
+//! Every parser with arbitrary bytes: nothing panics, and etherparse agrees on which are IP.
 
 use crate::flow::FlowKey;
 use crate::icmp4::{self, Icmp4Error};

@@ -41,9 +41,10 @@ impl Icmp4Error {
     }
 }
 
-/// True when an error about this packet may be sent (RFC 1812 section 4.3.2.7). It may not about
-/// another ICMP error, a multicast or broadcast, a fragment other than the first, or a packet whose
-/// source is no single host. The caller must exclude packets that came by link-layer broadcast.
+/// Returns true if an error about this packet may be sent (RFC 1812 section 4.3.2.7). None may be
+/// sent about another ICMP error, a multicast or broadcast, a fragment other than the first, or a
+/// packet whose source is no single host. The caller must exclude packets that came by link-layer
+/// broadcast.
 pub fn may_report(packet: &Ipv4Packet) -> bool {
     let header = packet.header;
     let about_error = header.protocol == protocol::ICMP
@@ -54,8 +55,8 @@ pub fn may_report(packet: &Ipv4Packet) -> bool {
         && ipv4::kind_of(header.destination.get()) == AddressKind::Unicast
 }
 
-/// Whether a message type is no error, so that errors about it are allowed. Unknown types count as
-/// errors, since they might be.
+/// Returns true if a message type is no error, so that errors about it are allowed. Unknown types
+/// count as errors, since they might be.
 fn is_query(kind: u8) -> bool {
     matches!(kind, 0 | 8 | 9 | 10 | 13..=18 | 42 | 43)
 }
@@ -109,8 +110,8 @@ pub fn write(
     Some(total)
 }
 
-/// Type and code of the ICMP message in an IPv4 packet; `None` if it holds none. For tests and for
-/// counting answers.
+/// Returns the type and code of the ICMP message in an IPv4 packet; `None` if it holds none. For
+/// tests and for counting answers.
 pub fn type_and_code(packet: &[u8]) -> Option<(u8, u8)> {
     let (header, _) = Ipv4Header::ref_from_prefix(packet).ok()?;
     let payload = packet.get(header.header_length()..)?;

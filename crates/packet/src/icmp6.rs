@@ -37,10 +37,10 @@ impl Icmp6Error {
     }
 }
 
-/// True when `error` about the packet that begins at `packet` may be sent (RFC 4443 section 2.4 e).
-/// It may not about an ICMPv6 error or redirect, nor to a source that names no single node; about
-/// multicasts only "packet too big" is allowed. The caller must exclude packets that came by
-/// link-layer broadcast.
+/// Returns true if `error` about the packet that begins at `packet` may be sent (RFC 4443 section
+/// 2.4 e). None may be sent about an ICMPv6 error or redirect, nor to a source that names no single
+/// node; about multicasts only "packet too big" is allowed. The caller must exclude packets that
+/// came by link-layer broadcast.
 pub fn may_report(packet: &[u8], error: Icmp6Error) -> bool {
     let Ok((header, _)) = Ipv6Header::ref_from_prefix(packet) else { return false };
     let Some(payload) = ipv6::payload(packet) else { return false };
@@ -156,6 +156,6 @@ mod tests {
         assert!(!may_report(&buffer[..length], error));
         buffer[40] = 128; // An echo request is no error.
         assert!(may_report(&buffer[..length], error));
-        assert!(!may_report(&buffer[..40], error), "the type is not there");
+        assert!(!may_report(&buffer[..40], error), "the type is missing");
     }
 }

@@ -43,7 +43,7 @@ pub struct Ipv4Header {
 /// Reasons why bytes are no IPv4 packet (RFC 1812 section 5.2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Ipv4Error {
-    /// There are fewer bytes than the header says, or than a header needs.
+    /// There are fewer bytes than the header states, or than a header needs.
     #[error("truncated IPv4 header")]
     Truncated,
     /// The version is not 4.
@@ -100,7 +100,7 @@ impl<'a> Ipv4Packet<'a> {
 }
 
 impl Ipv4Header {
-    /// The header of a UDP packet of `length` bytes without options, checksum included.
+    /// Makes the header of a UDP packet of `length` bytes without options, checksum included.
     pub fn udp(length: u16, source: u32, destination: u32) -> Self {
         let mut header = Self {
             version_ihl: 0x45,
@@ -117,23 +117,24 @@ impl Ipv4Header {
         header.fill_checksum();
         header
     }
-    /// Version number.
+    /// Returns the version number.
     pub fn version(&self) -> u8 {
         self.version_ihl >> 4
     }
-    /// Length of the header in bytes, options included, according to its field (0 to 60).
+    /// Returns the length of the header in bytes, options included, according to its field (0 to
+    /// 60).
     pub fn header_length(&self) -> usize {
         usize::from(self.version_ihl & 0xf) * 4
     }
-    /// True when routers must not fragment the packet.
+    /// Returns true if routers must not fragment the packet.
     pub fn dont_fragment(&self) -> bool {
         self.fragment.get() & DONT_FRAGMENT != 0
     }
-    /// True for any fragment, including the first.
+    /// Returns true for any fragment, including the first.
     pub fn is_fragment(&self) -> bool {
         self.fragment.get() & (MORE_FRAGMENTS | OFFSET) != 0
     }
-    /// True when the payload begins with its own header: whole datagrams and first fragments.
+    /// Returns true if the payload begins with its own header: whole datagrams and first fragments.
     pub fn is_first(&self) -> bool {
         self.fragment.get() & OFFSET == 0
     }
@@ -144,8 +145,8 @@ impl Ipv4Header {
     }
 }
 
-/// True if options contain a source route (RFC 791 section 3.1), which has the destination send the
-/// packet on, or are malformed.
+/// Returns true if options contain a source route (RFC 791 section 3.1), with which the destination
+/// forwards the packet, or are malformed.
 pub fn is_source_routed(options: &[u8]) -> bool {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;
@@ -183,7 +184,7 @@ pub enum AddressKind {
     Broadcast,
 }
 
-/// Kind of an address in host byte order.
+/// Returns the kind of an address in host byte order.
 #[inline]
 pub fn kind_of(address: u32) -> AddressKind {
     match address >> 24 {

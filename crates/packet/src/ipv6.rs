@@ -28,11 +28,11 @@ pub struct Ipv6Header {
 }
 
 impl Ipv6Header {
-    /// Version number.
+    /// Returns the version number.
     pub fn version(&self) -> u8 {
         (self.version_class_flow.get() >> 28) as u8
     }
-    /// Length of header and payload in bytes.
+    /// Returns the length of header and payload in bytes.
     pub fn total_length(&self) -> usize {
         HEADER + usize::from(self.payload_length.get())
     }
@@ -53,7 +53,7 @@ pub enum AddressKind {
     Multicast,
 }
 
-/// Kind of an address.
+/// Returns the kind of an address.
 #[inline]
 pub fn kind_of(address: &[u8; 16]) -> AddressKind {
     match u128::from_be_bytes(*address) {
@@ -74,26 +74,26 @@ pub struct Payload {
     pub offset: usize,
     /// Contents of a fragment header on the way.
     pub fragment: Fragment,
-    /// True behind an authentication header.
+    /// True after an authentication header.
     pub authenticated: bool,
-    /// True behind a routing header that has the destination send the packet on.
+    /// True after a routing header with which the destination forwards the packet.
     pub routed: bool,
 }
 
-/// True for the extension headers that [`payload`] follows. ESP is none of them: it hides the
-/// payload.
+/// Returns true for the extension headers that [`payload`] skips. ESP is not among them: it hides
+/// the payload.
 pub fn is_extension(number: u8) -> bool {
     is_generic(number) || matches!(number, protocol::AUTHENTICATION | protocol::FRAGMENT)
 }
 
-/// True for extension headers that begin with the next header and their length in units of 8 bytes,
-/// without the first 8 (RFC 6564 section 4, RFC 7045 section 4).
+/// Returns true for extension headers that begin with the next header and their length in units of
+/// 8 bytes, without the first 8 (RFC 6564 section 4, RFC 7045 section 4).
 fn is_generic(number: u8) -> bool {
     use protocol::{DESTINATION_OPTIONS, HIP, HOP_BY_HOP, MOBILITY, ROUTING, SHIM6};
     matches!(number, HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | MOBILITY | HIP | SHIM6)
 }
 
-/// Whether a packet is a fragment.
+/// Part of a datagram that a packet contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fragment {
     /// No fragment header, or an atomic one (RFC 6946).

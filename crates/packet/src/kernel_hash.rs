@@ -1,8 +1,8 @@
-//! The kernel's hash of a flow, by which it chooses one of several next hops: `fib_multipath_hash()` in
-//! net/ipv4/route.c, `rt6_multipath_hash()` in net/ipv6/route.c.
+//! The kernel's hash of a flow for the choice of one of several next hops: `fib_multipath_hash()`
+//! in net/ipv4/route.c, `rt6_multipath_hash()` in net/ipv6/route.c.
 //!
-//! It is known where the operator has set its key, `net.ipv4.fib_multipath_hash_seed` (Linux 6.11). The key
-//! holds for both families. Both directions of a flow have the same hash.
+//! The hash is known if the operator has set its key, `net.ipv4.fib_multipath_hash_seed` (Linux
+//! 6.11). The key applies to both families. Both directions of a flow have the same hash.
 
 use crate::flow::{quoted_by_ipv4, quoted_by_ipv6};
 use crate::ipv4::Ipv4Packet;
@@ -20,18 +20,19 @@ const PORTS_AT: usize = 28;
 /// Offset of the flow label's bits in the first four bytes of an IPv6 header.
 const FLOW_LABEL: u32 = 0x000f_ffff;
 
-/// Fields by which flows differ (`fib_multipath_hash_policy`).
+/// Fields that distinguish flows (`fib_multipath_hash_policy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashPolicy {
-    /// 0: addresses; of IPv6 also flow label and next header. Those of the packet that an ICMP error
-    /// quotes.
+    /// 0: addresses; for IPv6 also flow label and next header. For an ICMP error, those of the
+    /// quoted packet.
     Network,
     /// 1: addresses, protocol and ports.
     Transport,
 }
 
 impl HashPolicy {
-    /// Policy of a number; `None` for those that depend on tunnels or on chosen fields.
+    /// Returns the policy of a number; `None` for policies that depend on tunnels or on configured
+    /// fields.
     pub fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Network),
@@ -41,20 +42,20 @@ impl HashPolicy {
     }
 }
 
-/// The hash as one network namespace is set.
+/// The hash with the settings of one network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelHash {
     /// Value of `net.ipv4.fib_multipath_hash_seed`.
     pub seed: NonZeroU32,
-    /// Policy for IPv4; `None` where it is unknown.
+    /// Policy for IPv4; `None` if unknown.
     pub ipv4: Option<HashPolicy>,
-    /// Policy for IPv6.
+    /// Policy for IPv6; `None` if unknown.
     pub ipv6: Option<HashPolicy>,
 }
 
 impl KernelHash {
-    /// Hash of an IPv4 packet; `None` where it is unknown. An ICMP error has that of the flow that it
-    /// quotes, with policy 1 too, unlike in the kernel.
+    /// Returns the hash of an IPv4 packet; `None` if unknown. An ICMP error gets the hash of the
+    /// flow that it quotes, with policy 1 too, unlike in the kernel.
     pub fn hash_ipv4(&self, packet: &Ipv4Packet) -> Option<u32> {
         let policy = self.ipv4?;
         let quoted = quoted_by_ipv4(packet);
@@ -69,7 +70,8 @@ impl KernelHash {
         Some(self.hash(fields, addresses, |address| u32::from_ne_bytes(*address)))
     }
 
-    /// The same of an IPv6 packet that begins at `packet`; `None` also if its headers are malformed.
+    /// Returns the hash of an IPv6 packet that begins at `packet`; `None` also if its headers are
+    /// malformed.
     pub fn hash_ipv6(&self, packet: &[u8]) -> Option<u32> {
         let (header, fields) = match self.ipv6? {
             HashPolicy::Network => {
@@ -93,8 +95,8 @@ impl KernelHash {
         Some(self.hash(fields, [header.source, header.destination], |address| *address))
     }
 
-    /// Hashes fields and addresses, both directions alike: the lesser address and the lesser port come
-    /// first, each on its own (`__flow_hash_consistentify()`).
+    /// Hashes fields and addresses, the same for both directions: the lesser address and the lesser
+    /// port come first, each on its own (`__flow_hash_consistentify()`).
     fn hash<const N: usize, O: Ord>(
         &self,
         fields: Fields,
@@ -113,14 +115,14 @@ impl KernelHash {
         keys[BEFORE_ADDRESSES..end].copy_from_slice(addresses.as_flattened());
         let half = u64::from(self.seed.get());
         let key = half << 32 | half;
-        // With the padding behind them.
+        // Including the padding.
         let keys = &keys[..end.next_multiple_of(8)];
-        // 0 means that there is none.
+        // 0 means that there is no hash.
         (SipHasher24::new_with_keys(key, key).hash(keys) as u32).max(1)
     }
 }
 
-/// Fields of a packet beside its addresses.
+/// Fields of a packet other than its addresses.
 #[derive(Default)]
 struct Fields {
     label: u32,
@@ -128,7 +130,7 @@ struct Fields {
     ports: [u8; 4],
 }
 
-/// Ports, or what the kernel takes for them.
+/// Ports, or the bytes that the kernel uses as ports.
 fn ports(protocol: u8, payload: &[u8]) -> [u8; 4] {
     use protocol::{AUTHENTICATION, DCCP, ESP, SCTP, TCP, UDP, UDP_LITE};
     let ports = match protocol {
@@ -139,8 +141,8 @@ fn ports(protocol: u8, payload: &[u8]) -> [u8; 4] {
     ports.copied().unwrap_or_default()
 }
 
-/// Header of an IPv6 packet, and what its transport adds, behind the extension headers that the kernel's
-/// dissector follows. Fragments add their protocol alone, atomic ones too.
+/// Returns the header of an IPv6 packet, and the fields of its transport after the extension
+/// headers that the kernel's dissector skips. Fragments, also atomic ones, add only their protocol.
 fn dissect(packet: &[u8]) -> Option<(&Ipv6Header, Fields)> {
     use protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
     let (header, mut rest) = Ipv6Header::ref_from_prefix(packet).ok()?;

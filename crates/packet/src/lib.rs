@@ -66,8 +66,8 @@ pub mod protocol {
     pub const HIP: u8 = 139;
     /// Site multihoming by IPv6 intermediation (RFC 5533).
     pub const SHIM6: u8 = 140;
-    /// First number that IANA has not assigned. It could be a protocol or an extension header of IPv6; 253
-    /// and 254 are for experiments with either (RFC 4727, RFC 7045).
+    /// First number that IANA has not assigned. It could be a protocol or an extension header of
+    /// IPv6; 253 and 254 are for experiments with either (RFC 4727, RFC 7045).
     pub const UNASSIGNED: u8 = 146;
 }
 

@@ -1,5 +1,5 @@
-//! The maximum segment size that a TCP connection begins with (RFC 9293, section 3.7.1), lowered in
-//! packets that pass.
+//! The maximum segment size that a TCP connection announces at its start (RFC 9293, section 3.7.1),
+//! lowered in passing packets.
 
 use crate::checksum;
 use crate::ipv4::{self, Ipv4Header};
@@ -17,29 +17,29 @@ const END: u8 = 0;
 const NOTHING: u8 = 1;
 const SIZE: [u8; 2] = [2, 4];
 
-/// The largest segments that fit.
+/// Limits of the segment size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// IP packets, in bytes.
+    /// Largest IP packet, in bytes.
     pub mtu: u16,
-    /// Payload of a segment, in bytes.
+    /// Largest payload of a segment, in bytes.
     pub segment: u16,
 }
 
 impl Limit {
-    /// Everything fits.
+    /// No limit.
     pub const NONE: Self = Self { mtu: u16::MAX, segment: u16::MAX };
 
-    /// Both limits.
+    /// Applies both limits.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { mtu: self.mtu.min(other.mtu), segment: self.segment.min(other.segment) }
     }
 }
 
-/// Lowers the size that an IP packet announces, if it is a SYN that announces more than fits. The checksum
-/// changes by the difference. Nothing else does, nor anything in a packet whose headers or options are
-/// wrong, or that announces nothing.
+/// Lowers the size that an IP packet announces, if it is a SYN and the size exceeds the limit. The
+/// checksum is updated. Packets with wrong headers or options, or without an announced size, are
+/// unchanged.
 pub fn lower(packet: &mut [u8], limit: Limit) {
     let Some((header, segment)) = segment_of(packet) else { return };
     let most = limit.segment.min(limit.mtu.saturating_sub((header + HEADER) as u16));
@@ -51,7 +51,8 @@ pub fn lower(packet: &mut [u8], limit: Limit) {
     }
     let new = most.to_be_bytes();
     segment[at..at + 2].copy_from_slice(&new);
-    // At an odd place, both bytes are of other words of the sum, each with its bytes exchanged.
+    // At an odd offset, the two bytes belong to different words of the sum, each with its bytes
+    // swapped.
     let word = |[high, low]: [u8; 2]| {
         if at % 2 == 0 { u16::from_be_bytes([high, low]) } else { u16::from_be_bytes([low, high]) }
     };
@@ -60,7 +61,8 @@ pub fn lower(packet: &mut [u8], limit: Limit) {
     segment[16..18].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Returns the length of an IP header without options or extensions, and where the TCP segment is.
+/// Returns the length of an IP header without options or extensions, and the range of the TCP
+/// segment.
 fn segment_of(packet: &[u8]) -> Option<(usize, Range<usize>)> {
     match packet.first()? >> 4 {
         4 => {
@@ -81,7 +83,7 @@ fn segment_of(packet: &[u8]) -> Option<(usize, Range<usize>)> {
     }
 }
 
-/// Returns the place of the size that a SYN announces.
+/// Returns the offset of the size that a SYN announces.
 fn announced(segment: &[u8]) -> Option<usize> {
     let length = usize::from(*segment.get(12)? >> 4) * 4;
     let header = segment.get(..length)?;
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
     use etherparse::{PacketBuilder, TcpHeader};
 
-    /// A SYN with these options, and where its TCP header begins.
+    /// Returns a SYN with these options, and the offset of its TCP header.
     fn syn(is_v6: bool, options: &[u8]) -> (Vec<u8>, usize) {
         let mut tcp = TcpHeader::new(1, 2, 3, 4);
         tcp.syn = true;
@@ -143,7 +145,7 @@ mod tests {
                 assert_eq!(
                     same[header..] == packet[header..],
                     !is_v6,
-                    "1460 bytes fit into IPv4 alone"
+                    "1460 bytes fit only into IPv4"
                 );
                 lower(&mut lowered, Limit { segment: 536, ..Limit::NONE });
                 options[before.len() + 2..].copy_from_slice(&536_u16.to_be_bytes());

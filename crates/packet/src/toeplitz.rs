@@ -26,16 +26,16 @@ impl Default for Toeplitz {
 }
 
 impl Toeplitz {
-    /// The hash with this key.
+    /// Makes the hash function with this key.
     pub fn new(key: [u8; 40]) -> Self {
         Self { key }
     }
 
-    /// Hash of at most 36 bytes (IPv6 with ports); further bytes are ignored.
+    /// Returns the hash of at most 36 bytes (IPv6 with ports); further bytes are ignored.
     pub fn hash(&self, input: &[u8]) -> u32 {
         let mut result = 0;
         for (byte, window) in input.iter().zip(self.key.windows(5)) {
-            // The 32 key bits beside bit i of this byte are bits i..i+32 of these five.
+            // The 32 key bits next to bit i of this byte are bits i..i+32 of these five.
             let window =
                 window.iter().fold(0u64, |window, byte| window << 8 | u64::from(*byte)) << 24;
             for bit in 0..8 {
@@ -47,7 +47,7 @@ impl Toeplitz {
         result
     }
 
-    /// Hash of the addresses only.
+    /// Returns the hash of the addresses only.
     pub fn ipv4(&self, source: Ipv4Addr, destination: Ipv4Addr) -> u32 {
         let mut input = [0; 8];
         input[..4].copy_from_slice(&source.octets());
@@ -55,7 +55,7 @@ impl Toeplitz {
         self.hash(&input)
     }
 
-    /// Hash of addresses and ports.
+    /// Returns the hash of addresses and ports.
     pub fn ipv4_ports(
         &self,
         (source, source_port): (Ipv4Addr, u16),
@@ -69,7 +69,7 @@ impl Toeplitz {
         self.hash(&input)
     }
 
-    /// Hash of the addresses only.
+    /// Returns the hash of the addresses only.
     pub fn ipv6(&self, source: Ipv6Addr, destination: Ipv6Addr) -> u32 {
         let mut input = [0; 32];
         input[..16].copy_from_slice(&source.octets());
@@ -77,7 +77,7 @@ impl Toeplitz {
         self.hash(&input)
     }
 
-    /// Hash of addresses and ports.
+    /// Returns the hash of addresses and ports.
     pub fn ipv6_ports(
         &self,
         (source, source_port): (Ipv6Addr, u16),

@@ -1,8 +1,8 @@
 //! Checksums that a sender left to hardware which a virtual interface does not have.
 //!
-//! Linux writes the sum of the pseudo header into the field of TCP and UDP, and 0 into that of SCTP, and a
-//! card adds the rest. A veth passes such packets on as they are. XDP programs find them in the same way
-//! (`crates/xdp/bpf/classify.h`).
+//! Linux writes the sum of the pseudo header into the field of TCP and UDP, and 0 into that of
+//! SCTP, and a card adds the rest. A veth passes such packets on unchanged. XDP programs recognise
+//! them in the same way (`crates/xdp/bpf/classify.h`).
 
 use crate::checksum::Sum;
 use crate::ipv4::{self, Ipv4Header};
@@ -13,8 +13,8 @@ use zerocopy::FromBytes;
 /// Polynomial of CRC32c (RFC 9260, appendix A), reflected.
 const CRC32C: u32 = 0x82f6_3b78;
 
-/// Finishes the checksum of an IP packet, if it is unfinished. A right checksum stays as it is. Packets with
-/// IPv4 options or IPv6 extension headers, and fragments, are not looked at.
+/// Completes the checksum of an IP packet, if it is unfinished. A right checksum is kept. Packets
+/// with IPv4 options or IPv6 extension headers, and fragments, are ignored.
 pub fn finish(packet: &mut [u8]) {
     let Some((header, protocol, pseudo, end)) = pseudo_header(packet) else { return };
     let Some(payload) = packet.get_mut(header..end) else { return };
@@ -25,12 +25,12 @@ pub fn finish(packet: &mut [u8]) {
         _ => return,
     };
     let Some(field) = payload.get(at..).and_then(|rest| rest.first_chunk::<2>()) else { return };
-    // The field has the sum itself, not its complement.
+    // An unfinished field holds the sum itself, not its complement.
     if u16::from_be_bytes(*field) != !pseudo.checksum() {
         return;
     }
     let checksum = pseudo_of(pseudo, payload, at).checksum();
-    // 0 says that UDP has none (RFC 768).
+    // 0 means no checksum for UDP (RFC 768).
     let checksum = if protocol == UDP && checksum == 0 { 0xffff } else { checksum };
     payload[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
 }
@@ -40,7 +40,8 @@ fn pseudo_of(pseudo: Sum, payload: &[u8], at: usize) -> Sum {
     pseudo.bytes(&payload[..at]).bytes(&payload[at + 2..])
 }
 
-/// Returns the length of the IP header, the protocol, the sum of the pseudo header and the end of the packet.
+/// Returns the length of the IP header, the protocol, the sum of the pseudo header and the end of
+/// the packet.
 fn pseudo_header(packet: &[u8]) -> Option<(usize, u8, Sum, usize)> {
     let sum = |addresses: &[u8], protocol: u8, length: usize| {
         Sum::new().bytes(addresses).word(protocol.into()).word(length as u32)

@@ -5,7 +5,7 @@
 //! - `control`: construction of the caches, and reports from decoders to encoders
 //! - `section`: `[[redundancy]]` of the configuration
 //!
-//! A program hands [`APPLICATION`] to its router (`wattline-router`).
+//! A program passes [`APPLICATION`] to its router (`wattline-router`).
 #![forbid(unsafe_code)]
 
 mod control;

@@ -17,31 +17,31 @@ const SECTION: Section = Section::Named("[[redundancy]]");
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
     Key::new(SECTION, "role", None, "\"encode\"", "\"encode\" or \"decode\"",
-        "Which end this router is: the encoder leaves out what went the same way before, the decoder puts it back.\nRequired."),
+        "Role of this router: the encoder removes content that took the same path before, the decoder restores it.\nRequired."),
     Key::new(SECTION, "port", None, "\"b\"", "the name of a port",
         "The port towards the other router. Needed, or `prefixes`, or both."),
     Key::new(SECTION, "prefixes", None, "[\"198.51.100.0/24\"]", "a list of IPv4 or IPv6 prefixes",
-        "Only packets to these destinations, which must lie behind the decoder. Default: all. The same on both sides."),
+        "Only packets to these destinations, which must be behind the decoder. Default: all. The same on both sides."),
     Key::new(SECTION, "except", Some("[]"), "[\"198.51.100.1/32\"]", "a list of IPv4 or IPv6 prefixes",
-        "Destinations that do not pass the decoder, such as its own addresses. Those of the port's link and `peer` are left out anyway.\nThe same on both sides."),
+        "Destinations that do not pass the decoder, such as its own addresses. Those of the port's link and `peer` are excluded anyway.\nThe same on both sides."),
     Key::new(SECTION, "peer", None, "\"192.0.2.2\"", "a unicast IPv4 or IPv6 address",
-        "The other router: the encoder believes reports from there only, the decoder sends them there. Required with `feedback`."),
+        "The other router: the encoder accepts reports only from it, the decoder sends them to it. Required with `feedback`."),
     Key::new(SECTION, "feedback", Some("true"), "false", "true or false",
-        "The decoder reports that it is alive and which packets it has; the encoder refers to no others, and without reports for 5 s\nsends all packets unencoded. false: no reports, and the encoder always encodes (captures; ways without loss and without\nother senders, whose packets push out the cache). The same on both sides."),
+        "The decoder reports that it is alive and which packets it has; the encoder refers to no others, and without reports for 5 s\nsends all packets unencoded. false: no reports, and the encoder always encodes (captures; paths without loss and without\nother senders, whose packets fill the cache). The same on both sides."),
     Key::whole(SECTION, "feedback_port", Some("4253"), "4253", 1..=65535,
         "The encoder's UDP port for reports."),
     Key::whole(SECTION, "stream", Some("0"), "1", 0..=255,
-        "The encoder's number, where several send to one decoder. The same on both sides."),
+        "The encoder's number, if several send to one decoder. The same on both sides."),
     Key::new(SECTION, "cache", Some("\"64MiB\""), "\"1GiB\"", "a size from \"1MiB\" to \"16GiB\"",
         "Size of the packet cache, shared by all workers. Indexes take another sixteenth; the encoder's take another half at\nperiod 32, and packets that the decoder has not confirmed yet take a quarter there. If the two sides differ, the smaller size counts."),
     Key::new(SECTION, "selection", Some("\"samplebyte\""), "\"maxp\"", "\"modp\", \"maxp\" or \"samplebyte\"",
-        "How the encoder selects the windows that it remembers."),
+        "Method by which the encoder selects windows to remember."),
     Key::whole(SECTION, "period", Some("32"), "64", 8..=128,
-        "The encoder remembers about one window in so many bytes."),
+        "The encoder remembers about one window in this many bytes."),
     Key::whole(SECTION, "protocol", Some("253"), "254", 143..=254,
         "IP protocol number of encoded packets (253 and 254 are for experiments, RFC 3692). The same on both sides."),
     Key::new(SECTION, "secret", Some("\"\""), "\"correct horse\"", "a text of at most 64 bytes",
-        "Known to both routers only: what others send is then neither decoded nor believed. The same on both sides.\nEmpty: a warning at the start, since whoever sees the packets can forge encoded packets and reports.").secret(),
+        "Known to both routers only: packets and reports of others are then rejected. The same on both sides.\nEmpty: a warning at the start, since anyone who sees the packets can forge encoded packets and reports.").secret(),
     Key::new(SECTION, "bypass_ports", Some("[22, 443, 853, 989, 990, 993, 995, 1194, 4500, 51820]"), "[443]", "a list of port numbers from 0 to 65535",
         "TCP and UDP ports whose payload is encrypted: not remembered, not encoded. The same on both sides.\nDefault: SSH, HTTPS and QUIC, DNS, FTP, IMAP and POP over TLS, IPsec in UDP, OpenVPN, WireGuard."),
     Key::new(SECTION, "bypass_entropy", Some("true"), "false", "true or false",
@@ -84,7 +84,7 @@ pub struct RedundancySettings {
     pub except: Vec<IpNet>,
     /// Address of the other router; present unless `feedback` is false.
     pub peer: Option<IpAddr>,
-    /// Whether the decoder reports to the encoder.
+    /// True if the decoder reports to the encoder.
     pub feedback: bool,
     /// UDP port of the encoder for the reports.
     pub feedback_port: u16,
@@ -102,7 +102,7 @@ pub struct RedundancySettings {
     pub secret: String,
     /// TCP and UDP ports with encrypted payload.
     pub bypass_ports: Vec<u16>,
-    /// Whether to give up flows that look encrypted and gain nothing.
+    /// True if flows that look encrypted and gain nothing are given up.
     pub bypass_entropy: bool,
 }
 
@@ -111,12 +111,12 @@ pub struct RedundancySettings {
 pub enum RedundancyRole {
     /// Encoder: replaces content that was sent before.
     Encode,
-    /// Decoder: restores it.
+    /// Decoder: restores the content.
     Decode,
 }
 
 const SMALLEST_CACHE: u64 = 1 << 20;
-/// Largest cache in bytes: an index names positions with 34 bits of words, which is ample.
+/// Largest cache in bytes: positions in the index have 34 bits of words, which is ample.
 const LARGEST_CACHE: u64 = 16 << 30;
 
 fn read(reader: &mut Reader, root: &Table, ports: &[PortSettings]) -> Vec<RedundancySettings> {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_section_has_defaults_and_a_long_one_says_all() {
+    fn short_section_has_defaults_and_long_one_sets_all() {
         let short = &parse("role = \"encode\"\nport = \"a\"\npeer = \"192.0.2.2\"").unwrap()[0];
         assert_eq!((short.role, short.port), (RedundancyRole::Encode, Some(0)));
         assert_eq!((short.cache_bytes, short.period, short.protocol), (64 << 20, 32, 253));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_said_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         let message = parse(
             "role = \"both\"\ncache = \"64MB\"\nperiod = 7\nprotocol = 6\nselection = \"rabin\"\n\
              bypass_ports = [70000]\nchache = 1",

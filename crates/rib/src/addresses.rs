@@ -26,8 +26,9 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Adds an address, or changes its rank. A dump lists the addresses of a link in the kernel's order;
-    /// later, the kernel puts one of IPv4 behind the others and one of IPv6 before them.
+    /// Adds an address, or changes its rank. A dump lists the addresses of a link in the kernel's
+    /// order. Later, the kernel adds an IPv4 address after the others and an IPv6 address before
+    /// them.
     pub fn add(&mut self, address: &Address, source: Source, generation: u32, dumped: bool) {
         let list = self.known.entry(address.address).or_default();
         let found = list.iter_mut().find(|it| (it.link, it.source) == (address.link, source));
@@ -58,18 +59,18 @@ impl Addresses {
         }
     }
 
-    /// Addresses with their prefix lengths.
+    /// Returns all addresses with their prefix lengths.
     pub fn networks(&self) -> impl Iterator<Item = IpNet> {
         self.known.keys().copied()
     }
 
-    /// The same of a link.
+    /// Returns the addresses of a link with their prefix lengths.
     pub fn networks_on(&self, link: u32) -> impl Iterator<Item = IpNet> {
         let on = move |list: &Vec<Known>| list.iter().any(|known| known.link == link);
         self.known.iter().filter(move |(_, list)| on(list)).map(|(address, _)| *address)
     }
 
-    /// Addresses of a source that its last dump did not contain.
+    /// Returns the addresses of a source that its last dump did not contain.
     pub fn older_than(&self, generation: u32, source: Source) -> Vec<Address> {
         let old = |known: &&Known| known.source == source && known.generation != generation;
         let of = |(address, list): (&IpNet, &Vec<Known>)| {
@@ -79,7 +80,8 @@ impl Addresses {
         self.known.iter().flat_map(of).collect()
     }
 
-    /// Addresses from which the kernel may send, in its order, each with its link and whether it is deprecated.
+    /// Returns the addresses from which the kernel may send, in its order, each with its link and
+    /// true if deprecated.
     pub fn senders(&self) -> Vec<(IpNet, u32, bool)> {
         let of = |(address, list): (&IpNet, &Vec<Known>)| {
             let address = *address;
@@ -120,7 +122,7 @@ mod tests {
         let expected = "10.9.0.1/24 2001:db8:5::1/64 192.0.2.9/24 192.0.2.1/25 2001:db8:9::1/64 \
                         2001:db8:1::1/64 10.0.0.1/8";
         assert_eq!(order(&known).join(" "), expected);
-        // Another dump puts them right.
+        // Another dump corrects the order.
         for address in ["2001:db8:1::1/64", "2001:db8:9::1/64", "192.0.2.9/24"] {
             known.add(&own(7, address), Source::Kernel, 2, true);
         }

@@ -1,5 +1,5 @@
 //! Decisions of the workers' tables for single addresses, to be compared with the kernel's, and
-//! prefixes that are left to the kernel because it decides otherwise.
+//! prefixes that are left to the kernel because its decision differs.
 
 use super::hops::HopKey;
 use super::{Rib, Source};
@@ -22,7 +22,7 @@ pub enum Treatment {
 }
 
 impl Treatment {
-    /// Returns true if the kernel's decision for a packet to `address` is one that this allows.
+    /// Returns true if this treatment allows the kernel's decision for a packet to `address`.
     pub fn allows(&self, decision: Decision, address: IpAddr) -> bool {
         match (self, decision) {
             (Self::Kernel, _) => true,
@@ -48,8 +48,8 @@ pub mod route_errors {
 }
 
 impl Rib {
-    /// Returns the treatment of packets to an address and the prefix that decides it, as if no prefix
-    /// were [left](Self::leave) to the kernel.
+    /// Returns the treatment of packets to an address and the deciding prefix, as if no prefix were
+    /// [left](Self::leave) to the kernel.
     pub fn treatment(&self, address: IpAddr, routes: &Routes) -> (Option<IpNet>, Treatment) {
         let installed = routes.longest_match(address).map(|(prefix, _)| prefix);
         let found = match installed {
@@ -66,7 +66,7 @@ impl Rib {
         }
     }
 
-    /// Returns true if the route that counts for a prefix names a next-hop object.
+    /// Returns true if the route in use for a prefix refers to a next-hop object.
     pub fn names_object(&self, prefix: IpNet) -> bool {
         self.routes_of(prefix).iter().any(|route| route.counts && route.nexthop.is_some())
     }
@@ -105,21 +105,21 @@ impl Rib {
         }
     }
 
-    /// Leaves packets to a prefix to the kernel, whatever its routes are.
+    /// Leaves packets to a prefix to the kernel, whatever its routes.
     pub fn leave(&mut self, prefix: IpNet) {
         if self.audited.left.insert(prefix) {
             self.dirty_prefixes.insert(prefix);
         }
     }
 
-    /// Lets the routes of a prefix decide again.
+    /// Ends [`Self::leave`]: the routes of a prefix decide again.
     pub fn take_back(&mut self, prefix: IpNet) {
         if self.audited.left.remove(&prefix) {
             self.dirty_prefixes.insert(prefix);
         }
     }
 
-    /// Watches changes of prefixes that contain these addresses, and no others.
+    /// Counts changes of prefixes that contain these addresses, and of no others, from now on.
     pub fn watch(&mut self, addresses: &BTreeSet<IpAddr>) {
         let touched = &mut self.audited.touched;
         touched.retain(|address, _| addresses.contains(address));
@@ -128,17 +128,17 @@ impl Rib {
         }
     }
 
-    /// Counts changes of prefixes that contain a watched address.
+    /// Returns the number of changes of prefixes that contain a watched address.
     pub fn touched(&self, address: IpAddr) -> u64 {
         self.audited.touched.get(&address).copied().unwrap_or_default()
     }
 
-    /// Takes some of the prefixes that have changed since the last call.
+    /// Returns and forgets some of the prefixes that have changed since the last call.
     pub fn take_recent(&mut self) -> Vec<IpNet> {
         std::mem::take(&mut self.audited.recent)
     }
 
-    /// Returns every `step`th prefix that has routes, in no order.
+    /// Returns every `step`th prefix with routes, in no particular order.
     pub fn some_prefixes(&self, step: usize) -> Vec<IpNet> {
         self.prefixes.with_routes().step_by(step.max(1)).collect()
     }
@@ -149,14 +149,14 @@ impl Rib {
         self.prefixes.over(&[link]).find(is_it)
     }
 
-    /// Returns true if a route of the configuration, which the kernel does not know, may decide about
-    /// an address.
+    /// Returns true if a route of the configuration, which the kernel does not have, may decide
+    /// about an address.
     pub fn is_static(&self, address: IpAddr) -> bool {
         let of = |source: Source| source == Source::Static;
         self.prefixes.covering(address).any(|entry| entry.candidates.iter().any(|it| of(it.source)))
     }
 
-    /// Lists the networks of a link's own addresses.
+    /// Returns the networks of a link's own addresses.
     pub fn networks_of(&self, link: u32) -> impl Iterator<Item = IpNet> {
         self.addresses.networks_on(link)
     }

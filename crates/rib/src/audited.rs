@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Prefixes that have changed lately; older ones are forgotten.
+/// Most recorded changes of prefixes; older ones are forgotten.
 const MOST_RECENT: usize = 256;
 
 /// State that the tables keep for the comparison.
@@ -19,7 +19,7 @@ pub(super) struct Audited {
 }
 
 impl Audited {
-    /// Notes that a prefix is processed again.
+    /// Records that a prefix is processed again.
     pub fn note(&mut self, prefix: IpNet) {
         for (address, count) in &mut self.touched {
             *count += u64::from(prefix.contains(address));

@@ -7,7 +7,7 @@ use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::routes::{IdRange, RouteError, Routes};
 use wattline_fib::NextHopId;
 
-/// Details of a route that belong to its next hops.
+/// Attributes of a route that belong to its next hops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Detail {
     /// MTU in bytes; `None` for that of the link.
@@ -36,7 +36,7 @@ pub(super) enum HopKey {
 }
 
 impl HopKey {
-    /// A group of next hops with weights; equal for weights that differ by a common factor.
+    /// Makes a group of next hops with weights; equal for weights that differ by a common factor.
     pub fn group(mut ways: Vec<(Self, u16)>) -> Self {
         let divisor = ways.iter().fold(0, |divisor, (_, weight)| gcd(divisor, *weight)).max(1);
         ways.iter_mut().for_each(|(_, weight)| *weight /= divisor);
@@ -50,7 +50,7 @@ impl HopKey {
         }
     }
 
-    /// Whether the meaning of the next hop depends on one of the links.
+    /// Returns true if the meaning of the next hop depends on one of the links.
     pub fn is_over(&self, links: &[u32]) -> bool {
         match self {
             Self::Gateway { link, .. } | Self::OnLink { link, .. } => links.contains(link),
@@ -60,8 +60,8 @@ impl HopKey {
     }
 }
 
-/// Ids of a next hop with their users, by [`IdRange`]: of a gateway that is also a neighbour with a route of its own
-/// there are two.
+/// Ids of a next hop with their users, by [`IdRange`]. A gateway that is also a neighbour with its
+/// own route has two.
 #[derive(Default)]
 struct Held {
     ids: [Option<(NextHopId, u32)>; 2],
@@ -71,14 +71,14 @@ struct Held {
 #[derive(Default)]
 pub(super) struct Hops {
     held: HashMap<HopKey, Held>,
-    /// Details of the next hops to each neighbour.
+    /// Details of the next hops through each neighbour.
     neighbours: HashMap<(u32, IpAddr), Vec<Detail>>,
     /// Number of next hops with the MTU of a route.
     with_mtu: u32,
 }
 
 impl Hops {
-    /// Links of the members of groups; 0 for members without a link.
+    /// Returns the links of the members of groups; 0 for members without a link.
     pub fn links_of_groups(&self) -> impl Iterator<Item = u32> {
         let members = self.held.keys().flat_map(|key| match key {
             HopKey::Group(members) => &members[..],
@@ -90,7 +90,7 @@ impl Hops {
         })
     }
 
-    /// Whether any route has its own MTU.
+    /// Returns true if any route has its own MTU.
     pub fn has_route_mtus(&self) -> bool {
         self.with_mtu > 0
     }
@@ -99,7 +99,7 @@ impl Hops {
         self.held.keys()
     }
 
-    /// Next hops to this neighbour, which differ in details of routes.
+    /// Returns the next hops through this neighbour, which differ in the details of their routes.
     pub fn of_neighbour(&self, link: u32, address: IpAddr) -> impl Iterator<Item = HopKey> {
         let details = self.neighbours.get(&(link, address)).into_iter().flatten();
         details.map(move |detail| HopKey::Gateway { link, address, detail: *detail })
@@ -119,7 +119,7 @@ impl Hops {
         }
     }
 
-    /// Id of a next hop, held until [`Self::release`].
+    /// Returns the id of a next hop, held until [`Self::release`].
     pub fn hold(
         &mut self,
         key: &HopKey,
@@ -134,8 +134,8 @@ impl Hops {
         }
         let id = match key {
             HopKey::Group(members) => self.hold_group(members, range, meaning, routes)?,
-            // It has its own id: two gateways may have the same Ethernet address now and different
-            // ones later.
+            // A separate id: two gateways may have the same Ethernet address now and different ones
+            // later.
             key => routes.acquire_own(&meaning(key), range)?,
         };
         if !self.held.contains_key(key) {

@@ -19,20 +19,20 @@ mod audited;
 mod hops;
 mod links;
 mod local_sources;
+mod path_info;
 mod prefixes;
 mod selection;
 mod source;
 #[cfg(test)]
 mod tests;
 mod view;
-mod way;
 
 pub use audit::{Treatment, route_errors};
 pub use links::{ClampMss, FIRST_STATIC_LINK, PortSpec};
 pub use local_sources::Local;
+pub use path_info::PathInfo;
 pub use source::Source;
 pub use view::{Egress, NeighbourView, RouteView};
-pub use way::Way;
 
 use addresses::Addresses;
 use audited::Audited;
@@ -78,34 +78,36 @@ pub struct Rib {
     kernel_hash: Option<KernelHash>,
     hash_changed: bool,
     port_changes: u64,
-    /// An event did not fit what was known before it.
+    /// True if an event did not fit the known state.
     missed_change: bool,
     /// Prefixes of more than one address that the kernel looks up before all others.
     local_networks: BTreeSet<IpNet>,
     local_sources: LocalSources,
-    /// Prefixes that are left to the kernel, of which a route has its own MTU.
+    /// Prefixes that are left to the kernel and have a route with its own MTU.
     left_with_mtu: HashSet<IpNet>,
-    /// IPv4 prefixes in the workers' tables whose packets are discarded, or left because only the kernel
-    /// understands their routes.
+    /// IPv4 prefixes in the workers' tables whose packets are discarded, or left to the kernel
+    /// because only it understands their routes.
     discarded: BTreeSet<IpNet>,
-    /// Prefixes that are left to the kernel because a gateway is, or was, in a local route; changes so far.
+    /// Prefixes that are left to the kernel because a gateway is, or was, in a local route, with
+    /// the number of changes.
     by_own_gateways: BTreeSet<IpNet>,
     own_gateway_changes: u64,
-    /// Prefixes that are left to the kernel because no id of a next hop was free.
+    /// Prefixes that are left to the kernel because no next-hop id was free.
     refused: BTreeSet<IpNet>,
-    /// Whether next hops that leave packets to the kernel have their ids, so that they never lack them.
+    /// True if the next hops that leave packets to the kernel have reserved ids, so that they never
+    /// lack one.
     has_reserved: bool,
     /// Number of the last dump of each source.
     generations: [u32; 2],
-    /// Whether a dump of each source has not ended.
+    /// True for each source whose dump has not ended.
     dumping: [bool; 2],
-    /// The same of neighbours, of which there are dumps of their own.
+    /// Number of the last separate dump of neighbours of each source.
     neighbour_generations: [u32; 2],
     audited: Audited,
 }
 
 impl Rib {
-    /// Routing state that contains only the ports.
+    /// Makes a routing state that contains only the ports.
     pub fn new(ports: Vec<PortSpec>) -> Self {
         Self {
             links: Links::new(ports),
@@ -187,7 +189,7 @@ impl Rib {
     /// Writes all changes into the workers' tables and publishes them.
     ///
     /// # Errors
-    /// Returns the changes that the tables refused; all others are done.
+    /// Returns the changes that the tables refused; all others have been made.
     pub fn commit(&mut self, routes: &mut Routes) -> Result<(), Vec<RouteError>> {
         let mut errors = Vec::new();
         if std::mem::take(&mut self.ports_changed) {
@@ -213,7 +215,7 @@ impl Rib {
             self.audited.note(prefix);
             self.install(prefix, routes, &mut errors);
         }
-        // Ids that became free are for those that were refused one.
+        // Ids that became free are given to the prefixes that were refused one.
         let free = routes.free_ids();
         for prefix in self.refused.iter().copied().take(free).collect::<Vec<_>>() {
             self.install(prefix, routes, &mut errors);
@@ -222,19 +224,19 @@ impl Rib {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// True when [`Self::commit`] has work to do.
+    /// Returns true if [`Self::commit`] has work to do.
     pub fn has_changes(&self) -> bool {
         let has_dirty = !self.dirty_prefixes.is_empty() || !self.dirty_hops.is_empty();
         self.ports_changed || self.hash_changed || has_dirty
     }
 
-    /// Returns true, once, after an event that did not fit what was known: a change was missed, and
-    /// the kernel's tables have to be read again.
+    /// Returns true, once, after an event that did not fit the known state: a change was missed,
+    /// and the kernel's tables must be read again.
     pub fn take_missed_change(&mut self) -> bool {
         std::mem::take(&mut self.missed_change)
     }
 
-    /// Gateways on ports whose neighbour is unknown, as link and address.
+    /// Returns gateways on ports whose neighbour is unknown, as link and address.
     pub fn unresolved_gateways(&self) -> Vec<(u32, IpAddr)> {
         let unknown = |key: &HopKey| match key {
             HopKey::Gateway { link, address, .. } if self.links.port(*link).is_some() => {
@@ -245,8 +247,8 @@ impl Rib {
         self.hops.keys().filter_map(unknown).collect()
     }
 
-    /// Neighbours in use that the kernel is about to forget, because it does not see the workers'
-    /// packets.
+    /// Returns neighbours in use that the kernel is about to forget, because it does not see the
+    /// workers' packets.
     pub fn stale_neighbours(&self) -> Vec<(u32, IpAddr)> {
         let stale = self.neighbours.iter().filter(|(_, state)| state.stale);
         stale
@@ -255,8 +257,8 @@ impl Rib {
             .collect()
     }
 
-    /// Link through which a packet leaves `port` for the neighbour `address`: the port's own link,
-    /// or a VLAN subinterface of it.
+    /// Returns the link through which a packet leaves `port` for the neighbour `address`: the
+    /// port's own link, or a VLAN subinterface of it.
     pub fn link_towards(&self, port: PortId, vlan: u16, address: IpAddr) -> Option<u32> {
         if vlan != 0 {
             return self.links.of_vlan(port, vlan);
@@ -268,105 +270,106 @@ impl Rib {
         on_link.or_else(|| self.links.of_port(port))
     }
 
-    /// All addresses of this machine, with their prefix lengths.
+    /// Returns all addresses of this machine, with their prefix lengths.
     pub fn own_networks(&self) -> impl Iterator<Item = IpNet> {
         self.addresses.networks()
     }
 
-    /// Prefixes of routes by gateways that are, or were, in local routes.
+    /// Returns the prefixes of routes whose gateways are, or were, in local routes.
     pub fn by_own_gateways(&self) -> &BTreeSet<IpNet> {
         &self.by_own_gateways
     }
 
-    /// Number of changes of [`Self::local`], but for those that addresses make, and of
+    /// Returns the number of changes of [`Self::local`], except those caused by addresses, and of
     /// [`Self::by_own_gateways`].
     pub fn local_changes(&self) -> u64 {
         self.local_sources.changes() + self.own_gateway_changes
     }
 
-    /// Prefixes of local routes, as sources.
+    /// Returns the prefixes of local routes, as sources.
     pub fn local(&self) -> Local {
         let networks: Vec<IpNet> = self.own_networks().collect();
-        self.local_sources.told_apart(&networks)
+        self.local_sources.by_origin(&networks)
     }
 
-    /// Sources, within the default route of IPv4, whose packets a loose reverse-path filter drops: those of
-    /// routes that lead nowhere. `None` without a default route, when there are more.
+    /// Returns the sources, within the default route of IPv4, whose packets a loose reverse-path
+    /// filter drops: sources with discarding routes. `None` without a default route, when it drops
+    /// more.
     pub fn loosely_dropped(&self) -> Option<BTreeSet<IpNet>> {
         let default = IpNet::V4(ipnet::Ipv4Net::default());
-        let way = self.prefixes.get(default)?.installed.as_ref()?;
+        let hop = self.prefixes.get(default)?.installed.as_ref()?;
         let leads =
-            matches!(way, HopKey::Gateway { .. } | HopKey::OnLink { .. } | HopKey::Group(_));
+            matches!(hop, HopKey::Gateway { .. } | HopKey::OnLink { .. } | HopKey::Group(_));
         leads.then(|| self.discarded.clone())
     }
 
-    /// Whether a link has an address of IPv4.
+    /// Returns true if a link has an IPv4 address.
     pub fn has_ipv4(&self, link: u32) -> bool {
         self.addresses.networks_on(link).any(|network| network.addr().is_ipv4())
     }
 
-    /// Number of commits that changed links or addresses.
+    /// Returns the number of commits that changed links or addresses.
     pub fn port_changes(&self) -> u64 {
         self.port_changes
     }
 
-    /// Number of known prefixes, installed or not.
+    /// Returns the number of known prefixes, installed or not.
     pub fn prefixes(&self) -> usize {
         self.prefixes.len()
     }
 
-    /// Links of the present routes with several next hops, 0 for members without a link;
-    /// repetitions are possible.
+    /// Returns the links of the present routes with several next hops, 0 for members without a
+    /// link; repetitions are possible.
     pub fn links_of_groups(&self) -> impl Iterator<Item = u32> {
         self.hops.links_of_groups()
     }
 
-    /// Returns true if a route in use has its own MTU, among them those that only the kernel uses.
+    /// Returns true if a route in use has its own MTU, including routes that only the kernel uses.
     pub fn has_route_mtus(&self) -> bool {
         self.hops.has_route_mtus() || !self.left_with_mtu.is_empty()
     }
 
-    /// Links that are ports, with the numbers of the ports.
+    /// Returns the links that are ports, with the numbers of the ports.
     pub fn port_links(&self) -> impl Iterator<Item = (PortId, &Link)> {
         self.links.port_links()
     }
 
-    /// Link of a port; `None` if it has none.
+    /// Returns the link of a port; `None` if it has none.
     pub fn link_of(&self, port: PortId) -> Option<&Link> {
         self.links.port_links().find(|(id, _)| *id == port).map(|(_, link)| link)
     }
 
-    /// Numbers and names of the link that is a port, or else has the name of one, and of the VLAN
-    /// subinterfaces on it.
+    /// Returns the numbers and names of the port's link, or of the link with its name, and of the
+    /// VLAN subinterfaces on it.
     pub fn interfaces_of(&self, port: PortId) -> Vec<(u32, String)> {
         let own = self.link_of(port).or_else(|| self.link_named_as(port));
         own.map_or_else(Vec::new, |link| self.links.names_of_those_on(link.index))
     }
 
-    /// Port and VLAN (0 without a tag) whose interface a link is, if it is one.
+    /// Returns the port and VLAN (0 without a tag) whose interface a link is, if any.
     pub fn interface(&self, link: u32) -> Option<PortInterface> {
         self.links.interface(link)
     }
 
-    /// Numbers of the VLANs that have subinterfaces on a link.
+    /// Returns the ids of the VLANs with subinterfaces on a link.
     pub fn vlans_of(&self, link: u32) -> impl Iterator<Item = u16> {
         self.links.vlans_on(link)
     }
 
-    /// Whether there is a link with this number.
+    /// Returns true if there is a link with this number.
     pub fn has_link(&self, index: u32) -> bool {
         self.links.contains(index)
     }
 
-    /// Link with the name that the configuration gives a port, even if it is not the port now; without one,
-    /// the link that was the port and has been renamed.
+    /// Returns the link with the configured name of a port, even if it is not the port now; without
+    /// one, the link that was the port and has been renamed.
     pub fn link_named_as(&self, port: PortId) -> Option<&Link> {
         self.links.named_as(port)
     }
 
-    /// Makes a link the port, or leaves the port without a link. Packets that leave through a link
-    /// that is not a port go to the kernel. At first, the port is the first link seen with its
-    /// name. When that link is gone, the port has none until this is called.
+    /// Makes a link the port, or leaves the port without a link. Packets to a link that is not a
+    /// port go to the kernel. At first, the port is the first link seen with its name. When that
+    /// link is gone, the port has none until the next call.
     pub fn serve(&mut self, port: PortId, link: Option<u32>) {
         let before = self.links.of_port(port);
         self.links.serve(port, link);
@@ -375,8 +378,8 @@ impl Rib {
         }
     }
 
-    /// Sends nothing more to a port, whose packets are still taken: workers empty its queues. Ends with
-    /// [`Self::serve`].
+    /// Sends nothing more to a port, but still accepts its packets, while workers empty its queues.
+    /// [`Self::serve`] ends this.
     pub fn retire(&mut self, port: PortId) {
         self.links.retire(port);
         if let Some(index) = self.links.of_port(port) {
@@ -384,15 +387,15 @@ impl Rib {
         }
     }
 
-    /// Adds a port to the configuration, which no link serves before [`Self::serve`] is called, or
-    /// with `None` removes one. The ids of all others stay.
+    /// Adds a port to the configuration, without a link until [`Self::serve`] is called, or, with
+    /// `None`, removes one. The ids of all others are kept.
     pub fn set_port(&mut self, port: PortId, spec: Option<PortSpec>) {
         self.serve(port, None);
         self.links.set_port(port, spec);
         self.ports_changed = true;
     }
 
-    /// Sets the kernel's hash of flows, where it is known.
+    /// Sets the kernel's hash of flows, if it is known.
     pub fn set_kernel_hash(&mut self, hash: Option<KernelHash>) {
         self.hash_changed |= self.kernel_hash != hash;
         self.kernel_hash = hash;
@@ -428,7 +431,7 @@ impl Rib {
         if self.links.set(link, generation) {
             self.link_changed(index);
         }
-        // The kernel then changes MTUs of IPv6 routes without a word (`rt6_mtu_change`).
+        // The kernel then changes MTUs of IPv6 routes without a notification (`rt6_mtu_change`).
         let is_other = before.is_some_and(|before| self.links.mtu(index) != Some(before));
         self.missed_change |= is_other && self.has_route_mtus();
     }
@@ -452,7 +455,7 @@ impl Rib {
         let Self { prefixes, hops, dirty_prefixes, dirty_hops, neighbours, .. } = self;
         dirty_prefixes.extend(prefixes.over(&affected));
         dirty_hops.extend(hops.keys().filter(|key| key.is_over(&affected)).cloned());
-        // Neighbours on other links are affected too: of a route over two links, the remaining link
+        // Neighbours on other links are affected too: if a route has two links, the remaining link
         // may now lead directly to them.
         dirty_prefixes.extend(neighbours.keys().map(|(address, _)| IpNet::from(*address)));
     }
@@ -509,8 +512,8 @@ impl Rib {
     fn neighbour_gone(&mut self, link: u32, address: IpAddr, source: Source) {
         let known = self.neighbours.get(&(address, link)).filter(|known| known.source == source);
         let Some(NeighbourState { mac, .. }) = known else { return };
-        // Nothing leads to one that was never resolved: after a scan of a connected prefix there
-        // are thousands.
+        // No route leads to a neighbour that was never resolved: after a scan of a connected prefix
+        // there are thousands.
         let was_known = mac.is_some();
         self.neighbours.remove(&(address, link));
         if was_known {
@@ -548,12 +551,12 @@ impl Rib {
         self.neighbours.get(&(address, link)).and_then(|state| state.mac)
     }
 
-    /// Configuration of the ports for the workers.
+    /// Returns the configuration of the ports for the workers.
     pub fn port_configs(&self) -> Vec<PortConfig> {
         self.links.port_configs(&|link| self.addresses.networks_on(link).collect())
     }
 
-    /// Addresses from which the kernel may send, in its order.
+    /// Returns the addresses from which the kernel may send, in its order.
     fn source_addresses(&self) -> Vec<SourceAddress> {
         let own = |(address, link, deprecated)| SourceAddress {
             address,
@@ -564,7 +567,8 @@ impl Rib {
     }
 }
 
-/// Link-local and multicast destinations are never forwarded (RFC 4291 2.5.6, RFC 3927 7).
+/// Returns true unless it is link-local or multicast: such destinations are never forwarded (RFC
+/// 4291 2.5.6, RFC 3927 7).
 fn forwardable(prefix: IpNet) -> bool {
     match prefix {
         IpNet::V4(prefix) => prefix.prefix_len() < 4 || !prefix.addr().is_multicast(),
@@ -580,8 +584,9 @@ fn last_address(prefix: IpNet) -> IpAddr {
     prefix.broadcast()
 }
 
-/// Routes that follow from an address of this machine. The address and the shared addresses of its
-/// network lead to the kernel. For an address from the configuration, its prefix is on the link.
+/// Returns the routes that follow from an address of this machine. The address and the shared
+/// addresses of its network lead to the kernel. For an address from the configuration, its prefix
+/// is on the link.
 fn local_routes(address: &Address, source: Source) -> Vec<Route> {
     let net = address.address;
     let hop = |gateway| Hop { link: address.link, gateway, weight: 1, mtu: None, dead: false };

@@ -1,4 +1,4 @@
-//! Known links, and which of them are ports.
+//! Known links, and their use as ports.
 
 use super::source::Source;
 use ipnet::IpNet;
@@ -18,25 +18,25 @@ pub struct PortSpec {
     pub link: String,
     /// Largest MTU in bytes that the port may use, whatever the link's own.
     pub largest_mtu: u16,
-    /// Whether to accept frames to other Ethernet addresses.
+    /// True if frames to other Ethernet addresses are accepted.
     pub promiscuous: bool,
-    /// Largest segments of TCP connections through it; `None` leaves them alone.
+    /// Largest TCP segments through it; `None` for no limit.
     pub clamp_mss: Option<ClampMss>,
 }
 
 impl PortSpec {
-    /// Returns the largest packet that the port may send by a link.
+    /// Returns the largest packet that the port may send through a link.
     fn mtu_on(&self, link: &Link) -> u16 {
         link.mtu.min(u32::from(self.largest_mtu)) as u16
     }
 }
 
-/// A limit of the segments of TCP connections.
+/// A limit of TCP segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClampMss {
     /// As large as the MTU permits.
     Mtu,
-    /// So many bytes.
+    /// This many bytes.
     To(u16),
 }
 
@@ -45,7 +45,7 @@ pub enum ClampMss {
 pub(super) enum Egress {
     /// The link is down or unknown.
     Down,
-    /// The link is no port, or has no carrier: the kernel sends, or keeps packets for it.
+    /// The link is no port, or has no carrier: the kernel sends packets, or keeps them for it.
     Kernel,
     /// The link is a port, or a VLAN of one.
     Port { port: PortId, mtu: u16, mac: [u8; 6], vlan: Option<u16> },
@@ -54,26 +54,26 @@ pub(super) enum Egress {
 pub(super) struct Links {
     ports: Vec<Port>,
     links: HashMap<u32, (Link, u32)>,
-    /// Links whose routes are not used while there is no carrier, with true for those of IPv6.
+    /// Links whose routes are not used without a carrier, with true for IPv6.
     ignore_linkdown: HashSet<(u32, bool)>,
 }
 
 struct Port {
     spec: PortSpec,
     serves: Serves,
-    /// Whether workers still take its packets but send none to it.
+    /// True if workers still accept its packets but send none to it.
     retires: bool,
 }
 
 /// Link that serves as a port. It is not simply the one with the port's name: sockets and programs
-/// are bound to one interface, and another interface of the same name does not affect them.
+/// are bound to one interface, and not to another one with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Serves {
     /// The first link that is seen with the port's name.
     First,
     /// This link, whatever its present name.
     Link(u32),
-    /// No link: none was served, or this one is not any more.
+    /// No link: none was served yet, or this one was and is no longer.
     None(Option<u32>),
 }
 
@@ -109,15 +109,16 @@ impl Links {
         }
     }
 
-    /// Leaves packets that would leave through a port to the kernel; it still takes packets.
+    /// Leaves packets that would leave through a port to the kernel; the port still accepts
+    /// packets.
     pub fn retire(&mut self, port: PortId) {
         if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
             port.retires = true;
         }
     }
 
-    /// Link with the name that the configuration gives a port, even if it is not the port now; without one,
-    /// the link that was the port and has been renamed.
+    /// Returns the link with the configured name of a port, even if it is not the port now; without
+    /// one, the link that was the port and has been renamed.
     pub fn named_as(&self, port: PortId) -> Option<&Link> {
         let port = self.ports.get(usize::from(port.0))?;
         let mut links = self.links.values().map(|(link, _)| link);
@@ -135,8 +136,8 @@ impl Links {
         self.links.contains_key(&index)
     }
 
-    /// Stores whether routes over a link are not used while it has no carrier; true if this has
-    /// changed.
+    /// Stores whether routes over a link are ignored while it has no carrier; returns true if this
+    /// has changed.
     pub fn set_ignores_linkdown(&mut self, link: u32, ipv6: bool, ignores: bool) -> bool {
         match ignores {
             true => self.ignore_linkdown.insert((link, ipv6)),
@@ -144,8 +145,8 @@ impl Links {
         }
     }
 
-    /// Returns true if routes over a link are used. The kernel uses them without a carrier, too,
-    /// unless it is told otherwise. A static route, which only we know, gives way to others.
+    /// Returns true if routes over a link are used. By default the kernel also uses them without a
+    /// carrier. A static route, which only Wattline has, gives way to others then.
     pub fn carries(&self, index: u32, ipv6: bool, source: Source) -> bool {
         let Some((link, _)) = self.links.get(&index) else { return false };
         let ignores = source == Source::Static || self.ignore_linkdown.contains(&(index, ipv6));
@@ -157,7 +158,7 @@ impl Links {
         self.links.get(&index).is_some_and(|(link, _)| link.enabled && !link.running)
     }
 
-    /// Stores a link; true if it has changed.
+    /// Stores a link; returns true if it has changed.
     pub fn set(&mut self, link: Link, generation: u32) -> bool {
         let index = link.index;
         for port in &mut self.ports {
@@ -169,7 +170,7 @@ impl Links {
         before.map(|(link, _)| link).as_ref() != self.links.get(&index).map(|(link, _)| link)
     }
 
-    /// MTU of a link in bytes.
+    /// Returns the MTU of a link in bytes.
     pub fn mtu(&self, index: u32) -> Option<u32> {
         self.links.get(&index).map(|(link, _)| link.mtu)
     }
@@ -184,7 +185,7 @@ impl Links {
         }
     }
 
-    /// Links of the kernel that a later dump did not contain.
+    /// Returns the kernel's links that a later dump did not contain.
     pub fn older_than(&self, generation: u32) -> Vec<u32> {
         let old = |(_, number): &&(Link, u32)| *number != generation;
         let stays = |link: &Link| link.index >= FIRST_STATIC_LINK;
@@ -197,32 +198,32 @@ impl Links {
             .collect()
     }
 
-    /// A link and the VLAN subinterfaces on top of it.
+    /// Returns a link and the VLAN subinterfaces on top of it.
     pub fn with_those_above(&self, index: u32) -> Vec<u32> {
         let above = |link: &&Link| link.vlan.is_some_and(|(below, _)| below == index);
         let links = self.links.values().map(|(link, _)| link);
         std::iter::once(index).chain(links.filter(above).map(|link| link.index)).collect()
     }
 
-    /// The same, with their names.
+    /// Returns the same links with their names.
     pub fn names_of_those_on(&self, index: u32) -> Vec<(u32, String)> {
         let named = |index: u32| Some((index, self.links.get(&index)?.0.name.clone()));
         self.with_those_above(index).into_iter().filter_map(named).collect()
     }
 
-    /// Numbers of the VLANs of the subinterfaces on a link.
+    /// Returns the ids of the VLANs of the subinterfaces on a link.
     pub fn vlans_on(&self, index: u32) -> impl Iterator<Item = u16> {
         let vlans = self.links.values().filter_map(|(link, _)| link.vlan);
         vlans.filter(move |(below, _)| *below == index).map(|(_, vlan)| vlan)
     }
 
-    /// The port whose own link this is.
+    /// Returns the port whose own link this is.
     fn own_port(&self, link: &Link) -> Option<PortId> {
         let place = self.ports.iter().position(|port| port.serves == Serves::Link(link.index))?;
         Some(PortId(place as u16))
     }
 
-    /// Whether a link, or the link below it, is a port or may become one.
+    /// Returns true if a link, or the link below it, is a port or may become one.
     pub fn may_be_port(&self, index: u32) -> bool {
         let Some((link, _)) = self.links.get(&index) else { return false };
         let below = link.vlan.and_then(|(below, _)| Some(&self.links.get(&below)?.0));
@@ -230,7 +231,7 @@ impl Links {
         std::iter::once(link).chain(below).any(|it| self.own_port(it).is_some() || named(it))
     }
 
-    /// Port and VLAN id whose interface a link is; `None` for one that is no port's.
+    /// Returns the port and VLAN id whose interface a link is; `None` if it is no port's.
     pub fn interface(&self, index: u32) -> Option<PortInterface> {
         let (link, _) = self.links.get(&index)?;
         if let Some(port) = self.own_port(link) {
@@ -240,7 +241,7 @@ impl Links {
         Some((self.own_port(&self.links.get(&below)?.0)?, vlan))
     }
 
-    /// Port through which a link sends: its own or that of the link below.
+    /// Returns the port through which a link sends: its own or that of the link below.
     pub fn port(&self, index: u32) -> Option<PortId> {
         match self.egress(index) {
             Egress::Port { port, .. } => Some(port),
@@ -248,7 +249,7 @@ impl Links {
         }
     }
 
-    /// State of a link for packets that leave through it.
+    /// Returns the state of a link for packets that leave through it.
     pub fn egress(&self, index: u32) -> Egress {
         let Some((link, _)) = self.links.get(&index) else { return Egress::Down };
         if !link.enabled {
@@ -274,24 +275,25 @@ impl Links {
         Egress::Port { port, mtu, mac, vlan }
     }
 
-    /// Link of the port itself.
+    /// Returns the link of the port itself.
     pub fn of_port(&self, port: PortId) -> Option<u32> {
         self.port_links().find(|(id, _)| *id == port).map(|(_, link)| link.index)
     }
 
-    /// Subinterface of a port with this VLAN id.
+    /// Returns the subinterface of a port with this VLAN id.
     pub fn of_vlan(&self, port: PortId, vlan: u16) -> Option<u32> {
         let below = self.of_port(port)?;
         let is_it = |link: &&Link| link.vlan == Some((below, vlan));
         self.links.values().map(|(link, _)| link).find(is_it).map(|link| link.index)
     }
 
-    /// Links that are ports.
+    /// Returns the links that are ports.
     pub fn port_links(&self) -> impl Iterator<Item = (PortId, &Link)> {
         self.links.values().filter_map(|(link, _)| Some((self.own_port(link)?, link)))
     }
 
-    /// Configuration of the ports for the workers; `addresses` returns the addresses of a link.
+    /// Returns the configuration of the ports for the workers; `addresses` returns the addresses of
+    /// a link.
     pub fn port_configs(&self, addresses: &dyn Fn(u32) -> Vec<IpNet>) -> Vec<PortConfig> {
         let mut configs: Vec<PortConfig> = self
             .ports

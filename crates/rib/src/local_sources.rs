@@ -1,7 +1,8 @@
-//! Sources from which the kernel forwards nothing because a route leads from them to this machine.
+//! Sources from which the kernel forwards nothing because they have a route to this machine.
 //!
-//! Such is the rule for IPv4 once a user has added a local route or a routing rule; before that, only the
-//! machine's own addresses are compared (`fib_validate_source` in the kernel's net/ipv4/fib_frontend.c).
+//! The kernel applies this rule to IPv4 once a user has added a local route or a routing rule.
+//! Before that, it compares only the machine's own addresses (`fib_validate_source` in
+//! net/ipv4/fib_frontend.c).
 
 use ipnet::IpNet;
 use std::collections::BTreeSet;
@@ -11,14 +12,14 @@ use wattline_dataplane::own_addresses::shared;
 #[derive(Debug, Default)]
 pub(super) struct LocalSources {
     prefixes: BTreeSet<IpNet>,
-    /// Those that there are or were, and a bit for each length of theirs.
+    /// Present and former local prefixes, and a bit for each of their lengths.
     ever: BTreeSet<IpNet>,
     lengths: u64,
     changes: u64,
 }
 
 impl LocalSources {
-    /// Notes whether there is a local route to a prefix. True if that is the first one.
+    /// Stores whether there is a local route to a prefix; returns true if it is its first one.
     pub fn note(&mut self, prefix: IpNet, is_local: bool) -> bool {
         if !prefix.addr().is_ipv4() {
             return false;
@@ -30,8 +31,9 @@ impl LocalSources {
         is_local && self.ever.insert(prefix)
     }
 
-    /// Whether an address is, or was, in a local route. The kernel sends to the destination itself if the
-    /// gateway was in one as the route was added (`fib_check_nh_v4_gw`), and does not say so.
+    /// Returns true if an address is, or was, in a local route. If a gateway was in one when its
+    /// route was added (`fib_check_nh_v4_gw`), the kernel sends to the destination itself and does
+    /// not report this.
     pub fn ever_held(&self, address: IpAddr) -> bool {
         let lengths = (0..=32).filter(|length| self.lengths & 1 << length != 0);
         address.is_ipv4()
@@ -44,24 +46,24 @@ impl LocalSources {
 /// IPv4 prefixes of local routes, without the addresses of this machine.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Local {
-    /// Those that do not follow from an address: a user has added them.
+    /// Prefixes that do not follow from an address: a user has added them.
     pub added: BTreeSet<IpNet>,
     /// Broadcast addresses of networks.
     pub shared: BTreeSet<IpNet>,
 }
 
 impl LocalSources {
-    /// Number of changes so far.
+    /// Returns the number of changes so far.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Tells the prefixes that follow from addresses of this machine from others.
-    pub fn told_apart(&self, networks: &[IpNet]) -> Local {
+    /// Separates the prefixes that follow from addresses of this machine from the others.
+    pub fn by_origin(&self, networks: &[IpNet]) -> Local {
         let own: BTreeSet<IpNet> = networks.iter().map(|it| it.addr().into()).collect();
         let of_networks: BTreeSet<IpNet> =
             networks.iter().copied().flat_map(shared).map(IpNet::from).collect();
-        // What comes from there is never forwarded, by nobody.
+        // Packets from such sources are never forwarded in any case.
         let counts = |it: &&IpNet| !own.contains(it) && !it.addr().is_loopback();
         let all = self.prefixes.iter().filter(counts).copied();
         let (shared, added) = all.partition(|it| of_networks.contains(it));
@@ -78,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_that_follow_from_addresses_are_told_from_those_of_users() {
+    fn routes_of_addresses_are_distinguished_from_those_of_users() {
         let mut sources = LocalSources::default();
         let shared = nets(["10.1.0.0/32", "10.1.0.255/32"]);
         let added = nets(["10.9.0.0/16", "10.8.0.1/32"]);
@@ -91,13 +93,13 @@ mod tests {
             added: added.iter().copied().collect(),
             shared: shared.into(),
         };
-        assert_eq!(sources.told_apart(&own), local(&added));
+        assert_eq!(sources.by_origin(&own), local(&added));
         let before = sources.changes();
         for prefix in added {
             sources.note(prefix, false);
         }
         sources.note(added[0], false);
-        assert_eq!(sources.told_apart(&own), local(&[]));
+        assert_eq!(sources.by_origin(&own), local(&[]));
         assert_eq!(sources.changes(), before + 2);
     }
 }

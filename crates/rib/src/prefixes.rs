@@ -10,9 +10,9 @@ use wattline_linux::netlink::{Hop, Placement, Route, RouteKind, Table};
 /// Rank that precedes the metric in the order of routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// Addresses of this machine, and routes of the table with these.
+    /// Addresses of this machine, and routes of the table `local`.
     Local,
-    /// Routes for some packets only, of which the kernel knows which.
+    /// Routes for some packets only; the kernel knows for which.
     Selective,
     /// Ordinary routes.
     Route,
@@ -34,14 +34,14 @@ pub(super) struct Candidate {
     pub hops: Vec<Hop>,
     /// See [`Route::source`].
     pub sender: Option<IpAddr>,
-    /// The next hop that it names by number.
+    /// Number of the next-hop object to which it refers.
     pub nexthop: Option<u32>,
     /// See [`Route::advertised`].
     pub advertised: bool,
     /// Number of the last dump that contained it.
     pub generation: u32,
-    /// Whether that may have contained it twice: Linux has an IPv6 route by a next-hop object as often as
-    /// one replaced a rival.
+    /// True if that dump may have contained it twice: when a route by a next-hop object replaces a
+    /// rival, Linux lists it once more.
     pub twice: bool,
 }
 
@@ -76,13 +76,13 @@ impl Candidate {
         (self.rank, self.source == Source::Kernel, self.metric, self.selector)
     }
 
-    /// Whether both have the same place in the order, so that one can replace the other.
+    /// Returns true if both have the same place in the order, so that one can replace the other.
     pub fn rivals(&self, other: &Self) -> bool {
         self.order() == other.order()
     }
 
-    /// Whether both are one route of the kernel: those of IPv6 are told apart by their next hops
-    /// alone (rt6_duplicate_nexthop()), those of IPv4 by all their attributes (fib_find_info()).
+    /// Returns true if both are one route of the kernel. IPv6 routes are identified by their next
+    /// hops alone (rt6_duplicate_nexthop()), IPv4 routes by all their attributes (fib_find_info()).
     fn same(&self, other: &Self, ipv6: bool) -> bool {
         let alike = |(one, other): (&Hop, &Hop)| {
             one.leads_as(other) && (ipv6 || (one.weight, one.mtu) == (other.weight, other.mtu))
@@ -101,7 +101,7 @@ impl Candidate {
         other.hops.iter().all(|hop| self.hops.iter().any(|known| known.leads_as(hop)))
     }
 
-    /// Whether an IPv6 route joins others with its metric to one with several next hops
+    /// Returns true if an IPv6 route and others with its metric form one with several next hops
     /// (rt6_qualify_for_ecmp()).
     fn joins(&self) -> bool {
         self.nexthop.is_none()
@@ -124,7 +124,7 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
     entries: HashMap<IpNet, Entry>,
-    /// Gateways of routes that there are or were, few beside the routes.
+    /// Gateways of present and former routes; few compared with the routes.
     gateways: HashSet<IpAddr>,
 }
 
@@ -133,7 +133,7 @@ impl Prefixes {
         self.entries.values().filter(|entry| !entry.candidates.is_empty()).count()
     }
 
-    /// Returns true if a prefix has routes of the table that lookups reach first.
+    /// Returns true if a prefix has routes of the table that lookups search first.
     pub fn is_local(&self, prefix: IpNet) -> bool {
         let first = self.entries.get(&prefix).and_then(|entry| entry.candidates.first());
         first.is_some_and(|first| first.rank == Rank::Local)
@@ -145,7 +145,7 @@ impl Prefixes {
         candidates.iter().any(|it| it.kind == RouteKind::Local)
     }
 
-    /// Prefixes inside another one.
+    /// Returns the prefixes inside another one.
     pub fn within(&self, outer: IpNet) -> impl Iterator<Item = IpNet> {
         self.entries.keys().copied().filter(move |prefix| outer.contains(prefix))
     }
@@ -159,7 +159,7 @@ impl Prefixes {
         self.entries.get(&prefix)
     }
 
-    /// Prefixes that contain an address, longest first.
+    /// Returns the prefixes that contain an address, longest first.
     pub fn covering(&self, address: IpAddr) -> impl Iterator<Item = &Entry> {
         let host = IpNet::from(address);
         (0..=host.prefix_len()).rev().filter_map(move |length| {
@@ -168,7 +168,7 @@ impl Prefixes {
         })
     }
 
-    /// Adds a route. True if it does not fit what is known, so that a change was missed.
+    /// Adds a route. Returns true if it does not fit the known state, so that a change was missed.
     pub fn add(&mut self, prefix: IpNet, new: Candidate, placement: Placement) -> bool {
         self.gateways.extend(new.hops.iter().filter_map(|hop| hop.gateway));
         let list = &mut self.entries.entry(prefix).or_default().candidates;
@@ -182,7 +182,8 @@ impl Prefixes {
         }
     }
 
-    /// Removes a route, as the kernel describes it. True if it does not fit what is known.
+    /// Removes a route, as the kernel describes it. Returns true if it does not fit the known
+    /// state.
     pub fn remove(&mut self, prefix: IpNet, gone: &Candidate) -> bool {
         let Some(entry) = self.entries.get_mut(&prefix) else { return false };
         let list = &mut entry.candidates;
@@ -211,7 +212,7 @@ impl Prefixes {
         list.iter().any(|known| known.rivals(gone) && gone.rank != Rank::Local)
     }
 
-    /// Removes routes that are `old`; returns the affected prefixes.
+    /// Removes routes for which `old` returns true; returns the affected prefixes.
     pub fn sweep(&mut self, old: &dyn Fn(Source, u32) -> bool) -> Vec<IpNet> {
         let mut changed = Vec::new();
         for (prefix, entry) in &mut self.entries {
@@ -224,8 +225,8 @@ impl Prefixes {
         changed
     }
 
-    /// Changes the next hops of the kernel's routes that name a next-hop object, or removes those
-    /// routes; returns their prefixes. Rare, and so not indexed.
+    /// Changes the next hops of the kernel's routes that refer to a next-hop object, or removes
+    /// those routes; returns their prefixes. This is rare, so there is no index.
     pub fn redirect(&mut self, nexthop: u32, to: Option<(RouteKind, &[Hop])>) -> Vec<IpNet> {
         let named = |known: &Candidate| known.nexthop == Some(nexthop);
         let hops = to.iter().flat_map(|(_, hops)| *hops);
@@ -249,7 +250,7 @@ impl Prefixes {
         changed
     }
 
-    /// The prefixes with a route over one of the links.
+    /// Returns the prefixes with a route over one of the links.
     pub fn over(&self, links: &[u32]) -> impl Iterator<Item = IpNet> {
         let over = |entry: &Entry| {
             let mut hops = entry.candidates.iter().flat_map(|candidate| &candidate.hops);
@@ -258,8 +259,8 @@ impl Prefixes {
         self.entries.iter().filter(move |(_, entry)| over(entry)).map(|(prefix, _)| *prefix)
     }
 
-    /// The prefixes with a route by a gateway within a network. All are looked through where there is, or was,
-    /// such a gateway.
+    /// Returns the prefixes with a route by a gateway within a network. If there is, or was, such a
+    /// gateway, all prefixes are searched.
     pub fn by_gateways_in(&self, network: IpNet) -> impl Iterator<Item = IpNet> {
         let any = self.gateways.iter().any(|gateway| network.contains(gateway));
         let within = move |entry: &Entry| {
@@ -270,7 +271,7 @@ impl Prefixes {
         entries.filter(move |(_, entry)| within(entry)).map(|(prefix, _)| *prefix)
     }
 
-    /// Stores the workers' present next hop, and forgets a prefix of which nothing is left.
+    /// Stores the workers' present next hop, and forgets an empty prefix.
     pub fn set_installed(&mut self, prefix: IpNet, installed: Option<HopKey>) {
         let entry = self.entries.entry(prefix).or_default();
         entry.installed = installed;
@@ -280,10 +281,10 @@ impl Prefixes {
     }
 }
 
-/// Puts a route at the place at which a dump names it: behind its rivals that the dump named before.
+/// Inserts a route in the order of a dump: after its rivals that the dump listed before.
 fn dumped(list: &mut Vec<Candidate>, mut new: Candidate, ipv6: bool) {
     let known = list.iter().position(|known| known.same(&new, ipv6)).or_else(|| {
-        // A route with several next hops that has grown or shrunk since.
+        // A route with several next hops that has gained or lost some since.
         let overlaps = |known: &Candidate| {
             ipv6 && known.rivals(&new) && known.kind == new.kind && known.joins() && new.joins()
         };
@@ -300,8 +301,8 @@ fn dumped(list: &mut Vec<Candidate>, mut new: Candidate, ipv6: bool) {
     list.insert(place, new);
 }
 
-/// Keeps the MTUs of next hops beyond the first: each member of an IPv6 route has its own, and the
-/// kernel names only that of the first.
+/// Keeps the MTUs of next hops after the first: each member of an IPv6 route has its own, and the
+/// kernel reports only that of the first.
 fn keep_mtus(new: &mut Candidate, known: &Candidate) {
     if new.nexthop.is_some() {
         return;
@@ -313,7 +314,7 @@ fn keep_mtus(new: &mut Candidate, known: &Candidate) {
     }
 }
 
-/// Adds a route of IPv4 as fib_table_insert() does.
+/// Adds an IPv4 route as fib_table_insert() does.
 fn add4(list: &mut Vec<Candidate>, new: Candidate, placement: Placement) -> bool {
     let first = list.iter().position(|known| known.rivals(&new));
     let same = list.iter().position(|known| known.same(&new, false));
@@ -331,7 +332,7 @@ fn add4(list: &mut Vec<Candidate>, new: Candidate, placement: Placement) -> bool
     false
 }
 
-/// Adds a route of IPv6 as fib6_add_rt2node() does.
+/// Adds an IPv6 route as fib6_add_rt2node() does.
 fn add6(list: &mut Vec<Candidate>, mut new: Candidate, placement: Placement) -> bool {
     let joins = new.joins();
     if placement == Placement::Replace {
@@ -339,7 +340,7 @@ fn add6(list: &mut Vec<Candidate>, mut new: Candidate, placement: Placement) -> 
         let alike = list.iter().position(|known| rivals(known) && known.joins() == joins);
         let place = alike.or_else(|| list.iter().position(rivals));
         // Linux reports a change of a next-hop object as if its routes were replaced
-        // (fib6_rt_update()): whether this replaces a rival, only the tables say.
+        // (fib6_rt_update()): only the tables show whether this replaces a rival.
         let updated = list.iter().position(|known| new.nexthop.is_some() && known.same(&new, true));
         if updated.is_some() && updated != place {
             return true;

@@ -30,7 +30,7 @@ impl Rib {
         let discards = prefix.addr().is_ipv4()
             && match wanted {
                 Some(HopKey::Blackhole | HopKey::Unreachable | HopKey::Prohibit) => true,
-                // Addresses of this machine, and what lies in local routes, are judged elsewhere.
+                // Addresses of this machine, and prefixes in local routes, are handled elsewhere.
                 Some(HopKey::Punt) => {
                     let entry = self.prefixes.get(prefix);
                     let mut kinds = entry.into_iter().flat_map(|it| &it.candidates);
@@ -65,7 +65,7 @@ impl Rib {
             self.refused.remove(&prefix);
             let held = match held {
                 Ok(id) => Ok((key, id)),
-                // The kernel has room for what does not fit here.
+                // The kernel handles prefixes without room here.
                 Err(error) => {
                     if installed.as_ref() != Some(&HopKey::Punt) {
                         errors.push(error);
@@ -94,7 +94,7 @@ impl Rib {
         self.prefixes.set_installed(prefix, now);
     }
 
-    /// Next hop that a prefix should have.
+    /// Returns the next hop that a prefix should have.
     fn wanted(&self, prefix: IpNet) -> Option<HopKey> {
         match self.audited.left.contains(&prefix) {
             true => Some(HopKey::Punt),
@@ -102,11 +102,11 @@ impl Rib {
         }
     }
 
-    /// Next hop that the routes to a prefix have.
+    /// Returns the next hop that the routes to a prefix have.
     pub(super) fn decision(&self, prefix: IpNet) -> Option<HopKey> {
         let best = self.prefixes.get(prefix).and_then(|entry| self.best(entry, is_ipv6(prefix)));
         // The kernel may look up the longest prefix of all tables, or the local table first: both
-        // happen, depending on rules that there were.
+        // occur, depending on former rules.
         let inside = |local: &IpNet| *local != prefix && local.contains(&prefix);
         if self.local_networks.iter().any(inside) {
             return best.map(|_| HopKey::Punt);
@@ -120,7 +120,7 @@ impl Rib {
         best
     }
 
-    /// Neighbour with this address, if it is known and on the link that routes lead to.
+    /// Returns the neighbour with this address, if it is known and on the link that routes lead to.
     fn direct_neighbour(&self, address: IpAddr) -> Option<HopKey> {
         let (link, detail) = self.on_link(address)?;
         self.mac(link, address)?;
@@ -128,8 +128,8 @@ impl Rib {
         Some(HopKey::Gateway { link, address, detail })
     }
 
-    /// Link on which an address is a neighbour, according to the longest usable route, and details of
-    /// that route.
+    /// Returns the link on which an address is a neighbour, by the longest usable route, and
+    /// details of that route.
     pub(super) fn on_link(&self, address: IpAddr) -> Option<(u32, Detail)> {
         match self
             .prefixes
@@ -144,7 +144,7 @@ impl Rib {
     fn best(&self, entry: &Entry, ipv6: bool) -> Option<HopKey> {
         let usable = |candidate: &&Candidate| self.target(candidate, ipv6).is_some();
         let best = entry.candidates.iter().find(usable)?;
-        // Among equals, the kernel may prefer the one that only it understands.
+        // Among equals, the kernel may prefer one that only it understands.
         let left = |other: &Candidate| {
             matches!(other.kind, RouteKind::Kernel | RouteKind::Local) && other.rivals(best)
         };
@@ -152,7 +152,7 @@ impl Rib {
             return Some(HopKey::Punt);
         }
         let target = self.target(best, ipv6);
-        // Among several routes of IPv6 with one metric the kernel chooses by the state of their
+        // Among several IPv6 routes with one metric, the kernel chooses by the state of their
         // neighbours, and in turns (rt6_select()).
         let differs = |other: &Candidate| {
             let found = self.target(other, ipv6);
@@ -167,12 +167,12 @@ impl Rib {
         target
     }
 
-    /// Whether a route leads anywhere now.
+    /// Returns true if a route can be used now.
     pub(super) fn is_usable(&self, candidate: &Candidate, prefix: IpNet) -> bool {
         self.target(candidate, is_ipv6(prefix)).is_some()
     }
 
-    /// Next hop of a route; `None` if none of its links is running.
+    /// Returns the next hop of a route; `None` if none of its links is running.
     fn target(&self, candidate: &Candidate, ipv6: bool) -> Option<HopKey> {
         match candidate.kind {
             RouteKind::Kernel | RouteKind::Local => return Some(HopKey::Punt),
@@ -181,7 +181,7 @@ impl Rib {
             RouteKind::Prohibit => return Some(HopKey::Prohibit),
             RouteKind::Unicast => {}
         }
-        // The kernel looks at a carrier among several next hops only at some changes
+        // With several next hops, the kernel considers the carrier only at some changes
         // (fib_rebalance(), rt6_multipath_rebalance()).
         let mut hops = candidate.hops.iter();
         if candidate.source == Source::Kernel
@@ -200,8 +200,9 @@ impl Rib {
             [] => None,
             _ if self.has_own_gateway(candidate) => Some(HopKey::Punt),
             [(key, _)] => Some(key.clone()),
-            // The neighbour depends on the member that the kernel chooses, and a member that is the kernel's
-            // would get a share of its share alone: the kernel chooses among all once more.
+            // The neighbour depends on the member that the kernel chooses. A member that is left to
+            // the kernel would get only a share of its share, since the kernel chooses among all
+            // members again.
             _ if usable
                 .iter()
                 .any(|(key, _)| matches!(key, HopKey::OnLink { .. } | HopKey::Punt)) =>
@@ -212,7 +213,8 @@ impl Rib {
         }
     }
 
-    /// Whether the kernel may send by a route to the destination itself, though it has a gateway.
+    /// Returns true if the kernel may send packets of a route to the destination itself, though it
+    /// has a gateway.
     fn has_own_gateway(&self, candidate: &Candidate) -> bool {
         let is_own = |hop: &Hop| hop.gateway.is_some_and(|it| self.local_sources.ever_held(it));
         let counts = candidate.source == Source::Kernel && candidate.kind == RouteKind::Unicast;
@@ -223,7 +225,8 @@ impl Rib {
         let detail = Detail { mtu: hop.mtu, sender };
         match self.links.egress(hop.link) {
             Egress::Down => None,
-            // If the link becomes a port later, its next hops change, not each route.
+            // If the link becomes a port later, the meaning of its next hops changes, not each
+            // route.
             Egress::Kernel if !self.links.may_be_port(hop.link) => Some(HopKey::Punt),
             Egress::Port { mtu, .. } if is_wider(hop.mtu, mtu) => Some(HopKey::Punt),
             Egress::Kernel | Egress::Port { .. } => Some(match hop.gateway {
@@ -233,7 +236,7 @@ impl Rib {
         }
     }
 
-    /// Meaning of a next hop (not a group) with the present links and neighbours.
+    /// Returns the meaning of a next hop (not a group) with the present links and neighbours.
     pub(super) fn meaning(&self, key: &HopKey) -> NextHop {
         let (link, gateway, detail) = match key {
             HopKey::Gateway { link, address, detail } => (*link, Some(*address), *detail),
@@ -245,7 +248,7 @@ impl Rib {
             HopKey::Group(_) => return NextHop::None,
         };
         let Egress::Port { port, mtu, mac, vlan } = self.links.egress(link) else {
-            // While it is no port, or until its routes are withdrawn in the same publication.
+            // The link is no port, or its routes are withdrawn in the same publication.
             return NextHop::Punt;
         };
         let Detail { mtu: route_mtu, sender: source } = detail;
@@ -267,8 +270,8 @@ impl Rib {
     }
 }
 
-/// Returns true if a route's MTU is above its link's. In IPv4 Linux then takes packets for short enough
-/// that the link refuses, and names the route's MTU in its errors.
+/// Returns true if a route's MTU is above its link's. In IPv4, Linux then accepts packets that the
+/// link refuses, and reports the route's MTU in its errors.
 fn is_wider(route: Option<u16>, link: u16) -> bool {
     route.is_some_and(|mtu| mtu > link)
 }

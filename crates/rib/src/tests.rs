@@ -14,7 +14,7 @@ fn specs() -> Vec<PortSpec> {
     vec![port("a"), port("b")]
 }
 
-/// Links 1 and 2 are the ports a and b; 3 is not a port; 4 is VLAN 7 on a.
+/// Returns a link: 1 and 2 are the ports a and b, 3 is not a port, 4 is VLAN 7 on a.
 fn link(index: u32, running: bool) -> Event {
     let name = ["", "a", "b", "c", "a.7"][index as usize].to_owned();
     let vlan = (index == 4).then_some((1, 7));
@@ -77,14 +77,14 @@ impl Bench {
         self.rib.commit(&mut self.routes).unwrap();
     }
 
-    /// Next hop of packets to an address.
+    /// Returns the next hop of packets to an address.
     fn towards(&self, address: &str) -> NextHop {
         let found = self.routes.longest_match(ip(address));
         found.map_or(NextHop::None, |(_, id)| on_the_wire(self.routes.next_hop(id).unwrap()))
     }
 }
 
-/// A next hop without the addresses that only ICMP errors need.
+/// Returns a next hop without the addresses that matter only for ICMP errors.
 fn on_the_wire(next_hop: &NextHop) -> NextHop {
     match next_hop {
         NextHop::Forward(to) => NextHop::Forward(Adjacency { gateway: None, source: None, ..*to }),
@@ -148,14 +148,14 @@ fn mtu_of_a_route_that_is_left_to_the_kernel_is_reported() {
 }
 
 #[test]
-fn group_with_a_member_of_the_kernels_is_left_as_a_whole() {
+fn group_with_a_member_left_to_the_kernel_is_left_as_a_whole() {
     let mut bench = Bench::new();
     bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2"), via(3, "192.0.9.2")])]);
     assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
 }
 
 #[test]
-fn the_mtu_of_a_route_limits_what_goes_by_it_and_nothing_else() {
+fn mtu_of_a_route_limits_only_its_packets() {
     let mut bench = Bench::new();
     let limited = |gateway| vec![Hop { mtu: Some(1300), ..via(1, gateway) }];
     bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")])]);
@@ -207,7 +207,7 @@ fn known_neighbours_of_a_connected_prefix_are_host_routes() {
 }
 
 #[test]
-fn own_addresses_broadcasts_and_other_links_are_the_kernels() {
+fn own_addresses_broadcasts_and_other_links_are_left_to_the_kernel() {
     let mut bench = Bench::new();
     let own = |text: &str| Address { link: 1, address: net(text), rank: SourceRank::Preferred };
     bench.kernel([route("192.0.2.0/24", 0, vec![via(1, "")])]);
@@ -262,7 +262,7 @@ fn multipath_with_a_lost_link_leads_straight_to_known_neighbours() {
     assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
 }
 
-/// A link-local address is on every link: that of the route counts.
+/// A link-local address can exist on every link: the one of the route counts.
 #[test]
 fn a_link_local_gateway_behind_a_vlan_is_asked_for_there() {
     let mut bench = Bench::new();
@@ -287,7 +287,7 @@ fn vlan_subinterfaces_send_with_their_tag() {
 }
 
 #[test]
-fn a_link_that_is_made_again_is_the_kernels_until_the_port_is_opened_again() {
+fn recreated_link_is_left_to_the_kernel_until_the_port_is_opened_again() {
     let mut bench = Bench::new();
     let through = |link| route("10.0.0.0/8", 0, vec![via(link, "192.0.2.2")]);
     bench.kernel([through(1), neighbour(1, "192.0.2.2", Some(MACS[0]))]);
@@ -324,7 +324,7 @@ fn a_link_stays_the_port_when_it_is_renamed() {
     assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
     bench.kernel([route("10.1.0.0/16", 0, vec![via(9, "192.0.2.2")])]);
     assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
-    // Left to the kernel for a while: another link of the port's name comes first.
+    // Left to the kernel for a while: another link with the port's name appears first.
     bench.rib.serve(PortId(0), None);
     let found = |bench: &Bench| bench.rib.link_named_as(PortId(0)).map(|link| link.index);
     assert_eq!(found(&bench), Some(9));
@@ -410,7 +410,7 @@ fn link_without_carrier_keeps_its_packets() {
 }
 
 #[test]
-fn ipv6_multipath_grows_and_shrinks_as_the_kernel_tells_it() {
+fn ipv6_multipath_grows_and_shrinks_as_the_kernel_reports() {
     let mut bench = Bench::new();
     let (one, other) = (via(1, "2001:db8::2"), via(2, "2001:db8:1::2"));
     bench.kernel([route("2001:db8:9::/48", 5, vec![one.clone()])]);
@@ -447,7 +447,7 @@ fn routes_change_and_go_with_the_next_hop_that_they_name() {
     assert_eq!(bench.towards("10.2.1.1"), resolve(0, Some("192.0.2.2")), "the next best");
     bench.kernel([Event::Nexthop { id: 9, kind: RouteKind::Blackhole, hops: Vec::new() }]);
     assert_eq!(bench.towards("10.1.1.1"), NextHop::Blackhole);
-    // One that leads where it did, but names another now.
+    // A route with the same next hop, which refers to another object now.
     bench.kernel([named("10.3.0.0/16", 0, 7, vec![other.clone()])]);
     bench.kernel([named("10.3.0.0/16", 0, 8, vec![other])]);
     bench.kernel([Event::NexthopGone(7), Event::NexthopGone(9)]);
@@ -457,7 +457,7 @@ fn routes_change_and_go_with_the_next_hop_that_they_name() {
 }
 
 #[test]
-fn routes_and_neighbours_can_be_looked_at() {
+fn routes_and_neighbours_can_be_listed() {
     let mut bench = Bench::new();
     bench.kernel([
         route("10.0.0.0/8", 5, vec![via(3, "203.0.113.1")]),
@@ -646,9 +646,10 @@ impl Naive {
     }
 }
 
-/// Routes from two advertisements stay two, of which the kernel chooses one by the state of its neighbour.
+/// Routes from two advertisements are not joined; the kernel chooses one by the state of its
+/// neighbour.
 #[test]
-fn two_advertised_routes_of_one_metric_are_the_kernels() {
+fn two_advertised_routes_of_one_metric_are_left_to_the_kernel() {
     for (advertised, placement) in
         [(true, Placement::First), (true, Placement::Dumped), (false, Placement::First)]
     {
@@ -690,7 +691,7 @@ fn next_hop_has_its_gateway_and_the_source_address_of_its_route() {
     }
 }
 
-/// While the router runs: the link was known before, with its neighbours and routes.
+/// The link was known before it became a port, with its neighbours and routes.
 #[test]
 fn a_port_that_is_added_takes_its_link_s_packets_and_one_that_is_removed_leaves_them() {
     let mut bench = Bench::new();
@@ -707,7 +708,7 @@ fn a_port_that_is_added_takes_its_link_s_packets_and_one_that_is_removed_leaves_
         let spec = PortSpec { link: "c".into(), largest_mtu: 9000, ..PortSpec::default() };
         bench.rib.set_port(port, Some(spec));
         bench.kernel([]);
-        assert_eq!(bench.towards("10.3.0.1"), NextHop::Punt, "nobody serves it yet");
+        assert_eq!(bench.towards("10.3.0.1"), NextHop::Punt, "it is not served yet");
         assert_eq!(bench.rib.link_named_as(port).map(|link| link.index), Some(3));
         bench.rib.serve(port, Some(3));
         bench.kernel([]);
@@ -756,7 +757,7 @@ fn local(prefix: &str) -> Route {
     Route { table: Table::Local, ..Route::new(net(prefix), 0, RouteKind::Local, vec![via(1, "")]) }
 }
 
-/// A member that is down has no next hop, yet its gateway counts.
+/// A member that is down has no next hop, but its gateway counts.
 #[test]
 fn gateway_of_a_member_that_is_down_in_a_local_route_leaves_the_route_to_the_kernel() {
     let mut bench = Bench::new();
@@ -767,9 +768,9 @@ fn gateway_of_a_member_that_is_down_in_a_local_route_leaves_the_route_to_the_ker
     assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
 }
 
-/// The kernel then sends to the destination itself, also after the local route is gone.
+/// The kernel then sends to the destination itself, also after the local route is removed.
 #[test]
-fn route_by_a_gateway_in_a_local_route_is_the_kernels() {
+fn route_by_a_gateway_in_a_local_route_is_left_to_the_kernel() {
     let mut bench = Bench::new();
     bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "198.51.100.3")])]);
     bench.kernel([neighbour(1, "198.51.100.3", Some(MACS[0]))]);
@@ -790,7 +791,7 @@ fn route_by_a_gateway_in_a_local_route_is_the_kernels() {
 }
 
 #[test]
-fn next_hops_beyond_the_table_are_the_kernels() {
+fn next_hops_beyond_the_table_are_left_to_the_kernel() {
     let mut bench = Bench::new();
     bench.kernel([route("172.16.0.0/12", 0, vec![via(1, "")])]);
     let address = |number: u32| IpAddr::from((0xac10_0002 + number).to_be_bytes()).to_string();
@@ -814,7 +815,7 @@ fn next_hops_beyond_the_table_are_the_kernels() {
     for number in 0..10_000 {
         bench.rib.apply(Source::Kernel, state(number, None));
     }
-    // Ids are free once nobody can read the old tables.
+    // Ids are free once no reader can use the old tables.
     for _ in 0..3 {
         let _ = bench.rib.commit(&mut bench.routes);
     }
@@ -823,7 +824,7 @@ fn next_hops_beyond_the_table_are_the_kernels() {
 }
 
 #[test]
-fn loose_filter_drops_sources_of_discarding_routes_alone() {
+fn loose_filter_drops_only_sources_of_discarding_routes() {
     let mut bench = Bench::new();
     let kind = |prefix: &str, kind| {
         let route = Route::new(net(prefix), 0, kind, Vec::new());

@@ -1,4 +1,4 @@
-//! Routing state to look at.
+//! Views of the routing state for reports.
 
 use super::hops::HopKey;
 use super::prefixes::{Candidate, Rank};
@@ -13,28 +13,28 @@ use wattline_linux::netlink::{Hop, RouteKind};
 /// A route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteView {
-    /// Destinations.
+    /// Destination prefix.
     pub prefix: IpNet,
     /// Its origin.
     pub source: Source,
-    /// The lower wins among routes of one prefix and source.
+    /// Metric; the lowest among routes of one prefix and source is used.
     pub metric: u32,
     /// Treatment of matching packets.
     pub kind: RouteKind,
-    /// Its next hops.
+    /// Next hops.
     pub hops: Vec<Hop>,
-    /// The number of the next hop that it names (`ip nexthop`).
+    /// Number of the next-hop object to which it refers (`ip nexthop`).
     pub nexthop: Option<u32>,
-    /// Whether it is the one of its prefix that counts.
+    /// True if it is the route in use for its prefix.
     pub counts: bool,
 }
 
-/// Egress of the packets to a prefix.
+/// Egress of packets to a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Egress {
-    /// The kernel forwards them: out of links that are no ports, or by routes that only it understands.
+    /// Left to the kernel: through links that are no ports, or by routes that only it understands.
     Kernel,
-    /// They leave by one of these interfaces of ports, by routes that the kernel has too; by none if there
+    /// Through one of these interfaces of ports, by routes that the kernel has too. Empty if there
     /// is no such route, or if its interfaces are not of interest.
     Ports(Vec<PortInterface>),
 }
@@ -42,23 +42,23 @@ pub enum Egress {
 /// A neighbour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeighbourView {
-    /// Its address.
+    /// IP address.
     pub address: IpAddr,
-    /// The link it is on.
+    /// Link of the neighbour.
     pub link: u32,
-    /// Its Ethernet address, where it is known.
+    /// Ethernet address, if known.
     pub mac: Option<[u8; 6]>,
-    /// The kernel has not confirmed it for a while.
+    /// True if the kernel has not confirmed it for a while.
     pub stale: bool,
-    /// It has been asked for and has not answered.
+    /// True if it was asked for and has not answered.
     pub asked: bool,
     /// Its origin.
     pub source: Source,
 }
 
 impl Rib {
-    /// The first `most` prefixes that have routes, in their order, with all of their routes, and how
-    /// many prefixes there are: of all, of those within a prefix, or of those that hold a single
+    /// Returns the first `most` prefixes with routes, in order, with all of their routes, and the
+    /// number of prefixes: of all, of those within a prefix, or of those that contain a single
     /// address.
     pub fn routes_to(&self, within: Option<IpNet>, most: usize) -> (Vec<RouteView>, usize) {
         let is_host = |of: IpNet| of.prefix_len() == of.max_prefix_len();
@@ -92,15 +92,15 @@ impl Rib {
             nexthop: candidate.nexthop,
             counts: Some(place) == best,
         };
-        // Addresses are in the kernel's local table, too.
+        // The kernel's local table contains addresses again.
         let again = |place: usize| place > 0 && candidates[place].rank == Rank::Local;
         let shown = candidates.iter().enumerate().filter(|(place, _)| !again(*place));
         shown.map(view).collect()
     }
 
-    /// The first `most` neighbours by address, and how many there are; within a prefix or all. Those
-    /// that were `asked` for, as link and address, are among them: the kernel reports a neighbour
-    /// only once it has answered or failed.
+    /// Returns the first `most` neighbours by address, and their number; within a prefix or all.
+    /// Neighbours that were `asked` for, as link and address, are included: the kernel reports a
+    /// neighbour only once it has answered or failed.
     pub fn neighbours_in(
         &self,
         within: Option<IpNet>,
@@ -125,8 +125,9 @@ impl Rib {
         (found.iter().take(most).map(view).collect(), found.len())
     }
 
-    /// Egress of the packets to each prefix, in order; without prefixes of own addresses. If there are more
-    /// than `most` prefixes, only the kernel's are known as such, and nothing is returned if it has none.
+    /// Returns the egress of packets to each prefix, in order, without prefixes of own addresses.
+    /// If there are more than `most` prefixes, interfaces are omitted, and the result is empty
+    /// unless a prefix is left to the kernel.
     pub fn egresses(&self, most: usize) -> BTreeMap<IpNet, Egress> {
         let is_large = self.prefixes.len() > most;
         let left = self.audited.left.iter().copied();
@@ -168,12 +169,12 @@ impl Rib {
         }
     }
 
-    /// The name of a link, where there is such a link.
+    /// Returns the name of a link, if it exists.
     pub fn link_name(&self, index: u32) -> Option<&str> {
         self.links.name(index)
     }
 
-    /// The port out of which a link sends, as it is now.
+    /// Returns the port through which a link sends now.
     pub fn port_of_link(&self, index: u32) -> Option<wattline_dataplane::port::PortId> {
         self.links.port(index)
     }

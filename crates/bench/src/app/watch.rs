@@ -15,7 +15,7 @@ use wattline_dataplane::feature::Feature;
 use wattline_dataplane::tap::filter::Filter;
 use wattline_dataplane::tap::record::Records;
 use wattline_dataplane::tap::slots::TapSlots;
-use wattline_dataplane::tap::tap::{Look, Tap, TapCounters};
+use wattline_dataplane::tap::tap::{Tap, TapCounters, TapOptions};
 
 /// Documentation addresses, which the benchmark does not send to.
 const NO_MATCH: &str = "src host 203.0.113.9 and dst host 203.0.113.9";
@@ -83,8 +83,8 @@ impl Application for Watch {
     fn watch(&mut self, slots: &TapSlots, chunks: u32) -> Result<(), Error> {
         let filter = Filter::parse(self.filter, &|_| None);
         let filter = filter.map_err(|error| Error::Table(error.to_string()))?;
-        let look = Look { filter, nodes: true, snap: SNAP, rate: u32::MAX };
-        let (tap, records, counters) = Tap::new(look, chunks);
+        let options = TapOptions { filter, nodes: true, snap: SNAP, rate: u32::MAX };
+        let (tap, records, counters) = Tap::new(options, chunks);
         slots.put(0, tap);
         self.running = self.ends.then(|| slots.clone());
         *self.records.borrow_mut() = Some(records);

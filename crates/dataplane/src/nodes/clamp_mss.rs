@@ -1,8 +1,9 @@
-//! `clamp-mss4`, `clamp-mss6`: lower the segment size that TCP connections through some ports begin with.
+//! `clamp-mss4`, `clamp-mss6`: lower the segment size that TCP connections through some ports
+//! announce.
 //!
-//! Behind a link with a smaller MTU, whose router sends no ICMP errors, long segments would be lost. The
-//! nodes are in the graph where a port asks for it, between lookup and rewrite; of a packet's two ports,
-//! the one with the smaller limit decides.
+//! Behind a link with a smaller MTU, whose router sends no ICMP errors, long segments would be
+//! lost. The nodes are in the graph if a port has a limit, between lookup and rewrite. The smaller
+//! limit of a packet's two ports applies.
 //!
 //! - next: the next node at its place
 
@@ -12,11 +13,11 @@ use crate::graph::{Context, Edge, Node};
 use crate::packet::Packet;
 use wattline_packet::mss::{self, Limit};
 
-/// One of the nodes; see the module.
+/// Node `clamp-mss4` or `clamp-mss6`; see the module.
 pub struct ClampMss(&'static str);
 
 impl ClampMss {
-    /// The nodes at their place.
+    /// Returns the nodes with their place.
     pub fn feature() -> Feature {
         let names = ["clamp-mss4", "clamp-mss6"];
         let nodes = names.map(|name| Box::new(Self(name)) as Box<dyn Node>).into();
@@ -46,7 +47,7 @@ impl Node for ClampMss {
     }
 }
 
-/// Returns what fits through the port that a packet came in by, and through the one that it leaves by.
+/// Returns the limit of a packet: the smaller one of its ingress and its egress port.
 fn limit(table: &Table, packet: &Packet, hop: &Hop) -> Option<Limit> {
     let of = |port| table.port(port).and_then(|port| port.segments);
     let leaving = of(hop.port).map(|limit| match limit {
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
     use crate::testing::{Bench, MAC_A, frame4};
 
-    /// A SYN that announces 1460 bytes, of which only what its size asks for is looked at.
+    /// Returns the size in a SYN that announced 1460 bytes, after its way through the node.
     fn announced(via: u16) -> [u8; 2] {
         let mut tcp = [0; 24];
         (tcp[12], tcp[13]) = (0x60, 0x02);
@@ -83,6 +84,6 @@ mod tests {
     #[test]
     fn size_is_that_of_the_port_with_a_limit() {
         assert_eq!(announced(1), 1360_u16.to_be_bytes());
-        assert_eq!(announced(0), 1460_u16.to_be_bytes(), "neither port has one");
+        assert_eq!(announced(0), 1460_u16.to_be_bytes(), "neither port has a limit");
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! IP frames for the port's own MAC address are routed; on a promiscuous port, those for any single
 //! station are. Tagged frames are routed if their VLAN is routed on that port. Group addresses,
-//! ARP, other protocols and other VLANs go to the kernel. Checksums that senders left unfinished at virtual
-//! interfaces are finished.
+//! ARP, other protocols and other VLANs go to the kernel. The node completes checksums that
+//! senders left unfinished at virtual interfaces.
 //!
 //! - next: `ip4-input`, `ip6-input`, `punt`, `drop` (`truncated`, `other-station`)
 
@@ -79,16 +79,16 @@ impl Node for EthernetInput {
                 continue;
             };
             // Frames that are too short for these headers fail the length check of the next node.
-            let ours = station.takes(header);
+            let is_accepted = station.takes(header);
             let kind = field::<12, 2, _>(header);
-            if ours && kind == ethernet::IPV4.to_be_bytes() {
+            if is_accepted && kind == ethernet::IPV4.to_be_bytes() {
                 continue;
             }
-            *edge = if ours && kind == ethernet::IPV6.to_be_bytes() {
+            *edge = if is_accepted && kind == ethernet::IPV6.to_be_bytes() {
                 IP6
             } else {
                 let group = header[0] & GROUP != 0;
-                slow(packet, memory, table, ours, group, u16::from_be_bytes(kind))
+                slow(packet, memory, table, is_accepted, group, u16::from_be_bytes(kind))
             };
         }
         let memory = context.pool.memory();
@@ -106,7 +106,7 @@ fn slow(
     packet: &mut Packet,
     memory: &ChunkMemory,
     table: &Table,
-    ours: bool,
+    is_accepted: bool,
     group: bool,
     kind: u16,
 ) -> Edge {
@@ -114,11 +114,11 @@ fn slow(
         packet.reason = DropReason::Truncated;
         return DROP;
     }
-    if !ours && !group {
+    if !is_accepted && !group {
         packet.reason = DropReason::OtherStation;
         return DROP;
     }
-    if !ours || kind != ethernet::VLAN {
+    if !is_accepted || kind != ethernet::VLAN {
         return PUNT;
     }
     let frame = packet.frame;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_other_protocols_are_the_kernels() {
+    fn groups_and_other_protocols_are_left_to_the_kernel() {
         assert_eq!(edge_of(&frame4([0xff; 6], 64, &[])).0, PUNT);
         assert_eq!(edge_of(&frame6([0x33, 0x33, 0, 0, 0, 1], 64, &[])).0, PUNT);
         let mut arp = frame4(MAC_A, 64, &[]);

@@ -1,11 +1,12 @@
 //! A rate limit that no sender can use up for the others.
 //!
-//! Half of the rate is shared by all senders. The other half is divided into equal parts, one for each
-//! group of senders, and a sender's group follows from a keyed hash of its address. A message takes
-//! from the shared half first, then from the part of its group. Whoever provokes messages without end
-//! therefore empties the shared half and one part, and all other groups keep theirs. Linux has a
-//! bucket for each destination beside the global one (`icmp_ratelimit` and `icmp_msgs_per_sec` in
-//! `Documentation/networking/ip-sysctl.rst`); groups need no memory that grows with the senders.
+//! Half of the rate is shared by all senders. The other half is divided into equal parts, one for
+//! each group of senders; a keyed hash of its address assigns a sender to a group. A message takes
+//! from the shared half first, then from the part of its group. A sender that provokes messages
+//! without end therefore empties the shared half and one part, and all other groups keep theirs.
+//! Linux has a bucket for each destination in addition to the global one (`icmp_ratelimit` and
+//! `icmp_msgs_per_sec` in `Documentation/networking/ip-sysctl.rst`). Groups need no memory that
+//! grows with the senders.
 
 use crate::token_bucket::TokenBucket;
 use wattline_units::Time;

@@ -8,7 +8,7 @@ use wattline_packet::ethernet;
 /// whatever the pool's headroom.
 const BEFORE: usize = ethernet::HEADER + ethernet::TAG;
 
-/// Length in bytes of the largest network packet that fits into a chunk.
+/// Returns the length in bytes of the largest network packet that fits into a chunk.
 pub(super) fn max_length(pool: &FramePool) -> usize {
     ((pool.chunk_size() - pool.headroom()) as usize).saturating_sub(BEFORE)
 }

@@ -1,9 +1,9 @@
 //! `icmp4-error`: [`super::icmp_error`] for IPv4.
 //!
-//! It sends time exceeded and unreachable (network, host, fragmentation needed, prohibited). RFC
-//! 1812 section 4.3.2.7 says when none may be sent, 4.3.2.8 limits the rate, and 4.3.2.4 requires
-//! the source address to be one of the egress interface: that of the route back, if it has one, or the one
-//! in the network of its gateway.
+//! The node sends time exceeded and unreachable (network, host, fragmentation needed, prohibited).
+//! RFC 1812 section 4.3.2.7 lists when none may be sent, 4.3.2.8 limits the rate, and 4.3.2.4
+//! requires a source address of the egress interface: that of the route back, if it has one, or the
+//! one in the network of its gateway.
 
 use super::icmp_error::{Ends, Family, IcmpError, TTL};
 use crate::drop_reason::DropReason;

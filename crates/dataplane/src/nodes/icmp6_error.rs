@@ -1,9 +1,9 @@
 //! `icmp6-error`: [`super::icmp_error`] for IPv6.
 //!
-//! RFC 4443 section 2.4 (e) says when none may be sent, and (f) limits the rate. A packet *to* an
+//! RFC 4443 section 2.4 (e) lists when none may be sent, and (f) limits the rate. A packet *to* an
 //! anycast address may be answered, a packet *from* one may not. Section 2.2 leaves the source
-//! address open. Wattline, like Linux (`icmp6_send`), takes the source address of the route back, if it has
-//! one, else by RFC 6724 an address of the interface on which the packet arrived.
+//! address open. Wattline, like Linux (`icmp6_send`), takes the source address of the route back,
+//! if it has one. Otherwise it takes an address of the ingress interface, by RFC 6724.
 
 use super::icmp_error::{Ends, Family, IcmpError, TTL};
 use crate::drop_reason::DropReason;
@@ -39,7 +39,7 @@ impl Family for Icmp6 {
         }
     }
 
-    /// `ip6_forward` compares with the interface's MTU, and `ip6_fragment` after it with the route's.
+    /// First `ip6_forward` compares with the interface's MTU, then `ip6_fragment` with the route's.
     fn mtu(hop: &Hop, length: usize) -> u16 {
         if length > usize::from(hop.link_mtu) { hop.link_mtu } else { hop.mtu }
     }

@@ -1,4 +1,4 @@
-//! `icmp4-error` and `icmp6-error`: tell the source why its packet is dropped, then drop it.
+//! `icmp4-error` and `icmp6-error`: report to the source why its packet is dropped, then drop it.
 //!
 //! The message depends on the packet's drop reason. None is sent where the RFCs forbid it
 //! ([`Family::ends`]) or to an address that names no single host; to a directed broadcast address,
@@ -6,8 +6,9 @@
 //! of one kind leaves room for the others, and each limit keeps a part for every group of senders
 //! ([`FairLimit`]). A message is routed like any other packet.
 //!
-//! If only the kernel reaches the sender, the kernel forwards the message of IPv6. One of IPv4 carries the
-//! kernel's own address as source, which it would take for forged: it gets the packet and sends the error.
+//! If only the kernel reaches the sender, an IPv6 message is left to the kernel to forward. An IPv4
+//! message has the kernel's own address as source, which the kernel would take for forged. The
+//! packet itself is then left to the kernel, which sends the error.
 //!
 //! - next: `drop` (the reason that the packet came with), `ip4-lookup` or `ip6-lookup` (the
 //!   message), `punt`
@@ -37,26 +38,27 @@ pub trait Family: Send {
     const NEXT: &'static [&'static str];
     /// EtherType of the messages.
     const ETHER_TYPE: u16;
-    /// Whether packets *to* an address that names no single host may be answered.
+    /// True if packets *to* an address that names no single host may be answered.
     const OF_SHARED_DESTINATIONS: bool;
-    /// Whether the kernel forwards a message that carries its own address as source.
+    /// True if the kernel forwards a message that carries its own address as source.
     const KERNEL_FORWARDS: bool;
     /// Type and code of a message, with their parameters.
     type Message: Copy;
 
-    /// Message about a packet dropped for this reason; `None` if there is none. `mtu` is that of
-    /// the egress interface in bytes, 0 if the interface has gone.
+    /// Returns the message about a packet dropped for this reason; `None` if there is none. `mtu`
+    /// is that of the egress interface in bytes, 0 if the interface has gone.
     fn message(reason: DropReason, mtu: u16) -> Option<Self::Message>;
 
-    /// MTU in bytes to name to the sender of a packet of `length` bytes, as Linux does.
+    /// Returns the MTU in bytes to report to the sender of a packet of `length` bytes, as Linux
+    /// does.
     fn mtu(hop: &Hop, length: usize) -> u16;
 
-    /// Source and destination of the packet that begins at `about`; `None` if its own headers
-    /// forbid a message about it.
+    /// Returns the source and destination of the packet that begins at `about`; `None` if its own
+    /// headers forbid a message about it.
     fn ends(about: &[u8], message: Self::Message) -> Option<Ends>;
 
-    /// Source address of a message to `to`, as the kernel chooses it: `ingress` is the interface by which
-    /// the packet came in, `back` the next hop towards `to`.
+    /// Returns the source address of a message to `to`, as the kernel chooses it: `ingress` is the
+    /// ingress interface of the packet, `back` the next hop towards `to`.
     fn source(table: &Table, ingress: PortInterface, to: IpAddr, back: &Hop) -> Option<IpAddr>;
 
     /// Writes the message about a packet, from its network header on, and returns the length.
@@ -164,12 +166,12 @@ impl<F: Family> IcmpError<F> {
         made.map(|made| Packet { protection: made.protection.for_quotation(), ..made })
     }
 
-    /// Source address of a message. For a packet that came through a tunnel, an address in the receiver's
-    /// network is preferred, since an answer may return through the tunnel only from the network at this
-    /// end.
+    /// Returns the source address of a message. For a packet from a tunnel, it is preferably an
+    /// address in the receiver's network: an answer may return through the tunnel only from the
+    /// network at this end.
     fn source(table: &Table, packet: &Packet, ends: Ends, back: &Hop) -> Option<IpAddr> {
         let tunnelled = packet.protection == Protection::Decrypted;
-        let near = tunnelled.then(|| table.sources().beside(ends.destination)).flatten();
+        let near = tunnelled.then(|| table.sources().in_network_of(ends.destination)).flatten();
         let ingress = (packet.frame.port_in, packet.vlan_in);
         near.or_else(|| F::source(table, ingress, ends.source, back))
     }
@@ -192,7 +194,7 @@ impl<F: Family> Node for IcmpError<F> {
             let Some(ends) = Self::allowed(context, packet, message) else { continue };
             let (_, back) = context.routes.resolve(ends.source, 0);
             let table = context.routes.table();
-            // What has no route here may have a way there: a tunnel.
+            // Destinations without a route here may be reachable for the kernel, through a tunnel.
             let kernel_reports = !F::KERNEL_FORWARDS
                 || packet.reason == DropReason::NoRoute
                 || table.own().is_own(ends.source);
@@ -242,22 +244,22 @@ mod tests {
     /// A flood of packets without a route must not suppress the messages for path-MTU discovery and
     /// traceroute, and these two must not suppress each other.
     #[test]
-    fn errors_of_one_kind_do_not_use_up_what_others_may_say() {
+    fn errors_of_one_kind_do_not_use_up_the_limits_of_others() {
         fn check<F: Family>(bytes: &[u8]) {
             let kinds = [DropReason::NoRoute, DropReason::TtlExpired, DropReason::TooBig];
             for flood in kinds {
                 let mut bench = Bench::new();
                 let mut node = IcmpError::<F>::new(TokenBucket::new(1, 2));
                 let packet = bench.packet_via(bytes, &Bench::forward_mtu(1, 1400));
-                let mut said = |reason| {
+                let mut sent = |reason| {
                     bench.process(&mut node, Packet { reason, ..packet });
                     bench.spawned().len()
                 };
-                let of_flood: usize = (0..100).map(|_| said(flood)).sum();
+                let of_flood: usize = (0..100).map(|_| sent(flood)).sum();
                 assert_eq!(of_flood, 2, "{flood:?}");
                 for other in kinds.into_iter().filter(|kind| *kind != flood) {
                     assert_eq!(
-                        [said(other), said(other), said(other)],
+                        [sent(other), sent(other), sent(other)],
                         [1, 1, 0],
                         "{flood:?} {other:?}"
                     );
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mtu_is_told_of_a_way_that_has_closed() {
+    fn no_mtu_is_reported_of_a_removed_interface() {
         let mut bench = Bench::new();
         for (bytes, node) in [
             (
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_to_a_whole_network() {
+    fn no_error_is_sent_to_a_whole_network() {
         let mut bench = Bench::new();
         bench.routes.set_own_addresses([net("192.0.2.1/24"), net("198.51.100.1/24")]);
         bench.routes.publish().unwrap();
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_to_a_subnet_router_anycast_address() {
+    fn no_error_is_sent_to_a_subnet_router_anycast_address() {
         let mut bench = Bench::new();
         bench.routes.set_own_addresses([net("2001:db8:1::1/64"), net("2001:db8:2::1/64")]);
         bench.routes.publish().unwrap();
@@ -341,8 +343,8 @@ mod tests {
         assert_eq!(bench.context.counters.snapshot().icmp_not_allowed, 2);
     }
 
-    /// A sender that provokes errors without end does not use up those of the others: the path-MTU
-    /// messages least of all.
+    /// A sender that provokes errors without end does not use up the messages of others, least of
+    /// all the path-MTU messages.
     #[test]
     fn one_sender_does_not_use_up_the_messages_of_others() {
         for reason in [DropReason::TooBig, DropReason::NoRoute, DropReason::TtlExpired] {
@@ -367,7 +369,7 @@ mod tests {
         }
     }
 
-    /// Source address of the message to a sender whose packets arrive on port 0.
+    /// Returns the source address of the message to a sender whose packets arrive on port 0.
     fn speaker(bench: &mut Bench, sender: [u8; 4]) -> (Edge, Option<Ipv4Addr>) {
         let mut bytes = frame4(MAC_A, 1, &[7; 100]);
         bytes[26..30].copy_from_slice(&sender);
@@ -412,9 +414,9 @@ mod tests {
         assert_eq!(bytes[8..24], "2001:db8:1::1".parse::<Ipv6Addr>().unwrap().octets());
     }
 
-    /// The kernel itself would choose an address for the device by which it gets the packet.
+    /// The kernel itself would choose an address of the device through which it gets the packet.
     #[test]
-    fn an_ipv6_message_to_a_sender_whom_only_the_kernel_reaches_is_made_here() {
+    fn ipv6_error_to_a_sender_that_only_the_kernel_reaches_is_made_here() {
         let mut bench = Bench::new();
         bench.routes.set_own_addresses([net("2001:db8:1::1/64")]);
         for prefix in ["2001:db8:9::/48", "2001:db8:1::1/128"] {
@@ -432,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_whom_only_the_kernel_reaches_is_the_kernels_to_tell() {
+    fn error_to_a_sender_that_only_the_kernel_reaches_is_left_to_it() {
         let mut bench = Bench::new();
         bench.routes.route(net("10.1.0.0/16"), &NextHop::Punt).unwrap();
         bench.routes.publish().unwrap();

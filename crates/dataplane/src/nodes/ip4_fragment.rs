@@ -92,7 +92,8 @@ impl Header {
         (length >= HEADER).then_some(Self { fixed, bytes, length })
     }
 
-    /// Header of the fragment with the `payload` bytes that begin `from` bytes into the whole.
+    /// Makes the header of the fragment with the `payload` bytes that begin `from` bytes into the
+    /// whole.
     fn for_fragment(&self, from: usize, payload: usize, last: bool) -> Self {
         let Self { mut fixed, mut bytes, length } = *self;
         fixed.total_length.set((length + payload) as u16);

@@ -23,7 +23,7 @@ const LOOKUP: Edge = 0;
 const PUNT: Edge = 1;
 const DROP: Edge = 2;
 
-/// Whether an address with this first byte can be that of a host.
+/// First bytes of the addresses that a host can have.
 static UNICAST: [bool; 256] = {
     let mut table = [false; 256];
     let mut first = 1;
@@ -66,7 +66,7 @@ impl Node for Ip4Input {
     }
 }
 
-/// True for nearly all packets: valid, without options, from host to host.
+/// Returns true for nearly all packets: valid, without options, from host to host.
 #[inline]
 fn is_plain(packet: &Packet, header: &[u8; 20], destination: u32) -> bool {
     let total = u32::from(u16::from_be_bytes(field::<2, 2, _>(header)));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_broadcasts_and_options_are_the_kernels() {
+    fn groups_broadcasts_and_options_are_left_to_the_kernel() {
         assert_eq!(fixed(16, 224), Ok(PUNT));
         let mut broadcast = frame4(MAC_A, 64, b"payload");
         broadcast[14 + 16..14 + 20].fill(255);

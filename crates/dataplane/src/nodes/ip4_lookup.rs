@@ -1,7 +1,7 @@
 //! `ip4-lookup`: finds the next hop.
 //!
-//! It looks up all destinations of the batch at once, fetches the next-hop table after that (the
-//! order matters: [`crate::forwarding`]), and sorts packets by kind of next hop. The flow hash
+//! The node looks up all destinations of the batch at once, fetches the next-hop table after that
+//! (the order matters: [`crate::forwarding`]), and sorts packets by kind of next hop. The flow hash
 //! picks the member of a group, so that flows stay in order.
 //!
 //! - next: `ip4-rewrite`, `neighbour-hold`, `punt`, `icmp4-error` (`no-route`,
@@ -42,7 +42,7 @@ impl Node for Ip4Lookup {
     }
 }
 
-/// Destination address of a packet.
+/// Returns the destination address of a packet.
 #[inline]
 pub(super) fn destination_of(packet: &Packet, memory: &ChunkMemory) -> Option<std::net::Ipv4Addr> {
     memory.array::<4>(packet.network_offset() + 16).map(|bytes| (*bytes).into())

@@ -1,6 +1,6 @@
 //! `ip4-rewrite`: rewrites the headers of a packet for its next hop.
 //!
-//! It decrements the TTL and updates the checksum (RFC 1624 equation 3), sets the Ethernet
+//! The node decrements the TTL and updates the checksum (RFC 1624 equation 3), sets the Ethernet
 //! addresses of the next hop, pushes or removes a VLAN tag, and cuts off padding. Before that it
 //! checks that TTL is left (RFC 1812 section 5.3.1) and that the packet fits the MTU. Packets that
 //! the router generates start with one TTL more, since this node decrements theirs as well.
@@ -47,8 +47,8 @@ impl Node for Ip4Rewrite {
     }
 }
 
-/// Rewrites a packet that leaves without a tag; false, and nothing is changed, if there is more to
-/// it. All failures leave at one place, so that the path of nearly all packets has no jump.
+/// Rewrites a packet that leaves without a tag. Returns false, and changes nothing, if the packet
+/// needs more. All failures leave at one place, so that the path of nearly all packets has no jump.
 #[inline]
 fn rewrite_plain(packet: &mut Packet, hops: &[Hop], memory: &mut ChunkMemory) -> bool {
     let Some(hop) = hops.get(usize::from(packet.next_hop.0)) else { return false };

@@ -1,8 +1,8 @@
 //! `ip6-input`: checks whether a packet is IPv6 and may be forwarded.
 //!
-//! It checks length, version and payload length (RFC 8200 section 3) and the addresses (RFC 4291
-//! section 2.5). Multicasts, packets from or to link-local addresses and packets with hop-by-hop
-//! options go to the kernel, as the XDP program leaves them to it: an answer to a link-local address
+//! The node checks length, version and payload length (RFC 8200 section 3) and the addresses (RFC
+//! 4291 section 2.5). Multicasts, packets from or to link-local addresses and packets with
+//! hop-by-hop options go to the kernel, as with the XDP program: an answer to a link-local address
 //! belongs on the link of the question, which a lookup does not know. `ip6-rewrite` checks the hop
 //! limit.
 //!

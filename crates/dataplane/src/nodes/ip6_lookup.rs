@@ -45,7 +45,7 @@ impl Node for Ip6Lookup {
     }
 }
 
-/// Destination address of a packet.
+/// Returns the destination address of a packet.
 #[inline]
 pub(super) fn destination_of(packet: &Packet, memory: &ChunkMemory) -> Option<std::net::Ipv6Addr> {
     memory.array::<16>(packet.network_offset() + 24).map(|bytes| (*bytes).into())

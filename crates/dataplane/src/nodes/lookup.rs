@@ -12,8 +12,8 @@ pub(super) const PUNT: Edge = 2;
 pub(super) const ERROR: Edge = 3;
 pub(super) const DROP: Edge = 4;
 
-/// Edge of a packet whose next hop is not [`HopKind::Forward`]. `flow_hash` picks the member of a
-/// group, so that the packets of a flow stay in order.
+/// Returns the edge of a packet whose next hop is not [`HopKind::Forward`]. `flow_hash` picks the
+/// member of a group, so that the packets of a flow stay in order.
 #[cold]
 pub(super) fn sort(
     packet: &mut Packet,
@@ -48,7 +48,8 @@ mod tests {
     use crate::testing::{Bench, MAC_A, frame4, frame6, net};
     use std::collections::BTreeSet;
 
-    /// Both nodes, each with a frame of this payload and the prefix that contains its destination.
+    /// Returns both nodes, each with a frame of this payload and the prefix that contains its
+    /// destination.
     fn both(payload: &[u8]) -> [(Box<dyn Node>, Vec<u8>, &'static str); 2] {
         [
             (Box::new(Ip4Lookup), frame4(MAC_A, 64, payload), "203.0.113.0/24"),

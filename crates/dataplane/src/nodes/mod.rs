@@ -51,7 +51,7 @@ pub struct RouterParts {
     pub neighbours: SyncSender<NeighbourRequest>,
     /// ICMP errors per second and worker, for each IP version and each kind: packet too big, time
     /// exceeded, destination unreachable. Half of them are shared by all senders; the other half is
-    /// divided among groups of senders, so that none uses up what the others need.
+    /// divided among groups of senders, so that no group uses up the messages of the others.
     pub icmp_rate: u32,
     /// Largest burst of ICMP errors of one kind; half of it shared, and an eighth for each group.
     pub icmp_burst: u32,

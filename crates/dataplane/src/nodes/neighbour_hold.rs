@@ -1,13 +1,13 @@
 //! `neighbour-hold`: holds packets until the MAC address of their neighbour is known.
 //!
-//! It asks the control plane to resolve each address at once and again every second, and keeps the
-//! packets in the order of their arrival. When routes change so that a packet can leave (to this or
-//! another next hop), it is looked up again. After three seconds without an answer it is reported
-//! as unreachable (RFC 1812 section 5.2.7.1).
+//! The node asks the control plane to resolve each address at once and again every second, and
+//! keeps the packets in the order of their arrival. When routes change so that a packet can leave
+//! (to this or another next hop), it is looked up again. After three seconds without an answer it
+//! is reported as unreachable (RFC 1812 section 5.2.7.1).
 //!
 //! Without room for another packet the oldest one is dropped, because a neighbour that answers
-//! usually does so at once: a scan of an on-link prefix (RFC 6583) shortens the time that packets
-//! are held, but keeps no neighbour from being asked for.
+//! usually does so at once. A scan of an on-link prefix (RFC 6583) therefore shortens the time that
+//! packets are held, but every neighbour is still asked for.
 //!
 //! - next: `ip4-lookup`, `ip6-lookup`, `icmp4-error`, `icmp6-error` (`neighbour-timeout`),
 //!   `drop` (`neighbour-queue-full`)
@@ -39,7 +39,7 @@ const PER_NEIGHBOUR: u32 = 101;
 /// Largest number of packets that time out in one tick, each with an ICMP error.
 const TIMEOUTS: usize = 64;
 const TIMEOUT: Span = Span::from_millis(3_000);
-/// Interval at which a neighbour is asked for without a new packet for it.
+/// Interval at which a neighbour is asked for if no new packet is for it.
 const ASK_AGAIN: Span = Span::from_millis(1_000);
 /// Shortest interval between two requests caused by packets to the same neighbour.
 const ASK_FOR_PACKET: Span = Span::from_millis(50);
@@ -130,7 +130,7 @@ impl NeighbourHold {
     fn release(&mut self, context: &mut Context) {
         let Self { held, unresolved, .. } = self;
         held.retain(|held| {
-            let Some(edge) = way_out(context, &held.packet) else { return true };
+            let Some(edge) = next_edge(context, &held.packet) else { return true };
             context.spawn(edge, held.packet);
             forget(unresolved, &held.neighbour);
             false
@@ -180,7 +180,7 @@ fn ask(
     }
 }
 
-/// Counts a packet of a neighbour less; forgets the neighbour with its last packet.
+/// Counts down the packets of a neighbour; forgets the neighbour with its last packet.
 fn forget(unresolved: &mut HashMap<NeighbourRequest, Unresolved>, neighbour: &NeighbourRequest) {
     if let Some(entry) = unresolved.get_mut(neighbour) {
         entry.packets -= 1;
@@ -249,8 +249,8 @@ impl Node for NeighbourHold {
     }
 }
 
-/// Edge of a packet that the routes lead to a next hop for which it need not wait.
-fn way_out(context: &mut Context, packet: &Packet) -> Option<Edge> {
+/// Returns the edge of a packet whose next hop is resolved now; `None` if it must still wait.
+fn next_edge(context: &mut Context, packet: &Packet) -> Option<Edge> {
     let memory = &*context.pool.memory();
     let ip6 = is_ip6(packet, memory);
     let (bytes, flow_hash) = (packet.network_bytes(memory), *context.routes.table().flow_hash());
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_asks_and_lets_go_once_routes_say_so() {
+    fn packets_are_held_until_routes_resolve() {
         let mut held = Held::new();
         let bytes = frame4(MAC_A, 64, b"x");
         held.bench.routes.route(crate::testing::net("203.0.113.0/24"), &GATEWAY).unwrap();
@@ -328,10 +328,10 @@ mod tests {
         assert_eq!(held.bench.context.counters.snapshot().held, 0);
     }
 
-    /// The same link-local address can be on each of a port's links: they are asked for, and waited
-    /// for, one by one.
+    /// The same link-local address can exist on each of a port's links: neighbours are resolved,
+    /// and packets held, per link.
     #[test]
-    fn neighbours_on_several_vlans_of_a_port_are_told_apart() {
+    fn neighbours_on_several_vlans_of_a_port_are_distinguished() {
         let mut held = Held::new();
         let gateway = Some("fe80::1".parse().unwrap());
         for vlan in [Some(7), Some(8), None] {

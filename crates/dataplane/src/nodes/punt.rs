@@ -1,10 +1,11 @@
 //! `punt`: leaves packets to the kernel, unchanged.
 //!
-//! Each punted packet costs a system call, in which the kernel forwards it. XDP programs leave packets to the
-//! kernel at their own interface wherever they can; only packets that a worker has already taken come here.
+//! Each punted packet costs a system call, in which the kernel forwards it. XDP programs leave
+//! packets to the kernel at their own interface wherever they can; only packets that a worker has
+//! already taken come here.
 //!
-//! - next: `drop` (`punt-queue-full`: the way to the kernel takes no more; `punt-refused`: it
-//!   takes none or not this; `punt-unavailable`: there is none)
+//! - next: `drop` (`punt-queue-full`: the kernel's queue is full; `punt-refused`: the kernel
+//!   refuses this packet or all; `punt-unavailable`: there is no way to the kernel)
 
 use crate::graph::{CONSUMED, Context, Edge, Node};
 use crate::packet::Packet;
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_packets_are_dropped_and_the_rest_goes_on() {
+    fn refused_packets_are_dropped_and_the_rest_is_punted() {
         let mut bench = Bench::new();
         let mut node = Punt::new(Box::new(Choosy(false)));
         let bytes = frame4(MAC_A, 64, b"payload");

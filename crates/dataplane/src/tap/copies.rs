@@ -1,18 +1,18 @@
-//! Taps on copies of packets that others forward: XDP programs.
+//! Taps on copies of packets that XDP programs forward.
 //!
-//! The reader of the copies is a worker as far as captures and traces go. Each copy is complete: how the
-//! packet came, how it left, and the decision.
+//! The reader of the copies stands for a worker in captures and traces. Each copy is complete: the
+//! packet as received, as sent, and the decision.
 
 pub use super::forwarded::{End, Forwarded};
 use super::slots::{SLOTS, TapSlots, WorkerSlots};
 use super::tap::{Moment, Tap};
 
-/// Name of the place at which traces see such packets.
+/// Name of the node at which traces show such packets.
 pub const NODE: &str = "xdp-forward";
 
 /// The taps of a reader of copies.
 pub struct CopyTaps {
-    /// The number of the place as a node.
+    /// Number of the place as a node.
     node: u8,
     slots: TapSlots,
     reader_slots: WorkerSlots,
@@ -20,7 +20,7 @@ pub struct CopyTaps {
 }
 
 impl CopyTaps {
-    /// None yet; [`NODE`] has the number that follows those of `nodes` nodes.
+    /// Makes an empty set; [`NODE`] gets the number after those of `nodes` nodes.
     pub fn new(nodes: usize) -> Self {
         let slots = TapSlots::default();
         let node = nodes.try_into().unwrap_or(u8::MAX);
@@ -32,22 +32,22 @@ impl CopyTaps {
         self.slots.clone()
     }
 
-    /// Takes taps that are in the slots, and gives back those that are asked for.
+    /// Takes new taps from the slots, and gives back those that are requested.
     #[inline]
-    pub fn look(&mut self) {
+    pub fn update(&mut self) {
         if self.reader_slots.have_changed() {
-            self.reader_slots.look(&mut self.taps);
+            self.reader_slots.update(&mut self.taps);
         }
     }
 
-    /// Shows a packet to all taps.
+    /// Records a packet in all taps.
     pub fn forwarded(&mut self, packet: &Forwarded<'_>) {
         for tap in self.taps.iter_mut().flatten() {
             tap.forwarded(self.node, packet);
         }
     }
 
-    /// Ends what is handed on in one piece, at so many nanoseconds since 1970.
+    /// Ends a round of records, at `wall_nanos` nanoseconds since 1970.
     pub fn end_round(&mut self, wall_nanos: u64) {
         let moment = Moment { wall_nanos, ..Moment::default() };
         for tap in self.taps.iter_mut().flatten() {
@@ -60,7 +60,7 @@ impl CopyTaps {
 mod tests {
     use super::super::filter::Filter;
     use super::super::record::{Kind, Record, Records};
-    use super::super::tap::{Look, TapCounters};
+    use super::super::tap::{TapCounters, TapOptions};
     use super::*;
     use crate::drop_reason::DropReason;
     use crate::testing::{MAC_A, frame4};
@@ -68,16 +68,16 @@ mod tests {
     use std::sync::atomic::Ordering;
     use wattline_units::Time;
 
-    /// A tap with this filter, which begins at the next look.
-    fn tap(taps: &CopyTaps, slot: usize, look: &Look) -> (Records, Arc<TapCounters>) {
-        let (tap, records, counters) = Tap::new(look.clone(), 1);
+    /// Returns a tap with this filter, which begins at the next update.
+    fn tap(taps: &CopyTaps, slot: usize, options: &TapOptions) -> (Records, Arc<TapCounters>) {
+        let (tap, records, counters) = Tap::new(options.clone(), 1);
         taps.slots().put(slot, tap);
         (records, counters)
     }
 
-    fn look(filter: &str, nodes: bool) -> Look {
+    fn options(filter: &str, nodes: bool) -> TapOptions {
         let filter = Filter::parse(filter, &|name| name.parse().ok()).unwrap();
-        Look { filter, nodes, snap: 50, rate: u32::MAX }
+        TapOptions { filter, nodes, snap: 50, rate: u32::MAX }
     }
 
     fn packet<'a>(received: &'a [u8], sent: Result<&'a [u8], DropReason>) -> Forwarded<'a> {
@@ -101,12 +101,12 @@ mod tests {
     #[test]
     fn copies_are_filtered_at_both_ends_and_cut() {
         let mut taps = CopyTaps::new(7);
-        let (mut all, counted) = tap(&taps, 0, &look("udp", false));
-        let (mut right, _) = tap(&taps, 1, &look("interface 1", false));
-        let (mut none, uncounted) = tap(&taps, 2, &look("tcp", false));
-        let (mut trace, _) = tap(&taps, 3, &look("all", true));
+        let (mut all, counted) = tap(&taps, 0, &options("udp", false));
+        let (mut right, _) = tap(&taps, 1, &options("interface 1", false));
+        let (mut none, uncounted) = tap(&taps, 2, &options("tcp", false));
+        let (mut trace, _) = tap(&taps, 3, &options("all", true));
         let [received, sent] = [64, 63].map(|ttl| frame4(MAC_A, ttl, &[7; 60]));
-        taps.look();
+        taps.update();
         taps.forwarded(&packet(&received, Ok(&sent)));
         taps.end_round(9);
         let round = (Kind::Round, 0, 0);
@@ -129,9 +129,9 @@ mod tests {
     #[test]
     fn dropped_packet_has_its_reason_and_the_next_one_another_number() {
         let mut taps = CopyTaps::new(7);
-        let (mut records, _) = tap(&taps, 0, &look("all", false));
+        let (mut records, _) = tap(&taps, 0, &options("all", false));
         let frame = frame4(MAC_A, 64, b"x");
-        taps.look();
+        taps.update();
         for _ in 0..2 {
             taps.forwarded(&packet(&frame, Err(DropReason::PortGone)));
         }
@@ -140,7 +140,7 @@ mod tests {
         let expected = [(1, Kind::Received), (1, dropped), (2, Kind::Received), (2, dropped)];
         assert_eq!(seen, expected);
         taps.slots().take(0);
-        taps.look();
+        taps.update();
         taps.forwarded(&packet(&frame, Err(DropReason::PortGone)));
         assert_eq!(read(&mut records), []);
     }
@@ -148,14 +148,14 @@ mod tests {
     #[test]
     fn copies_beyond_the_rate_are_missed() {
         let mut taps = CopyTaps::new(7);
-        let slow = Look { rate: 10, ..look("all", false) };
+        let slow = TapOptions { rate: 10, ..options("all", false) };
         let (mut records, counters) = tap(&taps, 0, &slow);
         let frame = frame4(MAC_A, 64, b"x");
-        taps.look();
+        taps.update();
         for _ in 0..5 {
             taps.forwarded(&packet(&frame, Ok(&frame)));
         }
-        assert_eq!(read(&mut records).len(), 2, "a tenth of a second's");
+        assert_eq!(read(&mut records).len(), 2, "the packets of a tenth of a second");
         let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
         assert_eq!((count(&counters.matched), count(&counters.missed)), (5, 4));
     }

@@ -1,8 +1,8 @@
-//! A packet that another has forwarded, as its copy tells.
+//! A packet that an XDP program has forwarded, as its copy shows it.
 
 use wattline_units::Time;
 
-/// One end of a packet.
+/// The packet at one port.
 #[derive(Debug, Clone, Copy)]
 pub struct End<'a> {
     /// Number of the port.
@@ -14,7 +14,7 @@ pub struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// A whole frame at a port.
+    /// Makes a whole frame at a port.
     pub(super) fn whole(port: u16, bytes: &'a [u8]) -> Self {
         Self { port, length: bytes.len(), bytes }
     }
@@ -29,7 +29,7 @@ pub struct Forwarded<'a> {
     pub wall_nanos: u64,
     /// The packet as received.
     pub received: End<'a>,
-    /// The packet as sent, or the number of the reason why it was dropped.
+    /// The packet as sent, or the number of its drop reason.
     pub sent: Result<End<'a>, u8>,
     /// Address of the next hop: 4 or 16 bytes, or none if unknown.
     pub next_hop: &'a [u8],

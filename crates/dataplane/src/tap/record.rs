@@ -1,32 +1,32 @@
-//! Records that a tap writes for its reader: events of packets, in their order.
+//! Records that a tap writes for its reader: events of packets, in order.
 
 use rtrb::{Consumer, Producer};
 
 /// Bytes of a record before those of its packet.
 const HEADER: usize = 24;
 
-/// Fate of a packet, or its place.
+/// Event of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A port received it; with its bytes.
+    /// A port received the packet; with its bytes.
     Received,
-    /// A node, by its number, made it; with its bytes.
+    /// The node with this number made it; with its bytes.
     Made(u8),
-    /// A node, by its number, gets it.
+    /// The node with this number gets it.
     Visits(u8),
-    /// It goes to the transmit ring of a port; with its bytes where the filter takes them.
+    /// The packet goes to the transmit ring of a port; with its bytes if the filter takes them.
     Sent,
-    /// It is dropped, for the reason of this number.
+    /// The packet is dropped, for the reason with this number.
     Dropped(u8),
-    /// The kernel has it.
+    /// The packet was left to the kernel.
     LeftToKernel,
-    /// It waits for its neighbour in the node of this number.
+    /// The packet waits for its neighbour in the node with this number.
     Held(u8),
-    /// The node of this number consumed it: put it into another packet, or into several.
+    /// The node with this number consumed it: put it into another packet, or into several.
     Consumed(u8),
-    /// Its next hop, whose address stands for the bytes.
+    /// Next hop of the packet; the bytes are its address.
     NextHop,
-    /// The end of a worker's iteration: whatever else became of these packets comes in a later one.
+    /// End of a worker's iteration: further events of these packets come in a later one.
     Round,
 }
 
@@ -37,14 +37,14 @@ pub struct Record {
     pub kind: Kind,
     /// Number of the packet in its tap, from 1; 0 for [`Kind::Round`].
     pub packet: u32,
-    /// Port by which it came ([`Kind::Received`], [`Kind::Made`]) or leaves ([`Kind::Sent`]); number of the
-    /// rule that dropped it, where a rule did (`acl-denied`, `acl-unreadable`).
+    /// Ingress port ([`Kind::Received`], [`Kind::Made`]) or egress port ([`Kind::Sent`]); number of
+    /// the rule if a rule dropped the packet (`acl-denied`, `acl-unreadable`).
     pub port: u16,
     /// Nanoseconds since 1970.
     pub time_nanos: u64,
     /// Length of the frame in bytes.
     pub length: u16,
-    /// The frame's first bytes, or none where they are not noted.
+    /// First bytes of the frame; empty if they are not recorded.
     pub bytes: Vec<u8>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Event {
     pub length: u16,
 }
 
-/// Bytes that a record takes in the ring.
+/// Returns the bytes that a record takes in the ring.
 pub(super) fn size(bytes: &[u8]) -> usize {
     HEADER + bytes.len()
 }
@@ -87,7 +87,7 @@ pub(super) fn write(ring: &mut Producer<u8>, event: &Event, bytes: &[u8]) -> boo
     header[8..16].copy_from_slice(&event.time_nanos.to_le_bytes());
     header[16..18].copy_from_slice(&event.length.to_le_bytes());
     header[18..20].copy_from_slice(&(bytes.len() as u16).to_le_bytes());
-    // There is room for both; a reader takes a record only once all of it is there.
+    // There is room for both; a reader takes a record only if all of it is there.
     ring.push_entire_slice(&header).is_ok() && ring.push_entire_slice(bytes).is_ok()
 }
 
@@ -103,7 +103,7 @@ impl Records {
         Self { ring, header: None }
     }
 
-    /// The next record; `None` if none is complete.
+    /// Returns the next record; `None` if none is complete.
     pub fn read(&mut self) -> Option<Record> {
         let header = match self.header {
             Some(header) => header,
@@ -168,7 +168,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Written records are read unchanged, however small the ring and whoever is faster.
+        /// Records are read as written, with any size of the ring, whichever side is faster.
         #[test]
         fn records_come_back(kinds in proptest::collection::vec((0_u8..10, any::<u8>(), any::<u32>(), 0_usize..40), 1..60)) {
             let (producer, consumer) = rtrb::RingBuffer::new(200);

@@ -1,15 +1,15 @@
 //! Handover of a tap to a running worker, and back.
 //!
-//! The control thread leaves a tap in one of a few slots and counts up; the worker compares the
-//! count once per iteration, and reads the slots only if it has changed. Both hold the lock for as
-//! long as it takes to move a pointer. A worker that finds it taken tries again in its next
-//! iteration.
+//! The control thread leaves a tap in one of a few slots and increments a counter. The worker
+//! compares the counter once per iteration, and reads the slots only if it has changed. Both hold
+//! the lock for as long as it takes to move a pointer. A worker that finds it taken tries again in
+//! its next iteration.
 
 use super::tap::Tap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Taps that a worker can have at once.
+/// Most taps that a worker can have at once.
 pub const SLOTS: usize = 4;
 
 /// Contents of a slot.
@@ -18,9 +18,9 @@ pub(super) enum SlotState {
     /// Nothing to do.
     #[default]
     None,
-    /// A tap for the worker; replaces the one that it has.
+    /// A tap for the worker; replaces its present one.
     Put(Box<Tap>),
-    /// The worker shall give its tap back.
+    /// The worker must give its tap back.
     Ask,
     /// A tap that the worker has given back.
     Back(#[expect(dead_code, reason = "kept until it is dropped by the control thread")] Box<Tap>),
@@ -44,7 +44,7 @@ pub(super) struct WorkerSlots {
 }
 
 impl TapSlots {
-    /// Gives the worker a tap in a slot below [`SLOTS`]. One that it has there is replaced.
+    /// Gives the worker a tap in a slot below [`SLOTS`]. It replaces the one there.
     pub fn put(&self, slot: usize, tap: Tap) {
         self.leave(slot, SlotState::Put(Box::new(tap)));
     }
@@ -56,7 +56,7 @@ impl TapSlots {
 
     fn leave(&self, slot: usize, state: SlotState) {
         let Some(at) = self.0.slots.get(slot) else { return };
-        // A tap that lay there is dropped here and not by the worker.
+        // Dropped here, not by the worker, if it still lies there.
         let old = {
             let mut at = at.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             std::mem::replace(&mut *at, state)
@@ -71,14 +71,14 @@ impl TapSlots {
 }
 
 impl WorkerSlots {
-    /// Whether something may have changed.
+    /// Returns true if something may have changed.
     #[inline]
     pub fn have_changed(&self) -> bool {
         self.shared.0.changes.load(Ordering::Relaxed) != self.seen
     }
 
-    /// Brings the worker's taps up to date.
-    pub fn look(&mut self, taps: &mut [Option<Box<Tap>>; SLOTS]) {
+    /// Updates the worker's taps.
+    pub fn update(&mut self, taps: &mut [Option<Box<Tap>>; SLOTS]) {
         let changes = self.shared.0.changes.load(Ordering::Acquire);
         for (at, tap) in self.shared.0.slots.iter().zip(taps) {
             let Ok(mut at) = at.try_lock() else { return };

@@ -13,51 +13,51 @@ use wattline_units::Time;
 
 /// Bytes of the ring between a worker and the reader.
 const RING: usize = 4 << 20;
-/// Bytes of the ring that new packets leave free, so that the fates of the packets in it can still
-/// be noted. More than a batch of the longest frames takes.
+/// Bytes of the ring that new packets leave free, so that events of the followed packets can still
+/// be recorded. A batch of the longest frames takes less.
 const RESERVE: usize = 1 << 20;
 
-/// Marks a packet that matches but is not followed: there was no room, or too many were.
+/// Number of a packet that matches but is not followed, because of the rate or a full ring.
 const SKIPPED: u32 = u32::MAX;
 
-/// Packets and details that a tap records.
+/// Selection of packets and details for a tap.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct TapOptions {
     /// Filter of the packets.
     pub filter: Filter,
-    /// Whether each node that a packet passes is noted (a trace), or only its bytes as they come and
-    /// go and what became of it (a capture).
+    /// True for a trace: each node that a packet passes is recorded. Otherwise only received and
+    /// sent bytes are, and the fate of the packet (a capture).
     pub nodes: bool,
-    /// Most bytes of a frame that are noted.
+    /// Most bytes of a frame that are recorded.
     pub snap: u16,
-    /// Most packets that are followed per second; those beyond are counted as missed.
+    /// Most packets that are followed per second; packets beyond it count as missed.
     pub rate: u32,
 }
 
 /// Counters of a tap.
 #[derive(Debug, Default)]
 pub struct TapCounters {
-    /// Packets that the filter takes.
+    /// Packets that match the filter.
     pub matched: AtomicU64,
-    /// Matched packets that were not noted: beyond the rate, or the reader was too slow.
+    /// Matched packets that were not recorded: beyond the rate, or the reader was too slow.
     pub missed: AtomicU64,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct Tap {
-    look: Look,
+    options: TapOptions,
     ring: Producer<u8>,
     bucket: TokenBucket,
     counters: Arc<TapCounters>,
-    /// Number of the packet in each chunk of memory, 0 for none that is followed.
+    /// Number of the followed packet in each chunk of memory, or 0.
     packets: Vec<u32>,
     last: u32,
-    /// Something was noted since the last [`Kind::Round`].
+    /// True if something was recorded since the last [`Kind::Round`].
     noted: bool,
 }
 
-/// When a batch is looked at.
+/// Time of a batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moment {
     /// Time of the worker.
@@ -66,23 +66,23 @@ pub(super) struct Moment {
     pub wall_nanos: u64,
 }
 
-/// Fate of the packets that do not come out of a node.
+/// Fate of the packets that do not leave a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Frees them.
+    /// The packets are freed.
     Drop,
-    /// Hands them to the kernel.
+    /// They are handed to the kernel.
     Punt,
-    /// Queues them for transmission.
+    /// They are queued for transmission.
     Output,
-    /// Keeps them for a while.
+    /// They are kept for a while.
     Holds,
-    /// Makes something else of them.
+    /// They become something else.
     Other,
 }
 
 impl Role {
-    /// The role of a node, by its name.
+    /// Returns the role of a node, by its name.
     pub fn from_name(node: &str) -> Self {
         match node {
             "drop" => Self::Drop,
@@ -95,15 +95,15 @@ impl Role {
 }
 
 impl Tap {
-    /// A tap for a worker with this many chunks of memory, where its records are read, and what it
-    /// counts.
-    pub fn new(look: Look, chunks: u32) -> (Self, Records, Arc<TapCounters>) {
+    /// Makes a tap for a worker with this many chunks of memory. Returns its reader and its
+    /// counters as well.
+    pub fn new(options: TapOptions, chunks: u32) -> (Self, Records, Arc<TapCounters>) {
         let (ring, reader) = RingBuffer::new(RING);
         let counters = Arc::new(TapCounters::default());
         let tap = Self {
-            // A tenth of a second's packets at once.
-            bucket: TokenBucket::new(look.rate, (look.rate / 10).max(1)),
-            look,
+            // The burst is a tenth of a second's packets.
+            bucket: TokenBucket::new(options.rate, (options.rate / 10).max(1)),
+            options,
             ring,
             counters: counters.clone(),
             packets: vec![0; chunks as usize],
@@ -113,12 +113,12 @@ impl Tap {
         (tap, Records::new(reader), counters)
     }
 
-    /// A port received a frame into a chunk.
+    /// Records that a port received a frame into a chunk.
     pub(super) fn received(&mut self, moment: Moment, chunk: usize, frame: &Frame, bytes: &[u8]) {
         self.begin(moment, Kind::Received, chunk, End::whole(frame.port_in.0, bytes));
     }
 
-    /// A node sends a packet that did not come to it with this batch: a new one, or one that it held.
+    /// Records that a node sends a packet from outside its batch: a new one, or one that it held.
     pub(super) fn spawned(
         &mut self,
         moment: Moment,
@@ -132,10 +132,10 @@ impl Tap {
         }
     }
 
-    /// Follows the packet in a chunk from here, if it is one of those that are looked for.
+    /// Follows the packet in a chunk from here, if it matches the filter.
     fn begin(&mut self, moment: Moment, kind: Kind, chunk: usize, end: End<'_>) {
         let End { port, length, bytes } = end;
-        let number = match self.look.filter.matches(port, bytes) {
+        let number = match self.options.filter.matches(port, bytes) {
             true => self.admit(moment),
             false => 0,
         };
@@ -145,15 +145,15 @@ impl Tap {
         self.set(chunk, number);
     }
 
-    /// A program forwarded a packet; `node` is the number of its place.
+    /// Records that a program forwarded a packet; `node` is the number of its place.
     pub(super) fn forwarded(&mut self, node: u8, packet: &Forwarded<'_>) {
-        /// All copies pass by the same place, one after the other.
+        /// All copies use the same chunk number, one after the other.
         const CHUNK: usize = 0;
         let moment = Moment { now: packet.now, wall_nanos: packet.wall_nanos };
         let End { port, length, .. } = packet.received;
         self.begin(moment, Kind::Received, CHUNK, packet.received);
         let number = self.packet(CHUNK);
-        if self.look.nodes && number != 0 && number != SKIPPED {
+        if self.options.nodes && number != 0 && number != SKIPPED {
             self.note(moment, Kind::Visits(node), number, port, length, &[]);
             if !packet.next_hop.is_empty() {
                 self.note(moment, Kind::NextHop, number, 0, 0, packet.next_hop);
@@ -168,10 +168,10 @@ impl Tap {
         }
     }
 
-    /// The number of a packet that matches.
+    /// Returns the number of a matching packet.
     fn admit(&mut self, moment: Moment) -> u32 {
         count(&self.counters.matched);
-        let room = RESERVE + size(&[]) + usize::from(self.look.snap);
+        let room = RESERVE + size(&[]) + usize::from(self.options.snap);
         if self.ring.slots() < room || !self.bucket.take(moment.now) {
             count(&self.counters.missed);
             return SKIPPED;
@@ -180,7 +180,7 @@ impl Tap {
         self.last
     }
 
-    /// A node gets a packet; true if that is followed.
+    /// Records that a node gets a packet; returns true if the packet is followed.
     pub(super) fn visits(
         &mut self,
         moment: Moment,
@@ -192,15 +192,15 @@ impl Tap {
         if number == 0 {
             return false;
         }
-        if self.look.nodes && number != SKIPPED {
+        if self.options.nodes && number != SKIPPED {
             let length = usize::from(packet.frame.length);
             self.note(moment, Kind::Visits(node), number, packet.frame.port_in.0, length, &[]);
         }
         true
     }
 
-    /// A node has not passed on the packet that was in a chunk; if it is dropped, for a reason and by a
-    /// rule.
+    /// Records that a node has not passed on the packet in a chunk; if it is dropped, with the
+    /// reason and the rule.
     pub(super) fn kept(
         &mut self,
         moment: Moment,
@@ -211,7 +211,7 @@ impl Tap {
     ) {
         let number = self.packet(chunk);
         let (kind, port) = match role {
-            // Seen when it is transmitted.
+            // Recorded when it is transmitted.
             Role::Output => return,
             Role::Drop => (Kind::Dropped(reason), rule),
             Role::Punt => (Kind::LeftToKernel, 0),
@@ -226,14 +226,14 @@ impl Tap {
         }
     }
 
-    /// A frame is about to be put into the transmit ring of a port.
+    /// Records that a frame is about to be put into the transmit ring of a port.
     pub(super) fn sending(&mut self, moment: Moment, chunk: usize, end: End<'_>) {
         let End { port, length, bytes } = end;
         let mut number = self.packet(chunk);
         if number == SKIPPED {
             return;
         }
-        let matches = !self.look.nodes && self.look.filter.matches(port, bytes);
+        let matches = !self.options.nodes && self.options.filter.matches(port, bytes);
         if number == 0 && matches {
             number = self.admit(moment);
             self.set(chunk, number);
@@ -244,7 +244,7 @@ impl Tap {
         }
     }
 
-    /// A transmit ring took the frame in a chunk, or refused it for a reason.
+    /// Records that a transmit ring took the frame in a chunk, or refused it for a reason.
     pub(super) fn sent(&mut self, moment: Moment, port: u16, chunk: usize, refused: Option<u8>) {
         let number = self.packet(chunk);
         if let Some(reason) = refused
@@ -256,7 +256,7 @@ impl Tap {
         self.set(chunk, 0);
     }
 
-    /// An iteration ends.
+    /// Ends an iteration.
     pub(super) fn end_round(&mut self, moment: Moment) {
         if self.noted {
             let event = Event {
@@ -286,7 +286,7 @@ impl Tap {
             time_nanos: moment.wall_nanos,
             length: length.try_into().unwrap_or(u16::MAX),
         };
-        let most = bytes.len().min(self.look.snap.into());
+        let most = bytes.len().min(self.options.snap.into());
         if write(&mut self.ring, &event, &bytes[..most]) {
             self.noted = true;
         }
@@ -303,7 +303,7 @@ impl Tap {
     }
 }
 
-/// Counts one; the worker alone writes.
+/// Adds one; only the worker writes.
 fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }

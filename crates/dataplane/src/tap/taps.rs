@@ -11,14 +11,14 @@ use wattline_units::Time;
 
 /// See the module.
 pub(crate) struct Taps {
-    /// One is there: what is asked once per batch.
+    /// True if there is a tap; read once per batch.
     on: bool,
     worker_slots: WorkerSlots,
     slots: TapSlots,
     taps: [Option<Box<Tap>>; SLOTS],
     moment: Moment,
     chunk_size: u32,
-    /// The last node's run after which the packet in a chunk was still in the graph.
+    /// Last run of a node after which the packet in a chunk was still in the graph.
     alive: Vec<u32>,
     run: u32,
     /// Chunk, drop reason and rule of the followed packets in the batch, before a node runs.
@@ -26,7 +26,7 @@ pub(crate) struct Taps {
 }
 
 impl Taps {
-    /// None yet, for a worker with this memory.
+    /// Makes an empty set, for a worker with this memory.
     pub fn new(chunks: u32, chunk_size: u32) -> Self {
         let slots = TapSlots::default();
         Self {
@@ -47,7 +47,7 @@ impl Taps {
         self.slots.clone()
     }
 
-    /// Whether anything is looked at.
+    /// Returns true if there is a tap.
     #[inline]
     pub fn are_on(&self) -> bool {
         self.on
@@ -55,7 +55,7 @@ impl Taps {
 
     /// Takes taps that are in the slots; for the beginning of an iteration.
     #[inline]
-    pub fn look(&mut self) {
+    pub fn update(&mut self) {
         if self.worker_slots.have_changed() {
             self.change();
         }
@@ -63,7 +63,7 @@ impl Taps {
 
     #[cold]
     fn change(&mut self) {
-        self.worker_slots.look(&mut self.taps);
+        self.worker_slots.update(&mut self.taps);
         self.on = self.taps.iter().any(Option::is_some);
     }
 
@@ -73,7 +73,7 @@ impl Taps {
         self.moment = Moment { now, wall_nanos: since.as_nanos() as u64 };
     }
 
-    /// A port received frames.
+    /// Records that a port received frames.
     pub fn received(&mut self, frames: &[Frame], memory: &ChunkMemory) {
         for frame in frames {
             let (chunk, bytes) = (self.chunk(frame), bytes(frame, memory));
@@ -83,7 +83,7 @@ impl Taps {
         }
     }
 
-    /// A node sends packets from outside its batch.
+    /// Records that a node sends packets from outside its batch.
     pub fn spawned(&mut self, node: usize, packets: &[(Edge, Packet)], memory: &ChunkMemory) {
         for (_, packet) in packets {
             let (chunk, bytes) = (self.chunk(&packet.frame), bytes(&packet.frame, memory));
@@ -93,7 +93,7 @@ impl Taps {
         }
     }
 
-    /// A node is about to process packets.
+    /// Records that a node is about to process packets.
     pub fn visits(&mut self, node: usize, packets: &[Packet]) {
         self.batch.clear();
         for packet in packets {
@@ -108,7 +108,8 @@ impl Taps {
         }
     }
 
-    /// The node has processed them; `waiting` are all packets that are in the graph now.
+    /// Records the fates of packets that the node processed; `waiting` are all packets in the graph
+    /// now.
     pub fn settle<'a>(
         &mut self,
         node: usize,
@@ -137,7 +138,7 @@ impl Taps {
         }
     }
 
-    /// Frames are about to be put into the transmit ring of a port.
+    /// Records that frames are about to be put into the transmit ring of a port.
     pub fn sending(&mut self, port: usize, frames: &[Frame], memory: &ChunkMemory) {
         for frame in frames {
             let (chunk, bytes) = (self.chunk(frame), bytes(frame, memory));
@@ -147,7 +148,7 @@ impl Taps {
         }
     }
 
-    /// It took the first `taken` of them, and refused the rest for a reason.
+    /// Records that the ring took the first `taken` frames, and refused the rest for a reason.
     pub fn sent(&mut self, port: usize, frames: &[Frame], taken: usize, reason: u8) {
         for (place, frame) in frames.iter().enumerate() {
             let chunk = self.chunk(frame);
@@ -158,7 +159,7 @@ impl Taps {
         }
     }
 
-    /// The iteration ends.
+    /// Ends the iteration.
     pub fn end_round(&mut self) {
         for tap in self.taps.iter_mut().flatten() {
             tap.end_round(self.moment);

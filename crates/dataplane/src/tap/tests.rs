@@ -3,7 +3,7 @@
 use super::filter::Filter;
 use super::record::{Kind, Record, Records};
 use super::slots::{SLOTS, TapSlots};
-use super::tap::{Look, Tap, TapCounters};
+use super::tap::{Tap, TapCounters, TapOptions};
 use crate::drop_reason::DropReason;
 use crate::next_hop::NextHop;
 use crate::port::PortId;
@@ -24,7 +24,7 @@ struct Watched {
 impl Watched {
     fn by(router: Router, filter: &str, nodes: bool, snap: u16, rate: u32) -> Self {
         let filter = Filter::parse(filter, &|name| name.parse().ok()).unwrap();
-        let (tap, records, counters) = Tap::new(Look { filter, nodes, snap, rate }, 64);
+        let (tap, records, counters) = Tap::new(TapOptions { filter, nodes, snap, rate }, 64);
         let slots = router.worker.tap_slots();
         slots.put(0, tap);
         let names = router.worker.graph().names();
@@ -43,11 +43,11 @@ impl Watched {
         std::iter::from_fn(|| self.records.read()).collect()
     }
 
-    /// Events but for the ends of rounds, as words.
-    fn said(&mut self) -> Vec<String> {
+    /// Events as words, without the ends of rounds.
+    fn events(&mut self) -> Vec<String> {
         let names = self.names.clone();
         let node = |number: u8| names[usize::from(number)];
-        let said = |record: &Record| {
+        let event = |record: &Record| {
             let Record { packet, port, .. } = record;
             Some(match record.kind {
                 Kind::Received => format!("{packet} received by {port}"),
@@ -63,7 +63,7 @@ impl Watched {
                 Kind::NextHop | Kind::Round => return None,
             })
         };
-        self.read().iter().filter_map(said).collect()
+        self.read().iter().filter_map(event).collect()
     }
 }
 
@@ -82,7 +82,7 @@ fn a_trace_names_every_node_on_the_way_and_the_end() {
         "1 output",
         "1 sent by 1",
     ];
-    assert_eq!(watched.said(), expected);
+    assert_eq!(watched.events(), expected);
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn an_expired_packet_is_traced_to_its_drop_and_so_is_the_answer_to_it() {
     let mut watched = Watched::traced("all");
     watched.router.ports[0].send(&frame4(MAC_A, 1, b"payload"));
     watched.router.settle();
-    let said = watched.said();
-    assert_eq!(said[..3], ["1 received by 0", "1 ethernet-input", "1 ip4-input"]);
+    let events = watched.events();
+    assert_eq!(events[..3], ["1 received by 0", "1 ethernet-input", "1 ip4-input"]);
     for event in ["1 dropped ttl-expired", "2 made by icmp4-error", "2 sent by 0"] {
-        assert!(said.iter().any(|said| said == event), "{event}: {said:?}");
+        assert!(events.iter().any(|it| it == event), "{event}: {events:?}");
     }
 }
 
@@ -105,14 +105,14 @@ fn a_packet_that_waits_for_its_neighbour_is_followed_through_the_wait() {
     watched.router.routes.publish().unwrap();
     watched.router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
     watched.router.settle();
-    let said = watched.said();
-    assert_eq!(said.last().unwrap(), "1 held by neighbour-hold", "{said:?}");
+    let events = watched.events();
+    assert_eq!(events.last().unwrap(), "1 held by neighbour-hold", "{events:?}");
     watched.router.routes.route(net("203.0.113.5/32"), &Bench::forward(1)).unwrap();
     watched.router.routes.publish().unwrap();
     watched.router.settle();
-    let said = watched.said();
-    assert_eq!(said.first().unwrap(), "1 ip4-lookup", "{said:?}");
-    assert_eq!(said.last().unwrap(), "1 sent by 1", "{said:?}");
+    let events = watched.events();
+    assert_eq!(events.first().unwrap(), "1 ip4-lookup", "{events:?}");
+    assert_eq!(events.last().unwrap(), "1 sent by 1", "{events:?}");
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn packet_refused_by_a_transmit_ring_ends_as_that() {
         watched.router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
     }
     watched.router.settle();
-    let said = watched.said();
-    assert_eq!(said[2..], ["1 sent by 1", "2 sent by 1", "2 dropped transmit-ring-full"]);
+    let events = watched.events();
+    assert_eq!(events[2..], ["1 sent by 1", "2 sent by 1", "2 dropped transmit-ring-full"]);
 }
 
 #[test]
@@ -141,18 +141,18 @@ fn a_capture_has_the_bytes_as_they_come_and_as_they_go() {
     };
     assert_eq!(of(Kind::Received), frames);
     assert_eq!(of(Kind::Sent), watched.router.ports[1].sent());
-    // The answer to the expired packet is ICMP, which was not asked for.
+    // The answer to the expired packet is ICMP, which the filter does not take.
     assert!(!records.iter().any(|it| matches!(it.kind, Kind::Made(_))));
     assert_eq!(records.last().unwrap().kind, Kind::Round);
     assert!(records.iter().all(|it| it.time_nanos > 1 << 60), "{records:?}");
 }
 
 #[test]
-fn a_filter_by_interface_sees_what_leaves_by_it() {
+fn interface_filter_matches_packets_that_leave() {
     let mut watched = Watched::captured("interface 1");
     watched.router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
     watched.router.settle();
-    assert_eq!(watched.said(), ["1 sent by 1"]);
+    assert_eq!(watched.events(), ["1 sent by 1"]);
 }
 
 #[test]
@@ -165,13 +165,13 @@ fn frames_are_cut_and_a_flood_is_sampled_and_counted() {
     let records = watched.read();
     let received: Vec<_> = records.iter().filter(|it| it.kind == Kind::Received).collect();
     let sent = records.iter().filter(|it| it.kind == Kind::Sent).count();
-    assert_eq!((received.len(), sent), (1, 1), "a tenth of a second's at once, in and out");
+    assert_eq!((received.len(), sent), (1, 1), "the burst is a tenth of a second's packets");
     assert_eq!((received[0].bytes.len(), received[0].length), (20, 41));
     let counted = [&watched.counters.matched, &watched.counters.missed];
     assert_eq!(counted.map(|it| it.load(Ordering::Relaxed)), [50, 49]);
 }
 
-/// Nobody reads: the worker goes on, and says how much was missed.
+/// Without a reader, the worker continues and counts the missed packets.
 #[test]
 fn a_full_ring_costs_records_and_nothing_else() {
     let mut watched = Watched::captured("all");
@@ -194,13 +194,18 @@ fn a_full_ring_costs_records_and_nothing_else() {
 fn several_taps_come_and_go_and_leave_nothing() {
     let mut watched = Watched::captured("all");
     let filter = Filter::parse("tcp", &|_| None).unwrap();
-    let look = Look { filter, nodes: true, snap: 64, rate: 1 };
-    let (other, mut others, _) = Tap::new(look, 64);
+    let options = TapOptions { filter, nodes: true, snap: 64, rate: 1 };
+    let (other, mut others, _) = Tap::new(options, 64);
     watched.slots.put(SLOTS - 1, other);
     watched.slots.put(
         SLOTS,
         Tap::new(
-            Look { filter: Filter::parse("", &|_| None).unwrap(), nodes: true, snap: 0, rate: 1 },
+            TapOptions {
+                filter: Filter::parse("", &|_| None).unwrap(),
+                nodes: true,
+                snap: 0,
+                rate: 1,
+            },
             64,
         )
         .0,
@@ -208,7 +213,7 @@ fn several_taps_come_and_go_and_leave_nothing() {
     let send = |watched: &mut Watched| {
         watched.router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
         watched.router.settle();
-        watched.said().len()
+        watched.events().len()
     };
     assert_eq!(send(&mut watched), 2);
     watched.slots.take(SLOTS - 1);
@@ -220,7 +225,7 @@ fn several_taps_come_and_go_and_leave_nothing() {
 }
 
 proptest! {
-    /// Whatever arrives is received and ends once, in a trace of everything.
+    /// In a trace of everything, each packet that arrives is received once and ends once.
     #[test]
     fn every_packet_that_begins_ends(frames in proptest::collection::vec(
         prop_oneof![

@@ -43,7 +43,7 @@ pub(super) fn lookup(
     }
 }
 
-/// Lanes whose byte says that the entry is whole.
+/// Lanes whose byte marks a whole entry.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn is_whole(bytes: __m256i) -> __m256i {

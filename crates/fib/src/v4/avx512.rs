@@ -45,7 +45,7 @@ pub(super) fn lookup(
     }
 }
 
-/// Whole entries of these lanes, and those of the groups that they name.
+/// Returns the whole entries of these lanes, and those of the groups that they name.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn follow(tables: &Tables<AtomicU16>, addresses: __m512i, lanes: __mmask16) -> __m512i {

@@ -1,8 +1,10 @@
-//! IPv4: DIR-24-8 with a byte for each of the first 24 bits, and entries of two bytes where that is not enough.
+//! IPv4: DIR-24-8 with a byte for each of the first 24 bits, and entries of two bytes if a byte is
+//! not enough.
 //!
-//! One load gives a next hop below 255 of any address whose longest prefix has at most 24 bits, two loads any other
-//! next hop, three that of any other address. The table takes 16 MiB, 4 KiB for each /13 with a cell that needs a
-//! whole entry, and 512 bytes for each /24 with longer prefixes.
+//! For an address whose longest prefix has at most 24 bits, one load gives a next hop below 255,
+//! two loads any other next hop. For any other address three loads give the next hop. The table
+//! takes 16 MiB, 4 KiB for each /13 with a cell that needs a whole entry, and 512 bytes for each
+//! /24 with longer prefixes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -28,7 +30,7 @@ use wattline_memory::prefetch;
 const MAX_GROUPS: usize = 1 << 15;
 
 /// Writer of the IPv4 table. It has room for 32,768 /24s with longer prefixes inside (512 bytes
-/// each, used as needed), the number that entries can name, or for fewer if asked.
+/// each, used as needed), the number that entries can name, or for fewer if requested.
 pub type Fib4 = Fib<V4>;
 
 /// IPv4.
@@ -103,8 +105,8 @@ impl Family for V4 {
 }
 
 impl Fib4Reader {
-    /// Function that prefetches the first cell of a lookup (address in host byte order), for
-    /// callers with other work to do before the lookup.
+    /// Returns a function that prefetches the first cell of a lookup (address in host byte
+    /// order), for callers with other work to do before the lookup.
     #[inline]
     pub fn prefetcher(&self) -> impl Fn(u32) {
         let root = self.tables.root.bytes();

@@ -28,7 +28,7 @@ pub(super) fn lookup(tables: &Tables<AtomicU16>, addresses: &[u32], next_hops: &
     }
 }
 
-/// Next hop of an address whose byte says that its entry is whole, read after an acquire fence.
+/// Returns the next hop of an address whose byte marks a whole entry, read after an acquire fence.
 #[inline]
 pub(super) fn whole(tables: &Tables<AtomicU16>, address: u32) -> NextHopId {
     let entry = tables.root.whole[(address >> 8) as usize].load(Ordering::Relaxed);

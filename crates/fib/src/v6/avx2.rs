@@ -81,7 +81,7 @@ pub(super) fn lookup(
     }
 }
 
-/// Bit set of the lanes that name a group.
+/// Returns the bit set of the lanes that name a group.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn extended(entries: __m256i) -> i32 {

@@ -60,7 +60,7 @@ pub(super) fn lookup<const CHUNK: usize>(
     fence(Ordering::Acquire);
 }
 
-/// Final next hop of an entry that was found by the address bits above `shift`.
+/// Returns the final next hop of an entry that was found by the address bits above `shift`.
 #[inline]
 pub(super) fn follow(
     groups: &[AtomicU32],
@@ -76,7 +76,7 @@ pub(super) fn follow(
     NextHopId(entry as u16)
 }
 
-/// Cell of an address in the group that `entry` names, by the 8 bits above `shift`.
+/// Returns the cell of an address in the group that `entry` names, by the 8 bits above `shift`.
 #[inline]
 fn cell_below(entry: u32, address: u128, shift: u32) -> usize {
     // Shifts one word instead of two: most levels need only the upper half.

@@ -1,5 +1,4 @@
-//! The rules of one port in a form in which the first that matches is found without a walk over
-//! all.
+//! The rules of one port, compiled so that the first match is found without comparing all rules.
 //!
 //! A packet's addresses, protocol and ports each select a row of bits ([`super::intervals`]) by a
 //! binary search or a table. The rows are intersected word by word, and the search ends at the first
@@ -25,11 +24,11 @@ pub struct Compiled {
     sources6: Intervals<u128>,
     destinations6: Intervals<u128>,
     protocols: Box<[u32; 256]>,
-    /// By rule, whether it names protocols, and whether it names ports.
+    /// For each rule, whether it names protocols, and whether it names ports.
     names: Box<[(bool, bool)]>,
     source_ports: Intervals<u16>,
     destination_ports: Intervals<u16>,
-    /// Rows for packets that show no ports.
+    /// Row for packets without visible ports.
     all: u32,
     later: u32,
     words: usize,
@@ -40,15 +39,15 @@ pub struct Compiled {
 pub enum Match {
     /// Position of the first rule that matches.
     Rule(usize),
-    /// Position of the first rule that may match: it asks for a field that the packet does not show.
+    /// Position of the first rule that may match: it tests a field that the packet does not show.
     Unreadable(usize),
     /// No rule matches.
     None,
 }
 
 impl Compiled {
-    /// From rules in the order in which they are compared. The positions that [`Self::first_match`]
-    /// returns are theirs in this list.
+    /// Compiles rules in the order in which they are compared. The positions that
+    /// [`Self::first_match`] returns are positions in this list.
     pub fn new(rules: &[&Rule]) -> Self {
         let mut rows = Rows::new(rules.len());
         let prefixes = |of: fn(&Rule) -> &[IpNet]| (ranges(rules, of, v4), ranges(rules, of, v6));
@@ -85,7 +84,7 @@ impl Compiled {
         compiled
     }
 
-    /// The first rule that matches. What a packet hides may match any rule.
+    /// Returns the first rule that matches. Hidden fields of a packet may match any rule.
     #[inline]
     pub fn first_match(&self, subject: &Subject) -> Match {
         let (source, destination) = match subject.ends {
@@ -124,7 +123,7 @@ impl Compiled {
         }
     }
 
-    /// Whether a rule that may match certainly does.
+    /// Returns true if a rule that may match certainly matches.
     #[inline]
     fn is_certain(&self, rule: usize, subject: &Subject) -> bool {
         if subject.ports != Ports::Hidden {
@@ -146,7 +145,7 @@ impl Compiled {
     }
 }
 
-/// The ranges of a field of each rule; all values where the field is empty.
+/// Returns the ranges of a field of each rule; all values if the field is empty.
 fn ranges<F, T: Value + Greatest>(
     rules: &[&Rule],
     field: impl Fn(&Rule) -> &[F],
@@ -189,7 +188,7 @@ mod tests {
     use proptest::sample::select;
     use std::net::IpAddr;
 
-    /// The rules compared one after the other: what the compiled form must agree with.
+    /// Compares the rules one after the other, as a reference for the compiled form.
     fn linear(rules: &[&Rule], subject: &Subject) -> Match {
         let (source, destination): (IpAddr, IpAddr) = match subject.ends {
             Ends::V4(source, destination) => (source.into(), destination.into()),
@@ -207,7 +206,7 @@ mod tests {
             }
             let names = |number| rule.protocols.is_empty() || rule.protocols.contains(&number);
             let also = subject.authenticated && names(51);
-            // `None`: it is not known whether the rule matches.
+            // `None`: unknown whether the rule matches.
             let protocol = match subject.protocol {
                 Protocol::Known(number) => Some(names(number) || also),
                 Protocol::Open(number) if names(number) => Some(true),

@@ -1,4 +1,4 @@
-//! The access lists on the control thread.
+//! Control of the access lists.
 
 use super::AclSettings;
 use super::lists::{Counted, Lists};
@@ -16,7 +16,7 @@ use wattline_router::application::{Application, RuleNames};
 use wattline_router::config::{Config, Settings};
 use wattline_status::applications::{AclRule, AclStats, AclTable, ApplicationStats, Unmatched};
 
-/// Nothing is ever due.
+/// Interval of the tick, which does nothing.
 const SELDOM: Duration = Duration::from_secs(3600);
 
 /// The access lists of one router.
@@ -26,7 +26,7 @@ struct Acl {
     workers: u16,
 }
 
-/// Starts what the configuration asks for.
+/// Starts the application if the configuration has access lists.
 pub(crate) fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let Some(settings) = config.of::<AclSettings>() else { return Ok(Vec::new()) };
     let workers = config.router.workers;
@@ -48,8 +48,8 @@ fn names_of(config: &Config) -> Vec<String> {
 }
 
 impl Acl {
-    /// Whether the ports of another configuration that are there already have rules as before: the way
-    /// of their packets, by workers or not, is settled when a port is opened.
+    /// Returns true if the existing ports of another configuration keep rules or stay without: the
+    /// path of their packets, through workers or not, is fixed when a port is opened.
     fn ports_with_rules_stay(&self, new: &Config, settings: &AclSettings, before: &Lists) -> bool {
         let mut ports = new.ports.iter().enumerate();
         ports.all(|(place, port)| {
@@ -59,7 +59,7 @@ impl Acl {
         })
     }
 
-    /// The ports that have rules, with the packets that no rule matched.
+    /// Returns the ports with rules, with the packets that no rule matched.
     fn unmatched(&self, lists: &Lists) -> Vec<Unmatched> {
         let ports = self.names.iter().zip(&lists.unmatched).enumerate();
         let with_rules = ports.filter(|(port, _)| lists.has(*port));
@@ -70,7 +70,7 @@ impl Acl {
         counted.collect()
     }
 
-    /// Returns the counters, with at most so many rules.
+    /// Returns the counters, with at most `most` rules.
     fn counted(&self, most: usize) -> AclStats {
         let lists = self.lists.load();
         let rule = |it: &Counted| {
@@ -146,9 +146,10 @@ impl Application for Acl {
     fn refuses_ports(&self, new: &Config) -> Option<String> {
         let stay = |settings| self.ports_with_rules_stay(new, settings, &self.lists.load());
         let why = match new.of::<AclSettings>() {
-            None => "[[acl]] is gone, which needs a restart",
+            None => "[[acl]] was removed, which needs a restart",
             Some(settings) if !stay(settings) => {
-                "[[acl]] has its first or last rule on a port that stays, which needs a restart"
+                "[[acl]] adds the first rule of an existing port or removes its last one, which \
+                 needs a restart"
             }
             Some(_) => return None,
         };

@@ -1,4 +1,4 @@
-//! Packets by rule: each worker counts in cache lines of its own.
+//! Packets by rule: each worker counts in its own cache lines.
 
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ struct Pair {
 }
 
 impl Counts {
-    /// Nothing counted yet, by so many workers.
+    /// Makes counts of zero, for this number of workers.
     pub fn new(workers: u16) -> Self {
         Self((0..workers).map(|_| CachePadded::default()).collect())
     }
 
-    /// Counts a packet of so many bytes; only for the thread of this worker.
+    /// Counts a packet of `bytes` bytes; only for the thread of this worker.
     #[inline]
     pub fn add(&self, worker: u16, bytes: u64) {
         if let Some(pair) = self.0.get(usize::from(worker)) {
@@ -29,7 +29,7 @@ impl Counts {
         }
     }
 
-    /// Packets and bytes of all workers.
+    /// Returns the packets and bytes of all workers.
     pub fn total(&self) -> (u64, u64) {
         let pairs = self.0.iter().map(|pair| (pair.packets.get(), pair.bytes.get()));
         pairs.fold((0, 0), |(packets, bytes), (more, longer)| (packets + more, bytes + longer))

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 pub trait Value: Copy + Ord {
     /// The least value.
     const LEAST: Self;
-    /// The next value; `None` after the greatest.
+    /// Returns the next value; `None` after the greatest.
     fn next(self) -> Option<Self>;
 }
 
@@ -28,7 +28,7 @@ macro_rules! values {
 }
 values!(u8 u16 u32 u128);
 
-/// Rows of bits, each of as many words.
+/// Rows of bits, all of the same length.
 #[derive(Debug, Default)]
 pub struct Rows {
     words: usize,
@@ -37,12 +37,12 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// For sets of so many rules.
+    /// Makes an empty set of rows for `rules` rules.
     pub fn new(rules: usize) -> Self {
         Self { words: rules.div_ceil(64), ..Self::default() }
     }
 
-    /// Number of a row; equal rows have the same number.
+    /// Adds a row and returns its number; equal rows have the same number.
     pub fn add(&mut self, row: &[u64]) -> u32 {
         if let Some(number) = self.known.get(row) {
             return *number;
@@ -53,21 +53,21 @@ impl Rows {
         number
     }
 
-    /// The row of the rules for which `holds`.
+    /// Adds the row of the rules for which `holds` returns true.
     pub fn add_of(&mut self, rules: usize, holds: impl Fn(usize) -> bool) -> u32 {
         let mut row = vec![0; self.words];
         (0..rules).filter(|rule| holds(*rule)).for_each(|rule| row[rule / 64] |= 1 << (rule % 64));
         self.add(&row)
     }
 
-    /// The row of a number.
+    /// Returns the row with this number.
     #[inline]
     pub fn row(&self, number: u32) -> &[u64] {
         let start = number as usize * self.words;
         self.bits.get(start..start + self.words).unwrap_or_default()
     }
 
-    /// Frees what is needed only to add rows.
+    /// Frees the parts that are needed only to add rows.
     pub fn finish(&mut self) {
         self.known = HashMap::new();
         self.bits.shrink_to_fit();
@@ -83,9 +83,10 @@ pub struct Intervals<T> {
 }
 
 impl<T: Value> Intervals<T> {
-    /// From the ranges of each rule, both ends included. A rule without ranges matches no value.
+    /// Makes the intervals from the ranges of each rule, both ends included. A rule without ranges
+    /// matches no value.
     pub fn new(rules: &[Vec<(T, T)>], rows: &mut Rows) -> Self {
-        // Rules that begin or cease to match at a value.
+        // Rules that start or stop matching at a value.
         let mut changes: Vec<(T, usize)> = Vec::new();
         for (rule, ranges) in rules.iter().enumerate() {
             for (low, high) in merged(ranges) {
@@ -103,7 +104,7 @@ impl<T: Value> Intervals<T> {
                 row[rule / 64] ^= 1 << (rule % 64);
             }
             let number = rows.add(&row);
-            // What two rules exchange at a value may leave the row as it was.
+            // Two rules may change at a value so that the row stays the same.
             if numbers.last() != Some(&number) {
                 starts.push(start);
                 numbers.push(number);
@@ -116,10 +117,10 @@ impl<T: Value> Intervals<T> {
         Self { starts: starts.into(), rows: numbers.into() }
     }
 
-    /// Number of the row of a value.
+    /// Returns the number of a value's row.
     #[inline]
     pub fn row(&self, value: T) -> u32 {
-        // The first interval begins at the least value, so there is one before any place.
+        // The first interval begins at the least value, so every value has an interval.
         let place = self.starts.partition_point(|start| *start <= value).saturating_sub(1);
         self.rows.get(place).copied().unwrap_or(0)
     }
@@ -146,7 +147,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every value of a byte, against the ranges themselves.
+        /// Every value of a byte, compared with the ranges themselves.
         #[test]
         fn the_row_of_a_value_has_the_rules_whose_ranges_hold_it(
             rules in prop::collection::vec(

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use wattline_dataplane::drop_reason::DropReason;
 
-/// A rule and what it has matched.
+/// A rule with its counts.
 #[derive(Debug, Clone)]
 pub(super) struct Counted {
     pub rule: Arc<Rule>,
@@ -22,14 +22,14 @@ pub(super) struct Counted {
 pub(super) struct Lists {
     /// All rules, in the order of the configuration.
     pub rules: Vec<Counted>,
-    /// By port, what no rule has matched; shared with later lists.
+    /// By port, counts of packets that no rule matched; shared with later lists.
     pub unmatched: Vec<Counts>,
     by_port: Vec<Option<Arc<List>>>,
-    /// Names of all rules since the start, so that a number never gets another meaning.
+    /// Names of all rules since the start, so that a number never changes its meaning.
     names: Vec<Arc<str>>,
 }
 
-/// The rules that hold for a port.
+/// The rules that apply to a port.
 #[derive(Debug)]
 struct List {
     compiled: Compiled,
@@ -38,12 +38,13 @@ struct List {
 }
 
 impl Lists {
-    /// Compiles rules for so many ports and workers. Rules that `before` has as well go on counting.
+    /// Compiles rules for this number of ports and workers. Rules that `before` also has keep their
+    /// counts.
     pub fn new(rules: &[Rule], ports: usize, workers: u16, before: Option<&Self>) -> Self {
         let mut known: Vec<&Counted> = before.iter().flat_map(|it| &it.rules).collect();
         let mut names = before.map_or_else(Vec::new, |before| before.names.clone());
         let counted = |rule: &Rule| match known.iter().position(|it| *it.rule == *rule) {
-            // Each only once: a rule may stand in a list twice.
+            // Each only once: a list may contain a rule twice.
             Some(place) => known.swap_remove(place).clone(),
             None => Counted {
                 rule: Arc::new(rule.clone()),
@@ -74,7 +75,7 @@ impl Lists {
         Self { rules, unmatched, by_port, names }
     }
 
-    /// Keeps the list that a port had `before`: it is removed, and still served for a moment.
+    /// Keeps the list that a port had `before`: the port is removed, and still served for a moment.
     pub fn keep(&mut self, port: usize, before: &Self) {
         let (Some(list), Some(Some(had))) = (self.by_port.get_mut(port), before.by_port.get(port))
         else {
@@ -83,27 +84,28 @@ impl Lists {
         *list = Some(had.clone());
     }
 
-    /// Begins to count anew what no rule of a port matches: it is another one.
+    /// Restarts the count of unmatched packets of a port whose place another port has taken.
     pub fn begin(&mut self, port: usize, workers: u16) {
         if let Some(counts) = self.unmatched.get_mut(port) {
             *counts = Counts::new(workers);
         }
     }
 
-    /// Whether a port has a list.
+    /// Returns true if a port has a list.
     pub fn has(&self, port: usize) -> bool {
         self.by_port.get(port).is_some_and(Option::is_some)
     }
 
-    /// Returns the name of a rule by its number, also of one that is gone.
+    /// Returns the name of a rule by its number, also of a removed rule.
     pub fn name(&self, number: u16) -> Option<&str> {
         self.names.get(usize::from(number.checked_sub(1)?)).map(|name| &**name)
     }
 
-    /// Judges a packet that came in at a port, and counts it; `worker` is the calling worker's number.
+    /// Judges and counts a packet that arrived on a port; `worker` is the number of the calling
+    /// worker.
     ///
     /// # Errors
-    /// Returns the reason if the packet is to be dropped, and the number of the rule; 0 if none matched.
+    /// Returns the reason to drop the packet, and the number of the rule; 0 if none matched.
     #[inline]
     pub fn judge(
         &self,
@@ -136,7 +138,7 @@ impl Lists {
     }
 }
 
-/// Returns the number of a name, which is added if it is new; 0 if there is no room for it.
+/// Returns the number of a name, which is added if new; 0 if there is no room for it.
 fn number_of(name: &str, names: &mut Vec<Arc<str>>) -> u16 {
     let place = names.iter().position(|it| **it == *name).unwrap_or(names.len());
     let number = u16::try_from(place + 1).unwrap_or(0);
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_stay_go_on_counting_and_others_begin_anew() {
+    fn kept_rules_keep_their_counts_and_others_start_at_zero() {
         let udp = &frame4(MAC_A, 64, &[0, 7, 0, 53, 0, 8, 0, 0])[14..];
         let (deny, permit) = (rule(Action::Deny, 6, &[]), rule(Action::Permit, 17, &[]));
         let lists = Lists::new(&[deny.clone(), permit.clone()], 2, 2, None);
@@ -175,7 +177,7 @@ mod tests {
         assert!(later.judge(0, udp, 28, 0).is_ok());
         assert_eq!(later.rules[0].counts.total(), (3, 84));
         assert_eq!(later.rules[1].counts.total(), (0, 0));
-        // Workers that still have the former list count into the same.
+        // Workers that still have the former list use the same counts.
         assert!(lists.judge(0, udp, 28, 1).is_ok());
         assert_eq!(later.rules[0].counts.total(), (4, 112));
     }
@@ -202,15 +204,15 @@ mod tests {
         let first = Lists::new(&[named("one", 6), named("two", 17)], 1, 1, None);
         let (reason, number) = first.judge(0, udp, 28, 0).unwrap_err();
         assert_eq!((reason, first.name(number)), (DropReason::AclDenied, Some("two")));
-        // Rules go and come: workers may still use the former list.
+        // Rules are removed and added: workers may still use the former list.
         let second = Lists::new(&[named("three", 17)], 1, 1, Some(&first));
         let (_, later) = second.judge(0, udp, 28, 0).unwrap_err();
         assert_eq!((second.name(number), second.name(later)), (Some("two"), Some("three")));
         let third = Lists::new(&[named("two", 6)], 1, 1, Some(&second));
         assert_eq!(third.judge(0, udp, 28, 0).unwrap_err(), (DropReason::AclDenied, 0));
         assert_eq!((third.name(later), third.name(0), third.name(9)), (Some("three"), None, None));
-        // A later fragment may be of any rule with ports.
-        // Reloads with other names do not grow the list for ever.
+        // A later fragment may match any rule with ports. Reloads with other names do not grow the
+        // list for ever.
         let mut names: Vec<Arc<str>> = vec!["any".into(); usize::from(u16::MAX)];
         assert_eq!((number_of("new", &mut names), names.len()), (0, usize::from(u16::MAX)));
         assert_eq!(number_of("any", &mut names), 1);
@@ -218,7 +220,7 @@ mod tests {
         let lists = Lists::new(&[web], 1, 1, None);
         let mut fragment = udp.to_vec();
         fragment.truncate(20);
-        let told = lists.judge(0, &fragment, 20, 0).unwrap_err();
-        assert_eq!((told.0, lists.name(told.1)), (DropReason::AclUnreadable, Some("web")));
+        let refusal = lists.judge(0, &fragment, 20, 0).unwrap_err();
+        assert_eq!((refusal.0, lists.name(refusal.1)), (DropReason::AclUnreadable, Some("web")));
     }
 }

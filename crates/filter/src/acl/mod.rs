@@ -1,14 +1,14 @@
 //! Access lists: rules that permit or deny packets by prefix, protocol and port, without state.
 //!
-//! The rules that hold for a port are compared in the order of the configuration, and the first that
-//! matches decides. What none matches is dropped. [`compiled`] finds that rule without a walk over
-//! all of them.
+//! The rules of a port are compared in the order of the configuration, and the first match decides.
+//! Packets without a match are dropped. [`compiled`] finds the first match without comparing all
+//! rules.
 //!
 //! A later fragment carries no ports. A rule that permits certain ports matches it by its other
-//! fields, and a rule that denies certain ports does not: the datagram cannot be put together
-//! where its first fragment is denied. A packet that does not show its protocol or ports is dropped where
-//! the first rule that may match it asks for them: its headers lead out of the packet, or a fragment
-//! cuts the header with the ports (RFC 1858 section 3, RFC 7112).
+//! fields, and a rule that denies certain ports does not: the datagram cannot be reassembled if its
+//! first fragment is denied. If a packet does not show its protocol or ports, and the first rule
+//! that may match tests them, the packet is dropped: its headers extend beyond the packet, or a
+//! fragment cuts the header with the ports (RFC 1858 section 3, RFC 7112).
 
 pub mod compiled;
 pub(crate) mod control;
@@ -30,7 +30,8 @@ use wattline_dataplane::feature::Feature;
 /// Counts of the rules of one worker without a control thread.
 pub struct Tally(Arc<Lists>);
 
-/// The nodes of one worker with these rules, for so many ports: for benchmarks and tests.
+/// Returns the nodes of one worker with these rules, for this number of ports: for benchmarks and
+/// tests.
 pub fn worker(rules: &[rule::Rule], ports: usize) -> (Vec<Feature>, Tally) {
     let lists = Arc::new(Lists::new(rules, ports, 1, None));
     let features = node::features(&Arc::new(ArcSwap::new(lists.clone())), 0);
@@ -38,12 +39,12 @@ pub fn worker(rules: &[rule::Rule], ports: usize) -> (Vec<Feature>, Tally) {
 }
 
 impl Tally {
-    /// Packets by rule.
+    /// Returns the number of packets by rule.
     pub fn packets(&self) -> Vec<u64> {
         self.0.rules.iter().map(|it| it.counts.total().0).collect()
     }
 
-    /// Number of rules.
+    /// Returns the number of rules.
     pub fn rules(&self) -> usize {
         self.0.rules.len()
     }

@@ -1,10 +1,10 @@
 //! `acl4`, `acl6`, `acl-punted`: drop packets that the access list of their port does not permit.
 //!
-//! The nodes judge each received packet before the lookup, also packets that came out of a tunnel:
-//! for those the list of the port holds at which the outer packet came in. Packets to the router's
-//! own addresses pass, as they are not forwarded. Packets that the kernel may forward and that do not pass
-//! the first two nodes are judged by `acl-punted` before the kernel gets them; it drops those that no
-//! rule can judge ([`Punted`]).
+//! The nodes judge each received packet before the lookup, also packets from a tunnel: the list of
+//! the port on which the outer packet arrived applies to them. Packets to the router's own
+//! addresses pass, as they are not forwarded. Packets that the kernel may forward and that bypass
+//! the first two nodes are judged by `acl-punted` before the kernel gets them; it drops packets to
+//! which no rule can be applied ([`Punted`]).
 //!
 //! - next: `drop` (`acl-denied`, `acl-unreadable`, `unjudged`), and the next node at its place
 
@@ -24,45 +24,45 @@ const DROP: Edge = 1;
 
 /// Packets that a node judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum Kind {
     Ipv4,
     Ipv6,
     Punted,
 }
 
 struct AclNode {
-    which: Which,
+    kind: Kind,
     lists: Cache<Arc<ArcSwap<Lists>>, Arc<Lists>>,
     worker: u16,
 }
 
-/// The parts of a worker's graph.
+/// Returns the nodes of a worker.
 pub(super) fn features(lists: &Arc<ArcSwap<Lists>>, worker: u16) -> Vec<Feature> {
-    let node = |which| -> Box<dyn Node> {
-        Box::new(AclNode { which, lists: Cache::new(lists.clone()), worker })
+    let node = |kind| -> Box<dyn Node> {
+        Box::new(AclNode { kind, lists: Cache::new(lists.clone()), worker })
     };
     vec![
         Feature {
             place: Place::Received,
             ipv4: Some("acl4"),
             ipv6: Some("acl6"),
-            nodes: vec![node(Which::Ipv4), node(Which::Ipv6)],
+            nodes: vec![node(Kind::Ipv4), node(Kind::Ipv6)],
         },
         Feature {
             place: Place::Punted,
             ipv4: Some("acl-punted"),
             ipv6: None,
-            nodes: vec![node(Which::Punted)],
+            nodes: vec![node(Kind::Punted)],
         },
     ]
 }
 
 impl Node for AclNode {
     fn name(&self) -> &'static str {
-        match self.which {
-            Which::Ipv4 => "acl4",
-            Which::Ipv6 => "acl6",
-            Which::Punted => "acl-punted",
+        match self.kind {
+            Kind::Ipv4 => "acl4",
+            Kind::Ipv6 => "acl6",
+            Kind::Punted => "acl-punted",
         }
     }
 
@@ -81,13 +81,13 @@ impl Node for AclNode {
                 continue;
             }
             let bytes = packet.network_bytes(memory);
-            let judged = match self.which {
-                Which::Ipv4 => Ok((!is_own4(bytes, own)).then_some(bytes)),
-                Which::Ipv6 => Ok((!is_own6(bytes, own)).then_some(bytes)),
-                Which::Punted => match Punted::classify(packet, memory, own) {
+            let judged = match self.kind {
+                Kind::Ipv4 => Ok((!is_own4(bytes, own)).then_some(bytes)),
+                Kind::Ipv6 => Ok((!is_own6(bytes, own)).then_some(bytes)),
+                Kind::Punted => match Punted::classify(packet, memory, own) {
                     Punted::Transit(transit) => Ok(transit.is_unseen.then_some(transit.bytes)),
                     Punted::Local => Ok(None),
-                    // What this router sends is no packet of the port.
+                    // Packets that this router sends did not arrive on the port.
                     Punted::Opaque if packet.protection == Protection::Encrypted => Ok(None),
                     Punted::Opaque => Err((DropReason::Unjudged, 0)),
                 },
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_to_the_router_itself_are_the_kernels() {
+    fn packets_to_the_router_itself_are_left_to_the_kernel() {
         let mut all = deny_udp();
         (all.destinations, all.protocols, all.destination_ports) = Default::default();
         let (mut router, lists) = router(&[all]);

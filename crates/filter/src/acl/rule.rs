@@ -13,7 +13,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// As the configuration has it.
+    /// Returns the name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Permit => "permit",
@@ -22,12 +22,12 @@ impl Action {
     }
 }
 
-/// A rule: it matches the packets that each of its fields matches. An empty field matches all.
+/// A rule: it matches packets that match all of its fields. An empty field matches all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// Name of the rule in counters.
     pub name: String,
-    /// Indices of the ports for which it holds; empty for all.
+    /// Indices of the ports to which it applies; empty for all.
     pub on: Vec<usize>,
     /// Fate of the packets.
     pub action: Action,
@@ -35,21 +35,21 @@ pub struct Rule {
     pub sources: Vec<IpNet>,
     /// Prefixes of the destination address.
     pub destinations: Vec<IpNet>,
-    /// Protocol numbers; of IPv6, that of the payload after extension headers.
+    /// Protocol numbers; for IPv6, that of the payload after extension headers.
     pub protocols: Vec<u8>,
-    /// Source ports of TCP, UDP and SCTP; only of rules that name no other protocol.
+    /// Source ports of TCP, UDP and SCTP; only for rules that name no other protocol.
     pub source_ports: Vec<RangeInclusive<u16>>,
     /// Destination ports, likewise.
     pub destination_ports: Vec<RangeInclusive<u16>>,
 }
 
 impl Rule {
-    /// Whether it holds for a port, by its index.
+    /// Returns true if the rule applies to the port with this index.
     pub fn holds_on(&self, port: usize) -> bool {
         self.on.is_empty() || self.on.contains(&port)
     }
 
-    /// Whether it asks for certain ports of TCP, UDP or SCTP.
+    /// Returns true if the rule names ports of TCP, UDP or SCTP.
     pub fn has_ports(&self) -> bool {
         !self.source_ports.is_empty() || !self.destination_ports.is_empty()
     }

@@ -24,7 +24,7 @@ const KEYS: &[Key] = &[
     Key::new(SECTION, "name", None, "\"no-telnet\"", "a name of letters, digits, \"-\", \"_\" and \".\" that no other rule has",
         "Name of the rule in counters (default: its number in the file, as `rule-3`)."),
     Key::new(SECTION, "on", Some("[]"), "[\"uplink\"]", "a list of names of ports",
-        "Ports whose received packets the rule judges; empty: all. The rules of a port are compared in the order of\nthe file, and the first that matches decides. A port with rules drops what none of them matches."),
+        "Ports to whose received packets the rule applies; empty: all. The rules of a port are compared in the order\nof the file, and the first match decides. A port with rules drops packets that none matches."),
     Key::new(SECTION, "action", None, "\"deny\"", "\"permit\" or \"deny\"",
         "Fate of the packets. Required."),
     Key::new(SECTION, "source", Some("[]"), "[\"10.0.0.0/8\", \"2001:db8::/32\"]", "a prefix without host bits such as \"10.0.0.0/8\", or a list of them",
@@ -32,9 +32,9 @@ const KEYS: &[Key] = &[
     Key::new(SECTION, "destination", Some("[]"), "\"198.51.100.0/24\"", "a prefix without host bits such as \"10.0.0.0/8\", or a list of them",
         "Destination addresses, likewise."),
     Key::new(SECTION, "protocol", Some("[]"), "[\"tcp\", \"udp\"]", "\"tcp\", \"udp\", \"sctp\", \"icmp\", \"icmpv6\", \"gre\", \"esp\", \"ah\", a number of 0 to 255, or a list of them",
-        "Protocols; empty: all. In IPv6, the protocol behind extension headers."),
+        "Protocols; empty: all. In IPv6, the protocol after extension headers."),
     Key::new(SECTION, "source_ports", Some("[]"), "\"1024-65535\"", "a number of 0 to 65535, a range such as \"1024-65535\", or a list of them",
-        "Source ports; empty: all. Only where `protocol` names nothing but tcp, udp and sctp."),
+        "Source ports; empty: all. Only if `protocol` names nothing but tcp, udp and sctp."),
     Key::new(SECTION, "destination_ports", Some("[]"), "[22, \"8000-8080\"]", "a number of 0 to 65535, a range such as \"1024-65535\", or a list of them",
         "Destination ports, likewise. Later fragments carry no ports: rules that permit certain ports permit them by\ntheir other fields, and rules that deny certain ports leave them to the next rule."),
 ];
@@ -143,7 +143,7 @@ fn prefixes(reader: &mut Reader, table: &Table, key: &str) -> Vec<IpNet> {
     listed.map_or_else(Vec::new, |it| it.value.into_iter().map(|net| net.value).collect())
 }
 
-/// A rule whose addresses are of different versions of IP matches nothing.
+/// A rule with addresses of different versions of IP matches nothing.
 fn refuse_two_families(
     reader: &mut Reader,
     table: &Table,
@@ -178,7 +178,7 @@ const PROTOCOLS: [(&str, u8); 8] = [
     ("ah", number::AUTHENTICATION),
 ];
 
-/// The name of a protocol in `[[acl]] protocol`, where it has one; all have their number.
+/// Returns the name of a protocol in `[[acl]] protocol`, if it has one; all can be given by number.
 pub fn protocol_name(number: u8) -> Option<&'static str> {
     PROTOCOLS.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
 }
@@ -194,7 +194,7 @@ fn port_range(value: &DeValue) -> Option<RangeInclusive<u16>> {
         return Some(port..=port);
     };
     let (low, high) = text.split_once('-').unwrap_or((text, text));
-    // No sign, which the standard library would take.
+    // No sign, which the standard library would accept.
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (low, high) =
         (digits(low).then(|| low.parse().ok())??, digits(high).then(|| high.parse().ok())??);
@@ -253,8 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_with_what_is_allowed() {
-        for (from, to, told) in [
+    fn all_mistakes_are_reported_with_allowed_values() {
+        for (from, to, reported) in [
             ("\"permit\"", "\"allow\"", "must be \"permit\" or \"deny\""),
             ("action = \"permit\"\n", "", "action: is missing"),
             ("[\"b\"]", "[\"c\"]", "the ports are a, b"),
@@ -271,10 +271,13 @@ mod tests {
         ] {
             assert!(RULE.contains(from), "{from}");
             let result = parse(&RULE.replacen(from, to, 1));
-            match told {
+            match reported {
                 "" => assert!(result.is_ok(), "{result:?}"),
-                told => {
-                    assert!(result.as_ref().is_err_and(|it| it.contains(told)), "{to}: {result:?}")
+                reported => {
+                    assert!(
+                        result.as_ref().is_err_and(|it| it.contains(reported)),
+                        "{to}: {result:?}"
+                    )
                 }
             }
         }

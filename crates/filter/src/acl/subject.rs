@@ -16,19 +16,19 @@ pub enum Ends {
     V6(Ipv6Addr, Ipv6Addr),
 }
 
-/// Protocol of a packet, as far as it shows.
+/// Protocol of a packet, if visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// Number of the payload after extension headers.
     Known(u8),
-    /// A number after which IPv6 may go on as after an extension header, or not: hosts differ (RFC 7045
-    /// section 2.1). Whether a rule for this number matches is known, and nothing else.
+    /// A number after which hosts may or may not expect another extension header (RFC 7045 section
+    /// 2.1). Only rules for this number can be decided.
     Open(u8),
     /// The headers lead out of the packet.
     Hidden,
 }
 
-/// Ports of a packet, as far as they are visible.
+/// Ports of a packet, if visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ports {
     /// Source and destination port.
@@ -37,19 +37,19 @@ pub enum Ports {
     None,
     /// A later fragment, which carries none.
     Later,
-    /// They are not where they should be: the packet is too short, is a fragment that cuts the header
-    /// which they belong to, or hides its protocol.
+    /// The ports are not visible: the packet is too short, is a fragment that cuts the header with
+    /// the ports, or hides its protocol.
     Hidden,
 }
 
-/// The fields of a packet that rules look at.
+/// The fields of a packet that rules compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subject {
     /// Its addresses.
     pub ends: Ends,
     /// Its protocol.
     pub protocol: Protocol,
-    /// Whether it has an authentication header, which rules for protocol 51 match.
+    /// True if it has an authentication header, which rules for protocol 51 match.
     pub authenticated: bool,
     /// Its ports.
     pub ports: Ports,
@@ -81,7 +81,7 @@ impl Subject {
             offset => Fragment::Later(offset),
         };
         let authenticated = protocol == protocol::AUTHENTICATION;
-        // The readable payload of the header counts (RFC 4302), as for IPv6.
+        // The readable payload after the header counts (RFC 4302), as for IPv6.
         while protocol == protocol::AUTHENTICATION {
             if matches!(fragment, Fragment::Later(_)) {
                 return Some(Self::hidden(ends, authenticated));
@@ -125,12 +125,12 @@ impl Subject {
     }
 }
 
-/// Whether packets of a protocol have ports.
+/// Returns true if the protocol has ports.
 pub fn has_ports(protocol: u8) -> bool {
     least_header(protocol).is_some()
 }
 
-/// Bytes of the shortest header of a protocol that has ports.
+/// Returns the length in bytes of the shortest header of a protocol with ports.
 fn least_header(protocol: u8) -> Option<usize> {
     match protocol {
         protocol::TCP => Some(20),
@@ -144,8 +144,8 @@ fn least_header(protocol: u8) -> Option<usize> {
 fn ports(protocol: u8, fragment: Fragment, payload: &[u8]) -> Ports {
     let Some(least) = least_header(protocol) else { return Ports::None };
     match fragment {
-        // Nobody cuts a datagram so, but to hide its header or to change what was judged (RFC 1858
-        // section 3, RFC 3128, RFC 7112).
+        // Datagrams are cut like this only to hide their header or to change judged fields (RFC
+        // 1858 section 3, RFC 3128, RFC 7112).
         Fragment::Later(1) if protocol == protocol::TCP => Ports::Hidden,
         Fragment::First if payload.len() < least => Ports::Hidden,
         Fragment::Later(_) => Ports::Later,
@@ -209,13 +209,13 @@ mod tests {
         longer.extend_from_slice(&[6, 0, 1, 4, 0, 0, 0, 0]);
         longer.extend_from_slice(&bytes[40..]);
         assert_eq!(Subject::of(&longer), Some(plain));
-        // A chain of headers that leads out of the packet.
+        // A chain of headers that extends beyond the packet.
         longer[41] = 99;
         let hidden = Subject::of(&longer).unwrap();
         assert_eq!((hidden.protocol, hidden.ports), (Protocol::Hidden, Ports::Hidden));
     }
 
-    /// An IPv6 packet whose first header is of this kind.
+    /// Returns an IPv6 packet whose first header is of this kind.
     fn ipv6(kind: u8, rest: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x60, 0, 0, 0];
         bytes.extend((rest.len() as u16).to_be_bytes());
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_nobody_knows_stay_open() {
+    fn unassigned_numbers_stay_open() {
         for number in [146, 200, 253, 254, 255] {
             let bytes = ipv6(number, &[&[6, 0, 0, 0, 0, 0, 0, 0][..], &TELNET].concat());
             assert_eq!(Subject::of(&bytes).unwrap().protocol, Protocol::Open(number));

@@ -1,4 +1,4 @@
-//! The reverse-path check on the control thread.
+//! Control of the reverse-path check.
 
 use super::UrpfSettings;
 use super::node::{self, Checks, Dropped};
@@ -12,20 +12,20 @@ use wattline_router::application::{Application, SourceCheck};
 use wattline_router::config::{Config, Settings};
 use wattline_status::applications::{ApplicationStats, UrpfPort, UrpfStats};
 
-/// Nothing is ever due.
+/// Interval of the tick, which does nothing.
 const SELDOM: Duration = Duration::from_secs(3600);
 
 /// The check in one router.
 struct Urpf {
     checks: Checks,
     names: Vec<String>,
-    /// By worker.
+    /// Dropped packets, by worker.
     dropped: Vec<Dropped>,
-    /// By port, what another port dropped that had its place before.
+    /// By port, packets that were dropped by a former port in its place.
     before: Vec<u64>,
 }
 
-/// Starts what the configuration asks for.
+/// Starts the application if the configuration has checks.
 pub(crate) fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let Some(settings) = config.of::<UrpfSettings>() else { return Ok(Vec::new()) };
     let checks = Checks::none(config.ports.len() + config.spare_ports());
@@ -42,7 +42,7 @@ fn names_of(config: &Config) -> Vec<String> {
 }
 
 impl Urpf {
-    /// Whether the ports of another configuration that are there already check as before.
+    /// Returns true if the existing ports of another configuration keep their checks.
     fn checks_stay(&self, new: &Config, settings: &UrpfSettings) -> bool {
         let mut ports = new.ports.iter().enumerate();
         ports.all(|(place, port)| {
@@ -51,7 +51,7 @@ impl Urpf {
         })
     }
 
-    /// Ports that check, with the packets that they dropped.
+    /// Returns the ports with a check, and the packets that they dropped.
     fn ports(&self) -> impl Iterator<Item = UrpfPort> {
         let ports = self.names.iter().enumerate().filter(|(_, name)| !name.is_empty());
         ports.filter_map(|(port, name)| {
@@ -98,9 +98,9 @@ impl Application for Urpf {
 
     fn refuses_ports(&self, new: &Config) -> Option<String> {
         let why = match new.of::<UrpfSettings>() {
-            None => "[urpf] is gone, which needs a restart",
+            None => "[urpf] was removed, which needs a restart",
             Some(settings) if !self.checks_stay(new, settings) => {
-                "[urpf] checks a port that stays in another way, which needs a restart"
+                "[urpf] changes the check of an existing port, which needs a restart"
             }
             Some(_) => return None,
         };
@@ -112,7 +112,7 @@ impl Application for Urpf {
         if !self.checks_stay(config, settings) {
             return None;
         }
-        // A port that is removed still checks what waits in its queues.
+        // A removed port still checks the packets in its queues.
         for (place, port) in config.ports.iter().enumerate().filter(|(_, it)| !it.is_vacant()) {
             if self.names.get(place) != Some(&port.name) {
                 self.checks.set(place, settings.check(place));

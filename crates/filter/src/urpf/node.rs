@@ -1,9 +1,8 @@
-//! `urpf4`, `urpf6`, `urpf-punted`: drop packets whose source address the routes do not lead back
-//! to.
+//! `urpf4`, `urpf6`, `urpf-punted`: drop packets from sources without a suitable route back.
 //!
 //! The nodes look up the sources of a batch together, before the lookup of destinations. Packets
-//! that the kernel may forward and that do not pass the first two are checked by `urpf-punted` before
-//! the kernel gets them; it drops those in which it finds no source ([`Punted`]).
+//! that the kernel may forward and that bypass the first two are checked by `urpf-punted` before
+//! the kernel gets them; it drops packets in which it finds no source ([`Punted`]).
 //!
 //! - next: `drop` (`reverse-path`, `unjudged`), and the next node at its place
 
@@ -33,19 +32,19 @@ const LOOSE: u8 = 1;
 const STRICT: u8 = 2;
 
 impl Checks {
-    /// For so many ports, none of which checks.
+    /// Room for this number of ports, without checks.
     pub fn none(ports: usize) -> Self {
         Self((0..ports).map(|_| AtomicU8::new(NO_CHECK)).collect())
     }
 
-    /// For ports that check so.
+    /// Checks of these ports.
     pub fn of(checks: &[Option<SourceCheck>]) -> Self {
         let all = Self::none(checks.len());
         checks.iter().enumerate().for_each(|(port, check)| all.set(port, *check));
         all
     }
 
-    /// Returns the number of ports that have room.
+    /// Returns the number of ports with room.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -59,7 +58,7 @@ impl Checks {
         }
     }
 
-    /// In force with a worker's next packet.
+    /// Sets a check, in force with a worker's next packet.
     pub fn set(&self, port: usize, check: Option<SourceCheck>) {
         let value = match check {
             None => NO_CHECK,
@@ -76,35 +75,35 @@ impl Checks {
 pub(super) type Dropped = Arc<[Counter]>;
 
 #[derive(Debug, Clone, Copy)]
-enum Which {
+enum Kind {
     Ipv4,
     Ipv6,
     Punted,
 }
 
 struct UrpfNode {
-    which: Which,
+    kind: Kind,
     checks: Checks,
     dropped: Dropped,
 }
 
-/// The parts of a worker's graph.
+/// Returns the nodes of a worker.
 pub(super) fn features(checks: &Checks, dropped: &Dropped) -> Vec<Feature> {
-    let node = |which| -> Box<dyn Node> {
-        Box::new(UrpfNode { which, checks: checks.clone(), dropped: dropped.clone() })
+    let node = |kind| -> Box<dyn Node> {
+        Box::new(UrpfNode { kind, checks: checks.clone(), dropped: dropped.clone() })
     };
     vec![
         Feature {
             place: Place::Received,
             ipv4: Some("urpf4"),
             ipv6: Some("urpf6"),
-            nodes: vec![node(Which::Ipv4), node(Which::Ipv6)],
+            nodes: vec![node(Kind::Ipv4), node(Kind::Ipv6)],
         },
         Feature {
             place: Place::Punted,
             ipv4: Some("urpf-punted"),
             ipv6: None,
-            nodes: vec![node(Which::Punted)],
+            nodes: vec![node(Kind::Punted)],
         },
     ]
 }
@@ -116,18 +115,19 @@ impl UrpfNode {
         check.filter(|_| packet.protection == Protection::None)
     }
 
-    /// Drops a packet unless its source, whose route is `way`, may be behind the port.
+    /// Drops a packet unless its source, with the route `back`, may be behind the port.
     #[inline]
     fn judge(
         &self,
         (packet, source): (&mut Packet, Option<IpAddr>),
         check: SourceCheck,
-        way: NextHopId,
+        back: NextHopId,
         table: &Table,
     ) -> Edge {
-        // Whatever the routes: it names no single host, as a source from outside none does (RFC 1812, 5.3.7).
+        // An address that names no single host is no valid source, whatever the routes (RFC 1812,
+        // 5.3.7).
         let is_host = !source.is_some_and(|source| table.own().is_shared(source));
-        if is_host && leads_back(table, way, check, packet) {
+        if is_host && leads_back(table, back, check, packet) {
             return PASS;
         }
         if let Some(dropped) = self.dropped.get(usize::from(packet.frame.port_in.0)) {
@@ -140,10 +140,10 @@ impl UrpfNode {
 
 impl Node for UrpfNode {
     fn name(&self) -> &'static str {
-        match self.which {
-            Which::Ipv4 => "urpf4",
-            Which::Ipv6 => "urpf6",
-            Which::Punted => "urpf-punted",
+        match self.kind {
+            Kind::Ipv4 => "urpf4",
+            Kind::Ipv6 => "urpf6",
+            Kind::Punted => "urpf-punted",
         }
     }
 
@@ -158,8 +158,8 @@ impl Node for UrpfNode {
             return;
         }
         let memory = &*context.pool.memory();
-        match self.which {
-            Which::Ipv4 => {
+        match self.kind {
+            Kind::Ipv4 => {
                 let source = |packet: &Packet| {
                     let bytes = memory.array::<4>(packet.network_offset() + 12);
                     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
@@ -167,7 +167,7 @@ impl Node for UrpfNode {
                 let fib = &context.routes.fib4;
                 fib.lookup_records(packets, source, |packet| &mut packet.next_hop);
             }
-            Which::Ipv6 => {
+            Kind::Ipv6 => {
                 let (mut sources, mut ways) = ([0; BATCH_MAX], [NextHopId::NONE; BATCH_MAX]);
                 for (source, packet) in sources.iter_mut().zip(&*packets) {
                     let bytes = memory.array::<16>(packet.network_offset() + 8);
@@ -175,11 +175,11 @@ impl Node for UrpfNode {
                 }
                 let count = packets.len().min(BATCH_MAX);
                 context.routes.fib6.lookup_batch(&sources[..count], &mut ways[..count]);
-                for (packet, way) in packets.iter_mut().zip(&ways) {
-                    packet.next_hop = *way;
+                for (packet, back) in packets.iter_mut().zip(&ways) {
+                    packet.next_hop = *back;
                 }
             }
-            Which::Punted => {
+            Kind::Punted => {
                 for (packet, edge) in packets.iter_mut().zip(edges) {
                     let Some(check) = self.check(packet) else { continue };
                     let own = context.routes.table().own();
@@ -193,11 +193,11 @@ impl Node for UrpfNode {
                         *edge = DROP;
                         continue;
                     };
-                    let way = match source {
+                    let back = match source {
                         IpAddr::V4(address) => context.routes.fib4.lookup(address.into()),
                         IpAddr::V6(address) => context.routes.fib6.lookup(address.into()),
                     };
-                    *edge = self.judge((packet, Some(source)), check, way, context.routes.table());
+                    *edge = self.judge((packet, Some(source)), check, back, context.routes.table());
                 }
                 return;
             }
@@ -205,38 +205,39 @@ impl Node for UrpfNode {
         // After the lookups, as always.
         let table = context.routes.table();
         for (packet, edge) in packets.iter_mut().zip(edges) {
-            let way = std::mem::replace(&mut packet.next_hop, NextHopId::NONE);
+            let back = std::mem::replace(&mut packet.next_hop, NextHopId::NONE);
             if let Some(check) = self.check(packet) {
-                // Only where the kernel has the packets, since one that names no host leads to it.
-                let source = (table.hop(way).kind == HopKind::Punt)
+                // Only if the route leads to the kernel, as routes to addresses that name no host
+                // do.
+                let source = (table.hop(back).kind == HopKind::Punt)
                     .then(|| source_of(packet.network_bytes(memory)))
                     .flatten();
-                *edge = self.judge((packet, source), check, way, table);
+                *edge = self.judge((packet, source), check, back, table);
             }
         }
     }
 }
 
-/// Whether a route leads back to where a packet came from.
+/// Returns true if a route leads back to the origin of a packet.
 #[inline]
-fn leads_back(table: &Table, way: NextHopId, check: SourceCheck, packet: &Packet) -> bool {
-    let hop = table.hop(way);
+fn leads_back(table: &Table, back: NextHopId, check: SourceCheck, packet: &Packet) -> bool {
+    let hop = table.hop(back);
     let is_here = |id: &NextHopId| {
         let hop = table.hop(*id);
         let leads_out = matches!(hop.kind, HopKind::Forward | HopKind::Resolve);
         leads_out && hop.port == packet.frame.port_in && hop.vlan == packet.vlan_in
     };
     match (hop.kind, check) {
-        // By the kernel, through interfaces that are no ports.
+        // Through the kernel's interfaces that are no ports.
         (HopKind::Punt, check) => check == SourceCheck::Loose,
         (HopKind::Forward | HopKind::Resolve | HopKind::Group, SourceCheck::Loose) => true,
-        (HopKind::Forward | HopKind::Resolve, SourceCheck::Strict) => is_here(&way),
+        (HopKind::Forward | HopKind::Resolve, SourceCheck::Strict) => is_here(&back),
         (HopKind::Group, SourceCheck::Strict) => table.members(hop).any(|id| is_here(&id)),
         _ => false,
     }
 }
 
-/// Source of an IP packet.
+/// Returns the source of an IP packet.
 fn source_of(bytes: &[u8]) -> Option<IpAddr> {
     match bytes.first()? >> 4 {
         4 => Some(IpAddr::from(*bytes.get(12..)?.first_chunk::<4>()?)),
@@ -269,8 +270,8 @@ mod tests {
         bytes
     }
 
-    /// Whether a packet from a source behind this route, if any, is forwarded; for both versions of
-    /// IP.
+    /// Returns true if a packet from a source with this route, if any, is forwarded; checks both
+    /// versions of IP.
     fn passes(check: SourceCheck, route: impl Fn(&mut Router) -> Option<NextHop>) -> bool {
         let (mut router, dropped) = router(check);
         if let Some(route) = route(&mut router) {
@@ -312,7 +313,7 @@ mod tests {
         }
     }
 
-    /// The broadcast address of an own network, which is the kernel's.
+    /// Tests the broadcast address of an own network, whose route leads to the kernel.
     #[test]
     fn source_that_names_no_host_has_no_way_back() {
         let (mut router, dropped) = router(SourceCheck::Loose);
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vlan_is_a_link_of_its_own() {
+    fn vlan_is_a_separate_link() {
         let (mut router, _) = router(SourceCheck::Strict);
         router.ports[0].send(&frame4_vlan(MAC_A, 7));
         assert_eq!(router.settle().dropped["reverse-path"], 1);
@@ -374,7 +375,7 @@ mod tests {
         let mut bench = Bench::new();
         let dropped: Dropped = [Counter::default()].into();
         let checks = Checks::of(&[Some(SourceCheck::Strict)]);
-        let mut node = UrpfNode { which: Which::Ipv4, checks, dropped };
+        let mut node = UrpfNode { kind: Kind::Ipv4, checks, dropped };
         let packet = bench.packet(&from4([10, 7, 1, 1]));
         assert_eq!(bench.process(&mut node, packet).0, DROP);
         let packet = Packet { protection: Protection::Decrypted, ..packet };

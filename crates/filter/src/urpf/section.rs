@@ -13,7 +13,7 @@ const SECTION: Section = Section::Named("[urpf]");
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
     Key::new(SECTION, "strict", Some("[]"), "[\"customer\"]", "a list of names of ports",
-        "Ports that forward a packet only if a route to its source address leads to the same port (RFC 3704 section\n2.2). For links behind which nobody else has another way."),
+        "Ports that forward a packet only if a route to its source address leads to the same port (RFC 3704 section\n2.2). For links whose networks have no other path."),
     Key::new(SECTION, "loose", Some("[]"), "[\"uplink\"]", "a list of names of ports, none of which is in `strict`",
         "Ports that forward a packet only if there is a route to its source address (RFC 3704 section 2.4); a default\nroute counts."),
 ];
@@ -21,9 +21,9 @@ const KEYS: &[Key] = &[
 /// The ports that check source addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrpfSettings {
-    /// By port index, how it checks.
+    /// Check by port index.
     pub checks: Vec<(usize, SourceCheck)>,
-    /// The indices alone.
+    /// Port indices.
     pub ports: Vec<usize>,
 }
 
@@ -95,10 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         let unknown = parse("loose = [\"c\"]\n").unwrap_err();
         assert!(unknown.contains("the ports are a, b"), "{unknown}");
-        // A port without a name and one that is there twice are told by themselves.
+        // A port without a name and a duplicate port are reported separately.
         let odd = "[[port]]\nname = \"a\"\ninterface = \"c0\"\n[[port]]\ninterface = \"d0\"\n";
         let unknown = parse(&format!("loose = [\"c\"]\n{odd}")).unwrap_err();
         assert!(unknown.contains("the ports are a, b\n"), "{unknown}");

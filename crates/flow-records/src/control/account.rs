@@ -1,15 +1,15 @@
-//! Counts of what one collector received and missed.
+//! Counts of sent and lost records of one collector.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use wattline_packet::ipfix::{FlowRecord, Status};
 use wattline_status::applications::CollectorCounts;
 
-/// Counts of what one collector received and missed; read by the control thread.
+/// Counts of sent and lost records of one collector; read by the control thread.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub counts: CollectorCounts<AtomicU64>,
     pub up: AtomicBool,
-    /// Records, packets and bytes lost before they came here; the same for every collector.
+    /// Records, packets and bytes lost before the collector's queue; the same for every collector.
     pub before: [AtomicU64; 3],
 }
 
@@ -23,7 +23,7 @@ impl Account {
         self.counts.lost_bytes.fetch_add(records.iter().map(|record| record.bytes).sum(), Relaxed);
     }
 
-    /// Status that is sent to the collector itself.
+    /// Returns the status that is sent to the collector.
     pub fn status(&self) -> Status {
         let [records, packets, bytes] = self.before.each_ref().map(|count| count.load(Relaxed));
         Status {

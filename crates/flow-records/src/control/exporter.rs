@@ -14,8 +14,8 @@ use wattline_status::applications::{CollectorState, CollectorStats, FlowCounts};
 
 /// Largest number of batches that wait for a collector.
 const QUEUE: usize = 64;
-/// Interval at which to check for the end of a thread, and for room in a full queue.
-const LOOK: Duration = Duration::from_millis(2);
+/// Interval of polling for the end of a thread, and for room in a full queue.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The control thread's end of the queue to a collector's thread.
 pub(super) struct Exporter {
@@ -46,7 +46,7 @@ impl Exporter {
         Ok(Self { collector, account, queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Queues records. Waits for room until `until`, or not at all. Records that find no room are
+    /// Queues records. Waits for room until `until`, or not at all. Records without room are
     /// counted as lost.
     pub fn send(&self, mut records: Arc<[FlowRecord]>, until: Option<Instant>) {
         let Some(queue) = &self.queue else { return };
@@ -55,7 +55,7 @@ impl Exporter {
                 Ok(()) => return,
                 Err(TrySendError::Full(back)) if until.is_some_and(|end| Instant::now() < end) => {
                     records = back;
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
                 Err(TrySendError::Full(back) | TrySendError::Disconnected(back)) => {
                     self.account.lose(&back);
@@ -65,7 +65,7 @@ impl Exporter {
         }
     }
 
-    /// Stores the counts of what was lost before it came here.
+    /// Stores the counts of records that were lost before the queue.
     pub fn lost_before(&self, totals: &FlowCounts) {
         let counts = [totals.lost_records, totals.lost_packets, totals.lost_bytes];
         self.account.before.iter().zip(counts).for_each(|(to, count)| to.store(count, Relaxed));
@@ -76,7 +76,7 @@ impl Exporter {
         self.queue = None;
     }
 
-    /// Waits until the thread has sent what it has, but no longer than `until`.
+    /// Waits until the thread has sent its records, but no longer than `until`.
     pub fn join(&mut self, until: Instant) {
         let Some(thread) = self.thread.take() else { return };
         while !thread.is_finished() {
@@ -87,7 +87,7 @@ impl Exporter {
                 );
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if thread.join().is_err() {
             tracing::error!(
@@ -97,22 +97,22 @@ impl Exporter {
         }
     }
 
-    /// The collector.
+    /// Returns the collector's name.
     pub fn name(&self) -> String {
         self.collector.to_string()
     }
 
-    /// Records that it was sent.
+    /// Returns the number of records sent to it.
     pub fn sent(&self) -> u64 {
         self.account.counts.records.load(Relaxed)
     }
 
-    /// Records that it did not take.
+    /// Returns the number of records that it did not take.
     pub fn lost(&self) -> u64 {
         self.account.counts.lost_records.load(Relaxed)
     }
 
-    /// Counters of the collector.
+    /// Returns the counters of the collector.
     pub fn stats(&self) -> CollectorStats {
         let is_up = self.account.up.load(Relaxed);
         CollectorStats {

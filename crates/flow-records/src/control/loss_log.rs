@@ -8,9 +8,9 @@ const BETWEEN: Duration = Duration::from_secs(60);
 /// Numbers of lost records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Losses {
-    /// Records for which workers found no room on their way to the control thread.
+    /// Records for which the workers' rings to the control thread had no room.
     pub overload: u64,
-    /// Records that collectors did not take, over all collectors.
+    /// Records that collectors did not take, summed over all collectors.
     pub collector: u64,
 }
 

@@ -1,10 +1,10 @@
-//! Flow records, for Prometheus.
+//! Flow records as Prometheus metrics.
 
 use super::exporter::Exporter;
 use super::loss_log::Losses;
 use wattline_daemon::metrics::{Exposition, Kind};
 
-/// Writes the records that collectors were sent, and those that were lost.
+/// Writes the records that were sent to collectors, and the lost ones.
 pub(super) fn write(to: &mut Exposition, losses: Losses, exporters: &[Exporter]) {
     let help = "Flow records that a collector was sent.";
     to.family("wattline_flow_records_total", Kind::Counter, help);

@@ -2,10 +2,8 @@
 //!
 //! The control thread takes records from the workers' rings, adds routing information about their
 //! addresses, and passes them to one thread per collector ([`exporter`]). Only that thread waits
-//! for
-//! the collector. Records of one flow from several workers are not merged: each counts since the
-//! last record, so a collector adds them up.
-//! record, so a collector adds them up.
+//! for the collector. Records of one flow from several workers are not merged: each counts since
+//! the worker's last record, so a collector adds them up.
 
 mod account;
 mod exporter;
@@ -66,7 +64,7 @@ pub struct FlowRecords {
     names: Vec<String>,
     /// Records taken from workers and not yet passed on.
     pending: Vec<FlowRecord>,
-    /// The last records, to be looked at.
+    /// The latest records, for `wattline show flows`.
     recent: VecDeque<Record>,
     loss_log: LossLog,
     due: Instant,
@@ -116,7 +114,7 @@ impl FlowRecords {
         }
     }
 
-    /// Passes the pending records to the collectors' threads, which count those that do not fit.
+    /// Passes the pending records to the collectors' threads, which count those without room.
     fn hand_on(&mut self, until: Option<Instant>) {
         for batch in self.pending.chunks(BATCH) {
             let batch: Arc<[FlowRecord]> = batch.into();
@@ -142,7 +140,7 @@ impl Application for FlowRecords {
     fn follow_routes(&mut self, rib: &Rib, routes: &Routes) {
         let Self { workers, interfaces, pending, recent, .. } = self;
         for (port, link) in rib.port_links().filter(|(_, link)| link.index < FIRST_STATIC_LINK) {
-            // An interface that was created again has another number.
+            // An interface that was created again has another index.
             if let Some(number) = interfaces.get_mut(usize::from(port.0)) {
                 *number = link.index;
             }
@@ -227,15 +225,15 @@ impl Application for FlowRecords {
         })
     }
 
-    /// Refuses changes to the recorded ports: all, or the named ones, are settled at the start.
+    /// Refuses changes of the recorded ports, which are fixed at the start.
     fn refuses_ports(&self, new: &Config) -> Option<String> {
         let wanted = new.of::<FlowRecordsSettings>().map(|settings| chosen(settings, new));
         let of = |ports: &[bool]| (0..).zip(ports).filter(|it| *it.1).map(|it| it.0).collect();
         let names: Option<Vec<usize>> = wanted.as_deref().map(of);
         let why = match names {
-            None => "[flow_records] is gone, which needs a restart",
+            None => "[flow_records] was removed, which needs a restart",
             Some(ports) if ports != of(&self.settings.ports) => {
-                "[flow_records] ports names others, which needs a restart"
+                "[flow_records] ports has changed, which needs a restart"
             }
             Some(_) => return None,
         };
@@ -243,7 +241,7 @@ impl Application for FlowRecords {
     }
 
     fn follow_ports(&mut self, new: &Config) {
-        // Records of a port that is removed are still to come.
+        // Records of a removed port may still follow.
         let numbers = interface_numbers(new);
         self.interfaces.resize(numbers.len(), 0);
         self.names.resize(numbers.len(), String::new());
@@ -261,7 +259,7 @@ impl Application for FlowRecords {
     }
 }
 
-/// Whether each port is recorded; empty where all are.
+/// Returns for each port whether it is recorded; empty if all are.
 fn chosen(settings: &FlowRecordsSettings, config: &Config) -> Vec<bool> {
     if settings.ports.is_empty() {
         return Vec::new();
@@ -269,8 +267,8 @@ fn chosen(settings: &FlowRecordsSettings, config: &Config) -> Vec<bool> {
     (0..config.ports.len()).map(|port| settings.ports.contains(&port)).collect()
 }
 
-/// Interface numbers for collectors: the kernel's number, as in SNMP; for a port without an interface,
-/// its position in the configuration, counted from 1.
+/// Returns the interface numbers for collectors: the kernel's index, as in SNMP; for a port without
+/// an interface, its position in the configuration, counted from 1.
 fn interface_numbers(config: &Config) -> Vec<u32> {
     let number = |(place, port): (usize, &PortSettings)| {
         let Some(name) = port.kind.taken_over() else { return place as u32 + 1 };
@@ -282,11 +280,11 @@ fn interface_numbers(config: &Config) -> Vec<u32> {
 
 fn exported(record: &Record, interfaces: &[u32], rib: &Rib, routes: &Routes) -> FlowRecord {
     let interface = |port: PortId| interfaces.get(usize::from(port.0)).copied().unwrap_or(0);
-    let way = rib.way_to(record.destination, routes);
+    let path = rib.path_to(record.destination, routes);
     FlowRecord {
         source: record.source,
         destination: record.destination,
-        next_hop: way.gateway.filter(|_| record.port_out.is_some()),
+        next_hop: path.gateway.filter(|_| record.port_out.is_some()),
         source_port: record.source_port,
         destination_port: record.destination_port,
         protocol: record.protocol,
@@ -295,8 +293,8 @@ fn exported(record: &Record, interfaces: &[u32], rib: &Rib, routes: &Routes) -> 
         ingress: interface(record.port_in),
         egress: record.port_out.map_or(0, interface),
         vlan: record.vlan_in,
-        source_prefix: rib.way_to(record.source, routes).prefix_length,
-        destination_prefix: way.prefix_length,
+        source_prefix: rib.path_to(record.source, routes).prefix_length,
+        destination_prefix: path.prefix_length,
         packets: record.packets,
         bytes: record.bytes,
         first_millis: record.first_millis,

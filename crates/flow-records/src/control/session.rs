@@ -120,12 +120,12 @@ pub(super) struct Session {
     /// Time of the next connection attempt, and the pause after that.
     retry: Instant,
     pause: Duration,
-    /// Whether the collector is known to be down; it has then been logged.
+    /// True if the collector is known to be down, which has been logged.
     down: bool,
     /// Contents of the last UDP message, while the kernel may still report its loss.
     last: Content,
     burst: u32,
-    /// Whether templates have been sent in this session.
+    /// True if templates have been sent in this session.
     has_templates: bool,
 }
 
@@ -134,7 +134,7 @@ fn unix_millis() -> u64 {
 }
 
 impl Session {
-    /// A session without a connection.
+    /// Makes a session without a connection.
     pub fn new(
         collector: CollectorAddress,
         settings: &FlowRecordsSettings,
@@ -165,7 +165,7 @@ impl Session {
         }
     }
 
-    /// Time at which [`Self::refresh`] is due.
+    /// Returns the time at which [`Self::refresh`] is due.
     pub fn next_refresh(&self) -> Instant {
         if self.socket.is_some() { self.refresh } else { self.retry.max(self.refresh) }
     }
@@ -303,7 +303,7 @@ impl Session {
             if error.kind() == io::ErrorKind::ConnectionRefused {
                 let error = io::Error::from(io::ErrorKind::ConnectionRefused);
                 self.refused(&error);
-                // The error was about the message before; this one has not been tried yet.
+                // The error was about the previous message; this one has not been tried yet.
                 result = match &mut self.socket {
                     Some(socket) => socket.send(message),
                     None => return false,

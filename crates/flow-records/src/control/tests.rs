@@ -76,7 +76,7 @@ fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Sequence number of an IPFIX message, and whether it contains templates.
+/// Returns the sequence number of an IPFIX message, and whether it contains templates.
 fn head(message: &[u8]) -> (u32, bool) {
     let [a, b, c, d] = message[8..12] else { unreachable!() };
     (u32::from_be_bytes([a, b, c, d]), message[17] == 2)
@@ -170,7 +170,7 @@ fn collectors_see_the_source_address_of_the_configuration() {
         assert_eq!(listener.accept().unwrap().1.ip(), expected, "{given:?}");
         assert_eq!(counts(&account), (1, 0));
     }
-    // An address of another machine, and a collector that is not there.
+    // An address of another machine, and an address without a collector.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (source, transport) in [
         ("192.0.2.77", Transport::IpfixUdp),

@@ -1,7 +1,8 @@
 //! Counters of packets and records, for one worker and IP version.
 //!
-//! Every packet is accounted for. The packets counted in flows ([`FlowCounts::packets`]) are in records
-//! that were handed over, in records that were lost, or in flows that are still in the table.
+//! Every packet is accounted for. The packets counted in flows ([`FlowCounts::packets`]) are in
+//! records that were handed over, in records that were lost, or in flows that are still in the
+//! table.
 
 use super::record::EndReason;
 use std::ops::Deref;
@@ -41,7 +42,7 @@ impl Counters {
         self.lost_bytes.add(bytes);
     }
 
-    /// Reverts the count of a forced record that nobody received, and counts it as lost.
+    /// Reverts the count of a forced record that was never received, and counts it as lost.
     pub fn taken_back(&self, packets: u64, bytes: u64) {
         self.records_forced.set(self.records_forced.get().wrapping_sub(1));
         self.record_packets.set(self.record_packets.get().wrapping_sub(packets));

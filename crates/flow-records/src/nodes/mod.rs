@@ -1,15 +1,13 @@
-//! Flow records: the flows that pass, with their packets and bytes (NetFlow-like monitoring; RFC
-//! 7011 to 7015 define the terms).
+//! Flow records: passing flows with their packets and bytes (NetFlow-like monitoring; RFC 7011 to
+//! 7015 define the terms).
 //!
 //! Each worker has one table of IPv4 flows and one of IPv6 flows ([`worker`]), with addresses,
 //! protocol and ports as key. A flow becomes a [`Record`] when no packet of it came for the idle
 //! timeout, when it has lasted for the active timeout, when its place is needed for another flow,
-//! or
-//! when the router stops. Records go to the control thread through a ring of fixed size
+//! or when the router stops. Records go to the control thread through a ring of fixed size
 //! ([`Records`]). The ring never delays packets. If it is full, a flow that timed out stays in the
 //! table and is tried again. Only the record of an *evicted* flow can be lost. Its packets and
-//! bytes
-//! are then counted, so that the sums stay exact ([`FlowCounts`]).
+//! bytes are then counted, so that the sums stay exact ([`FlowCounts`]).
 //!
 //! A flow that moves to another worker has a record from each worker. Each counts since the flow's
 //! last record, so they add up.
@@ -53,7 +51,8 @@ pub struct Settings {
     pub sampling_interval: u32,
     /// Choice of the sampled packet within an interval.
     pub sampling: Sampling,
-    /// Whether packets that arrive on a port are recorded, by port number; empty for all ports.
+    /// True for each port on which arriving packets are recorded, by port number; empty for all
+    /// ports.
     pub ports: Vec<bool>,
     /// Place in the graph at which packets are seen.
     pub place: Place,
@@ -103,13 +102,13 @@ impl Records {
         self.rest.try_iter().flatten().for_each(|record| take(&record));
     }
 
-    /// Counts of IPv4 and of IPv6.
+    /// Returns the counts of IPv4 and of IPv6.
     pub fn totals(&self) -> [FlowCounts; 2] {
         self.counters.each_ref().map(|counters| counters.map(Counter::get))
     }
 }
 
-/// The nodes of one worker, and the receiver of its records.
+/// Returns the nodes of one worker, and the receiver of its records.
 pub fn worker(settings: &Settings) -> (Feature, Records) {
     let (rest_in, rest) = channel();
     let (ipv4, ring4, counters4) = node::<Ipv4, 2>(settings, rest_in.clone());

@@ -32,10 +32,11 @@ pub(super) struct FlowNode<F, const N: usize> {
     pub table: Table<N>,
     pub sampler: Sampler,
     pub timeouts: Timeouts,
-    /// Whether flows that arrive on a port are recorded, by port number; empty for all ports.
+    /// True for each port on which arriving flows are recorded, by port number; empty for all
+    /// ports.
     pub ports: Box<[bool]>,
-    /// Whether the node sees packets whose egress port is known. Then packets that will not be sent
-    /// are in no flow.
+    /// True if the node sees packets whose egress port is known. Packets that will not be sent are
+    /// then in no flow.
     pub routed: bool,
     pub outlet: RingOutlet,
     /// Channel for the remaining flows when the worker ends.
@@ -124,9 +125,9 @@ fn port_out(hops: &[Hop], id: u16) -> u16 {
     hop.map_or(NOWHERE, |hop| hop.port.0)
 }
 
-/// Whether a packet will be answered by an ICMP error instead of being sent: its TTL has expired,
-/// or it is longer than the MTU of its egress port and may not be fragmented (`ip4-rewrite`,
-/// `ip6-rewrite`).
+/// Returns true if a packet will be answered by an ICMP error instead of being sent: its TTL has
+/// expired, or it is longer than the MTU of its egress port and may not be fragmented
+/// (`ip4-rewrite`, `ip6-rewrite`).
 #[inline]
 fn is_refused<const N: usize>(hops: &[Hop], seen: &Observation<N>) -> bool {
     let hop = hops.get(usize::from(seen.next_hop)).filter(|hop| hop.kind == HopKind::Forward);

@@ -1,4 +1,4 @@
-//! The parts of a packet that go into its flow.
+//! Parts of a packet that its flow needs.
 
 use super::record::{Flow, NOWHERE};
 use wattline_dataplane::frame::ChunkMemory;
@@ -21,7 +21,7 @@ pub(super) struct Observation<const N: usize> {
     pub next_hop: u16,
     /// TTL or hop limit.
     pub lifetime: u8,
-    /// Whether it may be fragmented where it is too long.
+    /// True if it may be fragmented.
     pub fragmentable: bool,
 }
 
@@ -39,7 +39,7 @@ impl<const N: usize> Observation<N> {
         fragmentable: false,
     };
 
-    /// A flow that consists of this packet, at a time in milliseconds.
+    /// Returns a flow that consists of this packet, at a time in milliseconds.
     pub fn flow(&self, now: u64) -> Flow<N> {
         Flow {
             key: self.key,
@@ -128,7 +128,7 @@ impl Family<5> for Ipv6 {
     }
 }
 
-/// Data of a packet that the router itself knows.
+/// Returns the data of a packet from its metadata.
 #[inline]
 fn of<const N: usize>(packet: &Packet) -> Observation<N> {
     Observation {
@@ -139,9 +139,9 @@ fn of<const N: usize>(packet: &Packet) -> Observation<N> {
     }
 }
 
-/// Both ports in one word, source first, and the TCP flags. They are zero if the protocol has none
-/// or the packet ends before them. For ICMP, type and code take the place of the destination port,
-/// as in NetFlow since version 5.
+/// Returns both ports in one word, source first, and the TCP flags. They are zero if the protocol
+/// has none or the packet ends before them. For ICMP, type and code take the place of the
+/// destination port, as in NetFlow since version 5.
 #[inline]
 fn transport(memory: &ChunkMemory, at: usize, end: usize, protocol: u8) -> (u32, u8) {
     let fits = |length| at + length <= end;
@@ -172,7 +172,7 @@ mod tests {
         Packet::new(Frame { offset: 0, length: length as u16, port_in: PortId(3) })
     }
 
-    /// A chunk that begins with these bytes.
+    /// Returns a chunk that begins with these bytes.
     fn memory(bytes: &[u8]) -> ChunkMemory {
         let mut memory = ChunkMemory::zeroed(2, bytes.len().next_power_of_two());
         if let Some(to) = memory.get_mut(0..bytes.len()) {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv4_with_all_that_matters() {
+    fn ipv4_fields_are_observed() {
         let mut bytes = Vec::new();
         PacketBuilder::ethernet2([1; 6], [2; 6])
             .ipv4([192, 0, 2, 1], [198, 51, 100, 2], 64)

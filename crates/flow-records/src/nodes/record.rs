@@ -88,7 +88,7 @@ impl<const N: usize> Flow<N> {
         service: 0,
     };
 
-    /// Record of the flow, if the worker's time began at `epoch_millis` of UNIX time.
+    /// Returns the record of the flow, if the worker's time began at `epoch_millis` of UNIX time.
     pub fn record(&self, epoch_millis: u64, end: EndReason) -> Record {
         let (source, destination, rest) = match self.key[..] {
             [addresses, rest] => {

@@ -23,7 +23,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler of one packet in `interval`; 0 and 1 take every packet.
+    /// Makes a sampler of one packet in `interval`; 0 and 1 take every packet.
     pub fn new(interval: u32, sampling: Sampling) -> Self {
         let state = RandomState::new().hash_one(0) | 1;
         let mut sampler = Self { interval: interval.max(1), sampling, until: 0, left: 0, state };
@@ -31,13 +31,13 @@ impl Sampler {
         sampler
     }
 
-    /// True if every packet is chosen.
+    /// Returns true if every packet is chosen.
     #[inline]
     pub fn takes_all(&self) -> bool {
         self.interval == 1
     }
 
-    /// Whether the next packet is chosen.
+    /// Returns true if the next packet is chosen.
     #[inline]
     pub fn take(&mut self) -> bool {
         let chosen = self.until == 1;

@@ -65,7 +65,7 @@ pub(super) struct Table<const N: usize> {
 }
 
 impl<const N: usize> Table<N> {
-    /// A table for this many flows, rounded up to a power of two and at least 16.
+    /// Makes a table for this many flows, rounded up to a power of two and at least 16.
     pub fn new(flows: usize) -> Self {
         let buckets = flows.div_ceil(WAYS).max(1).next_power_of_two();
         let empty = Bucket { tags: [0; WAYS], used: [0; WAYS] };
@@ -79,12 +79,12 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Number of flows in the table.
+    /// Returns the number of flows in the table.
     pub fn live(&self) -> usize {
         self.live
     }
 
-    /// Hash of a key: multiplications whose upper half is folded onto the lower.
+    /// Returns the hash of a key: multiplications whose upper half is folded onto the lower.
     #[inline]
     pub fn hash(&self, key: &[u64; N]) -> u64 {
         key.iter().fold(self.seed, |state, word| {
@@ -197,7 +197,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Number of buckets in a whole sweep.
+    /// Returns the number of buckets in a whole sweep.
     pub fn buckets(&self) -> usize {
         self.buckets.len()
     }
@@ -215,14 +215,14 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// Bit set of the ways with this tag.
+/// Returns the bit set of the ways with this tag.
 #[inline]
 fn matching(tags: &[u16; WAYS], tag: u16) -> u32 {
     // No early exit: the compiler turns this into a few vector comparisons.
     tags.iter().enumerate().fold(0, |ways, (way, it)| ways | u32::from(*it == tag) << way)
 }
 
-/// The least recently used way.
+/// Returns the least recently used way.
 #[cold]
 fn oldest(bucket: &Bucket, now: u16) -> usize {
     let ages = bucket.used.iter().map(|used| now.wrapping_sub(*used)).enumerate();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_flows_go_and_active_ones_are_told_of() {
+    fn idle_flows_end_and_active_ones_are_recorded() {
         let (mut table, mut taken) = (Table::<2>::new(1024), Taken::default());
         assert_eq!(count(&mut table, 1, 0, &mut taken), Change::Created);
         assert_eq!(count(&mut table, 1, 14_000, &mut taken), Change::Updated);

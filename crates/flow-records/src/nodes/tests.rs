@@ -74,7 +74,7 @@ fn ports_and_sampling_choose_packets() {
     assert_eq!((records.totals()[0].packets, records.totals()[0].passed_by), (10, 90));
 }
 
-/// A flow of such packets alone would name an egress port that none of them left by.
+/// A flow of such packets only would name an egress port that none of them used.
 #[test]
 fn packet_answered_by_an_error_is_in_no_flow() {
     let long4 = || {
@@ -95,7 +95,7 @@ fn packet_answered_by_an_error_is_in_no_flow() {
         assert_eq!(sum.dropped.get("ttl-expired"), Some(&2), "{:?}", sum.dropped);
         assert_eq!(sum.dropped.get("too-big"), Some(&2), "{:?}", sum.dropped);
         let totals = records.totals();
-        // Errors that the router makes pass here, too, once they are routed.
+        // ICMP errors of the router pass here, too, once they are routed.
         let of_others = totals.map(|it| it.refused);
         assert_eq!(of_others, [2 - counted; 2], "{place:?}: {totals:?}");
         router.worker.shut_down();
@@ -103,7 +103,7 @@ fn packet_answered_by_an_error_is_in_no_flow() {
         let of_them = all.iter().filter(|record| record.protocol == 17).count();
         assert_eq!(of_them > 0, counted > 0, "{place:?}: {all:?}");
     }
-    // What may be fragmented is sent.
+    // Packets that may be fragmented are sent.
     let (feature, records) = worker(&Settings::default());
     let mut router = Router::with_features(vec![feature]);
     router.ports[0].send(&frame4(MAC_A, 64, &[7; 1600]));

@@ -36,8 +36,8 @@ impl Outcome {
     }
 }
 
-/// The absolute path of a configuration file. The file itself may be missing, or be a link to one
-/// file today and to another tomorrow.
+/// Returns the absolute path of a configuration file. The file itself may be missing, or be a link
+/// to one file today and to another tomorrow.
 fn absolute(file: &Path) -> PathBuf {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -47,7 +47,7 @@ fn absolute(file: &Path) -> PathBuf {
     folder.join(file.file_name().unwrap_or_default())
 }
 
-/// The owner of the policies of a configuration file.
+/// Returns the owner of the policies of a configuration file.
 pub fn owner(file: &Path) -> BlockOwner {
     BlockOwner::named(absolute(file).as_os_str().as_encoded_bytes())
 }
@@ -59,7 +59,7 @@ pub fn owner(file: &Path) -> BlockOwner {
 fn add(file: &Path, blocks: &[xfrm::Block]) -> io::Result<()> {
     let owner = owner(file);
     if !blocks.is_empty() {
-        // First: nothing else could say whose policies they are.
+        // First: nothing else records the policies' owner.
         registry::note(owner, &absolute(file));
     }
     owner.install(blocks).map(drop)
@@ -86,14 +86,14 @@ pub fn set(file: &Path, blocks: &[xfrm::Block]) -> io::Result<usize> {
     Ok(removed)
 }
 
-/// Makes the kernel block what a configuration file protects, and nothing else for it. `config` is
-/// the file as it was read. If it has mistakes, policies are only added, from what can be read. If it
-/// does not exist, all are removed.
+/// Makes the kernel block the protected traffic of a configuration file, and nothing else for it.
+/// `config` is the file as it was read. If it has mistakes, policies for its readable parts are
+/// only added. If it does not exist, all are removed.
 ///
 /// # Errors
 /// When the kernel refuses them, or has no XFRM ([`is_missing`]).
 pub fn follow(file: &Path, config: &Result<Config, ConfigError>) -> io::Result<Outcome> {
-    // Without rights, or XFRM, what follows tells.
+    // If the state cannot be read, the calls below report the reason.
     if owner(file).is_in_use().unwrap_or(false) {
         return Ok(Outcome::nothing(
             "a router with this configuration runs, and keeps the policies",
@@ -114,7 +114,7 @@ pub fn follow(file: &Path, config: &Result<Config, ConfigError>) -> io::Result<O
             let blocked = settings.map(Protected::from_settings).unwrap_or_default();
             let blocks = blocked.blocks(None, false);
             if blocks.is_empty() {
-                // Whoever may not look may start no router either.
+                // Without the right to list policies, no router can start either.
                 let removed = match remove_from(file) {
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => 0,
                     removed => removed?,
@@ -134,7 +134,7 @@ pub fn follow(file: &Path, config: &Result<Config, ConfigError>) -> io::Result<O
             Ok(Outcome::nothing(&note))
         }
         Err(_) => {
-            let kept = "what was blocked before stays blocked";
+            let kept = "existing policies are kept";
             let Ok(bytes) = std::fs::read(file) else { return Ok(Outcome::nothing(kept)) };
             let partial = Partial::read(&String::from_utf8_lossy(&bytes));
             if partial.captures_only || !partial.when_stopped {
@@ -158,8 +158,7 @@ fn remove_from(file: &Path) -> io::Result<usize> {
     set(file, &[]).or_else(|error| if is_missing(&error) { Ok(0) } else { Err(error) })
 }
 
-/// Lets the kernel of this network namespace forward everything again; returns the number of
-/// policies that were removed.
+/// Removes all blocking policies from the kernel of this network namespace; returns their number.
 ///
 /// # Errors
 /// When the kernel refuses it.
@@ -170,10 +169,10 @@ pub fn open() -> io::Result<usize> {
     }
 }
 
-/// Returns everything that the kernel of this network namespace blocks for any configuration.
+/// Returns all blocking policies of any configuration in this network namespace.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// When the kernel cannot be asked.
 pub fn list() -> io::Result<Vec<KernelBlock>> {
     let blocked = match BlockOwner::blocked(PolicyDirection::Out) {
         Err(error) if is_missing(&error) => Vec::new(),
@@ -201,7 +200,7 @@ fn traffic((source, destination): (IpNet, IpNet)) -> BlockedTraffic {
     BlockedTraffic { source: source.to_string(), destination: destination.to_string() }
 }
 
-/// Describes the same for a configuration that no router has read, if it protects anything.
+/// Describes the blocked traffic of a configuration that no router has read, if it protects any.
 pub fn plan(config: &Config) -> Option<BlockPlan> {
     let settings = config.of::<IpsecSettings>()?;
     let blocked = Protected::from_settings(settings);
@@ -215,7 +214,7 @@ pub fn plan(config: &Config) -> Option<BlockPlan> {
     Some(BlockPlan { block, blocked_now })
 }
 
-/// True if the kernel has no XFRM.
+/// Returns true if the kernel has no XFRM.
 pub fn is_missing(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT))
 }

@@ -1,7 +1,7 @@
 //! Reads the protected traffic of a configuration that is not valid: a mistake in one place must not
 //! let packets leave in clear that another place protects.
 //!
-//! A policy with a mistake blocks. If one of its prefixes cannot be read, all addresses stand for it.
+//! A policy with a mistake still blocks. An unreadable prefix stands for all addresses.
 
 use super::protected::{Protected, Rule, all_addresses};
 use crate::section::{IPSEC, POLICY, SECTIONS, TUNNEL};
@@ -38,7 +38,7 @@ impl Partial {
             else {
                 break;
             };
-            // The parser may also name the line behind the wrong one.
+            // The parser may also name the line after the wrong one.
             *line = "";
             let next = Self::read_once(&lines.join("\n"));
             partial.protected = partial.protected.and(&next.0.protected);
@@ -47,7 +47,7 @@ impl Partial {
         partial
     }
 
-    /// Reads a text, and gives the first line that is no TOML.
+    /// Reads a text, and returns the first line that is no TOML.
     fn read_once(text: &str) -> (Self, Option<usize>) {
         let schema = Schema {
             sections: SECTIONS.names.to_vec(),
@@ -108,7 +108,7 @@ fn text_of(reader: &mut Reader, table: &Table, key: &str) -> Option<String> {
     table.has(key).then(|| reader.string(table, key))?.map(|text| text.value)
 }
 
-/// The sections of a name, even if it is written as one that cannot be repeated.
+/// Sections of a name, even if written as one that cannot be repeated.
 fn all<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
@@ -132,7 +132,7 @@ mod tests {
         [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
         [[ipsec_policy]]\nsource = \"10.1.0.0/16\"\ndestination = \"10.2.0.0/16\"\ntunnel = \"t\"\n";
 
-    /// Blocked prefixes of the text with one change.
+    /// Returns the blocked prefixes of the text with one change.
     fn blocked(from: &str, to: &str) -> Vec<String> {
         assert!(TEXT.contains(from), "{from}");
         let partial = Partial::read(&TEXT.replacen(from, to, 1));

@@ -2,7 +2,7 @@
 //!
 //! The kernel compares forwarded packets with policies of direction `fwd` and then of `out`, packets
 //! to this machine with `in`, and its own with `out`. Each policy of the configuration blocks packets
-//! that would leave in clear, and with source and destination swapped packets that came in clear.
+//! that would leave in clear, and, with source and destination swapped, packets that came in clear.
 //! A packet that either end forbids does not pass, as in the router itself (RFC 4301 section 5).
 //!
 //! Some packets of this machine itself must pass, or it would be cut off: those that stay on the
@@ -37,12 +37,12 @@ pub struct Rule {
 pub struct Protected {
     /// The near and the far end of each tunnel.
     pub ends: Vec<(IpAddr, IpAddr)>,
-    /// Policies, of which the first that matches decides.
+    /// Policies; the first match decides.
     pub rules: Vec<Rule>,
 }
 
 impl Protected {
-    /// The traffic that these settings protect.
+    /// Returns the traffic that these settings protect.
     pub fn from_settings(settings: &IpsecSettings) -> Self {
         let rule = |policy: &crate::section::PolicySettings| Rule {
             source: policy.source,
@@ -55,7 +55,7 @@ impl Protected {
         }
     }
 
-    /// Adds what another configuration protects, behind the policies of this one.
+    /// Adds the protected traffic of another configuration, after the policies of this one.
     pub fn and(&self, other: &Self) -> Self {
         let mut both = self.clone();
         both.ends.extend(&other.ends);
@@ -63,16 +63,16 @@ impl Protected {
         both
     }
 
-    /// Source and destination of the policies that do not let packets pass.
+    /// Returns the source and destination of the policies that do not let packets pass.
     pub fn prefixes(&self) -> impl Iterator<Item = (IpNet, IpNet)> {
         let blocking = self.rules.iter().filter(|rule| !rule.passes);
         blocking.map(|rule| (rule.source, rule.destination))
     }
 
-    /// Policies for the kernel. `runs` is the index of the device by which a router hands packets to
-    /// the kernel, if one runs; one policy for the device shows that. Decrypted packets are among them,
-    /// which the kernel cannot tell from packets that came in clear: once the router `judges`, it does
-    /// so alone.
+    /// Returns the policies for the kernel. `runs` is the index of the device through which a
+    /// running router hands packets to the kernel; one policy for the device marks that a router
+    /// runs. The kernel cannot distinguish decrypted packets from packets that came in clear. It
+    /// therefore stops checking received packets once the router `judges` them itself.
     pub fn blocks(&self, runs: Option<u32>, judges: bool) -> Vec<Block> {
         let mut list = List::default();
         for any in [all_addresses(true), all_addresses(false)] {
@@ -134,12 +134,12 @@ impl Protected {
         }
     }
 
-    /// True if no packet between these prefixes should have come through a tunnel.
+    /// Returns true if no packet between these prefixes should have come through a tunnel.
     fn may_come(&self, packets: (IpNet, IpNet)) -> bool {
         self.may_leave((packets.1, packets.0))
     }
 
-    /// True if no packet between these prefixes has to leave through a tunnel.
+    /// Returns true if no packet between these prefixes has to leave through a tunnel.
     fn may_leave(&self, (source, destination): (IpNet, IpNet)) -> bool {
         let overlap = |a: IpNet, b: IpNet| a.contains(&b) || b.contains(&a);
         let decides = |rule: &&Rule| match rule.passes {
@@ -150,7 +150,7 @@ impl Protected {
     }
 }
 
-/// All addresses of a family.
+/// Returns all addresses of a family.
 pub fn all_addresses(is_ipv4: bool) -> IpNet {
     if is_ipv4 { Ipv4Net::default().into() } else { Ipv6Net::default().into() }
 }
@@ -209,7 +209,7 @@ mod tests {
         Protected { ends, rules: rules.iter().map(rule).collect() }
     }
 
-    /// The kernel's treatment of a packet in one direction.
+    /// Returns the kernel's treatment of a packet in one direction.
     fn decide(
         blocks: &[Block],
         direction: Direction,
@@ -274,7 +274,7 @@ mod tests {
             (Out, "198.51.100.1", "192.0.2.9", Allow),
             (Out, "10.1.0.1", "224.0.0.5", Allow),
             (Out, "10.1.0.1", "255.255.255.255", Allow),
-            // No exception holds for what is forwarded.
+            // No exception holds for forwarded packets.
             (Forward, "10.1.0.2", "10.1.0.9", Stop),
             (Forward, "10.1.0.2", "224.0.0.5", Stop),
         ] {
@@ -292,7 +292,7 @@ mod tests {
             assert_eq!(decide(&blocks, Forward, far, only), Stop);
         }
         assert_eq!(decide(&blocks, Out, far, Some(Only::Icmp6(128))), Stop);
-        // While a router runs, packets that it has decrypted come by the kernel, too.
+        // A running router hands its decrypted packets to the kernel as well.
         let (starting, running) = (default.blocks(Some(7), false), default.blocks(Some(7), true));
         for direction in [In, Forward] {
             let packet = ("192.0.2.9", "10.1.0.1");
@@ -301,7 +301,8 @@ mod tests {
             assert_eq!(decide(&blocks, direction, packet, None), Stop);
         }
         assert_eq!(decide(&running, Forward, ("10.1.0.1", "192.0.2.9"), None), Stop);
-        // Of everything only what is forwarded can be blocked, and the peer is reached.
+        // If everything is protected, only forwarded packets are blocked, and the peer stays
+        // reachable.
         let all = protected(&[("0.0.0.0/0", "0.0.0.0/0", false)]).blocks(None, false);
         assert_eq!(decide(&all, Forward, ("192.0.2.9", "192.0.2.1"), None), Stop);
         assert_eq!(decide(&all, Out, ("198.51.100.1", "203.0.113.1"), None), Allow);

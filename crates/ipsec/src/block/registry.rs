@@ -1,7 +1,7 @@
 //! Configuration files of the owners of blocking policies: the kernel has only a number for each.
 //!
-//! One file below `/run` for each owner holds the path of its configuration. Policies outlive it in
-//! no case: both end with the machine. Where it cannot be written, policies stay until they are
+//! One file below `/run` for each owner holds the path of its configuration. It lasts as long as
+//! the policies: both end with the machine. If it cannot be written, policies stay until they are
 //! removed by name.
 
 use std::ffi::OsStr;
@@ -33,12 +33,12 @@ pub fn forget(owner: BlockOwner) {
     let _ = remove_file(entry(owner));
 }
 
-/// The configuration of an owner.
+/// Returns the configuration of an owner.
 pub fn configuration(owner: BlockOwner) -> Option<PathBuf> {
     Some(OsStr::from_bytes(&read(entry(owner)).ok()?).into())
 }
 
-/// True if the configuration of an owner is known not to exist any more.
+/// Returns true if the configuration of an owner is known not to exist any more.
 pub fn is_removed(owner: BlockOwner) -> bool {
     let exists = configuration(owner).map(|file| file.symlink_metadata());
     exists.is_some_and(|it| it.is_err_and(|error| error.kind() == io::ErrorKind::NotFound))

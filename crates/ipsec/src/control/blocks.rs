@@ -1,5 +1,5 @@
-//! Blocking policies of a router that runs: those of its configuration ([`crate::block`]), and one
-//! that shows that it runs.
+//! Blocking policies of a running router: those of its configuration ([`crate::block`]), and one
+//! that marks that it runs.
 //!
 //! They stay when the router ends, unless the configuration or the operator says otherwise.
 
@@ -18,7 +18,7 @@ pub(super) struct Blocks {
     in_force: Protected,
     /// The policies of the file as it was read last, and whether they stay at the end.
     next: (Protected, bool),
-    /// The device by which the kernel gets packets of the router.
+    /// Device through which the kernel gets packets from the router.
     tun: Option<u32>,
     /// The policies that were set last.
     wanted: Vec<Block>,
@@ -26,16 +26,16 @@ pub(super) struct Blocks {
     changes: Option<XfrmFollower>,
     /// Number of policies in the kernel.
     pub count: usize,
-    /// Number of policies that somebody else removed and that were put back.
+    /// Number of policies that were removed by others and put back.
     pub restored: u64,
-    /// Whether the router judges what comes in.
+    /// True if the router checks received packets itself.
     judges: bool,
     ended: bool,
 }
 
 impl Blocks {
-    /// Adds the policies, which block in both directions until the router judges. `own` are the networks of
-    /// this machine.
+    /// Adds the policies. They block both directions until [`Self::judge`]. `own` are the networks
+    /// of this machine.
     pub fn install(file: &Path, settings: &IpsecSettings, own: &[IpNet], tun: Option<u32>) -> Self {
         let in_force = Protected::from_settings(settings);
         warn(&in_force, own);
@@ -55,14 +55,16 @@ impl Blocks {
         blocks
     }
 
-    /// The router judges what comes in from now on: the kernel gets decrypted packets.
+    /// Leaves the check of received packets to the router: the kernel gets decrypted packets from
+    /// now on.
     pub fn judge(&mut self) {
         if !std::mem::replace(&mut self.judges, true) {
             self.set_wanted();
         }
     }
 
-    /// Blocks what another configuration protects as well, until a restart puts it in force.
+    /// Also blocks the protected traffic of another configuration, until a restart puts it in
+    /// force.
     pub fn follow(&mut self, settings: Option<&IpsecSettings>) {
         let stay = settings.is_none_or(|settings| settings.block_when_stopped);
         self.next = (settings.map(Protected::from_settings).unwrap_or_default(), stay);
@@ -83,9 +85,9 @@ impl Blocks {
         self.set(&left);
     }
 
-    /// Puts policies back that somebody else has removed or changed, such as an IKE daemon that
-    /// flushes all policies as it starts. Without them, protected packets would leave in clear after
-    /// a crash, and on interfaces that are no ports.
+    /// Restores policies that were removed or changed by others, such as an IKE daemon that flushes
+    /// all policies at its start. Without them, protected packets would leave in clear after a
+    /// crash, and on interfaces that are no ports.
     pub fn restore(&mut self) {
         let Some(changes) = &mut self.changes else { return };
         if self.ended || !changes.has_changed().unwrap_or(true) {
@@ -116,7 +118,7 @@ impl Blocks {
         self.next.1 = false;
     }
 
-    /// A description of the blocked traffic.
+    /// Returns a description of the blocked traffic.
     pub fn stats(&self) -> BlockStats {
         let block = block::describe(&self.file, &self.in_force);
         BlockStats { block, when_stopped: self.next.1 }
@@ -155,7 +157,7 @@ fn log(error: &io::Error) {
     );
 }
 
-/// Warns of policies that affect this machine's own packets otherwise than forwarded ones.
+/// Warns of policies that treat this machine's own packets differently from forwarded ones.
 fn warn(protected: &Protected, own: &[IpNet]) {
     for (source, destination) in protected.prefixes() {
         if destination.contains(&source) {

@@ -12,7 +12,7 @@ pub(super) enum SetBy {
     Kernel,
 }
 
-/// An end: the name of the tunnel, its address, and where that was set.
+/// Tunnel end: the tunnel's name, the address, and its source.
 type End = (String, IpAddr, SetBy);
 
 /// The ends that are missing now.
@@ -20,8 +20,8 @@ type End = (String, IpAddr, SetBy);
 pub(super) struct MissingEnds(BTreeSet<End>);
 
 impl MissingEnds {
-    /// Compares the ends of tunnels with the addresses of this machine, and logs what has changed.
-    pub fn look(&mut self, ends: impl Iterator<Item = End>, own: &HashSet<IpAddr>) {
+    /// Compares the ends of tunnels with the addresses of this machine, and logs the differences.
+    pub fn update(&mut self, ends: impl Iterator<Item = End>, own: &HashSet<IpAddr>) {
         let ends: BTreeSet<End> = ends.collect();
         let missing = ends.iter().filter(|(_, at, _)| !own.contains(at)).cloned().collect();
         let before = std::mem::replace(&mut self.0, missing);
@@ -40,7 +40,7 @@ impl MissingEnds {
         self.0.iter().find(is_it).map(|_| explain(at, set_by))
     }
 
-    /// A sentence for each of them.
+    /// Returns a message for each missing end.
     pub fn complaints(&self) -> Vec<String> {
         self.0.iter().map(complaint).collect()
     }
@@ -61,8 +61,8 @@ fn explain(at: IpAddr, set_by: SetBy) -> String {
         SetBy::Kernel => "have the IKE daemon use an address of this machine",
     };
     format!(
-        "{at} is no address of this machine: nobody answers for it, so that the packets of the other \
-         end arrive only if its network routes them here; `ip address add {at}/{length} dev \
+        "{at} is no address of this machine, so the kernel does not answer for it: packets of the \
+         other end arrive only if its network routes them here; `ip address add {at}/{length} dev \
          INTERFACE`, or {or}"
     )
 }
@@ -79,30 +79,32 @@ mod tests {
         let ends =
             || [("a".to_owned(), here, of_file), ("b".to_owned(), there, of_file)].into_iter();
         let mut missing = MissingEnds::default();
-        missing.look(ends(), &HashSet::from([here]));
+        missing.update(ends(), &HashSet::from([here]));
         assert_eq!(missing.warning("a", here, of_file), None);
         let warning = missing.warning("b", there, of_file).unwrap();
         assert!(warning.contains("`ip address add 2001:db8::1/128 dev INTERFACE`"), "{warning}");
         assert_eq!(missing.complaints(), [format!("ipsec b: local = {warning}")]);
-        missing.look(ends(), &HashSet::from([here, there]));
+        missing.update(ends(), &HashSet::from([here, there]));
         assert_eq!((missing.warning("b", there, of_file), missing.complaints().len()), (None, 0));
-        // A tunnel that is gone is not missed.
-        missing.look(ends(), &HashSet::new());
-        missing.look(ends().take(1), &HashSet::new());
+        // A removed tunnel is not reported as missing.
+        missing.update(ends(), &HashSet::new());
+        missing.update(ends().take(1), &HashSet::new());
         assert_eq!(missing.complaints().len(), 1);
     }
 
-    /// It has no key `local` in the configuration.
+    /// Such an SA has no key `local` in the configuration.
     #[test]
     fn an_sa_of_the_kernel_gets_advice_that_it_can_follow() {
         let at = "192.0.2.1".parse().unwrap();
         let mut missing = MissingEnds::default();
-        missing.look([("k".to_owned(), at, SetBy::Kernel)].into_iter(), &HashSet::new());
+        missing.update([("k".to_owned(), at, SetBy::Kernel)].into_iter(), &HashSet::new());
         assert_eq!(missing.warning("k", at, SetBy::Configuration), None);
         let warning = missing.warning("k", at, SetBy::Kernel).unwrap();
         assert!(warning.ends_with("or have the IKE daemon use an address of this machine"));
-        let told = missing.complaints().join("");
-        assert!(told.starts_with("ipsec k: the local end of the kernel's SA, 192.0.2.1 is no"));
-        assert!(!told.contains("local ="), "{told}");
+        let complaint = missing.complaints().join("");
+        assert!(
+            complaint.starts_with("ipsec k: the local end of the kernel's SA, 192.0.2.1 is no")
+        );
+        assert!(!complaint.contains("local ="), "{complaint}");
     }
 }

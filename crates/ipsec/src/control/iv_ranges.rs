@@ -8,10 +8,10 @@
 /// Number of IVs that must be free in front of a start: eleven months at 10 million packets per
 /// second.
 pub(super) const ROOM: u64 = 1 << 48;
-/// Most ranges of a record. The narrowest gaps are given up beyond.
+/// Most ranges of a record. Beyond it, the narrowest gaps count as used.
 const MOST: usize = 4096;
-/// Random places that are tried. While 1/16 of all places are free enough, not one key in 10^28 is
-/// refused.
+/// Number of random places that are tried. While 1/16 of all places have enough room, less than one
+/// key in 10^28 is refused.
 const TRIES: usize = 1000;
 
 /// Consecutive IVs, both ends included.
@@ -94,9 +94,9 @@ pub(super) mod tests {
     }
 
     proptest! {
-        /// With ranges that overlap, touch, repeat and lie at both ends.
+        /// The ranges overlap, touch, repeat, and lie at both ends.
         #[test]
-        fn ranges_hold_what_was_added_and_nothing_else(
+        fn ranges_hold_exactly_the_added_numbers(
             added in prop::collection::vec((0u8..=255, 0u8..=255), 0..20),
         ) {
             let place = |at: u8| if at < 128 { u64::from(at) } else { u64::MAX - u64::from(255 - at) };
@@ -157,7 +157,7 @@ pub(super) mod tests {
     /// Two starts from the same record, of n packets each, meet with a probability of at most
     /// 2n / 2^64 if nearly all places are free.
     #[test]
-    fn starts_that_do_not_know_each_other_meet_as_seldom_as_derived() {
+    fn independent_starts_meet_as_seldom_as_derived() {
         let mut random = Random(7);
         let mut record = IvRanges::default();
         record.add(range(0, 1 << 40));

@@ -2,8 +2,8 @@
 //!
 //! A policy names its SAs by a template: ends of the tunnel, a number (reqid), and optionally an
 //! SPI. While keys are being replaced there are several SAs for one template. The newest one then
-//! sends, and all of them receive. What cannot be done here (transport mode, other algorithms,
-//! ports) is left to the kernel.
+//! sends, and all of them receive. Unsupported SAs and policies (transport mode, other algorithms,
+//! ports) are left to the kernel.
 
 use super::kernel_terms::terms;
 use super::key_state::Role;
@@ -97,11 +97,11 @@ impl Tunnels {
                     one.select(selectors.clone());
                     Ok(one)
                 });
-                let ours = Terms { ends: (terms.ends.1, terms.ends.0), ..terms };
+                let local_terms = Terms { ends: (terms.ends.1, terms.ends.0), ..terms };
                 let window = association.window.clamp(32, 65_536);
                 let new = || {
-                    let key = key_file(store, &ours, Role::Receive)?;
-                    Receiving::new(&ours, key, store, window, selectors)
+                    let key = key_file(store, &local_terms, Role::Receive)?;
+                    Receiving::new(&local_terms, key, store, window, selectors)
                 };
                 let one = known.unwrap_or_else(new);
                 one.map(|one| {
@@ -121,18 +121,19 @@ impl Tunnels {
         (self.sending, self.receiving, self.origins) = (sending, receiving, origins);
     }
 
-    /// Reports the use of SAs to the kernel; `last` reports everything at once.
-    pub fn tell_kernel(&mut self, now: Instant, last: bool) {
+    /// Reports the use of SAs to the kernel; if `last`, without waiting for the interval.
+    pub fn report_to_kernel(&mut self, now: Instant, last: bool) {
         let sending = self.sending.iter().map(|(identity, one)| (identity, one.progress()));
         let receiving = self.receiving.iter().map(|(identity, one)| (identity, one.progress()));
         for (identity, progress) in sending.chain(receiving) {
             if let Some(origin) = self.origins.get_mut(identity) {
-                origin.tell(&progress, now, last);
+                origin.report(&progress, now, last);
             }
         }
     }
 
-    /// Decision for packets that a policy selects; `None` if only the kernel can decide.
+    /// Returns the decision for packets that a policy selects; `None` if only the kernel can
+    /// decide.
     fn decide(&mut self, policy: &KernelPolicy, first: usize) -> Option<Decision> {
         if policy.bound {
             return None;
@@ -165,17 +166,17 @@ impl Tunnels {
         &self.policies
     }
 
-    /// Sending SAs, by number of the tunnel.
+    /// Returns the sending SAs, by number of the tunnel.
     pub fn outbound(&self) -> impl Iterator<Item = Option<&Sending>> {
         self.tunnels.iter().map(|(_, identity)| self.sending.get(identity.as_ref()?))
     }
 
-    /// All receiving SAs.
+    /// Returns all receiving SAs.
     pub fn inbound(&self) -> impl Iterator<Item = &Receiving> {
         self.receiving.values()
     }
 
-    /// All SAs, including those that are being replaced, mutable.
+    /// Returns all SAs, including those that are being replaced, mutable.
     pub fn all_mut(
         &mut self,
     ) -> (impl Iterator<Item = &mut Sending>, impl Iterator<Item = &mut Receiving>) {
@@ -187,8 +188,8 @@ fn identity(terms: &Terms) -> Identity {
     (terms.spi, terms.key.fingerprint())
 }
 
-/// State of a key. The kernel has its keys from an IKE daemon, which makes new ones each time; a
-/// key without state is one that was not used here.
+/// Returns the state of a key. IKE daemons make new keys each time, so a key without state has not
+/// been used here.
 fn key_file(store: &Store, terms: &Terms, role: Role) -> Result<KeyFile, String> {
     let (key, algorithm) = (&terms.key, terms.algorithm);
     let known = store.key(key, algorithm, role)?;
@@ -355,7 +356,7 @@ mod tests {
         all.policies.insert(0, policy(PolicyDirection::Out, 1, false));
         all.policies.push(KernelPolicy { narrower: true, ..policy(PolicyDirection::Out, 0, true) });
         all.policies.push(KernelPolicy { bound: true, ..policy(PolicyDirection::Out, 0, true) });
-        // An SA that is still being negotiated belongs to nobody yet.
+        // An SA that is still being negotiated has no keys yet.
         all.associations.push(Association { aead: None, ..association(0x1005, NEAR, FAR) });
         tunnels.follow(&all, &store, 0);
         let decisions: Vec<_> = tunnels.policies().iter().map(|it| it.decision).collect();

@@ -63,7 +63,7 @@ pub(super) fn terms(association: &Association) -> Option<Terms> {
     })
 }
 
-/// Remainder of a limit; `u64::MAX` means no limit.
+/// Returns the remainder of a limit; `u64::MAX` means no limit.
 fn rest(limit: u64, used: u64) -> u64 {
     if limit == u64::MAX { limit } else { limit.saturating_sub(used) }
 }
@@ -77,7 +77,7 @@ pub(super) mod tests {
     pub const NEAR: [u8; 4] = [192, 0, 2, 1];
     pub const FAR: [u8; 4] = [192, 0, 2, 2];
 
-    /// A tunnel of AES-GCM between two ends.
+    /// Returns a tunnel of AES-GCM between two ends.
     pub fn association(spi: u32, from: [u8; 4], to: [u8; 4]) -> Association {
         let key = Key(Zeroizing::new(spi.to_be_bytes().repeat(5)));
         Association {
@@ -103,7 +103,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn limits_count_what_the_kernel_has_carried() {
+    fn limits_include_traffic_of_the_kernel() {
         let mut one = association(0x1001, NEAR, FAR);
         (one.hard, one.soft) = ((1000, u64::MAX), (400, 30));
         one.current = Current { bytes: 500, packets: 10, ..Current::default() };

@@ -9,9 +9,9 @@
 //! sha256 0123456789abcdef
 //! ```
 //!
-//! The second line names the key, so that the file of another one is not taken for its own. An SPI
+//! The second line names the key, so that the file of another key is not mistaken for it. An SPI
 //! that receives has the number 0: its numbers are in another file. The last line is a checksum of
-//! the lines before it. A text that differs in any byte from the one that its contents would give is
+//! the lines before it. A text that differs in any byte from the canonical text of its contents is
 //! refused.
 
 use super::iv_ranges::{IvRange, IvRanges};
@@ -51,12 +51,12 @@ pub(super) struct KeyState {
 }
 
 impl KeyState {
-    /// State of a key that was never used.
+    /// Makes the state of a key that was never used.
     pub fn new(key: u64, role: Role) -> Self {
         Self { key, role, sequences: BTreeMap::new(), used: IvRanges::default() }
     }
 
-    /// Returns its text.
+    /// Returns the text of this state.
     pub fn text(&self) -> String {
         let Self { key, role, .. } = self;
         let mut text = format!("wattline key state 2\nkey {key:016x}\nrole {}\n", role.name());
@@ -108,7 +108,7 @@ mod tests {
     use crate::control::iv_ranges::tests::Random;
 
     #[test]
-    fn text_leads_back_and_no_other_does() {
+    fn only_canonical_text_is_parsed() {
         let mut state = KeyState::new(0x5a02, Role::Send);
         assert_eq!(KeyState::parse(&state.text()), Some(state.clone()));
         state.sequences = [(0x1002, 7), (u32::MAX, u64::MAX)].into();

@@ -1,4 +1,4 @@
-//! Keys of tunnels: where they come from, and whether they may be used.
+//! Keys of tunnels: their sources, and checks of their use.
 
 use super::key_state::Role;
 use super::store::{KeyFile, Store};
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 /// Buffer size in bytes, more than any key in hexadecimal digits.
 const LONGEST: usize = 1024;
 
-/// Names of the keys of a tunnel, with what they are used for.
+/// Names of the keys of a tunnel, with their uses.
 const DIRECTIONS: [(&str, Role); 2] = [("key_in", Role::Receive), ("key_out", Role::Send)];
 
 /// Loads the two keys of each tunnel, for received packets and for sent ones.
@@ -70,8 +70,8 @@ pub(super) fn open_all(
                 for (state, (key, _)) in states.iter().zip(DIRECTIONS) {
                     if state.is_none() {
                         errors.push(format!(
-                            "[[ipsec_tunnel]] {}: {key}: {} does not know this key, so nobody knows \
-                             which of its nonces have been used",
+                            "[[ipsec_tunnel]] {}: {key}: {} has no record of this key, so its used \
+                             nonces are unknown",
                             tunnel.name,
                             store.directory().display()
                         ));
@@ -97,18 +97,18 @@ pub(super) fn open_all(
     if errors.is_empty() { Ok(opened) } else { Err(errors) }
 }
 
-/// A key of a configured tunnel that [`declare_new`] was asked for.
+/// Result of [`declare_new`] for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeclaredKey {
     /// Name of the tunnel.
     pub tunnel: String,
-    /// Its key in the configuration, `key_in` or `key_out`.
+    /// Name of the key in the configuration, `key_in` or `key_out`.
     pub key: &'static str,
-    /// False if its use was known before; nothing changes then.
+    /// False if its use was recorded before; nothing changes then.
     pub is_new: bool,
 }
 
-/// Declares that the keys of these tunnels were never used if nothing is known of them.
+/// Declares the keys of these tunnels as never used, unless their use is already recorded.
 ///
 /// # Errors
 /// Returns a tunnel that does not exist, and all faults of keys and of their state. Nothing is
@@ -188,7 +188,7 @@ fn load(source: &KeySource, algorithm: Algorithm) -> Result<KeyMaterial, String>
 }
 
 fn read(path: &Path, algorithm: Algorithm) -> Result<KeyMaterial, String> {
-    // Opened once and then checked, so that nobody can exchange the file in between. Non-blocking,
+    // Opened once and then checked, so that the file cannot be exchanged in between. Non-blocking,
     // since it may be a pipe.
     let file = std::fs::File::options()
         .read(true)
@@ -222,7 +222,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn only_files_that_are_nobody_elses_are_read() {
+    fn key_file_readable_by_others_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let load = |mode: u32, text: &str| {

@@ -39,11 +39,11 @@ use wattline_status::applications::{
     ApplicationStats, IpsecStats, KernelTunnels, SaTable, TunnelStats,
 };
 
-/// Interval at which sequence numbers are written and lifetimes checked. A stretch of reserved
-/// numbers lasts longer than this at any rate that a worker reaches.
-const LOOK: Duration = Duration::from_millis(500);
-/// The interval when the kernel is followed; new keys must be picked up quickly.
-const LOOK_AT_KERNEL: Duration = Duration::from_millis(100);
+/// Interval at which sequence numbers are written and lifetimes checked. At any rate that a worker
+/// reaches, a stretch of reserved numbers lasts longer.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// The interval when SAs of the kernel are used; new keys must be picked up quickly.
+const KERNEL_INTERVAL: Duration = Duration::from_millis(100);
 /// ICMP errors of tunnels per second and worker, as in the router itself.
 const ICMP_RATE: u32 = 1000;
 const ICMP_BURST: u32 = 50;
@@ -51,13 +51,13 @@ const ICMP_BURST: u32 = 50;
 /// Starts the application that the configuration asks for.
 pub fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let Some(settings) = config.of::<IpsecSettings>() else { return Ok(Vec::new()) };
-    // Keys are in memory from here on. A limit of core files is not enough: the kernel ignores it
-    // where it hands them to a program.
+    // Keys are in memory from here on. Limiting the size of core files is not enough: the kernel
+    // ignores the limit if it pipes them to a program.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| RouterError::system("forbidding core dumps", error))?;
     let mut ipsec = Ipsec::new(settings)?;
     if let Some(ipsec) = &mut ipsec {
-        // Otherwise nobody tells which addresses the machine has.
+        // Without the kernel's routes, the addresses of this machine are unknown.
         ipsec.follows_addresses = config.router.kernel_routes;
         ipsec.file.clone_from(&config.file);
     }
@@ -76,9 +76,9 @@ pub struct Ipsec {
     /// Blocking policies in the kernel.
     blocks: Option<Blocks>,
     missing_ends: MissingEnds,
-    /// Whether the addresses of this machine are known.
+    /// True if the addresses of this machine are known.
     follows_addresses: bool,
-    /// These addresses at the last look for ends, and whether SAs have changed since.
+    /// Own addresses at the last check of the tunnel ends, and whether SAs have changed since.
     own: Vec<IpNet>,
     sas_changed: bool,
     store: Store,
@@ -193,7 +193,7 @@ impl Ipsec {
         }
     }
 
-    /// SAs that receive: those of the configuration, then those of the kernel.
+    /// Returns the SAs that receive: those of the configuration, then those of the kernel.
     fn receiving(&self) -> impl Iterator<Item = &Receiving> {
         let kernel = self.kernel.iter().flat_map(|kernel| kernel.tunnels.inbound());
         self.tunnels.iter().map(|it| &it.1).chain(kernel)
@@ -274,7 +274,7 @@ impl Application for Ipsec {
         let kernel = self.kernel.iter().flat_map(|kernel| kernel.tunnels.inbound());
         let of_file = self.tunnels.iter().map(|it| end(&it.1, SetBy::Configuration));
         let ends = of_file.chain(kernel.map(|it| end(it, SetBy::Kernel)));
-        self.missing_ends.look(ends, &own);
+        self.missing_ends.update(ends, &own);
     }
 
     fn complaints(&self) -> Vec<String> {
@@ -294,13 +294,13 @@ impl Application for Ipsec {
                 let (sending, receiving) = kernel.tunnels.all_mut();
                 sending.for_each(|it| it.tick(now));
                 receiving.for_each(|it| it.tick(now));
-                kernel.tunnels.tell_kernel(now, false);
+                kernel.tunnels.report_to_kernel(now, false);
             }
             for (sending, receiving) in &mut self.tunnels {
                 sending.tick(now);
                 receiving.tick(now);
             }
-            self.due = now + if self.kernel.is_some() { LOOK_AT_KERNEL } else { LOOK };
+            self.due = now + if self.kernel.is_some() { KERNEL_INTERVAL } else { CHECK_INTERVAL };
         }
         self.due
     }
@@ -392,7 +392,7 @@ impl Application for Ipsec {
             sending.for_each(Sending::finish);
             receiving.for_each(|it| it.tick(Instant::now()));
             // The kernel continues with these tunnels from here.
-            kernel.tunnels.tell_kernel(Instant::now(), true);
+            kernel.tunnels.report_to_kernel(Instant::now(), true);
         }
     }
 }

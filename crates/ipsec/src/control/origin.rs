@@ -6,8 +6,8 @@ use std::io;
 use std::time::{Duration, Instant};
 use wattline_linux::netlink::xfrm::{Association, Current, Report};
 
-/// Interval of the reports. If Wattline is killed, the kernel sends under the numbers used since
-/// the last report again, and the far end drops those packets.
+/// Interval of the reports. If Wattline is killed, the kernel sends again with the numbers used
+/// since the last report, and the far end drops those packets.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Progress of an SA.
@@ -24,7 +24,7 @@ pub(super) struct Origin {
     /// The kernel's counts when the SA was taken over.
     base: Current,
     report: Report,
-    told: Option<(Instant, u64)>,
+    reported: Option<(Instant, u64)>,
     asked: bool,
     ended: bool,
     refused: bool,
@@ -34,17 +34,17 @@ impl Origin {
     pub fn new(association: &Association) -> Self {
         let report = Report::new(association);
         let base = report.current;
-        Self { base, report, told: None, asked: false, ended: false, refused: false }
+        Self { base, report, reported: None, asked: false, ended: false, refused: false }
     }
 
-    /// Reports changes; with `last`, at once.
-    pub fn tell(&mut self, progress: &Progress, now: Instant, last: bool) {
+    /// Reports changes; if `last`, without waiting for the interval.
+    pub fn report(&mut self, progress: &Progress, now: Instant, last: bool) {
         let Progress { common, sent, received, expiring, ended } = *progress;
         let packets = common.counters.packets();
-        let news = packets > self.told.map_or(0, |told| told.1);
-        let due = self.told.is_none_or(|told| now.saturating_duration_since(told.0) >= PERIOD);
+        let news = packets > self.reported.map_or(0, |(_, packets)| packets);
+        let due = self.reported.is_none_or(|(at, _)| now.saturating_duration_since(at) >= PERIOD);
         if news && (due || last || expiring || ended) {
-            self.told = Some((now, packets));
+            self.reported = Some((now, packets));
             (self.report.sent, self.report.received) = (sent, received);
             let current = &mut self.report.current;
             current.packets = self.base.packets.saturating_add(packets);
@@ -53,23 +53,23 @@ impl Origin {
                 let time = std::time::SystemTime::UNIX_EPOCH.elapsed();
                 current.used = time.map_or(0, |time| time.as_secs());
             }
-            let told = self.report.tell();
-            self.note(common, told);
+            let result = self.report.send();
+            self.note(common, result);
         }
         if expiring && !self.asked {
             self.asked = true;
-            let told = self.report.expire(false);
-            self.note(common, told);
+            let result = self.report.expire(false);
+            self.note(common, result);
         }
         if ended && !self.ended {
             self.ended = true;
-            let told = self.report.expire(true);
-            self.note(common, told);
+            let result = self.report.expire(true);
+            self.note(common, result);
         }
     }
 
-    fn note(&mut self, common: &Common, told: io::Result<()>) {
-        match told {
+    fn note(&mut self, common: &Common, result: io::Result<()>) {
+        match result {
             // The SA was deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if !self.refused => {

@@ -1,5 +1,5 @@
-//! Writing a number to the disk beside the control thread: a disk that is slow, or hangs, holds up the
-//! numbers that wait for it and nothing else.
+//! Writes numbers to disk on a thread of its own: a slow or hanging disk delays the numbers that
+//! wait for it, and nothing else.
 
 use super::store::Numbers;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
@@ -8,11 +8,11 @@ use std::time::Duration;
 /// Longest wait for the first number, and for the last one.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Durable store of a number.
+/// Durable store for a number.
 pub(super) trait Keep: Send + 'static {
-    /// The number as last written.
+    /// Returns the number written last.
     fn value(&self) -> u64;
-    /// Writes another; it is safe when this returns.
+    /// Writes another number, which is on disk when this returns.
     fn write(&mut self, value: u64) -> Result<(), String>;
 }
 
@@ -25,13 +25,13 @@ impl Keep for Numbers {
     }
 }
 
-/// A keeper when it has written, and how that went.
+/// Store after a write, and the result of the write.
 type Written = (Box<dyn Keep>, Result<(), String>);
 
 enum State {
     Idle(Box<dyn Keep>),
     Writing(Receiver<Written>),
-    /// The thread that wrote is gone.
+    /// The writing thread is gone.
     Lost,
 }
 
@@ -46,36 +46,36 @@ impl Reservation {
         Self { written: keeper.value(), state: State::Idle(Box::new(keeper)) }
     }
 
-    /// The number that is known to be on disk.
+    /// Returns the number that is known to be on disk.
     pub fn value(&self) -> u64 {
         self.written
     }
 
-    /// Begins to write a number, unless one is being written.
+    /// Begins to write a number, unless a write is in progress.
     ///
     /// # Errors
-    /// When there can be no thread, or the last one is gone.
+    /// When no thread can be started, or the last one is gone.
     pub fn begin(&mut self, value: u64) -> Result<(), String> {
         let keeper = match std::mem::replace(&mut self.state, State::Lost) {
             State::Idle(keeper) => keeper,
-            State::Lost => return Err("nobody writes sequence numbers any more".to_owned()),
+            State::Lost => return Err(self.lose()),
             writing @ State::Writing(_) => {
                 self.state = writing;
                 return Ok(());
             }
         };
         let (sender, receiver) = sync_channel(1);
-        // The thread gets it by a channel, so that it is not lost where there can be none.
+        // Sent through a channel, so that the keeper is not lost if no thread can be started.
         let (hand, taken) = sync_channel::<Box<dyn Keep>>(1);
         let work = move || {
             let Ok(mut keeper) = taken.recv() else { return };
             let result = keeper.write(value);
-            // Whoever waited may have gone.
+            // The receiver may be gone.
             let _ = sender.send((keeper, result));
         };
         match std::thread::Builder::new().name("sequence".to_owned()).spawn(work) {
             Ok(_) => {
-                // It waits for this.
+                // The thread waits for the keeper.
                 let _ = hand.send(keeper);
                 self.state = State::Writing(receiver);
                 Ok(())
@@ -87,10 +87,10 @@ impl Reservation {
         }
     }
 
-    /// The number that has been written since, if one was.
+    /// Returns the number that has been written meanwhile, if any.
     ///
     /// # Errors
-    /// When it could not be; the one before is still there.
+    /// When the write failed; the previous number is still valid.
     pub fn poll(&mut self) -> Result<Option<u64>, String> {
         let State::Writing(receiver) = &self.state else { return Ok(None) };
         match receiver.try_recv() {
@@ -140,7 +140,7 @@ pub(super) mod tests {
     use std::sync::mpsc::SyncSender;
     use std::time::Instant;
 
-    /// A disk that writes when it is let, or fails.
+    /// A disk that writes only when the test allows it, or fails.
     pub struct Disk {
         value: u64,
         lets: Receiver<bool>,
@@ -161,14 +161,14 @@ pub(super) mod tests {
         }
     }
 
-    /// One, and what lets it write.
+    /// Returns a disk, and the sender that allows its writes.
     pub fn disk() -> (Disk, SyncSender<bool>) {
         let (sender, lets) = sync_channel(9);
         (Disk { value: 0, lets }, sender)
     }
 
     #[test]
-    fn a_disk_that_hangs_holds_nobody_up() {
+    fn hanging_disk_holds_up_only_the_last_write() {
         let (disk, lets) = disk();
         let mut reservation = Reservation::new(disk);
         reservation.begin(7).unwrap();

@@ -1,9 +1,9 @@
 //! Record of the use of keys, kept over restarts.
 //!
-//! A key that is used again after a restart must never see a nonce twice (RFC 4106 section 2), and
-//! the peer drops sequence numbers that it has seen as replays. Both are therefore written to disk
-//! before they may be used, one stretch at a time ([`Numbers::write`] waits for the disk). Received
-//! numbers are written as well, so that old packets are not accepted again.
+//! A key that is used again after a restart must never repeat a nonce (RFC 4106 section 2), and the
+//! peer drops sequence numbers that it has seen as replays. IVs and sequence numbers are therefore
+//! written to disk before they may be used, one stretch at a time ([`Numbers::write`] waits for the
+//! disk). Received numbers are written as well, so that old packets are not accepted again.
 //!
 //! - `CIPHERKEY.state` holds the state of a key ([`KeyState`]), named by a keyed hash of the
 //!   cipher's key alone: keys that differ only in the salt or the integrity key share it. It is
@@ -12,8 +12,8 @@
 //! - `KEY-SPI.in` holds the highest number received by an SA, in 20 digits that overwrite each
 //!   other, and its own name. The state of the key lists its SPIs, so that a missing file is noticed.
 //!
-//! A missing file is not a new key. Files that cannot be read, or that hold anything else, are
-//! errors: nobody could tell which nonces are left.
+//! A missing file is not a new key. Files that cannot be read, or hold anything else, are errors:
+//! they do not show which nonces are unused.
 
 use super::iv_ranges::IvRange;
 use super::key_state::{KeyState, LONGEST, Role};
@@ -51,7 +51,7 @@ impl Store {
         Ok(Self { directory: path.to_owned() })
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -98,7 +98,7 @@ impl Store {
         Ok(key_file)
     }
 
-    /// Number received last by an SA; 0 if it is new. `state` is that of its key.
+    /// Returns the number received last by an SA; 0 if it is new. `state` is that of its key.
     ///
     /// # Errors
     /// Fails when the file cannot be used, when another process uses it, or when it is missing and the
@@ -164,13 +164,13 @@ impl KeyFile {
     /// Replaces the file; it is on disk when this returns.
     fn save(&mut self, state: &KeyState) -> Result<(), String> {
         let there = self.path.symlink_metadata().map(|it| (it.dev(), it.ino()));
-        let ours = self.file.as_ref().map(|file| file.metadata().map(|it| (it.dev(), it.ino())));
-        let is_ours = match (there, ours) {
-            (Ok(there), Some(Ok(ours))) => there == ours,
+        let opened = self.file.as_ref().map(|file| file.metadata().map(|it| (it.dev(), it.ino())));
+        let is_same = match (there, opened) {
+            (Ok(there), Some(Ok(opened))) => there == opened,
             (Err(error), None) => error.kind() == ErrorKind::NotFound,
             _ => false,
         };
-        if !is_ours {
+        if !is_same {
             let path = self.path.display();
             return Err(format!("{path}: was replaced or removed while the key was in use"));
         }
@@ -205,10 +205,10 @@ impl KeyFile {
 #[derive(Debug)]
 pub(super) struct Numbers {
     key: KeyFile,
-    /// State without those of this start.
+    /// State without the IVs of this start.
     before: KeyState,
     spi: u32,
-    /// Number before the first one of this start, and the IV of that one.
+    /// Number before the first of this start, and its IV.
     last: u64,
     first_iv: u64,
     most: u64,
@@ -216,17 +216,17 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Highest number that may have been used.
+    /// Returns the highest number that may have been used.
     pub fn value(&self) -> u64 {
         self.value
     }
 
-    /// Highest number that may ever be used.
+    /// Returns the highest number that may ever be used.
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// Difference between the IV of a packet and its sequence number, modulo 2^64.
+    /// Returns the difference between the IV of a packet and its sequence number, modulo 2^64.
     pub fn iv_offset(&self) -> u64 {
         self.first_iv.wrapping_sub(self.last).wrapping_sub(1)
     }
@@ -257,7 +257,7 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// The number as last written.
+    /// Returns the number as last written.
     pub fn value(&self) -> u64 {
         self.value
     }
@@ -360,8 +360,8 @@ fn open_locked(path: &Path) -> Result<Option<(File, String)>, String> {
     }
 }
 
-/// Replaces a file by a new one, which is returned, locked. Before and after, whatever ends this
-/// process or the machine, a whole file has the name.
+/// Replaces a file by a new one, which is returned, locked. If the process or the machine fails at
+/// any moment, the name refers to a whole file: the old or the new one.
 fn write_new(path: &Path, contents: &[u8]) -> io::Result<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -383,7 +383,7 @@ fn write_new(path: &Path, contents: &[u8]) -> io::Result<File> {
     };
     let written = write();
     if written.is_err() {
-        // Room on the disk; what remains is removed by the next attempt.
+        // Disk space; the next attempt removes what remains.
         let _ = std::fs::remove_file(temporary);
     }
     written

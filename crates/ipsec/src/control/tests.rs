@@ -38,7 +38,7 @@ impl Site {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// A site whose plain tunnel has been declared new.
+    /// Makes a site whose plain tunnel has been declared new.
     fn declared() -> Self {
         let site = Self::new();
         let keys = site.declare(&[Tunnel::plain()], &["t"]).unwrap();
@@ -92,7 +92,7 @@ impl Site {
         self.start_all(std::slice::from_ref(tunnel))
     }
 
-    /// The only file with this ending.
+    /// Returns the only file with this extension.
     fn file(&self, ending: &str) -> PathBuf {
         let mut files = files(&self.state());
         files.retain(|path| path.to_str().unwrap().ends_with(ending));
@@ -100,7 +100,7 @@ impl Site {
         files.remove(0)
     }
 
-    /// The state of the key for sending or for receiving.
+    /// Returns the state of the key for sending or for receiving.
     fn key_file(&self, role: &str) -> PathBuf {
         let mut files = files(&self.state());
         files.retain(|path| {
@@ -148,7 +148,7 @@ fn send(ipsec: &Ipsec, count: usize) -> Vec<Sent> {
     router.ports[1].sent().into_iter().map(read).collect()
 }
 
-/// Number before the next router's first packet.
+/// Returns the number before the next router's first packet.
 fn next_router_after(all_ended: bool) -> u64 {
     let site = Site::declared();
     let mut ipsec = site.start(&Tunnel::plain()).unwrap();
@@ -168,7 +168,7 @@ fn next_router_after(all_ended: bool) -> u64 {
 }
 
 #[test]
-fn next_router_continues_above_all_that_may_be_used() {
+fn next_router_continues_above_all_reserved_numbers() {
     assert_eq!(next_router_after(true), 5);
     assert!(next_router_after(false) >= 10);
 }
@@ -209,7 +209,7 @@ fn ivs_never_repeat_over_20_starts() {
     starts_with_intact_state(20);
 }
 
-/// An old state is put back before each start, so that all begin with the same number.
+/// Puts an old state back before each start, so that all begin with the same number.
 fn starts_from_a_backup(starts: u64) {
     let site = Site::declared();
     let backup = site.folder.path().join("backup");
@@ -295,8 +295,8 @@ fn only_named_tunnels_are_declared() {
     assert!(error.contains("new-keys /etc/wattline/router.toml t`"), "{error}");
 }
 
-/// A key in both directions, in two tunnels, or in two algorithms, whatever follows the cipher's
-/// key.
+/// The same cipher key in both directions, in two tunnels, or in two algorithms, whatever follows
+/// it.
 #[test]
 fn one_cipher_key_for_two_uses_is_refused() {
     let salted = |key: &str| format!("{}99999999", &key[..32]);
@@ -379,7 +379,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
     ("dangling link", |path| replace(path, |path| symlink("/nowhere", path)), "not a regular"),
     ("pipe", |path| replace(path, pipe), "not a regular"),
     ("socket", |path| replace(path, |path| drop(listen(path))), "not a regular"),
-    ("empty, with a rest of a write beside it", |path| interrupted(path), "is empty"),
+    ("empty, next to an unfinished write", |path| interrupted(path), "is empty"),
 ];
 
 fn cut(path: &Path, bytes: u64) {
@@ -425,7 +425,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// It shows which nonces a key has used, and whoever may change it makes them come twice.
+/// The file shows which nonces a key has used; a change of it could repeat nonces.
 #[test]
 fn state_that_others_may_read_is_refused() {
     let site = Site::declared();
@@ -526,7 +526,7 @@ fn state_of_another_key_is_refused() {
     }
 }
 
-/// Nobody could tell which packets have been received.
+/// Without the number, received packets could be accepted again.
 #[test]
 fn lost_number_of_received_packets_is_an_error() {
     let site = Site::declared();
@@ -553,7 +553,7 @@ fn directory_of_state_that_is_none_is_an_error() {
     }
 }
 
-/// Packets beyond what is on disk are dropped and counted until it can be written again.
+/// Packets beyond the number on disk are dropped and counted until it can be written again.
 #[test]
 fn numbers_that_cannot_be_written_are_not_used() {
     let site = Site::declared();

@@ -20,7 +20,7 @@ use wattline_status::applications::{
 };
 
 /// Number of sequence numbers reserved at a time: a second of minimum-size packets on a 10 Gbit/s
-/// port, and 0.4 % of what 32 bits hold.
+/// port, and 0.4 % of the 32-bit range.
 const STRETCH: u64 = 1 << 24;
 
 /// Parameters of one direction, as negotiated or configured.
@@ -34,7 +34,7 @@ pub(super) struct Terms {
     pub udp: Option<(u16, u16)>,
     pub hard: Lifetime,
     pub soft: Lifetime,
-    /// Highest number that somebody else is known to have used.
+    /// Highest number that is known to be used already.
     pub used: u64,
 }
 
@@ -102,8 +102,8 @@ pub(super) struct Sending {
     pub association: Arc<Outbound>,
     number: Reservation,
     age: Age,
-    told: bool,
-    /// Reason why numbers could not be written, since then.
+    is_exhaustion_logged: bool,
+    /// Reason why numbers cannot be written, since the first failure.
     fault: Option<String>,
 }
 
@@ -120,7 +120,8 @@ impl Sending {
         let association =
             Arc::new(Outbound { common, sequence, iv_offset, dscp, dont_fragment, mtu });
         let (number, age) = (Reservation::new(numbers), Age::new(terms));
-        let mut sending = Self { association, number, age, told: false, fault: None };
+        let mut sending =
+            Self { association, number, age, is_exhaustion_logged: false, fault: None };
         if let Some(wanted) = sending.wanted() {
             sending.number.write(wanted)?;
             sending.association.sequence.reserve(wanted);
@@ -128,7 +129,7 @@ impl Sending {
         Ok(sending)
     }
 
-    /// Up to which number the disk should be told, if it is time: half a stretch before the numbers
+    /// Returns the bound to write to disk next, if it is time: half a stretch before the numbers
     /// run out, so that not every call has to write.
     fn wanted(&self) -> Option<u64> {
         let sequence = &self.association.sequence;
@@ -138,8 +139,9 @@ impl Sending {
         is_time.then(|| ahead(STRETCH).max(sequence.reserved()))
     }
 
-    /// Reserves a stretch of numbers ahead, without waiting for the disk; it is on disk before it may
-    /// be used. Returns true once one has been written.
+    /// Reserves a stretch of numbers in advance, without waiting for the disk. Numbers are used
+    /// only once the bound is on disk. Returns true if a bound has been written since the last
+    /// call.
     fn reserve(&mut self) -> Result<bool, String> {
         let written = self.number.poll()?;
         if let Some(written) = written {
@@ -152,8 +154,8 @@ impl Sending {
     pub fn tick(&mut self, now: Instant) {
         let common = &self.association.common;
         self.age.tick(now, common, "outbound");
-        if self.association.sequence.is_exhausted() && !self.told {
-            self.told = true;
+        if self.association.sequence.is_exhausted() && !self.is_exhaustion_logged {
+            self.is_exhaustion_logged = true;
             tracing::error!(
                 "ipsec {}: its sequence numbers are used up: replace its keys",
                 common.name
@@ -231,8 +233,8 @@ impl Receiving {
         Ok(Self { association, number, _key: key, age: Age::new(terms) })
     }
 
-    /// Changes the selectors. Nothing else changes: received numbers stay so, also while some
-    /// workers still use the old selectors.
+    /// Changes the selectors only: received numbers are kept, also while some workers still use the
+    /// old selectors.
     pub fn select(&mut self, selectors: Vec<Prefixes>) {
         if self.association.selectors != selectors {
             let Inbound { common, window, .. } = &*self.association;
@@ -287,8 +289,8 @@ fn stats(common: &Common, state: AssociationState) -> AssociationStats {
     }
 }
 
-/// Both directions of a configured tunnel: received packets, then sent ones, in keys and their
-/// state.
+/// Makes both directions of a configured tunnel from their keys and the keys' state: received
+/// packets, then sent ones.
 pub(super) fn from_settings(
     settings: &TunnelSettings,
     [key_in, key_out]: [KeyMaterial; 2],
@@ -389,7 +391,7 @@ mod tests {
         }
     }
 
-    /// The control thread goes on, and nothing is sent beyond what is on disk.
+    /// The control thread continues, and no number is used that is not on disk.
     #[test]
     fn a_disk_that_hangs_holds_back_numbers_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
@@ -399,7 +401,7 @@ mod tests {
         assert_eq!(sequence.reserved(), STRETCH);
         let (disk, lets) = crate::control::reservation::tests::disk();
         sending.number = Reservation::new(disk);
-        // That disk knows of nothing yet: it is told, and hangs.
+        // The disk has no number yet: a write begins, and hangs.
         for _ in 0..3 {
             sending.tick(Instant::now());
         }

@@ -22,17 +22,17 @@ named! {
 }
 
 impl Algorithm {
-    /// Algorithm with this name, if there is one.
+    /// Returns the algorithm with this name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// Whether one key both encrypts and authenticates.
+    /// Returns true if one key both encrypts and authenticates.
     pub const fn is_gcm(self) -> bool {
         matches!(self, Self::Aes128Gcm | Self::Aes256Gcm)
     }
 
-    /// Length of the encryption key in bytes.
+    /// Returns the length of the encryption key in bytes.
     pub const fn cipher_key(self) -> usize {
         match self {
             Self::Aes128Gcm | Self::Aes128CbcSha1 | Self::Aes128CbcSha256 => 16,
@@ -40,8 +40,8 @@ impl Algorithm {
         }
     }
 
-    /// Length in bytes of the key material after the encryption key: the salt of GCM (RFC 4106
-    /// section 8.1) or the key of the HMAC.
+    /// Returns the length in bytes of the key material after the encryption key: the salt of GCM
+    /// (RFC 4106 section 8.1) or the key of the HMAC.
     pub const fn second_key(self) -> usize {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 4,
@@ -50,17 +50,17 @@ impl Algorithm {
         }
     }
 
-    /// Length of the whole key material in bytes.
+    /// Returns the length of the whole key material in bytes.
     pub const fn key_material(self) -> usize {
         self.cipher_key() + self.second_key()
     }
 
-    /// Length of the initialization vector in a packet, in bytes.
+    /// Returns the length of the initialization vector in a packet, in bytes.
     pub const fn iv(self) -> usize {
         if self.is_gcm() { 8 } else { 16 }
     }
 
-    /// Length of the integrity check value in a packet, in bytes.
+    /// Returns the length of the integrity check value in a packet, in bytes.
     pub const fn icv(self) -> usize {
         match self {
             Self::Aes128CbcSha1 | Self::Aes256CbcSha1 => 12,
@@ -68,7 +68,7 @@ impl Algorithm {
         }
     }
 
-    /// Alignment in bytes of payload, padding and trailer together.
+    /// Returns the alignment in bytes of payload, padding and trailer together.
     pub const fn alignment(self) -> usize {
         if self.is_gcm() { 4 } else { 16 }
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back() {
+    fn names_are_parsed_back() {
         for algorithm in Algorithm::ALL {
             assert_eq!(Algorithm::named(algorithm.name()), Some(algorithm));
         }

@@ -1,7 +1,7 @@
 //! Security associations (SAs): the state of one direction of one tunnel (RFC 4301 section 4.4.2).
 //!
 //! Workers share them. The parts that change are atomic: sequence numbers, the anti-replay window,
-//! counters, and whether the SA is still alive.
+//! counters, and the end of life.
 
 use super::policy::Prefixes;
 use super::replay::ReplayWindow;
@@ -41,24 +41,24 @@ impl Counters {
         self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Number of packets.
+    /// Returns the number of packets.
     pub fn packets(&self) -> u64 {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Bytes of inner packets.
+    /// Returns the bytes of inner packets.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Dropped packets by reason; reasons with a count of zero are absent.
+    /// Returns the dropped packets by reason; reasons with a count of zero are absent.
     pub fn dropped(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         let count = |reason: &DropReason| self.dropped[*reason as usize].load(Ordering::Relaxed);
         DropReason::ALL.iter().map(move |reason| (*reason, count(reason))).filter(|it| it.1 > 0)
     }
 }
 
-/// Use after which an SA is no longer used. `u64::MAX` means never.
+/// Use after which an SA ends. `u64::MAX` means never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Number of packets.
@@ -81,7 +81,7 @@ pub struct Common {
     pub spi: u32,
     /// Algorithm and keys.
     pub transform: Transform,
-    /// Whether sequence numbers have 64 bits.
+    /// True if sequence numbers have 64 bits.
     pub extended: bool,
     /// Address of the tunnel's end here.
     pub local: IpAddr,
@@ -97,7 +97,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// A new SA, alive.
+    /// Makes a new SA, alive.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         name: String,
@@ -112,26 +112,26 @@ impl Common {
         Self { name, spi, transform, extended, local, remote, udp, hard, counters, ended }
     }
 
-    /// Ends the SA: no packet is protected or accepted by it any more.
+    /// Ends the SA: it protects and accepts no more packets.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Whether the SA has ended, by time or by use.
+    /// Returns true if the SA has ended, by time or by use.
     pub fn is_at_end(&self) -> bool {
         self.ended.load(Ordering::Acquire)
             || self.counters.packets() >= self.hard.packets
             || self.counters.bytes() >= self.hard.bytes
     }
 
-    /// Number of bytes before the inner packet.
+    /// Returns the number of bytes before the inner packet.
     pub(super) fn before(&self) -> usize {
         let ip = if self.local.is_ipv4() { ipv4::HEADER } else { ipv6::HEADER };
         let udp = if self.udp.is_some() { UDP_HEADER } else { 0 };
         ip + udp + HEADER + self.transform.algorithm().iv()
     }
 
-    /// Longest inner packet whose outer packet has at most `mtu` bytes.
+    /// Returns the longest inner packet whose outer packet has at most `mtu` bytes.
     pub fn inner_mtu(&self, mtu: usize) -> usize {
         let algorithm = self.transform.algorithm();
         let room = mtu.saturating_sub(self.before() + algorithm.icv());

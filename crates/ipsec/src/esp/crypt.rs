@@ -1,20 +1,20 @@
 //! The cryptography of a batch of packets.
 //!
-//! If this machine has Intel's multi-buffer library, which takes many packets at once
-//! ([`super::side_by_side`]), it is left to that. Every packet is then as AWS-LC would have made it.
+//! Intel's multi-buffer library, which processes many packets at once, is used if this machine has
+//! it ([`super::side_by_side`]). The packets are the same as those of AWS-LC.
 
 use super::job::Job;
 use super::side_by_side::SideBySide;
 use wattline_dataplane::frame::ChunkMemory;
 
-/// Name and version of the library that does it on this machine.
+/// Returns the name and version of the cryptographic library in use.
 pub fn library() -> String {
     crate::multibuffer::name().unwrap_or_else(|| "AWS-LC".to_owned())
 }
 
 /// The cryptography of one node.
 pub(super) struct Crypt {
-    /// `None` where this machine does not have the library.
+    /// The library; `None` if this machine does not have it.
     library: Option<SideBySide>,
 }
 

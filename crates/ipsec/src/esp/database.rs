@@ -12,14 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Contents of the database at one time.
 #[derive(Default)]
 pub struct Contents {
-    /// Sending SAs by number of the tunnel; `None` if there is none now, so that nothing may be
-    /// sent.
+    /// Sending SAs by tunnel number; packets to a tunnel with `None` are dropped.
     pub outbound: Vec<Option<Arc<Outbound>>>,
     /// Receiving SAs, in any order.
     pub inbound: Vec<Arc<Inbound>>,
     /// Policies in the order in which they apply.
     pub policies: Vec<Policy>,
-    /// Whether ESP packets to this machine with an unknown SPI are left to the kernel, which may
+    /// True if ESP packets to this machine with an unknown SPI are left to the kernel, which may
     /// have the SA.
     pub kernel_has_more: bool,
     /// Addresses of this machine at which ESP packets end, in addition to those of the SAs.
@@ -57,13 +56,13 @@ pub(super) struct Receiver {
 }
 
 impl Ends {
-    /// Receiving SA of a packet to the address `local`.
+    /// Returns the receiving SA of a packet to the address `local`.
     #[inline]
     pub fn receiver(&self, spi: u32, local: u128) -> Option<&Receiver> {
         self.receivers.get(&spi)?.iter().find(|receiver| receiver.local == local)
     }
 
-    /// Whether ESP packets to this address end here.
+    /// Returns true if ESP packets to this address end here.
     #[inline]
     pub fn are_at(&self, address: u128) -> bool {
         self.addresses.contains(&address)
@@ -81,7 +80,7 @@ pub struct Publisher {
 pub(super) type Reader = Cache<Arc<ArcSwap<Database>>, Arc<Database>>;
 
 impl Publisher {
-    /// A publisher with an empty database.
+    /// Makes a publisher with an empty database.
     pub fn new() -> Self {
         Self::default()
     }
@@ -117,8 +116,8 @@ impl Publisher {
     }
 }
 
-/// For SPIs and addresses, of which only this machine's own are entered: nobody can make them collide
-/// on purpose.
+/// Hasher for SPIs and addresses. The keys are only this machine's own, so a sender cannot make
+/// them collide on purpose.
 #[derive(Default)]
 struct NumberHasher(u64);
 

@@ -258,7 +258,7 @@ fn kind6(packet: &Packet, memory: &ChunkMemory, ends: &Ends) -> Kind {
     locate(header.next_header, bytes, payload.start, destination, service)
 }
 
-/// Whether a UDP datagram may contain ESP.
+/// Returns true if a UDP datagram may contain ESP.
 #[inline]
 fn is_for_us(datagram: &[u8]) -> bool {
     UdpHeader::ref_from_prefix(datagram)
@@ -284,8 +284,9 @@ fn locate(protocol: u8, bytes: &[u8], start: usize, local: u128, service: u8) ->
     }
 }
 
-/// Finds the SA of a packet and checks what needs no cryptography; `None` without an SA. There is no
-/// job where the sequence number is not acceptable by the window as it is before the batch.
+/// Finds the SA of a packet and makes the checks that need no cryptography; `None` without an SA.
+/// The job is absent if the window, as it was before the batch, does not accept the sequence
+/// number.
 #[inline]
 fn admit<'d>(
     memory: &ChunkMemory,
@@ -306,7 +307,7 @@ fn admit<'d>(
     Ok(Some((pending, job)))
 }
 
-/// Whether an SA takes packets of this form at all.
+/// Checks that an SA accepts packets of this form.
 #[inline]
 fn takes_any(association: &Inbound, udp: bool) -> Result<(), DropReason> {
     let common = &association.common;
@@ -320,7 +321,7 @@ fn takes_any(association: &Inbound, udp: bool) -> Result<(), DropReason> {
     Ok(())
 }
 
-/// The whole sequence number, by the window as it is now.
+/// Returns the whole sequence number that the window accepts now.
 #[inline]
 fn look_up(association: &Inbound, low: u32) -> Result<u64, DropReason> {
     let Inbound { common, window, .. } = association;
@@ -333,8 +334,8 @@ fn look_up(association: &Inbound, low: u32) -> Result<u64, DropReason> {
     Ok(sequence)
 }
 
-/// Opens a packet whose sequence number was not acceptable before the batch, if it is now: the
-/// packets before it may have moved the window so far that it counts as one of the next cycle.
+/// Opens a packet whose sequence number became acceptable within the batch: the packets before it
+/// may have moved the window so far that the number counts as one of the next cycle.
 #[cold]
 fn open_late(
     packet: &mut Packet,
@@ -350,8 +351,8 @@ fn open_late(
     take_out(packet, memory, pending, job)
 }
 
-/// Accepts a packet that was opened, which then becomes the inner packet; returns its edge and the
-/// length of the inner packet.
+/// Accepts an opened packet, and turns it into the inner packet. Returns its edge and the length of
+/// the inner packet.
 #[inline]
 fn take_out(
     packet: &mut Packet,
@@ -362,13 +363,13 @@ fn take_out(
     let Pending { receiver, low, service, .. } = *pending;
     let association = &receiver.association;
     if !job.done {
-        // The packets before it have moved the window: by now it may be too old, forged or not.
+        // The packets before it have moved the window: it may be too old by now, forged or not.
         look_up(association, low)?;
         return Err(DropReason::EspForged);
     }
     if association.window.accept(job.sequence).is_err() {
-        // It may be so far behind by now that its number counts as one of the next cycle, under which
-        // it is not authentic.
+        // The window may have moved so far that the number counts as one of the next cycle. The
+        // packet is not authentic under that number.
         let is_another = look_up(association, low)? != job.sequence;
         return Err(if is_another { DropReason::EspForged } else { DropReason::EspReplayed });
     }

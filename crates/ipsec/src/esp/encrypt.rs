@@ -2,9 +2,9 @@
 //!
 //! A protected packet is forwarded into the tunnel: its TTL is decremented, and it must fit the
 //! path of the outer packet. If it is too long and may be fragmented, it is fragmented before
-//! encryption, so that the peer need not reassemble the outer packet. Otherwise its sender is told
-//! (RFC 4301 section 8). The sequence numbers for all packets of a batch with the same SA are taken
-//! at once. The outer packet is then routed by its own destination.
+//! encryption, so that the peer need not reassemble the outer packet. Otherwise its sender is
+//! notified (RFC 4301 section 8). The sequence numbers for all packets of a batch with the same SA
+//! are taken at once. The outer packet is then routed by its own destination.
 //!
 //! - next: `ip4-lookup`, `ip6-lookup` (outer packets; ICMP errors), itself (fragments),
 //!   `icmp4-error`, `icmp6-error` (`ttl-expired`), `drop` (`too-big`, `ipsec-policy`,
@@ -98,7 +98,7 @@ impl Node for EspEncrypt {
         let database: &Database = database.load();
         let policies = if *ipv4 { &database.ipv4 } else { &database.ipv6 };
         let mut bound = [None; BATCH_MAX];
-        let mut way = Way { tunnel: None, mtu: 0 };
+        let mut path = PathMtu { tunnel: None, mtu: 0 };
         let mut any = false;
         edges.fill(PASS);
         for ((packet, edge), bound) in packets.iter_mut().zip(&mut *edges).zip(&mut bound) {
@@ -117,7 +117,7 @@ impl Node for EspEncrypt {
                 Decision::Discard => Err(DropReason::Policy),
                 Decision::Protect(tunnel) => match database.outbound.get(usize::from(tunnel)) {
                     Some(Some(association)) => {
-                        fit(context, packet, association, tunnel, &header, &mut way, *ipv4)
+                        fit(context, packet, association, tunnel, &header, &mut path, *ipv4)
                     }
                     _ => Err(DropReason::NoAssociation),
                 },
@@ -126,7 +126,8 @@ impl Node for EspEncrypt {
                 Ok(Fit::Fits(one)) => {
                     *bound = Some(one);
                     any = true;
-                    // Until it is encrypted, so that it leaves in no other way.
+                    // Until it is encrypted, the packet is marked as dropped: it must not leave in
+                    // any other way.
                     (packet.reason, *edge) = (DropReason::NoAssociation, DROP);
                 }
                 Ok(Fit::Cut) => *edge = AGAIN,
@@ -151,7 +152,7 @@ impl Node for EspEncrypt {
     }
 }
 
-/// Header fields of a packet; padding after it does not count.
+/// Returns the header fields of a packet; padding after it does not count.
 #[inline]
 fn header_of(packet: &Packet, memory: &ChunkMemory, is_ipv4: bool) -> Option<Header> {
     let bytes = packet.network_bytes(memory);
@@ -179,8 +180,8 @@ fn header_of(packet: &Packet, memory: &ChunkMemory, is_ipv4: bool) -> Option<Hea
     }
 }
 
-/// Longest inner packet of the tunnel used last.
-struct Way {
+/// Longest inner packet of the tunnel of the last packet.
+struct PathMtu {
     tunnel: Option<u16>,
     mtu: usize,
 }
@@ -191,7 +192,7 @@ enum Fit {
     /// The packet is now the first of several fragments, which come back to this node.
     Cut,
     Expired,
-    /// Its sender must send packets of at most this many bytes.
+    /// The packet is too long; its sender must send at most this many bytes.
     TooBig(u16),
 }
 
@@ -201,40 +202,40 @@ fn fit(
     association: &Arc<Outbound>,
     tunnel: u16,
     header: &Header,
-    way: &mut Way,
+    path: &mut PathMtu,
     is_ipv4: bool,
 ) -> Result<Fit, DropReason> {
     if header.hops <= 1 {
         return Ok(Fit::Expired);
     }
-    if way.tunnel != Some(tunnel) {
+    if path.tunnel != Some(tunnel) {
         let (_, hop) = context.routes.resolve(association.common.remote, 0);
         let most = match hop.kind {
             HopKind::Forward => hop.mtu.min(association.mtu),
             _ => association.mtu,
         };
         let mtu = association.common.inner_mtu(most.into());
-        *way = Way { tunnel: Some(tunnel), mtu };
+        *path = PathMtu { tunnel: Some(tunnel), mtu };
     }
     let mut dont_fragment = match association.dont_fragment {
         DontFragment::Copy => header.dont_fragment,
         DontFragment::Set => true,
         DontFragment::Clear => false,
     };
-    if header.length > way.mtu {
+    if header.length > path.mtu {
         // A router neither reports an MTU below the least that IP requires of a link nor fragments
         // to less. In that case the outer packet is fragmented instead (RFC 2473 section 7.1).
         let least = if is_ipv4 { 68 } else { ipv6::MINIMUM_MTU };
-        let mtu = way.mtu.max(least) as u16;
+        let mtu = path.mtu.max(least) as u16;
         let outer_may_be_cut = association.common.remote.is_ipv4();
         let may_be_cut = is_ipv4 && !header.dont_fragment;
-        if may_be_cut && way.mtu >= least {
+        if may_be_cut && path.mtu >= least {
             return fragment(context, packet, mtu, AGAIN).map(|()| Fit::Cut);
         }
         if outer_may_be_cut && (header.length <= least || !dont_fragment) {
             dont_fragment = false;
         } else if may_be_cut {
-            // Its sender did not ask to be told.
+            // Packets that may be fragmented get no ICMP error.
             return Err(DropReason::TooBig);
         } else {
             return Ok(Fit::TooBig(mtu));
@@ -260,7 +261,7 @@ fn protect(
     let jobs = &mut jobs[..bound.len()];
     for first in 0..bound.len() {
         let Some(Bound { tunnel, .. }) = bound[first] else { continue };
-        // It had its turn with the first packet of its tunnel.
+        // Handled with the first packet of its tunnel.
         if jobs[first].is_some() {
             continue;
         }

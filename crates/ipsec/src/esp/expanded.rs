@@ -11,8 +11,7 @@ pub(super) struct Expanded {
 }
 
 impl Expanded {
-    /// Expands a key, on the control thread. `None` where this machine does not have the
-    /// library.
+    /// Expands a key, on the control thread. `None` if this machine does not have the library.
     pub fn new(algorithm: Algorithm, cipher: &[u8], second: &[u8]) -> Option<Self> {
         // Setting the library up takes longer than a key.
         static LIBRARY: OnceLock<Mutex<Option<Manager>>> = OnceLock::new();

@@ -1,16 +1,16 @@
 //! `esp-guard`: keeps protected packets from leaving through the kernel.
 //!
-//! The router leaves packets to the kernel that it cannot handle: packets with IPv4 options or IPv6
-//! hop-by-hop options, and packets whose egress interface is no port. The kernel forwards them
+//! The router leaves packets to the kernel that it does not handle: packets with IPv4 options or
+//! IPv6 hop-by-hop options, and packets whose egress interface is no port. The kernel forwards them
 //! without knowing the policies. This node therefore checks every packet before it is punted (RFC
 //! 4301 section 5). A packet that came in clear and should have come through a tunnel is dropped, a
 //! packet that a policy protects is encrypted as it is, and only the rest passes.
 //!
-//! Packets to this machine itself and to groups are not forwarded, and pass. Frames in which the kernel
-//! may find a packet to forward and this node cannot ([`Punted::Opaque`]) are dropped. Packets pass whose
-//! TTL has run out: the kernel answers them and forwards none. A packet from a tunnel is forwarded
-//! here if it leaves through a port, with its options unread, since the kernel would quote it in
-//! clear in its ICMP errors.
+//! Packets to this machine itself and to groups are not forwarded, and pass. Frames that may hold a
+//! packet that only the kernel finds ([`Punted::Opaque`]) are dropped. Packets with an expired TTL
+//! pass: the kernel answers them and does not forward them. The kernel's ICMP errors would quote a
+//! packet from a tunnel in clear, so such a packet is forwarded here, with its options unread, if
+//! it leaves through a port.
 //!
 //! - next: `esp4-encrypt`, `esp6-encrypt` (protected packets), `ip4-lookup`, `ip6-lookup` (packets
 //!   from a tunnel that leave through a port), `icmp4-error`, `icmp6-error` (such packets with
@@ -56,7 +56,7 @@ struct Seen {
     destination: u128,
     address: IpAddr,
     hops: u8,
-    /// Whether it follows a tag that is not routed here, so that no other node finds its header.
+    /// True if the header follows a tag that is not routed here, so that no other node finds it.
     tagged: bool,
 }
 
@@ -153,8 +153,8 @@ fn judge(
     }
 }
 
-/// Header fields; `None` unless it is an IP packet to a single host. The IP version is that of the
-/// first byte, as in the kernel, whatever the link header says.
+/// Returns the header fields; `None` unless it is an IP packet to a single host. The IP version is
+/// that of the first byte, as in the kernel, whatever the link header says.
 fn look(packet: &Packet, memory: &ChunkMemory) -> Option<Seen> {
     let mut bytes = packet.network_bytes(memory);
     let kind = memory.array::<2>(packet.network_offset().checked_sub(2)?)?;

@@ -4,7 +4,7 @@ use super::transform::Transform;
 use std::ops::Range;
 use wattline_dataplane::frame::ChunkMemory;
 
-/// A packet to seal or to open, and what came of it.
+/// A packet to seal or to open, and the result.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'d> {
     pub transform: &'d Transform,
@@ -15,20 +15,20 @@ pub(super) struct Job<'d> {
     /// Place of the ESP packet in the memory, from its header to its ICV.
     pub start: u32,
     pub end: u32,
-    /// Whether the high half of the sequence number is authenticated.
+    /// True if the high half of the sequence number is authenticated.
     pub extended: bool,
-    /// Whether it was sealed, or proved authentic and was decrypted.
+    /// True if it was sealed, or opened as authentic.
     pub done: bool,
 }
 
 impl Job<'_> {
-    /// Place of the ESP packet.
+    /// Returns the place of the ESP packet.
     #[inline]
     pub fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// Seals the packet by itself.
+    /// Seals the packet without the multi-buffer library.
     #[inline]
     pub fn seal(&mut self, memory: &mut ChunkMemory) {
         let Self { transform, sequence, unique, extended, .. } = *self;
@@ -37,7 +37,7 @@ impl Job<'_> {
             .is_some_and(|packet| transform.seal(packet, sequence, extended, unique).is_ok());
     }
 
-    /// Opens the packet by itself.
+    /// Opens the packet without the multi-buffer library.
     #[inline]
     pub fn open(&mut self, memory: &mut ChunkMemory) {
         let Self { transform, sequence, extended, .. } = *self;

@@ -81,14 +81,14 @@ impl KeyMaterial {
         hash(&self.0, b"wattline fingerprint")
     }
 
-    /// The same for the cipher's key alone. A salt or integrity key beside it makes no other key of
-    /// it: nonces are unique for a cipher's key, and nobody should have to rely on a salt for this.
+    /// Distinguishes keys by the cipher's key alone. A different salt or integrity key does not
+    /// make another key: nonces must be unique for a cipher's key, whatever the salt.
     pub fn cipher_fingerprint(&self, algorithm: Algorithm) -> u64 {
         let cipher = self.parts(algorithm).map_or(&self.0[..], |parts| parts.0);
         hash(cipher, b"wattline cipher fingerprint")
     }
 
-    /// The cipher's key, and the salt or integrity key after it.
+    /// Returns the cipher's key, and the salt or integrity key after it.
     pub(super) fn parts(&self, algorithm: Algorithm) -> Option<(&[u8], &[u8])> {
         self.0.split_at_checked(algorithm.cipher_key())
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hexadecimal_digits_become_bytes_that_nobody_sees() {
+    fn hexadecimal_digits_are_parsed_and_not_shown() {
         let text = format!("0x{}\n", "ab".repeat(20));
         let key = KeyMaterial::from_hex(Algorithm::Aes128Gcm, &text).unwrap();
         assert_eq!(*key.0, vec![0xab; 20]);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn salt_and_integrity_key_make_no_other_cipher_key() {
+    fn salt_and_integrity_key_do_not_distinguish_cipher_keys() {
         let of = |algorithm: Algorithm, change: usize| {
             let mut bytes = vec![0xab; algorithm.key_material()];
             bytes[change] ^= 1;

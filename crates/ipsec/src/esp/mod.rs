@@ -39,8 +39,8 @@ use encrypt::EspEncrypt;
 use guard::EspGuard;
 use wattline_dataplane::feature::{Feature, Place};
 
-/// The nodes of one worker: both directions, both IP versions, and the guard before the kernel.
-/// Their ICMP errors share a limit of `icmp_rate` per second for each IP version.
+/// Returns the nodes of one worker: both directions, both IP versions, and the guard before the
+/// kernel. Their ICMP errors share a limit of `icmp_rate` per second for each IP version.
 pub fn features(publisher: &Publisher, icmp_rate: u32, icmp_burst: u32) -> Vec<Feature> {
     let encrypt = |ipv4| EspEncrypt::new(publisher.reader(), ipv4, icmp_rate, icmp_burst);
     vec![

@@ -1,4 +1,4 @@
-//! Outer headers: their construction, and what they pass on to the inner packet.
+//! Outer headers: their construction, and the congestion marks that inner packets take from them.
 
 use super::association::{Dscp, Outbound};
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ const ECN: u8 = 0b11;
 pub(super) struct Inner {
     /// DSCP and ECN of the inner packet.
     pub service: u8,
-    /// Whether the outer IPv4 header has the flag "don't fragment".
+    /// True if the outer IPv4 header has the flag "don't fragment".
     pub dont_fragment: bool,
 }
 
@@ -43,8 +43,8 @@ pub(super) fn write(
             let fragment = if inner.dont_fragment { DONT_FRAGMENT } else { 0 };
             // Unique for the lifetime of fragments, which is all that is needed.
             let identification = sequence as u16;
-            // Whole words, not a header that is copied: reading what was just written in smaller pieces
-            // would wait for them.
+            // Assembled from whole words: reading a header that was just written in smaller pieces
+            // would wait for the writes.
             let pair = |high: u16, low: u16| u32::from(high) << 16 | u32::from(low);
             let mut words = [
                 pair(0x4500 | u16::from(service), length),
@@ -99,8 +99,9 @@ pub(super) fn write(
     Some(())
 }
 
-/// New ECN field of the inner packet, from the `inner` and `outer` ones (RFC 6040 section 4.2).
-/// `None` if the packet must be dropped: it met congestion, and its ends do not support ECN.
+/// Returns the new ECN field of the inner packet, from the `inner` and `outer` ones (RFC 6040
+/// section 4.2). `None` if the packet must be dropped: it met congestion, and its ends do not
+/// support ECN.
 fn ecn(inner: u8, outer: u8) -> Option<u8> {
     const NOT_CAPABLE: u8 = 0b00;
     const CAPABLE_1: u8 = 0b01;

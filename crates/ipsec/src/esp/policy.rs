@@ -1,4 +1,4 @@
-//! Policies: prefix pairs in order, of which the first match decides (RFC 4301 section 4.4.1).
+//! Policies: an ordered list of prefix pairs; the first match decides (RFC 4301 section 4.4.1).
 //!
 //! A worker remembers its last decisions by address pair, so that many policies cost no more than
 //! few for packets of continuing flows.
@@ -77,7 +77,7 @@ impl Selectors {
         Self { ipv4: of(true), ipv6: of(false) }
     }
 
-    /// Whether one of the pairs contains both addresses.
+    /// Returns true if one of the pairs contains both addresses.
     #[inline]
     pub fn hold(&self, ipv4: bool, source: u128, destination: u128) -> bool {
         let pairs = if ipv4 { &self.ipv4 } else { &self.ipv6 };
@@ -96,7 +96,7 @@ struct Rule {
 #[derive(Debug, Default)]
 pub(super) struct Policies {
     rules: Box<[Rule]>,
-    /// Number that differs between any two versions that workers have seen.
+    /// Number of this version of the policies, unique among all that workers have seen.
     generation: u64,
 }
 
@@ -114,14 +114,14 @@ impl Policies {
         Self { rules, generation }
     }
 
-    /// Decision of the first match; packets without a match pass.
+    /// Returns the decision of the first match; packets without a match pass.
     fn find(&self, source: u128, destination: u128) -> Decision {
         let matches = |rule: &&Rule| rule.bits.hold(source, destination);
         self.rules.iter().find(matches).map_or(Decision::Bypass, |rule| rule.decision)
     }
 }
 
-/// An address as a number.
+/// Returns an address as a number.
 pub(super) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u32::from(address).into(),
@@ -129,7 +129,7 @@ pub(super) fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// Number of policies from which on decisions are remembered; fewer are faster to compare.
+/// Number of policies from which decisions are cached; fewer are faster to compare.
 const FEW: usize = 4;
 const REMEMBERED: usize = 1024;
 
@@ -152,7 +152,7 @@ impl Memory {
         Self { entries: vec![none; REMEMBERED].into() }
     }
 
-    /// Decision of `policies` for a packet.
+    /// Returns the decision of `policies` for a packet.
     #[inline]
     pub fn decide(&mut self, policies: &Policies, source: u128, destination: u128) -> Decision {
         if policies.rules.len() <= FEW {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_matches_decides() {
+    fn first_match_decides() {
         let all = [
             policy("10.1.0.0/16", "10.2.9.0/24", Decision::Bypass),
             policy("10.1.0.0/16", "10.2.0.0/16", Decision::Protect(3)),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     proptest! {
-        /// The decision never depends on earlier questions or earlier policies.
+        /// Decisions never depend on earlier packets or earlier policies.
         #[test]
         fn memory_changes_no_decision(asked in prop::collection::vec((0u8..8, 0u8..8, 1u64..3), 1..200)) {
             let policies = [1, 2].map(|generation| {

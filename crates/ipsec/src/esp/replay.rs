@@ -23,14 +23,14 @@ pub struct ReplayWindow {
 /// Reason why a number is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replay {
-    /// It has been accepted before.
+    /// The number has been accepted before.
     Seen,
     /// The number is below the window, so its state is unknown.
     TooOld,
 }
 
 impl ReplayWindow {
-    /// A window of `size` numbers; all numbers up to `highest` count as received.
+    /// Makes a window of `size` numbers; all numbers up to `highest` count as received.
     pub fn new(size: u32, highest: u64) -> Self {
         // One block more than the window needs, since the window need not begin at a block
         // boundary.
@@ -52,12 +52,12 @@ impl ReplayWindow {
         window
     }
 
-    /// Size of the window in numbers.
+    /// Returns the size of the window in numbers.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// The highest number accepted so far.
+    /// Returns the highest number accepted so far.
     pub fn highest(&self) -> u64 {
         self.highest.load(Ordering::Acquire)
     }
@@ -66,8 +66,8 @@ impl ReplayWindow {
         &self.blocks[(block & (self.blocks.len() as u64 - 1)) as usize]
     }
 
-    /// Lap of the ring that a block belongs to; as many of its bits as fit. Two laps that look the
-    /// same are 2^32 laps apart, while no packet can be more than 2^32 numbers ahead.
+    /// Returns the lap of the ring that a block belongs to, as many of its bits as fit. Laps with
+    /// the same value are 2^32 laps apart, and no packet can be more than 2^32 numbers ahead.
     fn run(&self, block: u64) -> u32 {
         (block >> self.blocks.len().trailing_zeros()) as u32
     }
@@ -110,7 +110,7 @@ impl ReplayWindow {
         Ok(())
     }
 
-    /// The word with the bit of `sequence` set.
+    /// Returns the word with the bit of `sequence` set.
     fn with(&self, word: u64, block: u64, sequence: u64) -> Result<u64, Replay> {
         let bit = 1 << (sequence % BLOCK);
         let (have, want) = ((word >> 32) as u32, self.run(block));

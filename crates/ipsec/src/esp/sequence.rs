@@ -28,13 +28,13 @@ pub struct Taken {
 }
 
 impl Sequence {
-    /// A counter that continues above `last`; it gives no number before some are reserved.
+    /// Makes a counter that continues above `last`; it gives no number before some are reserved.
     pub fn new(last: u64, extended: bool) -> Self {
         let most = if extended { u64::MAX } else { u32::MAX.into() };
         Self { last: AtomicU64::new(last), reserved: AtomicU64::new(last.min(most)), most }
     }
 
-    /// The same counter, which gives no number above `most`.
+    /// Limits the counter to numbers up to `most`.
     #[must_use]
     pub fn up_to(self, most: u64) -> Self {
         Self { most: most.min(self.most), ..self }
@@ -65,22 +65,22 @@ impl Sequence {
         }
     }
 
-    /// Number given last.
+    /// Returns the number given last.
     pub fn last(&self) -> u64 {
         self.last.load(Ordering::Acquire)
     }
 
-    /// Highest number that may be given now.
+    /// Returns the highest number that may be given now.
     pub fn reserved(&self) -> u64 {
         self.reserved.load(Ordering::Acquire)
     }
 
-    /// Highest number that may ever be given.
+    /// Returns the highest number that may ever be given.
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// True once no number can ever be given again.
+    /// Returns true once no number can ever be given again.
     pub fn is_exhausted(&self) -> bool {
         self.last() >= self.most
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_given_beyond_what_is_reserved() {
+    fn no_number_beyond_the_reserved_ones_is_given() {
         let sequence = Sequence::new(0, true);
         assert_eq!(sequence.reserve(10), 10);
         assert_eq!(sequence.reserve(4), 10, "nothing is taken back");

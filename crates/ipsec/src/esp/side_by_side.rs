@@ -2,7 +2,8 @@
 //!
 //! GCM keeps the processor busy with one packet, so its packets follow each other. The encryption of
 //! CBC goes from block to block, and so does a hash: packets with the same algorithm, of any SA, are
-//! encrypted and hashed up to 16 at once. What is received is decrypted only once its ICV was right.
+//! encrypted and hashed up to 16 at once. Received packets are decrypted only if their ICV is
+//! right.
 
 use super::expanded::Expanded;
 use super::job::Job;
@@ -17,7 +18,7 @@ use wattline_packet::esp::HEADER;
 const _: () = assert!(BATCH_MAX <= crate::multibuffer::MOST);
 const _: () = assert!(BATCH_MAX <= wattline_memory::MOST_APART);
 
-/// The algorithms whose packets are taken together.
+/// Modes whose packets are processed together.
 const TOGETHER: [Mode; 4] = [
     Mode::Cbc(Cipher::Aes128, Integrity::Sha1),
     Mode::Cbc(Cipher::Aes256, Integrity::Sha1),
@@ -31,7 +32,7 @@ pub(super) struct SideBySide {
 }
 
 impl SideBySide {
-    /// `None` where this machine does not have the library.
+    /// Sets the library up; `None` if this machine does not have it.
     pub fn new() -> Option<Self> {
         Manager::new().map(|manager| Self { manager })
     }
@@ -88,7 +89,7 @@ impl SideBySide {
         let mut batch = Batch::new(mode);
         let mut apart = Apart::new(memory);
         let mut order = Order::new(jobs, mode);
-        // What cannot be added stays undone.
+        // Packets that cannot be added keep `done` false.
         order.keep(jobs, |job, key| {
             let packet = apart.take(job.range())?;
             let algorithm = job.transform.algorithm();
@@ -143,8 +144,8 @@ impl SideBySide {
     }
 }
 
-/// The packets of one mode, the longest first: a long one that begins when the others are nearly done
-/// would be alone in the end.
+/// The packets of one mode, longest first: a long packet that begins last would be processed alone
+/// at the end.
 struct Order {
     places: [u8; BATCH_MAX],
     count: usize,
@@ -175,7 +176,7 @@ impl Order {
         Self { places, count }
     }
 
-    /// Passes each packet with its key, and keeps those for which it gets an answer.
+    /// Passes each packet and its key to a function, and keeps those for which it returns `Some`.
     #[inline]
     fn keep<'d>(
         &mut self,
@@ -196,7 +197,7 @@ impl Order {
     }
 }
 
-/// The key of a packet of this mode.
+/// Returns the key of a packet of this mode.
 #[inline]
 fn key_of<'d>(job: &Job<'d>, mode: Mode) -> Option<&'d Key> {
     let transform = job.transform;
@@ -214,8 +215,8 @@ fn note(together: &mut [bool; TOGETHER.len()], expanded: &Expanded) {
     }
 }
 
-/// Input of GCM for a packet, besides its body. It is written for all packets before the first is
-/// sealed or opened: the library reads it in wider pieces, and would wait for the writes.
+/// Input of GCM for a packet, except its body. All inputs are written before the first packet is
+/// sealed or opened: the library reads them in wider pieces, and would wait for the writes.
 #[derive(Clone, Copy)]
 struct Input<'d> {
     key: &'d Key,
@@ -224,7 +225,7 @@ struct Input<'d> {
 }
 
 impl<'d> Input<'d> {
-    /// Writes the IV too.
+    /// Also writes the IV.
     #[inline]
     fn to_seal(memory: &mut ChunkMemory, job: &Job<'_>, expanded: &'d Expanded) -> Option<Self> {
         let packet = memory.get_mut(job.range())?;
@@ -270,7 +271,7 @@ fn gcm_open(
     let Layout { body, icv, .. } = Layout::split(job.transform.algorithm(), packet).ok()?;
     let tag = manager.gcm_open(key, nonce, more.bytes(), body).ok()?;
     if verify_slices_are_equal(&tag, icv).is_err() {
-        // Nobody is to see what a forged packet decrypts to.
+        // The plaintext of a forged packet must not be readable.
         body.fill(0);
         return None;
     }
@@ -288,8 +289,8 @@ mod tests {
     /// Room for a packet of 9000 bytes at any offset.
     const CHUNK: usize = 16384;
 
-    /// A packet: number of its SA, its length without ICV in blocks of the algorithm's, its offset in
-    /// its chunk, and its numbers.
+    /// A packet: number of its SA, length without ICV in blocks of its algorithm, offset in its
+    /// chunk, and its sequence numbers.
     #[derive(Debug, Clone)]
     struct Given {
         association: usize,
@@ -306,7 +307,7 @@ mod tests {
     enum Damage {
         None,
         Bit(prop::sample::Index),
-        /// Another number, of which the receiver knows only the low half.
+        /// The high half of the number, which the receiver does not know, differs.
         High,
         /// So many bytes at its end are lost.
         Cut(usize),
@@ -360,8 +361,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Both seal to the same bytes and touch no others. Both open the same packets, to the same bytes,
-        /// and refuse the same ones, of which nothing can be read afterwards.
+        /// Both seal to the same bytes and touch no others. Both open the same packets to the same
+        /// bytes, refuse the same ones, and leave nothing readable of those.
         #[test]
         fn batches_are_as_packets_by_themselves(
             given in prop::collection::vec(prop::option::weighted(0.9, any_given()), 1..=BATCH_MAX),
@@ -469,7 +470,7 @@ mod tests {
         }
     }
 
-    /// As if the data plane had given a chunk to two packets: one of them is dropped.
+    /// If the data plane gave one chunk to two packets, one of them is dropped.
     #[test]
     fn no_two_packets_share_bytes() {
         let transforms = associations();

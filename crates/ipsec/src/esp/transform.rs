@@ -14,7 +14,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use wattline_packet::esp::HEADER;
 
-/// A packet could not be sealed or opened; the error says no more on purpose.
+/// A packet could not be sealed or opened. The error has no details on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the packet could not be protected or is not authentic")]
 pub struct Refused;
@@ -23,7 +23,7 @@ pub struct Refused;
 pub struct Transform {
     algorithm: Algorithm,
     kind: Kind,
-    /// The same key for the multi-buffer library, where this machine has it.
+    /// The same key for the multi-buffer library, if this machine has it.
     expanded: Option<super::expanded::Expanded>,
 }
 
@@ -74,12 +74,12 @@ impl Transform {
         })
     }
 
-    /// The key for the multi-buffer library, where this machine has it.
+    /// Returns the key for the multi-buffer library, if this machine has it.
     pub(super) fn expanded(&self) -> Option<&super::expanded::Expanded> {
         self.expanded.as_ref()
     }
 
-    /// Algorithm of the key.
+    /// Returns the algorithm of the key.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -162,15 +162,15 @@ impl Transform {
 }
 
 impl Cbc {
-    /// HMAC of `packet` up to `end` and, if `extended`, of the high half of the sequence number,
-    /// which is written in place of the ICV (RFC 4303 section 2.2.1).
+    /// Returns the HMAC of `packet` up to `end` and, if `extended`, of the high half of the
+    /// sequence number, which is written in place of the ICV (RFC 4303 section 2.2.1).
     fn tag(&self, packet: &mut [u8], end: usize, sequence: u64, extended: bool) -> hmac::Tag {
         let length = hashed(packet, end, sequence, extended);
         hmac::sign(&self.integrity, &packet[..length])
     }
 }
 
-/// The number that becomes the IV of CBC.
+/// Returns the number that becomes the IV of CBC.
 pub(super) fn number(unique: u64, sequence: u64) -> [u8; 16] {
     (u128::from(unique) << 64 | u128::from(sequence)).to_be_bytes()
 }
@@ -206,7 +206,7 @@ impl<'p> Layout<'p> {
     }
 }
 
-/// Nonce of GCM (RFC 4106 section 4).
+/// Returns the nonce of GCM (RFC 4106 section 4).
 pub(super) fn nonce(salt: &[u8; 4], iv: &[u8]) -> Result<[u8; 12], Refused> {
     let mut nonce = [0; 12];
     nonce[..4].copy_from_slice(salt);
@@ -214,8 +214,8 @@ pub(super) fn nonce(salt: &[u8; 4], iv: &[u8]) -> Result<[u8; 12], Refused> {
     Ok(nonce)
 }
 
-/// Authenticated data besides the encrypted part: SPI and sequence number, with the high half in
-/// between if the number is extended (RFC 4106 section 5).
+/// Authenticated data in addition to the encrypted part: SPI and sequence number, with the high
+/// half in between if the number is extended (RFC 4106 section 5).
 #[derive(Clone, Copy)]
 pub(super) struct Authenticated {
     bytes: [u8; 12],
@@ -355,7 +355,7 @@ mod tests {
         /// A sealed packet opens. With any bit flipped, truncated, under another sequence number or
         /// with another key it does not.
         #[test]
-        fn only_what_was_sealed_opens(
+        fn only_sealed_packets_open(
             algorithm in any_algorithm(),
             blocks in 1usize..100,
             sequence: u64,

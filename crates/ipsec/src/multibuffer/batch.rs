@@ -24,7 +24,7 @@ pub(super) struct Job<'p> {
     pub tag: [u8; TAG],
 }
 
-/// Packets to encrypt and hash, or to hash. It borrows them, so that no two of them share bytes.
+/// Packets to encrypt and hash, or to hash. It borrows them, so that no two share bytes.
 pub struct Batch<'p> {
     mode: Mode,
     jobs: [Job<'p>; MOST],
@@ -33,7 +33,7 @@ pub struct Batch<'p> {
 }
 
 impl<'p> Batch<'p> {
-    /// An empty batch for keys of this mode.
+    /// Makes an empty batch for keys of this mode.
     #[inline]
     pub fn new(mode: Mode) -> Self {
         let none = Job {
@@ -47,8 +47,8 @@ impl<'p> Batch<'p> {
         Self { mode, jobs: [none; MOST], count: 0, packets: PhantomData }
     }
 
-    /// Adds a packet, of which the bytes `cipher` are encrypted, and then the first `hashed` bytes are
-    /// hashed. False where the batch is full, one of them reaches beyond the packet, `cipher` is no whole
+    /// Adds a packet. Its bytes `cipher` are encrypted, then its first `hashed` bytes are hashed.
+    /// Returns false if the batch is full, a range reaches beyond the packet, `cipher` is no whole
     /// number of blocks, or the key is of another mode or not for CBC.
     #[inline]
     #[must_use]
@@ -80,17 +80,17 @@ impl<'p> Batch<'p> {
         true
     }
 
-    /// Number of packets.
+    /// Returns the number of packets.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Returns true if the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether each packet has something to encrypt.
+    /// Returns true if each packet has something to encrypt.
     pub(crate) fn is_to_be_encrypted(&self) -> bool {
         self.jobs[..self.count].iter().all(|job| job.cipher.1 > 0)
     }
@@ -103,8 +103,8 @@ impl<'p> Batch<'p> {
         &mut self.jobs[..self.count]
     }
 
-    /// The packets in the order in which they were added, each with its tag, of which HMAC-SHA1 has
-    /// 12 bytes.
+    /// Returns the packets in the order in which they were added, each with its tag (12 bytes for
+    /// HMAC-SHA1).
     #[inline]
     pub fn packets(&mut self) -> impl Iterator<Item = (&mut [u8], &[u8; TAG])> {
         self.jobs[..self.count].iter().map(|job| {

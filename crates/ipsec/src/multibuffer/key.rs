@@ -16,7 +16,7 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    /// Length of the key in bytes.
+    /// Returns the length of the key in bytes.
     pub(super) fn bytes(self) -> usize {
         if self == Self::Aes256 { 32 } else { 16 }
     }
@@ -36,7 +36,7 @@ impl Integrity {
         if self == Self::Sha1 { 20 } else { 32 }
     }
 
-    /// The library's number and the length of the tag that it writes in bytes.
+    /// Returns the library's number and the length of the tag that it writes in bytes.
     pub(super) fn number_and_tag(self) -> (u32, u64) {
         match self {
             Self::Sha1 => (value::HMAC_SHA1, 12),
@@ -50,7 +50,7 @@ impl Integrity {
 pub enum Mode {
     /// GCM.
     Gcm(Cipher),
-    /// CBC, with an HMAC over what is encrypted.
+    /// CBC, with an HMAC over the ciphertext.
     Cbc(Cipher, Integrity),
 }
 
@@ -68,7 +68,7 @@ pub struct Key {
     mode: Mode,
 }
 
-/// Each field is aligned as the library wants it.
+/// Expanded key; each field has the alignment that the library requires.
 #[repr(C, align(64))]
 pub(super) struct Expanded {
     pub gcm: [u8; GCM_KEY],
@@ -79,7 +79,7 @@ pub(super) struct Expanded {
     pub outer: [u8; 32],
 }
 
-/// Shows what it is for, without the key.
+/// Shows the mode, without the key.
 impl std::fmt::Debug for Key {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Key").field("mode", &self.mode).finish_non_exhaustive()
@@ -87,8 +87,8 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// Expands a key with the key of its HMAC, which is empty for GCM. `None` where their lengths are
-    /// not those of the mode.
+    /// Expands a key with the key of its HMAC, which is empty for GCM. `None` if their lengths do
+    /// not fit the mode.
     ///
     /// # Safety
     /// `functions` are those of a manager that lives.

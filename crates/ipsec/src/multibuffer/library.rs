@@ -1,9 +1,10 @@
 //! The library, found at run time, and the parts of its binary interface that are used.
 //!
-//! Debian and Fedora build it as `libIPSec_MB.so.1` (1.x) and `.so.2` (2.x). Most of its functions are
-//! pointers in a structure, at places that have been the same since 1.3, the first version that hashes
-//! bursts: the library's header only appends to them. [`Version`] has what differs. A version that was not
-//! compared is not used. The test `the_interface_is_that_of_the_header` compares with an installed header.
+//! Debian and Fedora build it as `libIPSec_MB.so.1` (1.x) and `.so.2` (2.x). Most of its functions
+//! are pointers in a structure, at offsets that have been the same since 1.3, the first version
+//! that hashes bursts: the library's header only appends to them. [`Version`] has the differences.
+//! A version that was not compared is not used. The test `interface_matches_the_header` compares
+//! with an installed header.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -98,11 +99,11 @@ pub struct Functions {
     pub hash_burst: HashBurst,
 }
 
-/// Places of the functions in an `IMB_MGR`, in bytes, in the order of [`Functions`].
+/// Offsets of the functions in an `IMB_MGR`, in bytes, in the order of [`Functions`].
 const PLACES: [usize; 12] = [112, 128, 160, 176, 256, 272, 280, 296, 448, 464, 992, 1008];
 
 impl Functions {
-    /// Reads them. `None` where one is missing.
+    /// Reads the functions. `None` if one is missing.
     ///
     /// # Safety
     /// `manager` is an `IMB_MGR` of a version that [`Version::of`] knows, and has been set up.
@@ -110,7 +111,7 @@ impl Functions {
     pub unsafe fn read(manager: *const Head) -> Option<Self> {
         let mut found = [std::ptr::null::<c_void>(); PLACES.len()];
         for (found, place) in found.iter_mut().zip(PLACES) {
-            // SAFETY: the structure is longer than the last place, which is a pointer's.
+            // SAFETY: the structure is longer than the last offset, which is a pointer's.
             *found = unsafe { manager.byte_add(place).cast::<*const c_void>().read() };
             if found.is_null() {
                 return None;
@@ -151,12 +152,13 @@ impl Functions {
 pub struct Version {
     /// Size of an `IMB_JOB`.
     pub job_bytes: usize,
-    /// `IMB_FEATURE_SELF_TEST`, a bit; the next one says that it has passed.
+    /// `IMB_FEATURE_SELF_TEST`, a bit; the next bit is set if the test has passed.
     pub self_test: u64,
 }
 
 impl Version {
-    /// By the number that the library reports (0x10300 for 1.3.0). `None` for one that was not compared.
+    /// Returns the version with the number that the library reports (0x10300 for 1.3.0). `None` for
+    /// a version that was not compared.
     pub fn of(number: u32) -> Option<Self> {
         match number >> 8 {
             0x103 => Some(Self { job_bytes: 200, self_test: 1 << 20 }),
@@ -166,7 +168,7 @@ impl Version {
         }
     }
 
-    /// Whether the processor has AES instructions, and the library has passed its own test.
+    /// Returns true if the processor has AES instructions and the library has passed its own test.
     pub fn is_usable(self, features: u64) -> bool {
         let passed = self.self_test << 1;
         features & value::AESNI != 0 && (features & self.self_test == 0 || features & passed != 0)
@@ -176,7 +178,7 @@ impl Version {
 /// The library in this process. It is never unloaded.
 pub struct Library {
     pub version: Version,
-    /// As the library writes it.
+    /// Name and version, as the library reports them.
     pub name: String,
     pub allocate: unsafe extern "C" fn(u64) -> *mut Head,
     pub free: unsafe extern "C" fn(*mut Head),
@@ -186,7 +188,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// The library of this machine, which is looked for once. `None` where there is none that can be used.
+    /// Returns the library of this machine, which is searched for once. `None` if there is no
+    /// usable one.
     pub fn get() -> Option<&'static Self> {
         static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
         LIBRARY
@@ -235,9 +238,9 @@ mod tests {
     use std::mem::offset_of;
     use std::process::Command;
 
-    /// Asks a C compiler for the places in an installed header, of whichever version.
+    /// Asks a C compiler for the offsets in an installed header of any version.
     #[test]
-    fn the_interface_is_that_of_the_header() {
+    fn interface_matches_the_header() {
         const HEADER: &str =
             "#include <stdio.h>\n#include <stddef.h>\n#include <intel-ipsec-mb.h>\n";
         let manager = [
@@ -273,14 +276,14 @@ mod tests {
             ("status", offset_of!(Job, status)),
         ];
         let of = |name: &str, field: &str| format!("offsetof({name}, {field})");
-        let (mut asked, mut ours) = (Vec::new(), Vec::new());
+        let (mut asked, mut expected) = (Vec::new(), Vec::new());
         for (field, place) in manager.iter().zip(PLACES) {
             asked.push(of("IMB_MGR", field));
-            ours.push(place as u64);
+            expected.push(place as u64);
         }
         for (field, place) in job {
             asked.push(of("IMB_JOB", field));
-            ours.push(place as u64);
+            expected.push(place as u64);
         }
         for (question, value) in [
             (of("IMB_MGR", "features"), offset_of!(Head, features) as u64),
@@ -294,7 +297,7 @@ mod tests {
             ("IMB_FEATURE_AESNI".into(), value::AESNI),
         ] {
             asked.push(question);
-            ours.push(value);
+            expected.push(value);
         }
         let last = [
             "IMB_VERSION_NUM",
@@ -319,9 +322,9 @@ mod tests {
         }
         let answers = String::from_utf8(Command::new(&program).output().unwrap().stdout).unwrap();
         let answers: Vec<u64> = answers.lines().map(|line| line.parse().unwrap()).collect();
-        let (of_fields, of_version) = answers.split_at(ours.len());
-        for ((question, answer), ours) in asked.iter().zip(of_fields).zip(&ours) {
-            assert_eq!(answer, ours, "{question}");
+        let (of_fields, of_version) = answers.split_at(expected.len());
+        for ((question, answer), value) in asked.iter().zip(of_fields).zip(&expected) {
+            assert_eq!(answer, value, "{question}");
         }
         let &[number, job_bytes, self_test, passed, gcm_key, gcm_state] = of_version else {
             panic!("{of_version:?}")

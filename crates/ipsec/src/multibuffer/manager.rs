@@ -5,11 +5,11 @@ use super::key::{Key, Mode};
 use super::library::{BLOCK, Functions, GCM_STATE, Gcm, Head, Job, Library, value};
 use std::ptr::NonNull;
 
-/// The library could not do what was asked, or the key was of another mode.
+/// The library did not complete all jobs, or the key was of another mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Undone;
+pub struct JobsFailed;
 
-/// The library's state: lanes that fill up within a call, and are empty between calls.
+/// The library's state: lanes that fill up within a call and are empty between calls.
 pub struct Manager {
     library: &'static Library,
     head: NonNull<Head>,
@@ -27,15 +27,15 @@ impl std::fmt::Debug for Manager {
     }
 }
 
-/// Name and version of the library, where this machine has it and its processor suits it.
+/// Returns the name and version of the library, if this machine has it and its processor suits it.
 pub fn name() -> Option<String> {
     Manager::new().map(|manager| format!("ipsec-mb {}", manager.library.name))
 }
 
 impl Manager {
-    /// Sets up the widest instructions of this processor, which takes about a millisecond. `None` where
-    /// there is no such library, the processor has no AES instructions, the library fails its own test,
-    /// or memory is short.
+    /// Sets up the widest instructions of this processor, which takes about a millisecond. `None`
+    /// if there is no such library, the processor has no AES instructions, the library fails its
+    /// own test, or memory is short.
     pub fn new() -> Option<Self> {
         let library = Library::get()?;
         // SAFETY: the function has no requirements.
@@ -61,8 +61,8 @@ impl Manager {
         Some(Self { library, head, functions, jobs: Jobs::new(library.version.job_bytes) })
     }
 
-    /// Expands a key with the key of its HMAC, which is empty for GCM. `None` where their lengths are
-    /// not those of the mode.
+    /// Expands a key with the key of its HMAC, which is empty for GCM. `None` if their lengths do
+    /// not fit the mode.
     pub fn key(&mut self, mode: Mode, cipher: &[u8], integrity: &[u8]) -> Option<Key> {
         // SAFETY: the manager lives.
         #[allow(unsafe_code)]
@@ -83,12 +83,12 @@ impl Manager {
         more: &[u8],
         body: &mut [u8],
         tag: &mut [u8; TAG],
-    ) -> Result<(), Undone> {
+    ) -> Result<(), JobsFailed> {
         self.gcm(key, self.functions.gcm_encrypt, nonce, more, body, tag)
     }
 
-    /// Decrypts `body` with GCM, whether or not it is authentic. Returns the tag that an authentic one
-    /// has: the caller compares it, and forgets the body where it differs.
+    /// Decrypts `body` with GCM, authentic or not. Returns the tag that an authentic one has: the
+    /// caller compares it, and discards the body if it differs.
     ///
     /// # Errors
     /// When the key is not one for GCM.
@@ -99,7 +99,7 @@ impl Manager {
         nonce: &[u8; 12],
         more: &[u8],
         body: &mut [u8],
-    ) -> Result<[u8; TAG], Undone> {
+    ) -> Result<[u8; TAG], JobsFailed> {
         let mut tag = [0; TAG];
         self.gcm(key, self.functions.gcm_decrypt, nonce, more, body, &mut tag)?;
         Ok(tag)
@@ -114,11 +114,12 @@ impl Manager {
         more: &[u8],
         body: &mut [u8],
         tag: &mut [u8; TAG],
-    ) -> Result<(), Undone> {
-        let Mode::Gcm(cipher) = key.mode() else { return Err(Undone) };
+    ) -> Result<(), JobsFailed> {
+        let Mode::Gcm(cipher) = key.mode() else { return Err(JobsFailed) };
         let mut state = std::mem::MaybeUninit::<[u8; GCM_STATE]>::uninit();
-        // SAFETY: the key was expanded for this function and is not written to; all slices have the given
-        // lengths, nonce and tag those that the library names, and the state room for its own.
+        // SAFETY: the key was expanded for this function and is not written to. All slices have the
+        // given lengths, nonce and tag the lengths that the library requires, and the state is
+        // large enough.
         #[allow(unsafe_code)]
         unsafe {
             functions[cipher as usize](
@@ -140,16 +141,16 @@ impl Manager {
     /// Encrypts all packets of a batch with CBC and an IV of zero, and then computes their tags.
     ///
     /// # Errors
-    /// When a packet has nothing to encrypt, or the library did not do them all.
-    pub fn cbc_seal(&mut self, batch: &mut Batch<'_>) -> Result<(), Undone> {
+    /// When a packet has nothing to encrypt, or the library did not complete all packets.
+    pub fn cbc_seal(&mut self, batch: &mut Batch<'_>) -> Result<(), JobsFailed> {
         static ZERO: Aligned = Aligned([0; BLOCK]);
         if !batch.is_to_be_encrypted() {
-            return Err(Undone);
+            return Err(JobsFailed);
         }
         let mode = batch.mode();
         let count = batch.len();
         for (at, job) in batch.jobs().iter().enumerate() {
-            let Some(key) = job.key else { return Err(Undone) };
+            let Some(key) = job.key else { return Err(JobsFailed) };
             let (start, bytes) = job.cipher;
             // SAFETY: the batch checked that the range lies within the packet.
             #[allow(unsafe_code)]
@@ -163,16 +164,16 @@ impl Manager {
     /// Computes the tags of all packets of a batch.
     ///
     /// # Errors
-    /// When the library did not do them all.
-    pub fn hash(&mut self, batch: &mut Batch<'_>) -> Result<(), Undone> {
-        let Mode::Cbc(_, integrity) = batch.mode() else { return Err(Undone) };
+    /// When the library did not complete all packets.
+    pub fn hash(&mut self, batch: &mut Batch<'_>) -> Result<(), JobsFailed> {
+        let Mode::Cbc(_, integrity) = batch.mode() else { return Err(JobsFailed) };
         let (number, tag_bytes) = integrity.number_and_tag();
         let count = batch.len();
         if count == 0 {
             return Ok(());
         }
         for (at, job) in batch.jobs().iter_mut().enumerate() {
-            let Some(key) = job.key else { return Err(Undone) };
+            let Some(key) = job.key else { return Err(JobsFailed) };
             let raw = self.jobs.get(at);
             raw.status = 0;
             raw.source = job.start.as_ptr();
@@ -196,13 +197,18 @@ impl Manager {
     /// Decrypts `body` with CBC.
     ///
     /// # Errors
-    /// When its length is no whole number of blocks, the key is not one for CBC, or the library did not
-    /// do it.
+    /// When its length is no whole number of blocks, the key is not one for CBC, or the library did
+    /// not complete it.
     #[inline]
-    pub fn cbc_open(&mut self, key: &Key, iv: &[u8; 16], body: &mut [u8]) -> Result<(), Undone> {
-        let Mode::Cbc(..) = key.mode() else { return Err(Undone) };
+    pub fn cbc_open(
+        &mut self,
+        key: &Key,
+        iv: &[u8; 16],
+        body: &mut [u8],
+    ) -> Result<(), JobsFailed> {
+        let Mode::Cbc(..) = key.mode() else { return Err(JobsFailed) };
         if body.is_empty() || !body.len().is_multiple_of(BLOCK) {
-            return Err(Undone);
+            return Err(JobsFailed);
         }
         let bytes = body.len();
         self.jobs.cipher(0, key, NonNull::from(body).cast(), bytes, iv);
@@ -210,7 +216,7 @@ impl Manager {
     }
 
     /// Encrypts or decrypts the first `count` jobs, whose keys are of one mode.
-    fn burst(&mut self, count: usize, mode: Mode, direction: u32) -> Result<(), Undone> {
+    fn burst(&mut self, count: usize, mode: Mode, direction: u32) -> Result<(), JobsFailed> {
         if count == 0 {
             return Ok(());
         }
@@ -229,9 +235,9 @@ impl Manager {
         self.all_done(done, count)
     }
 
-    fn all_done(&mut self, done: u32, count: usize) -> Result<(), Undone> {
+    fn all_done(&mut self, done: u32, count: usize) -> Result<(), JobsFailed> {
         let are_done = (0..count).all(|at| self.jobs.get(at).status == value::COMPLETED);
-        if done as usize == count && are_done { Ok(()) } else { Err(Undone) }
+        if done as usize == count && are_done { Ok(()) } else { Err(JobsFailed) }
     }
 }
 
@@ -268,11 +274,11 @@ impl Jobs {
         self.words.as_mut_ptr().cast()
     }
 
-    /// The beginning of a job.
+    /// Returns the beginning of a job.
     #[inline]
     fn get(&mut self, at: usize) -> &mut Job {
         let room = &mut self.words[at * self.job_words..(at + 1) * self.job_words];
-        // SAFETY: the room is aligned and long enough for a job, of which any bytes are a valid one; it
+        // SAFETY: the room is aligned and long enough for a job, and any bytes are a valid job. It
         // is borrowed as long as the job.
         #[allow(unsafe_code)]
         unsafe {

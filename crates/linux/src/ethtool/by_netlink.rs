@@ -1,5 +1,5 @@
-//! ethtool by generic netlink (Documentation/networking/ethtool-netlink.rst), of kernels built with
-//! CONFIG_ETHTOOL_NETLINK.
+//! ethtool over generic netlink (Documentation/networking/ethtool-netlink.rst), for kernels built
+//! with CONFIG_ETHTOOL_NETLINK.
 
 use super::model::{Channels, Coalesce, CoalesceValues, Rings};
 use crate::netlink::frame::{Request, error, number};
@@ -25,10 +25,10 @@ const ETHTOOL_A_CHANNELS_COMBINED_MAX: u16 = 5;
 const ETHTOOL_A_CHANNELS_RX_COUNT: u16 = 6;
 const ETHTOOL_A_CHANNELS_TX_COUNT: u16 = 7;
 const ETHTOOL_A_CHANNELS_COMBINED_COUNT: u16 = 9;
-/// `IFNAMSIZ`, the end of the text included.
+/// `IFNAMSIZ`, including the terminating zero.
 const NAME_BYTES: usize = 16;
 
-/// A parameter's attribute, `ETHTOOL_A_COALESCE_*`.
+/// Returns the attribute of a parameter, `ETHTOOL_A_COALESCE_*`.
 fn attribute(parameter: Coalesce) -> u16 {
     match parameter {
         Coalesce::RxUsecs => 2,
@@ -44,14 +44,14 @@ fn attribute(parameter: Coalesce) -> u16 {
 pub(super) struct Ethtool(Family);
 
 impl Ethtool {
-    /// EOPNOTSUPP where this kernel's ethtool does not speak netlink.
+    /// EOPNOTSUPP if this kernel's ethtool has no netlink interface.
     pub fn open() -> io::Result<Self> {
         Family::open(FAMILY).map(Self)
     }
 
     pub fn coalesce(&mut self, interface: &str) -> io::Result<CoalesceValues> {
         let answer = self.ask(ETHTOOL_MSG_COALESCE_GET, interface, |_| {})?;
-        // The kernel leaves out what the driver does not have.
+        // The kernel omits parameters that the driver does not have.
         let value = |parameter| value(&answer, attribute(parameter)).unwrap_or(0);
         Ok(CoalesceValues(Coalesce::ALL.map(value)))
     }
@@ -72,7 +72,7 @@ impl Ethtool {
 
     pub fn channels(&mut self, interface: &str) -> io::Result<Channels> {
         let answer = self.ask(ETHTOOL_MSG_CHANNELS_GET, interface, |_| {})?;
-        // The kernel leaves out kinds of which the card can have none.
+        // The kernel omits kinds that the card does not support.
         let count = |attribute| value(&answer, attribute).unwrap_or(0);
         Ok(Channels {
             combined: count(ETHTOOL_A_CHANNELS_COMBINED_COUNT),
@@ -116,7 +116,7 @@ impl Ethtool {
         interface: &str,
         fill: impl FnOnce(&mut Request),
     ) -> io::Result<Vec<u8>> {
-        // Longer ones would be read as alternative names, which nothing else here knows.
+        // Longer ones would be parsed as alternative names, which nothing else here supports.
         if interface.is_empty() || interface.len() >= NAME_BYTES {
             return Err(error(libc::ENODEV));
         }

@@ -1,4 +1,5 @@
-//! The older way, `SIOCETHTOOL` (include/uapi/linux/ethtool.h), for what netlink does not know.
+//! The older interface, `SIOCETHTOOL` (include/uapi/linux/ethtool.h), for settings without a
+//! netlink message.
 
 use super::model::{Coalesce, CoalesceValues, IndirectionTable};
 use std::io;
@@ -20,23 +21,23 @@ const FLAG_RXVLAN: u32 = 1 << 8;
 
 /// Words of `struct ethtool_coalesce`, command included.
 const COALESCE_WORDS: usize = 23;
-/// Words of `struct ethtool_per_queue_op` before its data: command, command for each queue, and
-/// a bit for each of 4096 queues.
+/// Words of `struct ethtool_per_queue_op` before its data: command, command for each queue, and a
+/// bit for each of 4096 queues.
 const PER_QUEUE_WORDS: usize = 2 + MOST_QUEUES / 32;
 const MOST_QUEUES: usize = 4096;
-/// Words of `struct ethtool_rxfh` before the table; then come table and hash key.
+/// Words of `struct ethtool_rxfh` before the table, which is followed by the hash key.
 const RXFH_WORDS: usize = 6;
-/// Keeps the byte of `rxfh.hfunc` (0: leave the hash function as it is) out of its word.
+/// Masks the byte of `rxfh.hfunc` (0: keep the hash function) in its word.
 const WITHOUT_HASH_FUNCTION: u32 = !u32::from_ne_bytes([0xff, 0, 0, 0]);
-/// The largest table and key of any driver in the kernel, with room.
+/// Upper bound for the table and key of any driver in the kernel.
 const MOST_RSS_WORDS: usize = 16_384;
 
 /// Words of `struct ethtool_drvinfo`, command included.
 const DRIVER_WORDS: usize = 49;
-/// Words of `struct ethtool_rxnfc` (the kernel copies it whole), and the place of `rule_cnt`.
+/// Words of `struct ethtool_rxnfc` (the kernel copies all of it), and the place of `rule_cnt`.
 const RXNFC_WORDS: usize = 48;
 const RULE_COUNT: usize = 46;
-/// Bytes of the driver's name there, behind the command.
+/// Bytes of the driver's name, after the command.
 const DRIVER_NAME: std::ops::Range<usize> = 4..36;
 
 pub(super) fn driver(interface: &str) -> io::Result<String> {
@@ -48,7 +49,7 @@ pub(super) fn driver(interface: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// A parameter's word in `struct ethtool_coalesce`.
+/// Returns a parameter's word in `struct ethtool_coalesce`.
 fn word(parameter: Coalesce) -> usize {
     match parameter {
         Coalesce::RxUsecs => 1,
@@ -88,7 +89,8 @@ pub(super) fn set_queue_coalesce(
     request(interface, &mut words)
 }
 
-/// A `struct ethtool_per_queue_op` for one queue, with room for its `struct ethtool_coalesce`.
+/// Makes a `struct ethtool_per_queue_op` for one queue, with room for its `struct
+/// ethtool_coalesce`.
 fn per_queue(queue: u32, command: u32) -> io::Result<Vec<u32>> {
     let bit = queue as usize;
     if bit >= MOST_QUEUES {
@@ -123,7 +125,8 @@ pub(super) fn set_indirection_table(interface: &str, table: &IndirectionTable) -
         .ok()
         .filter(|entries| *entries > 0 && (*entries as usize) < MOST_RSS_WORDS)
         .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-    // The symmetric-hash flag, where the card has one, is in the same word: handed back as is.
+    // The symmetric-hash flag, if the card has one, is in the same word: it is written back
+    // unchanged.
     let mut present = [GRSSH, 0, 0, 0, 0, 0];
     request(interface, &mut present)?;
     let mut buffer = vec![SRSSH, 0, entries, 0, present[4] & WITHOUT_HASH_FUNCTION, 0];
@@ -150,7 +153,7 @@ pub(super) fn flow_rules(interface: &str) -> io::Result<u32> {
     Ok(words[RULE_COUNT])
 }
 
-/// One request: `words` starts with the command, holds the whole structure that belongs to
+/// Makes one request: `words` starts with the command, holds the whole structure that belongs to
 /// it, and is overwritten by the answer.
 pub(crate) fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
     use rustix::net::{AddressFamily, SocketType, socket};

@@ -1,15 +1,15 @@
 //! Settings of network cards: interrupt moderation, the indirection table of receive-side scaling,
-//! channels and rings, as the program `ethtool` has them.
+//! channels and rings, as in the program `ethtool`.
 //!
-//! | what | how |
+//! | setting | interface |
 //! |---|---|
-//! | moderation of a card, channels, rings | by netlink, which changes the parameter that it is given and no other |
-//! | moderation of one queue | by ioctl: netlink has no message for it |
-//! | indirection table | by ioctl: netlink can write it since Linux 6.17 only |
-//! | whether tags are stripped | by ioctl: one flag, which netlink lists among all features of a card |
-//! | a driver's own statistics | by ioctl ([`crate::card_statistics`]): netlink has the standard ones only |
+//! | moderation of a card, channels, rings | netlink, which changes only the given parameter |
+//! | moderation of one queue | ioctl: netlink has no message for it |
+//! | indirection table | ioctl: netlink can write it since Linux 6.17 only |
+//! | stripping of tags | ioctl: one flag, which netlink lists among all features of a card |
+//! | statistics of drivers | ioctl ([`crate::card_statistics`]): netlink has standard ones only |
 //!
-//! By ioctl all parameters have to be read and written, so that what somebody else changes in between is
+//! An ioctl reads and writes all parameters, so changes that another program makes in between are
 //! lost.
 
 mod by_netlink;
@@ -22,31 +22,31 @@ pub use model::{Channels, Coalesce, CoalesceValues, IndirectionTable, Rings};
 use by_netlink::Ethtool;
 use std::io;
 
-/// The interrupt moderation of an interface.
+/// Returns the interrupt moderation of an interface.
 ///
 /// # Errors
-/// EOPNOTSUPP where the driver has none, ENODEV where there is no such interface.
+/// EOPNOTSUPP if the driver has none, ENODEV if there is no such interface.
 pub fn coalesce(interface: &str) -> io::Result<CoalesceValues> {
     Ethtool::open()?.coalesce(interface)
 }
 
-/// Sets one parameter and leaves the others as they are.
+/// Sets one parameter and keeps the others.
 ///
 /// # Errors
-/// Also EPERM without CAP_NET_ADMIN, EINVAL or EOPNOTSUPP where the driver refuses.
+/// Also EPERM without CAP_NET_ADMIN, EINVAL or EOPNOTSUPP if the driver refuses.
 pub fn set_coalesce(interface: &str, parameter: Coalesce, value: u32) -> io::Result<()> {
     Ethtool::open()?.set_coalesce(interface, parameter, value)
 }
 
-/// The interrupt moderation of one queue of an interface.
+/// Returns the interrupt moderation of one queue of an interface.
 ///
 /// # Errors
-/// EOPNOTSUPP where the driver has none, or none for single queues.
+/// EOPNOTSUPP if the driver has none, or none for single queues.
 pub fn queue_coalesce(interface: &str, queue: u32) -> io::Result<CoalesceValues> {
     ioctl::queue_coalesce(interface, queue)
 }
 
-/// Sets one parameter of one queue and leaves the others as they are.
+/// Sets one parameter of one queue and keeps the others.
 ///
 /// # Errors
 /// As [`queue_coalesce`], and as [`set_coalesce`].
@@ -59,26 +59,26 @@ pub fn set_queue_coalesce(
     ioctl::set_queue_coalesce(interface, queue, parameter, value)
 }
 
-/// The indirection table of an interface.
+/// Returns the indirection table of an interface.
 ///
 /// # Errors
-/// EOPNOTSUPP where the card has none.
+/// EOPNOTSUPP if the card has none.
 pub fn indirection_table(interface: &str) -> io::Result<IndirectionTable> {
     ioctl::indirection_table(interface)
 }
 
-/// Replaces the indirection table; hash function and key stay.
+/// Replaces the indirection table; hash function and key are kept.
 ///
 /// # Errors
-/// EINVAL where its length is not the card's or a queue does not exist.
+/// EINVAL if its length is not the card's or a queue does not exist.
 pub fn set_indirection_table(interface: &str, table: &IndirectionTable) -> io::Result<()> {
     ioctl::set_indirection_table(interface, table)
 }
 
-/// The queues of an interface.
+/// Returns the numbers of queues of an interface.
 ///
 /// # Errors
-/// EOPNOTSUPP where the driver does not say.
+/// EOPNOTSUPP if the driver does not report them.
 pub fn channels(interface: &str) -> io::Result<Channels> {
     Ethtool::open()?.channels(interface)
 }
@@ -86,29 +86,29 @@ pub fn channels(interface: &str) -> io::Result<Channels> {
 /// Sets the number of combined queues.
 ///
 /// # Errors
-/// EINVAL where there are not so many, EBUSY or EINVAL while the indirection table uses more.
+/// EINVAL if there are not so many, EBUSY or EINVAL while the indirection table uses more.
 pub fn set_combined_channels(interface: &str, combined: u32) -> io::Result<()> {
     Ethtool::open()?.set_combined_channels(interface, combined)
 }
 
-/// Returns the name of an interface's driver, of devices that the kernel makes too.
+/// Returns the name of an interface's driver; also for devices of the kernel itself.
 ///
 /// # Errors
-/// EOPNOTSUPP where it has none, ENODEV where there is no such interface.
+/// EOPNOTSUPP if it has none, ENODEV if there is no such interface.
 pub fn driver(interface: &str) -> io::Result<String> {
     ioctl::driver(interface)
 }
 
-/// The ring sizes of an interface.
+/// Returns the ring sizes of an interface.
 ///
 /// # Errors
-/// EOPNOTSUPP where the driver does not say.
+/// EOPNOTSUPP if the driver does not report them.
 pub fn rings(interface: &str) -> io::Result<Rings> {
     Ethtool::open()?.rings(interface)
 }
 
-/// Whether an interface takes 802.1Q tags off the frames that it receives (`rxvlan`): programs and
-/// sockets of XDP then see frames that look untagged.
+/// Returns true if an interface strips 802.1Q tags from received frames (`rxvlan`): XDP programs
+/// and sockets then see frames that look untagged.
 ///
 /// # Errors
 /// When there is no such interface.
@@ -116,8 +116,8 @@ pub fn strips_vlan_tags(interface: &str) -> io::Result<bool> {
     ioctl::strips_vlan_tags(interface)
 }
 
-/// Whether the kernel merges packets that an interface receives (`gro`), other than where a program
-/// of XDP is attached to that interface itself.
+/// Returns true if the kernel merges packets that an interface receives (`gro`). It does not merge
+/// at an interface with an XDP program of its own.
 ///
 /// # Errors
 /// When there is no such interface.
@@ -125,11 +125,11 @@ pub fn merges_packets(interface: &str) -> io::Result<bool> {
     ioctl::merges_packets(interface)
 }
 
-/// Returns the number of rules that lead flows to queues (`ethtool -n`). Further RSS contexts get packets
-/// by such rules alone.
+/// Returns the number of rules that steer flows to queues (`ethtool -n`). Additional RSS contexts
+/// get packets by such rules only.
 ///
 /// # Errors
-/// EOPNOTSUPP where the driver has none.
+/// EOPNOTSUPP if the driver has none.
 pub fn flow_rules(interface: &str) -> io::Result<u32> {
     ioctl::flow_rules(interface)
 }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_tags_are_taken_off_and_packets_merged_is_read() {
+    fn vlan_stripping_and_packet_merging_are_read() {
         let lines = ["link add v0 type veth peer name v1"];
         let made = crate::namespace::Namespace::for_test(&lines).map_err(wattline_needs::rights);
         let Ok(namespace) = made else { return };

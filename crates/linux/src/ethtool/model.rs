@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// An interrupt moderation parameter, named as `ethtool -C` names it.
+/// An interrupt moderation parameter, with its name in `ethtool -C`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coalesce {
     /// Microseconds that a receive interrupt waits for more packets.
     RxUsecs,
-    /// Packets after which it waits no longer.
+    /// Packets after which the interrupt waits no longer.
     RxFrames,
     /// The same for transmission.
     TxUsecs,
@@ -21,7 +21,7 @@ pub enum Coalesce {
 }
 
 impl Coalesce {
-    /// All of them.
+    /// All parameters.
     pub const ALL: [Self; 6] = [
         Self::RxUsecs,
         Self::RxFrames,
@@ -37,14 +37,14 @@ impl Coalesce {
 pub struct CoalesceValues(pub(super) [u32; Coalesce::ALL.len()]);
 
 impl CoalesceValues {
-    /// One of them; 0 where the driver does not have it.
+    /// Returns a parameter; 0 if the driver does not have it.
     pub fn get(&self, parameter: Coalesce) -> u32 {
         let all = Coalesce::ALL.iter().zip(self.0);
         all.filter(|(other, _)| **other == parameter).map(|(_, value)| value).next().unwrap_or(0)
     }
 }
 
-/// The indirection table: which receive queue each hash value goes to.
+/// Indirection table: the receive queue of each hash value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndirectionTable {
     /// A queue per entry.
@@ -56,15 +56,15 @@ pub struct IndirectionTable {
 pub struct Channels {
     /// Receive and transmit queues with a common interrupt.
     pub combined: u32,
-    /// The most that the card can have of them.
+    /// Largest number of combined queues.
     pub most_combined: u32,
     /// Queues that only receive.
     pub receive: u32,
-    /// The most that the card can have of them.
+    /// Largest number of receive queues.
     pub most_receive: u32,
     /// Queues that only transmit.
     pub transmit: u32,
-    /// The most that the card can have of them.
+    /// Largest number of transmit queues.
     pub most_transmit: u32,
 }
 
@@ -73,11 +73,11 @@ pub struct Channels {
 pub struct Rings {
     /// Receive descriptors.
     pub receive: u32,
-    /// The most that the card can have of them.
+    /// Largest number of receive descriptors.
     pub most_receive: u32,
     /// Transmit descriptors.
     pub transmit: u32,
-    /// The most that the card can have of them.
+    /// Largest number of transmit descriptors.
     pub most_transmit: u32,
 }
 

@@ -10,15 +10,15 @@ const RTM_GETLINK: u16 = 18;
 /// Length of `struct ifinfomsg`.
 const HEADER: usize = 16;
 const IFLA_XDP: u16 = 43;
-/// Program's number if only one is attached; in several modes at once there are others.
+/// Program's number if only one is attached; several modes at once have other attributes.
 const IFLA_XDP_PROG_ID: u16 = 4;
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The kernel's number of the XDP program of an interface, by the interface's number in this
-/// thread's network namespace; `None` where it has none.
+/// Returns the kernel's number of the XDP program of an interface, given by its index in this
+/// thread's network namespace; `None` if there is none.
 ///
 /// # Errors
-/// ENODEV where there is no such interface.
+/// ENODEV if there is no such interface.
 pub fn attached_program(interface: u32) -> io::Result<Option<u32>> {
     let mut header = [0; HEADER];
     header[4..8].copy_from_slice(&interface.to_ne_bytes());

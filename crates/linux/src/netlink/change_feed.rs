@@ -17,18 +17,18 @@ const GROUPS: [u32; 5] = [1, 5, 7, 9, 11];
 /// RTNLGRP_NEIGH.
 const NEIGHBOURS: [u32; 1] = [3];
 
-/// Receive buffer for notifications. A route that is withdrawn needs some 300 bytes, so it holds
-/// about 200 000 of them; beyond that the kernel reports an overrun, and a new dump is taken.
+/// Receive buffer for notifications. A withdrawn route needs some 300 bytes, so it holds about 200
+/// 000 of them. Beyond that the kernel reports an overrun, and a new dump is taken.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 
 /// Timeout of the socket until it is switched to non-blocking reads.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time that one call may spend on a dump (plus the piece that it has begun), so that the caller
-/// gets to its other work: a full table of the Internet takes seconds.
+/// Longest time that one call spends on a dump, apart from the piece in progress, so that the
+/// caller returns to its other work: a full table of the Internet takes seconds.
 const DUMPING_PER_POLL: Duration = Duration::from_millis(5);
 
-/// IPv4 routes vanish silently when their link or source address goes: fib_flush() sends no
+/// IPv4 routes vanish silently with their link or source address: fib_flush() sends no
 /// notification. The dump that finds the loss is taken after this delay, so that one dump serves
 /// many changes.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -37,43 +37,43 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// prefix causes thousands of notifications per second for as long as it lasts.
 const BETWEEN_NEIGHBOUR_DUMPS: Duration = Duration::from_secs(1);
 
-/// After a dump, the next one because of an overrun begins after this many times its duration, so
-/// that dumps take little of the caller's time even if each of them causes an overrun.
+/// Pause after a dump before the next one because of an overrun, in multiples of the dump's
+/// duration. Dumps then take little of the caller's time even if each of them causes an overrun.
 const PAUSE_AFTER_DUMP: u32 = 4;
 
-/// Datagrams read in one call, so that the caller gets to its other work.
+/// Datagrams read in one call, so that the caller returns to its other work.
 const DATAGRAMS_PER_POLL: usize = 256;
 
 /// Delivers the kernel's links, addresses, neighbours and routes, and every change of them.
 pub struct ChangeFeed {
     notifications: Socket,
-    /// Notifications of neighbours, whose number anybody who sends packets can raise: an overrun
-    /// loses nothing else.
+    /// Notifications of neighbours. Any sender of packets can raise their number, so an overrun
+    /// here must not lose other notifications.
     neighbours: Socket,
     /// Readable when one of the sockets is (epoll(7)).
     either: OwnedFd,
-    /// Whether a dump has been completed and no notification has been lost since.
+    /// True if a dump has been completed and no notification has been lost since.
     dumped: bool,
-    /// The dump that is being taken.
+    /// Dump in progress.
     dumping: Option<Dump>,
-    /// When the next dump is due, to find routes that vanished silently.
+    /// Time of the next dump, to find routes that vanished silently.
     dump_due: Option<Instant>,
-    /// When the dump that is being taken was begun.
+    /// Start of the dump in progress.
     begun: Instant,
-    /// No dump because of an overrun begins before.
+    /// Earliest start of a dump because of an overrun.
     not_before: Instant,
-    /// When the next dump of neighbours is due because of an overrun.
+    /// Time of the next dump of neighbours because of an overrun.
     neighbours_due: Option<Instant>,
-    /// No dump of neighbours begins before.
+    /// Earliest start of a dump of neighbours.
     neighbours_not_before: Instant,
     decoder: EventDecoder,
     links: LinkStates,
-    /// Dumps so far.
+    /// Number of dumps so far.
     dumps: u64,
 }
 
 impl ChangeFeed {
-    /// Subscribes; the first [`Self::poll`] gives the dump.
+    /// Subscribes; the first [`Self::poll`] delivers the dump.
     ///
     /// # Errors
     /// When the kernel refuses a socket.
@@ -120,7 +120,8 @@ impl ChangeFeed {
         self.either.as_fd()
     }
 
-    /// When [`Self::poll`] has to be called even if the descriptor has not become readable.
+    /// Returns the time at which [`Self::poll`] must be called even if the descriptor has not
+    /// become readable.
     pub fn deadline(&self) -> Option<Instant> {
         if self.dumping.is_some() {
             return Some(Instant::now());
@@ -129,12 +130,12 @@ impl ChangeFeed {
         [overrun, self.dump_due, self.neighbours_due].into_iter().flatten().min()
     }
 
-    /// Number of complete dumps so far; more than one tells of overruns or silent changes.
+    /// Returns the number of complete dumps so far; more than one means overruns or silent changes.
     pub fn dumps(&self) -> u64 {
         self.dumps
     }
 
-    /// Number of messages that could not be decoded and were skipped.
+    /// Returns the number of messages that could not be decoded and were skipped.
     pub fn unreadable(&self) -> u64 {
         self.decoder.unreadable
     }
@@ -145,19 +146,19 @@ impl ChangeFeed {
         self.dump_due = Some(now.max(self.not_before));
     }
 
-    /// Whether a dump is being taken or has to be taken: until it is complete, entries may be
-    /// missing. Dumps of neighbours alone do not count.
+    /// Returns true if a dump is in progress or due: until it is complete, entries may be missing.
+    /// Dumps of neighbours alone do not count.
     pub fn is_dumping(&self) -> bool {
         !self.dumped || self.dumping.is_some()
     }
 
-    /// Returns true if no dump is being taken or is due, so that what was read is complete.
+    /// Returns true if no dump is in progress or due, so that the events so far are complete.
     pub fn is_complete(&self) -> bool {
         !self.is_dumping() && self.dump_due.is_none()
     }
 
-    /// Calls `each` for every event since the last call and does not wait for more. True if more
-    /// events may be ready at once: a long dump takes several calls.
+    /// Calls `each` for every event since the last call and does not wait for more. Returns true if
+    /// more events may be ready at once: a long dump takes several calls.
     ///
     /// # Errors
     /// When the kernel refuses a dump or the socket fails.
@@ -174,7 +175,7 @@ impl ChangeFeed {
             }
             self.begin_dump(each);
         } else if self.dumping.is_none() && self.neighbours_due.is_some_and(|due| due <= now) {
-            // Read before the dump: they are older, and would undo it where others were lost.
+            // Read before the dump: they are older, and would undo it if others were lost.
             if self.read_notifications(now, each)? {
                 return Ok(true);
             }
@@ -207,18 +208,18 @@ impl ChangeFeed {
         self.neighbours_not_before = Instant::now() + BETWEEN_NEIGHBOUR_DUMPS;
     }
 
-    /// Reads some of the waiting notifications; true if there may be more, or if some were lost
-    /// other than of neighbours.
+    /// Reads some of the waiting notifications. Returns true if there may be more, or if some other
+    /// than of neighbours were lost.
     fn read_notifications(
         &mut self,
         now: Instant,
         each: &mut dyn FnMut(Event),
     ) -> io::Result<bool> {
-        // Links first, which neighbours name.
+        // Links first, since neighbours refer to them.
         Ok(self.read_others(now, each)? | self.read_neighbours(now, each)?)
     }
 
-    /// Reads some of the waiting notifications of neighbours; true if there may be more.
+    /// Reads some of the waiting notifications of neighbours; returns true if there may be more.
     fn read_neighbours(&mut self, now: Instant, each: &mut dyn FnMut(Event)) -> io::Result<bool> {
         let Self { neighbours, decoder, neighbours_due, neighbours_not_before, .. } = self;
         for _ in 0..DATAGRAMS_PER_POLL {

@@ -9,7 +9,7 @@ use std::io;
 use std::net::IpAddr;
 
 const RTM_GETROUTE: u16 = 26;
-/// Length of `struct rtmsg`, and the place of the route's type in it.
+/// Length of `struct rtmsg`, and the offset of the route's type.
 const HEADER: usize = 12;
 const TYPE: usize = 7;
 const RTN_UNICAST: u8 = 1;
@@ -21,7 +21,7 @@ const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_VIA: u16 = 18;
-/// RTM_F_FIB_MATCH: the answer is the route, with all of its next hops.
+/// RTM_F_FIB_MATCH: the answer is the route with all its next hops.
 const FIB_MATCH: u32 = 0x2000;
 /// Length of `struct rtnexthop`.
 const RTNEXTHOP: usize = 8;
@@ -42,7 +42,7 @@ pub enum Decision {
     /// Delivered to this machine, or to one of its groups.
     Local,
     /// Not forwarded, with the error number of the route: `EINVAL` for a blackhole, `EACCES` for a
-    /// prohibition, `EHOSTUNREACH` and `ENETUNREACH` where there is no route.
+    /// prohibition, `EHOSTUNREACH` and `ENETUNREACH` without a route.
     Refused(i32),
 }
 
@@ -51,7 +51,7 @@ pub enum Decision {
 pub struct MatchedRoute {
     /// Its prefix.
     pub prefix: IpNet,
-    /// Its next hops in use, as link and gateway.
+    /// Its usable next hops, as link and gateway.
     pub hops: Vec<(u32, Option<IpAddr>)>,
 }
 
@@ -70,10 +70,10 @@ impl DecisionQuery {
         Ok(Self { exchange: Exchange::open(NETLINK_ROUTE)?, buffer: vec![0; BUFFER_BYTES] })
     }
 
-    /// Returns the decision for a packet that enters by the link `ingress`.
+    /// Returns the decision for a packet that arrives on the link `ingress`.
     ///
     /// # Errors
-    /// When the socket fails, or the addresses are of two families.
+    /// When the socket fails, or the addresses have different families.
     pub fn ask(
         &mut self,
         source: IpAddr,
@@ -99,10 +99,10 @@ impl DecisionQuery {
         }
     }
 
-    /// Returns the route by which such a packet is decided; `None` without one.
+    /// Returns the route that decides about such a packet; `None` without one.
     ///
     /// # Errors
-    /// When the socket fails, or the addresses are of two families.
+    /// When the socket fails, or the addresses have different families.
     pub fn route(
         &mut self,
         source: IpAddr,
@@ -160,7 +160,7 @@ fn read(payload: &[u8]) -> Option<Decision> {
         match kind {
             RTA_OIF => link = number(content),
             RTA_GATEWAY => gateway = address(content),
-            // Behind the family of the address.
+            // After the family of the address.
             RTA_VIA => gateway = address(content.get(2..)?),
             _ => {}
         }
@@ -169,7 +169,7 @@ fn read(payload: &[u8]) -> Option<Decision> {
 }
 
 fn read_route(payload: &[u8], destination: IpAddr) -> Option<MatchedRoute> {
-    // Of a default route the kernel names no destination.
+    // The kernel omits the destination of a default route.
     let mut network = if destination.is_ipv4() { [0; 4].into() } else { IpAddr::from([0; 16]) };
     let mut hops = Vec::new();
     let (mut link, mut gateway) = (None, None);
@@ -190,8 +190,8 @@ fn read_route(payload: &[u8], destination: IpAddr) -> Option<MatchedRoute> {
     Some(MatchedRoute { prefix, hops })
 }
 
-/// Reads an array of `struct rtnexthop` with attributes behind each; those that the kernel does not use
-/// are left out.
+/// Reads an array of `struct rtnexthop`, each followed by its attributes. Next hops that the kernel
+/// does not use are omitted.
 fn read_hops(mut content: &[u8]) -> Option<Vec<(u32, Option<IpAddr>)>> {
     let mut hops = Vec::new();
     while content.len() >= RTNEXTHOP {

@@ -24,12 +24,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const IPV4_MTU: u32 = 68;
 const IPV6_MTU: u32 = 1280;
 
-/// Returns the event of a message; none if it is of no concern here (another table, another family,
-/// a bridge's view of its ports). `placement` is that of a route.
+/// Returns the event of a message; `None` if the message is irrelevant here (another table, another
+/// family, a bridge's view of its ports). `placement` is that of a route.
 pub(super) fn event(message: &RouteNetlinkMessage, placement: Placement) -> Option<Event> {
     match message {
         RouteNetlinkMessage::NewLink(message) => link(message).map(Event::Link),
-        // A link that leaves a bridge is announced as deleted too, in the bridge's family.
+        // The kernel also announces a link that leaves a bridge as deleted, in the bridge's family.
         RouteNetlinkMessage::DelLink(message) => (message.header.interface_family
             == AddressFamily::Unspec)
             .then_some(Event::LinkGone(message.header.index)),
@@ -95,10 +95,10 @@ fn aggregation(info: &[LinkInfo]) -> Option<Aggregation> {
     })
 }
 
-/// Reads the id of a subinterface by 802.1Q; `None` for links of other kinds.
+/// Reads the id of an 802.1Q subinterface; `None` for links of other kinds.
 ///
 /// # Errors
-/// With the setting because of which its tags are not those that are written here.
+/// Returns the setting because of which the tags differ from those written here.
 fn vlan(info: &[LinkInfo]) -> Result<Option<u16>, &'static str> {
     let data = info.iter().find_map(|info| match info {
         LinkInfo::Data(InfoData::Vlan(data)) => Some(data),
@@ -137,7 +137,7 @@ fn address(message: &AddressMessage) -> Option<Address> {
             _ => {}
         }
     }
-    // On a point-to-point link ADDRESS is the peer and LOCAL is ours; IPv6 gives ADDRESS alone.
+    // On a point-to-point link ADDRESS is the peer and LOCAL is this end; IPv6 has ADDRESS only.
     let address = IpNet::new(local.or(address)?, message.header.prefix_len).ok()?;
     let rank = source_rank(address, flags, message.header.scope);
     Some(Address { link: message.header.index, address, rank })
@@ -243,7 +243,7 @@ fn route(message: &RouteMessage) -> Option<Route> {
                 }
                 format!("{metrics:?}").hash(&mut identity);
             }
-            // Address and realm of what this machine sends itself.
+            // Source address and realm of this machine's own packets.
             RouteAttribute::PrefSource(_) | RouteAttribute::Realm(_) => {
                 format!("{attribute:?}").hash(&mut identity);
                 if let RouteAttribute::PrefSource(own) = attribute {
@@ -251,8 +251,8 @@ fn route(message: &RouteMessage) -> Option<Route> {
                 }
             }
             RouteAttribute::Preference(RoutePreference::Medium) => {}
-            // The kernel stops using it before it deletes it. Advertised default routes are renewed
-            // long before.
+            // The kernel stops using the route before it deletes it. Advertised default routes are
+            // renewed long before.
             RouteAttribute::CacheInfo(info) => {
                 if info.expires != 0 && header.protocol != RouteProtocol::Ra {
                     strange = strange.or_else(|| Some("expires".to_owned()));
@@ -267,7 +267,7 @@ fn route(message: &RouteMessage) -> Option<Route> {
     route.table = match table {
         id if id == u32::from(libc::RT_TABLE_LOCAL) => Table::Local,
         id if id == u32::from(RouteHeader::RT_TABLE_MAIN) => Table::Main,
-        // Lookups of IPv6 do not reach it.
+        // IPv6 lookups do not reach it.
         id if id == u32::from(libc::RT_TABLE_DEFAULT) && unspecified.is_ipv4() => Table::Default,
         _ => return None,
     };
@@ -283,13 +283,13 @@ fn route(message: &RouteMessage) -> Option<Route> {
         {
             RouteKind::Local
         }
-        // Other packets follow other routes to the prefix; the kernel knows which.
+        // Other packets follow other routes to the prefix; only the kernel knows them.
         _ if of_some || route.table != Table::Main || strange.is_some() => RouteKind::Kernel,
         RouteType::Unicast => RouteKind::Unicast,
         RouteType::BlackHole => RouteKind::Blackhole,
         RouteType::Prohibit => RouteKind::Prohibit,
         RouteType::Unreachable => RouteKind::Unreachable,
-        // The lookup goes on in the next table.
+        // The lookup continues in the next table.
         RouteType::Throw => RouteKind::Kernel,
         other => {
             strange = Some(format!("type {other:?}"));
@@ -300,18 +300,19 @@ fn route(message: &RouteMessage) -> Option<Route> {
     route.identity = identity.finish();
     route.advertised = header.protocol == RouteProtocol::Ra;
     route.not_understood = strange;
-    // Those of other kinds are needed to find the route when it is deleted.
+    // Hops of other kinds are needed to find the route when it is deleted.
     if header.kind == RouteType::Unicast {
         route.hops = several.unwrap_or_else(|| vec![single]);
     }
-    // The kernel has it per route, not per way.
+    // The kernel has it per route, not per next hop.
     route.hops.iter_mut().for_each(|hop| hop.mtu = mtu);
     let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?;
     route.prefix = prefix.trunc();
     Some(route)
 }
 
-/// Name of an attribute that is not understood; `None` for one that does not matter here.
+/// Returns the name of an attribute that is not understood; `None` for one that does not matter
+/// here.
 fn unknown(attribute: &RouteAttribute) -> Option<String> {
     match attribute {
         RouteAttribute::Iif(_) | RouteAttribute::Uid(_) | RouteAttribute::EncapType(_) => None,
@@ -326,7 +327,7 @@ fn unknown(attribute: &RouteAttribute) -> Option<String> {
     }
 }
 
-/// The same of an attribute of one of several next hops.
+/// Returns the same for an attribute of one of several next hops.
 fn unknown_of_hop(attribute: &RouteAttribute) -> Option<String> {
     match attribute {
         RouteAttribute::Realm(_) => None,
@@ -335,12 +336,13 @@ fn unknown_of_hop(attribute: &RouteAttribute) -> Option<String> {
     }
 }
 
-/// The MTU of a route; as the kernel forwards, IPv6 never goes below what every link carries.
+/// Returns the MTU of a route. As in the kernel, IPv6 never goes below the MTU that every link
+/// carries.
 fn largest_packet(metrics: &[RouteMetric], family: IpAddr) -> Option<u16> {
     let least = if family.is_ipv4() { IPV4_MTU } else { IPV6_MTU };
     metrics.iter().find_map(|metric| match metric {
         RouteMetric::Mtu(0) => None,
-        // One beyond any packet's length limits nothing.
+        // An MTU beyond any packet's length limits nothing.
         RouteMetric::Mtu(mtu) => u16::try_from((*mtu).max(least)).ok(),
         _ => None,
     })
@@ -383,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn subinterface_with_priorities_is_the_kernels() {
+    fn subinterface_with_priorities_is_left_to_the_kernel() {
         let of = |setting: InfoVlan| {
             vlan(&[LinkInfo::Data(InfoData::Vlan(vec![InfoVlan::Id(7), setting]))])
         };

@@ -1,8 +1,9 @@
 //! A dump of links, addresses, neighbours, next hops and routes, taken piece by piece.
 //!
-//! The kernel writes each piece when the one before has been read (netlink_dump()), so a table of
-//! any length can be taken in turns with other work. Notifications, which are read after the dump,
-//! report changes between the pieces. The kernel marks pieces that a change has made inconsistent.
+//! The kernel writes each piece when the previous one has been read (netlink_dump()), so other work
+//! can run between the pieces of a table of any length. Notifications, which are read after the
+//! dump, report changes between the pieces. The kernel marks pieces that a change has made
+//! inconsistent.
 
 use super::event_decoder::EventDecoder;
 use super::link_states::LinkStates;
@@ -18,7 +19,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The kernel writes a piece when it is asked for; longer than this and it never will.
+/// Longest wait for a piece: the kernel writes it during the request.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Number of dumps that are tried when changes make them inconsistent.
@@ -26,10 +27,10 @@ const MOST_DUMPS: usize = 10;
 
 /// A dump that has begun.
 pub(super) struct Dump {
-    /// Number of the request that is being answered, or is sent next: first for next-hop objects,
-    /// then those of [`requests`].
+    /// Number of the request that is in progress or sent next: first for next-hop objects, then
+    /// those of [`requests`].
     question: usize,
-    /// The socket that receives the answer, while a request is being answered.
+    /// Socket for the answer, while a request is in progress.
     answer: Option<Socket>,
     consistent: bool,
     begun: usize,
@@ -49,7 +50,7 @@ impl Dump {
         dump
     }
 
-    /// Takes a dump of neighbours alone, at once: it is as short as the kernel's table of them.
+    /// Takes a dump of neighbours alone, at once: it is only as long as the kernel's table of them.
     ///
     /// # Errors
     /// When the kernel refuses, or does not answer.
@@ -72,7 +73,7 @@ impl Dump {
         each(Event::DumpBegin);
     }
 
-    /// Takes pieces until `until`, at least one; true once the dump is complete.
+    /// Takes pieces until `until`, at least one; returns true once the dump is complete.
     ///
     /// # Errors
     /// When the kernel refuses a part, or does not answer.
@@ -86,8 +87,8 @@ impl Dump {
             match self.step(decoder, links, each)? {
                 Step::More => {}
                 Step::Whole if self.consistent || self.begun >= MOST_DUMPS => {
-                    // An inconsistent dump may lack entries. After so many tries it is accepted all
-                    // the same: the changes that disturb it are notified too.
+                    // An inconsistent dump may lack entries. After so many attempts it is accepted
+                    // nevertheless: the changes that disturb it are also notified.
                     each(Event::DumpEnd);
                     return Ok(true);
                 }
@@ -101,7 +102,7 @@ impl Dump {
         }
     }
 
-    /// Asks the next question, or takes one piece of the answer.
+    /// Sends the next request, or takes one piece of the answer.
     fn step(
         &mut self,
         decoder: &mut EventDecoder,
@@ -150,16 +151,16 @@ impl Dump {
     }
 }
 
-/// The request for next-hop objects.
+/// Number of the request for next-hop objects.
 const NEXT_HOPS: usize = 0;
 
-/// The requests for parameters of links, of IPv4 and IPv6.
+/// Numbers of the requests for parameters of links, of IPv4 and IPv6.
 const PARAMETERS: [usize; 2] = [1, 2];
 
-/// The first request that [`requests`] makes.
+/// Number of the first request from [`requests`].
 const FIRST: usize = 3;
 
-/// The first request for neighbours; only such follow.
+/// Number of the first request for neighbours; only such requests follow.
 const NEIGHBOURS: usize = FIRST + 2 + TABLES.len();
 
 /// Tables that lookups reach without rules. The last one does not exist before its first route.
@@ -171,7 +172,7 @@ const TABLES: [(AddressFamily, u8); 5] = [
     (AddressFamily::Inet, libc::RT_TABLE_DEFAULT),
 ];
 
-/// Returns true if an error says that there is nothing of the kind.
+/// Returns true if an error means that the kernel has no such objects.
 fn is_absent(question: usize, error: &io::Error) -> bool {
     match error.raw_os_error() {
         // Some kernels have no IPv6.
@@ -181,7 +182,7 @@ fn is_absent(question: usize, error: &io::Error) -> bool {
     }
 }
 
-/// Sends a request on a socket of its own; `None` after the last one.
+/// Sends a request on its own socket; `None` after the last one.
 fn ask(question: usize) -> io::Result<Option<Socket>> {
     let request = match question.checked_sub(FIRST) {
         None => None,
@@ -207,7 +208,7 @@ fn ask(question: usize) -> io::Result<Option<Socket>> {
     Ok(Some(socket))
 }
 
-/// Links first, as all else names them.
+/// Lists the requests: links first, since all other objects refer to them.
 fn requests() -> Vec<RouteNetlinkMessage> {
     let mut requests = vec![RouteNetlinkMessage::GetLink(LinkMessage::default())];
     requests.push(RouteNetlinkMessage::GetAddress(AddressMessage::default()));

@@ -17,8 +17,8 @@ pub(super) struct EventDecoder {
 }
 
 impl EventDecoder {
-    /// Calls `each` for every event in a received message. Sets `doubt` if a route names a next-hop
-    /// object that is not known.
+    /// Calls `each` for every event in a received message. Sets `doubt` if a route refers to an
+    /// unknown next-hop object.
     pub fn decode(&mut self, received: Received, doubt: &mut bool, each: &mut dyn FnMut(Event)) {
         let Self { nexthops, unreadable } = self;
         match received {
@@ -29,7 +29,7 @@ impl EventDecoder {
                 match &mut event {
                     Event::Route { route, .. } => *doubt |= !nexthops.resolve(route),
                     // A removed route can be found by its prefix and metric, so an unknown object
-                    // is no doubt.
+                    // causes no doubt.
                     Event::RouteGone(route) => drop(nexthops.resolve(route)),
                     _ => {}
                 }
@@ -45,8 +45,8 @@ impl EventDecoder {
     }
 }
 
-/// Place of a route according to the flags of its message: a dump has meanings of its own for
-/// others than that of messages of several parts.
+/// Returns the place of a route by the flags of its message. Flags other than that of multi-part
+/// messages have different meanings in a dump.
 fn placement(flags: u16) -> Placement {
     match flags {
         _ if flags & NLM_F_MULTIPART != 0 => Placement::Dumped,

@@ -1,4 +1,4 @@
-//! Questions to the kernel and its answers, of any netlink protocol.
+//! Requests to the kernel and its answers, for any netlink protocol.
 
 use super::frame::{Frame, Request, error, frames};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
@@ -7,12 +7,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// The kernel answers within the call that asks; longer than this and it never will.
+/// Longest wait for an answer: the kernel answers during the request.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Datagrams of an answer at most: a dump of a million entries needs fewer.
+/// Most datagrams of an answer: a dump of a million entries needs fewer.
 const MOST_DATAGRAMS: usize = 1 << 16;
 
-/// A socket that questions are asked by, of the network namespace in which it was opened.
+/// A socket for requests, in the network namespace in which it was opened.
 pub(crate) struct Exchange {
     socket: Socket,
     sequence: u32,
@@ -29,16 +29,16 @@ impl Exchange {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Asks, and calls `each` for the messages of the answer until the kernel says that it is
-    /// whole. `buffer` is for what is received; a datagram that does not fit is cut.
+    /// Sends a request, and calls `each` for the messages of the answer until its end. `buffer` is
+    /// for the received datagrams; a datagram that does not fit is cut.
     ///
     /// # Errors
-    /// The kernel's, and those of the socket; `TimedOut` for an answer without an end.
+    /// Errors of the kernel and of the socket; `TimedOut` for an answer without an end.
     pub fn ask(
         &mut self,
         request: Request,
@@ -51,7 +51,7 @@ impl Exchange {
         })
     }
 
-    /// Does the same until `each` returns false. The rest of the answer stays in the socket.
+    /// As [`Self::ask`], until `each` returns false. The rest of the answer stays in the socket.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -61,7 +61,7 @@ impl Exchange {
         buffer: &mut [u8],
         mut each: impl FnMut(&Frame<'_>) -> bool,
     ) -> io::Result<()> {
-        // A dump has an end of its own.
+        // A dump has its own end message.
         if request.flags() & NLM_F_DUMP != NLM_F_DUMP {
             request.set_flags(NLM_F_ACK);
         }

@@ -1,6 +1,6 @@
 //! Framing of netlink messages: header, payload, attributes (RFC 3549, section 2.2;
-//! Documentation/userspace-api/netlink/intro.rst). The one definition for routes, XFRM, and the
-//! generic families. `netlink-packet-core` checks what lengths say against what is there.
+//! Documentation/userspace-api/netlink/intro.rst). Routes, XFRM and the generic families share it.
+//! `netlink-packet-core` checks lengths against the received bytes.
 
 use netlink_packet_core::{
     NLA_F_NESTED, NLA_HEADER_SIZE, NLM_F_REQUEST, NetlinkBuffer, NlasIterator,
@@ -14,7 +14,7 @@ const HEADER: usize = 16;
 /// `NLMSG_ALIGNTO` and `NLA_ALIGNTO`.
 const ALIGNED: usize = 4;
 
-/// A message that was received.
+/// A received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame<'a> {
     /// Message type (`nlmsg_type`).
@@ -23,9 +23,9 @@ pub(crate) struct Frame<'a> {
     pub flags: u16,
     /// Number of the request that it answers; 0 for a notification.
     pub sequence: u32,
-    /// Payload behind the header, without padding.
+    /// Payload after the header, without padding.
     pub payload: &'a [u8],
-    /// All of it, with the header.
+    /// The whole message, with its header.
     pub whole: &'a [u8],
 }
 
@@ -34,12 +34,12 @@ impl Frame<'_> {
     pub fn verdict(&self) -> Option<io::Result<()>> {
         let code = self.payload.first_chunk().map(|code| i32::from_ne_bytes(*code));
         match (self.kind, code) {
-            // The end of a dump carries an error only where one came up.
+            // The end of a dump carries an error only if one occurred.
             (NLMSG_ERROR | NLMSG_DONE, Some(0)) | (NLMSG_DONE, None) => Some(Ok(())),
             (NLMSG_ERROR | NLMSG_DONE, Some(code)) if code < 0 => {
                 Some(Err(error(code.checked_neg().unwrap_or(libc::EPROTO))))
             }
-            // Some dumps say at their end how many entries there were.
+            // Some dumps end with the number of entries.
             (NLMSG_DONE, _) => Some(Ok(())),
             (NLMSG_ERROR, _) => Some(Err(error(libc::EPROTO))),
             _ => None,
@@ -47,7 +47,7 @@ impl Frame<'_> {
     }
 }
 
-/// The messages of a datagram; a malformed one ends it.
+/// Returns the messages of a datagram; a malformed one ends it.
 pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     std::iter::from_fn(move || {
         let header = NetlinkBuffer::new_checked(bytes).ok()?;
@@ -64,8 +64,8 @@ pub(crate) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     })
 }
 
-/// Number and value of the attributes in a payload or in another attribute; a malformed one ends
-/// them.
+/// Returns number and value of the attributes in a payload or in another attribute; a malformed one
+/// ends the list.
 pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     NlasIterator::new(bytes).map_while(|attribute| {
         let attribute = attribute.ok()?;
@@ -74,12 +74,12 @@ pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The value of the first attribute of this number.
+/// Returns the value of the first attribute of this number.
 pub(crate) fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
-/// An attribute that is a number of 1, 2, 4 or 8 bytes; the kernel sends `uint` as 4 or 8.
+/// Returns an attribute that is a number of 1, 2, 4 or 8 bytes; the kernel sends `uint` as 4 or 8.
 pub(crate) fn number(bytes: &[u8], wanted: u16) -> Option<u64> {
     let value = attribute(bytes, wanted)?;
     match value.len() {
@@ -91,12 +91,12 @@ pub(crate) fn number(bytes: &[u8], wanted: u16) -> Option<u64> {
     }
 }
 
-/// A message to the kernel in the making.
+/// A message to the kernel under construction.
 #[derive(Debug, Clone)]
 pub(crate) struct Request(Vec<u8>);
 
 impl Request {
-    /// Makes a request of this kind (`nlmsg_type`), with these flags beside `NLM_F_REQUEST`.
+    /// Makes a request of this kind (`nlmsg_type`), with these flags and `NLM_F_REQUEST`.
     pub fn new(kind: u16, flags: u16) -> Self {
         let mut bytes = vec![0; HEADER];
         let mut header = NetlinkBuffer::new(&mut bytes);
@@ -111,12 +111,12 @@ impl Request {
         header.set_flags(header.flags() | flags);
     }
 
-    /// Its flags.
+    /// Returns its flags.
     pub fn flags(&self) -> u16 {
         NetlinkBuffer::new(&self.0).flags()
     }
 
-    /// Appends a structure that the attributes stand behind.
+    /// Appends the fixed structure that precedes the attributes.
     pub fn put(&mut self, structure: &[u8]) {
         self.0.extend_from_slice(structure);
         self.align();
@@ -129,14 +129,14 @@ impl Request {
         self.end(start);
     }
 
-    /// Appends an attribute that holds what `fill` appends.
+    /// Appends an attribute; `fill` appends its contents.
     pub fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
         let start = self.begin(kind | NLA_F_NESTED);
         fill(self);
         self.end(start);
     }
 
-    /// The message as it is sent, with a sequence number.
+    /// Returns the message as it is sent, with a sequence number.
     pub fn finish(mut self, sequence: u32) -> Vec<u8> {
         let length = self.0.len() as u32;
         let mut header = NetlinkBuffer::new(&mut self.0);
@@ -154,7 +154,7 @@ impl Request {
 
     fn end(&mut self, start: usize) {
         let length = self.0.len() - start;
-        debug_assert!(length <= usize::from(u16::MAX), "no attribute of ours is so long");
+        debug_assert!(length <= usize::from(u16::MAX), "no attribute is so long");
         self.0[start..start + 2].copy_from_slice(&(length as u16).to_ne_bytes());
         self.align();
     }
@@ -164,12 +164,12 @@ impl Request {
     }
 }
 
-/// The error of this number.
+/// Returns the error of this number.
 pub(crate) fn error(code: i32) -> io::Error {
     io::Error::from_raw_os_error(code)
 }
 
-/// An attribute as the kernel sends it, for tests of what is read.
+/// Makes an attribute as the kernel sends it, for tests.
 #[cfg(test)]
 pub(crate) fn attribute_bytes(kind: u16, content: &[u8]) -> Vec<u8> {
     let mut request = Request::new(0, 0);
@@ -209,23 +209,23 @@ mod tests {
         assert_eq!(number(attribute(behind, 6).unwrap(), 1), Some(8));
     }
 
-    fn said(kind: u16, payload: &[u8]) -> Option<io::Result<()>> {
+    fn verdict(kind: u16, payload: &[u8]) -> Option<io::Result<()>> {
         Frame { kind, flags: 0, sequence: 0, payload, whole: &[] }.verdict()
     }
 
     #[test]
-    fn errors_and_ends_are_told_from_answers() {
+    fn errors_and_ends_are_distinguished_from_answers() {
         let code = |code: i32| code.to_ne_bytes();
-        assert!(said(NLMSG_ERROR, &code(0)).unwrap().is_ok());
-        assert!(said(NLMSG_DONE, &[]).unwrap().is_ok());
-        assert!(said(NLMSG_DONE, &code(12)).unwrap().is_ok());
+        assert!(verdict(NLMSG_ERROR, &code(0)).unwrap().is_ok());
+        assert!(verdict(NLMSG_DONE, &[]).unwrap().is_ok());
+        assert!(verdict(NLMSG_DONE, &code(12)).unwrap().is_ok());
         let number = |verdict: Option<io::Result<()>>| verdict.unwrap().unwrap_err().raw_os_error();
-        assert_eq!(number(said(NLMSG_ERROR, &code(-libc::EPERM))), Some(libc::EPERM));
-        assert_eq!(number(said(NLMSG_DONE, &code(-libc::EINTR))), Some(libc::EINTR));
+        assert_eq!(number(verdict(NLMSG_ERROR, &code(-libc::EPERM))), Some(libc::EPERM));
+        assert_eq!(number(verdict(NLMSG_DONE, &code(-libc::EINTR))), Some(libc::EINTR));
         for nonsense in [&code(i32::MIN)[..], &code(5), &[1]] {
-            assert_eq!(number(said(NLMSG_ERROR, nonsense)), Some(libc::EPROTO));
+            assert_eq!(number(verdict(NLMSG_ERROR, nonsense)), Some(libc::EPROTO));
         }
-        assert!(said(16, &code(0)).is_none());
+        assert!(verdict(16, &code(0)).is_none());
     }
 
     proptest! {
@@ -262,7 +262,7 @@ mod tests {
             number(&bytes, kind);
         }
 
-        /// Lengths that lie, in messages that are whole otherwise.
+        /// Lengths are wrong, in messages that are valid otherwise.
         #[test]
         fn changed_messages_are_read_without_end_or_panic(
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),

@@ -6,7 +6,7 @@ use netlink_packet_core::NLM_F_DUMP;
 use netlink_sys::protocols::NETLINK_GENERIC;
 use std::io;
 
-/// `GENL_ID_CTRL`: the family that knows the numbers of the others.
+/// `GENL_ID_CTRL`: the family that assigns the numbers of the others.
 const CONTROL: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
@@ -18,7 +18,7 @@ const BUFFER_BYTES: usize = 8192;
 /// The kernel fills datagrams of a list up to 32 KiB.
 const LIST_BUFFER_BYTES: usize = 64 << 10;
 
-/// A socket, and the number that the family has in this kernel.
+/// A socket, and the number of the family in this kernel.
 pub(crate) struct Family {
     exchange: Exchange,
     number: u16,
@@ -28,7 +28,7 @@ impl Family {
     /// Opens the family of this name.
     ///
     /// # Errors
-    /// EOPNOTSUPP where the kernel has none: it is older, or was built without.
+    /// EOPNOTSUPP if the kernel does not have it, as it is older or was built without.
     pub fn open(name: &str) -> io::Result<Self> {
         let exchange = Exchange::open(NETLINK_GENERIC)?;
         let mut family = Self { exchange, number: CONTROL };
@@ -46,13 +46,13 @@ impl Family {
         Ok(family)
     }
 
-    /// The number of an interface of the network namespace in which this was opened.
+    /// Returns the index of an interface in the network namespace in which this was opened.
     pub fn interface_index(&self, interface: &str) -> io::Result<u32> {
         Ok(rustix::net::netdevice::name_to_index(self.exchange.descriptor(), interface)?)
     }
 
-    /// Sends a command with the attributes that `fill` appends, and gives those of the answer, as
-    /// they came; none for a bare acknowledgement.
+    /// Sends a command with the attributes that `fill` appends. Returns the raw attributes of the
+    /// answer; none for a bare acknowledgement.
     pub fn ask(&mut self, command: u8, fill: impl FnOnce(&mut Request)) -> io::Result<Vec<u8>> {
         let mut request = Request::new(self.number, 0);
         request.put(&[command, 1, 0, 0]);
@@ -65,7 +65,7 @@ impl Family {
         Ok(answer)
     }
 
-    /// The same with attributes of 32 bits.
+    /// As [`Self::ask`], with attributes of 32 bits.
     pub fn ask_by_numbers(
         &mut self,
         command: u8,
@@ -74,7 +74,7 @@ impl Family {
         self.ask(command, |request| put_numbers(request, attributes))
     }
 
-    /// Asks for a list, and gives the attributes of each answer, as they came.
+    /// Requests a list; returns the raw attributes of each answer.
     pub fn list(&mut self, command: u8, attributes: &[(u16, u32)]) -> io::Result<Vec<Vec<u8>>> {
         let mut request = Request::new(self.number, NLM_F_DUMP);
         request.put(&[command, 1, 0, 0]);

@@ -1,4 +1,4 @@
-//! Interface of a name, which may be one of its alternative names (ip-link(8), altname).
+//! Lookup of an interface by name or alternative name (ip-link(8), altname).
 
 use super::exchange::Exchange;
 use super::frame::{Request, attribute};
@@ -16,7 +16,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// namespace.
 ///
 /// # Errors
-/// ENODEV where there is none.
+/// ENODEV if there is none.
 pub fn interface_name(name: &str) -> io::Result<String> {
     let mut request = Request::new(RTM_GETLINK, 0);
     request.put(&[0; HEADER]);

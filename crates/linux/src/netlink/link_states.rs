@@ -1,19 +1,19 @@
-//! The state of each link, to notice changes with which the kernel changes routes silently.
+//! State of each link, to notice changes with which the kernel changes routes silently.
 
 use super::model::{Address, Event, Link};
 use std::collections::{HashMap, HashSet};
 
-/// Whether each link is enabled and whether it is running, by link index.
+/// State of each link by index: enabled, and running.
 #[derive(Default)]
 pub(super) struct LinkStates {
     states: HashMap<u32, (bool, bool)>,
-    /// Links of next hops that are not used (RTNH_F_DEAD).
+    /// Links whose next hops are not used (RTNH_F_DEAD).
     dead: HashSet<u32>,
 }
 
 impl LinkStates {
-    /// Takes note of an event. True if the kernel may have changed routes because of it without
-    /// sending a notification:
+    /// Records an event. Returns true if the kernel may have changed routes because of it without a
+    /// notification:
     ///
     /// - It removes IPv4 routes when their link or source address goes (fib_flush()).
     /// - If there are next-hop objects (`has_nexthops`), it removes routes when a link loses its

@@ -5,8 +5,8 @@
 //! a neighbour. Both use plain structs, so that code built on them can be tested with recorded
 //! events.
 //!
-//! How messages are framed is in one file, [`frame`], for all protocols: routes, XFRM, and the
-//! generic families `netdev` and `ethtool`.
+//! [`frame`] has the framing of messages for all protocols: routes, XFRM, and the generic families
+//! `netdev` and `ethtool`.
 
 mod attached_program;
 mod change_feed;

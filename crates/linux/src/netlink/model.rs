@@ -4,17 +4,17 @@ use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Kind of device that stands for several links and spreads its packets over them.
+/// Kind of device that stands for several links and distributes packets to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aggregation {
-    /// By the driver `bonding`.
+    /// Made by the driver `bonding`.
     Bond,
-    /// By the driver `team`.
+    /// Made by the driver `team`.
     Team,
 }
 
 impl Aggregation {
-    /// Returns the aggregation of a link kind, as `ip -d link` names it.
+    /// Returns the aggregation of a link kind, named as in `ip -d link`.
     pub(crate) fn from_kind(kind: &str) -> Option<Self> {
         match kind {
             "bond" => Some(Self::Bond),
@@ -36,31 +36,31 @@ impl fmt::Display for Aggregation {
 /// A network interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The kernel's number for it.
+    /// Index of the link in the kernel.
     pub index: u32,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its Ethernet address, if it has one.
+    /// Ethernet address, if it has one.
     pub mac: Option<[u8; 6]>,
     /// Largest IP packet in bytes.
     pub mtu: u32,
     /// Set up by the administrator (IFF_UP).
     pub enabled: bool,
-    /// Enabled and with a carrier (IFF_RUNNING or IFF_LOWER_UP): packets can go out.
+    /// Enabled and with a carrier (IFF_RUNNING or IFF_LOWER_UP): packets can be sent.
     pub running: bool,
     /// The link below and the VLAN id, for a VLAN subinterface.
     pub vlan: Option<(u32, u16)>,
     /// Made by software (veth, bridge, tun), whose senders may leave checksums unfinished.
     pub is_virtual: bool,
-    /// Set where it stands for several others.
+    /// Kind of aggregation, if it stands for several links.
     pub aggregation: Option<Aggregation>,
-    /// Setting because of which only the kernel can send through it, where there is one.
+    /// Setting because of which only the kernel can send through it, if any.
     pub left_because: Option<&'static str>,
 }
 
 impl Link {
-    /// Whether it is a bond: XDP in drivers would run at its members, whose sockets are not those
-    /// of the bond.
+    /// Returns true for a bond. XDP in drivers would run at its members, whose sockets are not
+    /// those of the bond.
     pub fn is_bond(&self) -> bool {
         self.aggregation == Some(Aggregation::Bond)
     }
@@ -69,11 +69,11 @@ impl Link {
 /// An address of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// The link it belongs to.
+    /// Link with the address.
     pub link: u32,
-    /// The address and the length of its prefix.
+    /// Address with its prefix length.
     pub address: IpNet,
-    /// Rank among the sources of packets that this machine sends itself.
+    /// Rank among the source addresses of this machine's own packets.
     pub rank: SourceRank,
 }
 
@@ -91,59 +91,61 @@ pub enum SourceRank {
 /// A neighbour on a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neighbour {
-    /// The link it is on.
+    /// Link of the neighbour.
     pub link: u32,
-    /// Its address.
+    /// IP address.
     pub address: IpAddr,
-    /// Its Ethernet address; `None` while it is being resolved or when that failed.
+    /// Ethernet address; `None` while it is being resolved or when that failed.
     pub mac: Option<[u8; 6]>,
-    /// The kernel has not confirmed it for a while: it will be forgotten unless it is used.
+    /// True if the kernel has not confirmed it for a while: it will be forgotten unless it is used.
     pub stale: bool,
 }
 
 /// Routing table that lookups reach without rules of policy routing, in the order of lookups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Table {
-    /// Addresses of this machine, and what was added there.
+    /// Addresses of this machine, and routes that were added there.
     Local,
     /// Ordinary routes.
     #[default]
     Main,
-    /// Routes for packets that the main table has none for (IPv4 alone).
+    /// Routes for packets without a route in the main table (IPv4 only).
     Default,
 }
 
 /// A route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Its table.
+    /// Table.
     pub table: Table,
-    /// Digest of what limits it to some packets (type of service, source prefix); 0 for all packets.
+    /// Digest of the conditions that limit it to some packets (type of service, source prefix); 0
+    /// for all packets.
     pub selector: u64,
-    /// Digest of the attributes that tell it from another route with the same next hops, and that
-    /// do not matter for forwarding (protocol, preferred source address and others).
+    /// Digest of the attributes that distinguish it from another route with the same next hops and
+    /// do not affect forwarding (protocol, preferred source address and others).
     pub identity: u64,
-    /// First attribute, type or flag that is not understood: its packets are the kernel's.
+    /// First attribute, type or flag that is not understood: its packets are left to the kernel.
     pub not_understood: Option<String>,
-    /// Destinations.
+    /// Destination prefix.
     pub prefix: IpNet,
-    /// The lower wins among routes of one prefix.
+    /// Metric; the lowest among routes of one prefix is used.
     pub metric: u32,
     /// Treatment of matching packets.
     pub kind: RouteKind,
     /// Next hops; more than one for multipath, none unless `kind` is unicast.
     pub hops: Vec<Hop>,
-    /// The number of the next hop, or group of them, that it names (`ip nexthop`): the route
-    /// changes and goes with that.
+    /// Number of its next hop or next-hop group (`ip nexthop`), with which the route changes and
+    /// vanishes.
     pub nexthop: Option<u32>,
-    /// Source address of packets that this machine sends by it (`src`).
+    /// Source address of packets that this machine sends through it (`src`).
     pub source: Option<IpAddr>,
-    /// Whether it comes from a router's advertisement: such routes of one metric are not joined to one.
+    /// True if it comes from a router advertisement. Advertised routes with one metric are not
+    /// joined.
     pub advertised: bool,
 }
 
 impl Route {
-    /// A route of the main table for all packets.
+    /// Makes a route of the main table for all packets.
     pub fn new(prefix: IpNet, metric: u32, kind: RouteKind, hops: Vec<Hop>) -> Self {
         Self {
             table: Table::Main,
@@ -168,21 +170,21 @@ pub enum Placement {
     First,
     /// After the others.
     Last,
-    /// In place of the first.
+    /// Replaces the first.
     Replace,
-    /// In the order in which a dump names them.
+    /// In the order of the dump.
     Dumped,
 }
 
 /// Treatment of packets that match a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteKind {
-    /// They go out of a link.
+    /// Sent through a link.
     Unicast,
-    /// They are for this machine or a group (types local, broadcast, anycast and multicast), in any
+    /// Delivered to this machine or a group (types local, broadcast, anycast and multicast), in any
     /// table. The kernel forwards no IPv4 packet from such an address.
     Local,
-    /// They need what only the kernel does, such as tunnel encapsulation.
+    /// Left to the kernel, as for tunnel encapsulation.
     Kernel,
     /// Silently discarded.
     Blackhole,
@@ -195,47 +197,47 @@ pub enum RouteKind {
 /// One next hop of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// The link out of which packets go.
+    /// Egress link.
     pub link: u32,
-    /// The neighbour; `None` when destinations are neighbours themselves. May be IPv6 for
+    /// Address of the neighbour; `None` if destinations are neighbours themselves. May be IPv6 for
     /// an IPv4 prefix (RFC 5549).
     pub gateway: Option<IpAddr>,
-    /// Its share among several ways, from 1.
+    /// Weight among several next hops, from 1.
     pub weight: u16,
-    /// Largest IP packet in bytes that the route lets pass (RTAX_MTU), where it says so.
+    /// Largest IP packet in bytes that the route lets pass (RTAX_MTU), if it has a limit.
     pub mtu: Option<u16>,
-    /// Not used at present, although the link is up (RTNH_F_DEAD).
+    /// True if it is not used at present, although the link is up (RTNH_F_DEAD).
     pub dead: bool,
 }
 
 impl Hop {
-    /// Returns true for the same neighbour on the same link, whatever its share and state.
+    /// Returns true for the same neighbour on the same link, whatever the weight and state.
     pub fn leads_as(&self, other: &Self) -> bool {
         (self.link, self.gateway) == (other.link, other.gateway)
     }
 }
 
-/// A change of what the kernel knows.
+/// A change of the kernel's network state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Start of a dump: events up to [`Event::DumpEnd`] name everything that exists, changes may be
-    /// mixed in. Earlier knowledge stays valid until then.
+    /// Start of a dump: events up to [`Event::DumpEnd`] name everything that exists, and may
+    /// include changes. Earlier knowledge stays valid until then.
     DumpBegin,
     /// End of a dump: objects known at [`Event::DumpBegin`] and not named since are gone.
     DumpEnd,
-    /// The same as [`Event::DumpBegin`], of neighbours alone.
+    /// As [`Event::DumpBegin`], for neighbours only.
     NeighbourDumpBegin,
-    /// The same as [`Event::DumpEnd`], of neighbours alone.
+    /// As [`Event::DumpEnd`], for neighbours only.
     NeighbourDumpEnd,
     /// A link is new or has changed.
     Link(Link),
-    /// A link is gone, and all that was on it.
+    /// A link is gone, with everything on it.
     LinkGone(u32),
     /// Parameters of a link (`net.ipv4.conf`, `net.ipv6.conf`).
     LinkParameters {
         /// The link.
         link: u32,
-        /// Those of IPv6; otherwise of IPv4.
+        /// True for the parameters of IPv6, false for IPv4.
         ipv6: bool,
         /// Routes over the link are not used while it has no carrier
         /// (`ignore_routes_with_linkdown`).
@@ -249,9 +251,9 @@ pub enum Event {
     Neighbour(Neighbour),
     /// A neighbour is gone.
     NeighbourGone {
-        /// The link it was on.
+        /// Link of the neighbour.
         link: u32,
-        /// Its address.
+        /// IP address.
         address: IpAddr,
     },
     /// A route is new.
@@ -263,15 +265,15 @@ pub enum Event {
     },
     /// A route is gone.
     RouteGone(Route),
-    /// The routes that name a next hop by number mean something else from now on.
+    /// The routes that refer to a next hop by number now have this meaning.
     Nexthop {
         /// The number.
         id: u32,
         /// Treatment of packets.
         kind: RouteKind,
-        /// Next hops; the MTUs of the routes stay.
+        /// Next hops; the MTUs of the routes are kept.
         hops: Vec<Hop>,
     },
-    /// A next hop with a number is gone, and all routes that name it.
+    /// A next hop with a number is gone, with all routes that refer to it.
     NexthopGone(u32),
 }

@@ -1,5 +1,5 @@
-//! Parameters of links that routes depend on (RTM_NEWNETCONF, include/uapi/linux/netconf.h):
-//! what `sysctl net.ipv4.conf` and `net.ipv6.conf` set.
+//! Parameters of links that routes depend on (RTM_NEWNETCONF, include/uapi/linux/netconf.h), set by
+//! `sysctl net.ipv4.conf` and `net.ipv6.conf`.
 
 use super::frame::attributes;
 use super::model::Event;
@@ -27,7 +27,7 @@ const NETCONFA_FORCE_FORWARDING: u16 = 9;
 const ALL: u32 = -1_i32 as u32;
 const DEFAULT: u32 = -2_i32 as u32;
 
-/// Links that parameters are about.
+/// Scope of parameters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Scope {
     /// Links that do not exist yet.
@@ -39,7 +39,7 @@ pub(super) enum Scope {
     Link(u32),
 }
 
-/// Parameters of a link or of all, as far as a message names them.
+/// Parameters of a link or of all links; the ones that the message contains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Netconf {
     pub ipv6: bool,
@@ -48,12 +48,12 @@ pub(super) struct Netconf {
     pub force_forwarding: bool,
     pub reverse_path: u32,
     pub ignores_linkdown: Option<bool>,
-    /// Parameters of an unknown meaning that are not 0, as number and value.
+    /// Parameters without a known meaning that are not 0, as number and value.
     pub not_understood: Vec<(u16, u32)>,
 }
 
 impl Netconf {
-    /// Returns the message's event on routes over a link.
+    /// Returns the event if the message affects routes over a link.
     pub fn event(&self) -> Option<Event> {
         let Scope::Link(link) = self.scope else { return None };
         let ignores_linkdown = self.ignores_linkdown?;
@@ -87,7 +87,7 @@ pub(super) fn read(payload: &[u8]) -> Option<Netconf> {
             NETCONFA_FORCE_FORWARDING => read.force_forwarding = value != 0,
             NETCONFA_RP_FILTER => read.reverse_path = value,
             NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN => read.ignores_linkdown = Some(value != 0),
-            // Multicasts, broadcasts, ARP and MPLS are the kernel's in any case.
+            // Multicasts, broadcasts, ARP and MPLS are left to the kernel in any case.
             NETCONFA_MC_FORWARDING
             | NETCONFA_BC_FORWARDING
             | NETCONFA_PROXY_NEIGH

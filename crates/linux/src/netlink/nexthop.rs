@@ -1,10 +1,10 @@
-//! Next hops that have names of their own (`ip nexthop`): what they are, and what routes that
-//! name them mean.
+//! Next-hop objects (`ip nexthop`), and the meaning of routes that refer to them.
 //!
-//! A route may name one, or a group of them, by number (RTA_NH_ID). When that is deleted, or loses
-//! a member, the kernel changes those routes and says so of the object alone (net/ipv4/nexthop.c:
-//! remove_nexthop(), remove_nh_grp_entry()). With `net.ipv4.nexthop_compat_mode` off, routes say
-//! nothing but the number in the first place.
+//! A route may refer to an object, or a group of them, by number (RTA_NH_ID). When the object is
+//! deleted, or loses a member, the kernel changes those routes and only announces the change of the
+//! object (net/ipv4/nexthop.c: remove_nexthop(), remove_nh_grp_entry()). With
+//! `net.ipv4.nexthop_compat_mode` off, messages of routes have nothing but the number in the first
+//! place.
 //!
 //! Messages: include/uapi/linux/nexthop.h.
 
@@ -33,32 +33,33 @@ const NHA_GATEWAY: u16 = 6;
 const NHA_GROUP_TYPE: u16 = 3;
 const NHA_ENCAP: u16 = 8;
 const NHA_FDB: u16 = 11;
-/// Type of encapsulation, master, and from the fields of resilient groups to statistics of cards.
+/// Type of encapsulation, master, and the attributes from those of resilient groups to statistics
+/// of cards.
 const NO_CHOICE: [u16; 8] = [7, 10, 12, 13, 14, 15, 16, 17];
 
-/// A message about one of them.
+/// Change of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It is new, or has changed.
+    /// The object is new, or has changed.
     New(u32, Meaning),
-    /// It is gone.
+    /// The object is gone.
     Gone(u32),
 }
 
-/// Meaning of a next hop object.
+/// Meaning of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// A single next hop.
     Single(Hop),
-    /// Several of them, with their weights.
+    /// Several objects, with their weights.
     Group(Vec<(u32, u16)>),
     /// Packets are discarded.
     Blackhole,
-    /// Only the kernel can send by it.
+    /// Only the kernel can send through it.
     Kernel,
 }
 
-/// Whether a message is about one of them.
+/// Returns true for messages about next-hop objects.
 pub(super) fn is_about(kind: u16) -> bool {
     matches!(kind, NEW | GONE)
 }
@@ -73,7 +74,7 @@ pub(super) fn change(message: &[u8]) -> Option<Change> {
         match kind {
             NHA_ID => id = Some(u32::from_ne_bytes(*content.first_chunk()?)),
             NHA_GROUP => group = Some(members(content)?),
-            // Of a resilient group, the buckets decide, which only the kernel knows.
+            // The buckets of a resilient group decide, which only the kernel knows.
             NHA_GROUP_TYPE if content != [0, 0] => other = Some(Meaning::Kernel),
             NHA_GROUP_TYPE => {}
             NHA_BLACKHOLE => other = Some(Meaning::Blackhole),
@@ -94,7 +95,7 @@ pub(super) fn change(message: &[u8]) -> Option<Change> {
 fn members(content: &[u8]) -> Option<Vec<(u32, u16)>> {
     let member = |bytes: &[u8]| {
         let id = u32::from_ne_bytes(*bytes.first_chunk()?);
-        // One less than the weight; its upper byte is newer than the structure (Linux 6.12).
+        // One less than the weight; the upper byte is newer than the structure (Linux 6.12).
         let weight = u16::from_le_bytes([*bytes.get(4)?, *bytes.get(5)?]);
         Some((id, weight.saturating_add(1)))
     };
@@ -109,25 +110,25 @@ fn address(content: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// All that there are.
+/// All next-hop objects.
 #[derive(Debug, Default)]
 pub(super) struct Nexthops {
     known: HashMap<u32, Meaning>,
 }
 
 impl Nexthops {
-    /// Forgets them all, before a dump.
+    /// Forgets all objects, before a dump.
     pub fn clear(&mut self) {
         self.known.clear();
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Takes note of a change; calls `each` for what becomes of the routes that name it. One that
-    /// is new is named by no route yet.
+    /// Applies a change; calls `each` with the event of the routes that refer to the object. No
+    /// route refers to a new object yet.
     pub fn apply(&mut self, change: Change, each: &mut dyn FnMut(Event)) {
         match change {
             Change::Gone(id) => {
@@ -140,7 +141,7 @@ impl Nexthops {
                 if before.is_none() || before.as_ref() == self.known.get(&id) {
                     return;
                 }
-                // The kernel does not repeat the groups of which it is a member.
+                // The kernel does not repeat the groups that contain it.
                 let holds = |meaning: &Meaning| match meaning {
                     Meaning::Group(members) => members.iter().any(|(member, _)| *member == id),
                     _ => false,
@@ -155,8 +156,8 @@ impl Nexthops {
         }
     }
 
-    /// Sets the ways of a route that names one. False where it is not known and the route itself
-    /// does not say what it means: somebody has to ask again.
+    /// Sets the next hops of a route that refers to an object. Returns false if the object is
+    /// unknown and the route itself has no next hops: another dump is needed.
     pub fn resolve(&self, route: &mut Route) -> bool {
         let Some(id) = route.nexthop else { return true };
         if !matches!(route.kind, RouteKind::Unicast | RouteKind::Blackhole) {
@@ -174,7 +175,7 @@ impl Nexthops {
         true
     }
 
-    /// Returns the kind and hops of one object; `None` if it, or all of its members, are unknown.
+    /// Returns the kind and hops of an object; `None` if it, or all of its members, are unknown.
     fn meaning(&self, id: u32) -> Option<(RouteKind, Vec<Hop>)> {
         match self.known.get(&id)? {
             Meaning::Single(hop) => Some((RouteKind::Unicast, vec![hop.clone()])),
@@ -187,7 +188,7 @@ impl Nexthops {
                         Some(Meaning::Single(hop)) => {
                             hops.push(Hop { weight: *weight, ..hop.clone() });
                         }
-                        // A group has no groups, and a blackhole is alone in one
+                        // A group contains no groups, and a blackhole is its only member
                         // (valid_group_nh()).
                         Some(Meaning::Blackhole) => {
                             return Some((RouteKind::Blackhole, Vec::new()));
@@ -247,23 +248,23 @@ mod tests {
     #[test]
     fn a_change_of_a_member_changes_its_groups() {
         let mut all = Nexthops::default();
-        let mut told = |change| {
+        let mut apply = |change| {
             let mut events = Vec::new();
             all.apply(change, &mut |event| events.push(event));
             events
         };
-        assert_eq!(told(Change::New(1, Meaning::Single(way(1)))), []);
-        assert_eq!(told(Change::New(2, Meaning::Single(way(2)))), []);
-        assert_eq!(told(Change::New(9, Meaning::Group(vec![(1, 1), (2, 3)]))), []);
+        assert_eq!(apply(Change::New(1, Meaning::Single(way(1)))), []);
+        assert_eq!(apply(Change::New(2, Meaning::Single(way(2)))), []);
+        assert_eq!(apply(Change::New(9, Meaning::Group(vec![(1, 1), (2, 3)]))), []);
         let three = Hop { weight: 3, ..way(4) };
         let unicast = |id, hops| Event::Nexthop { id, kind: RouteKind::Unicast, hops };
         assert_eq!(
-            told(Change::New(2, Meaning::Single(way(4)))),
+            apply(Change::New(2, Meaning::Single(way(4)))),
             [unicast(2, vec![way(4)]), unicast(9, vec![way(1), three])]
         );
-        assert_eq!(told(Change::New(9, Meaning::Group(vec![(1, 1)]))), [unicast(9, vec![way(1)])]);
-        assert_eq!(told(Change::Gone(2)), [Event::NexthopGone(2)]);
-        assert_eq!(told(Change::Gone(2)), [], "told before");
+        assert_eq!(apply(Change::New(9, Meaning::Group(vec![(1, 1)]))), [unicast(9, vec![way(1)])]);
+        assert_eq!(apply(Change::Gone(2)), [Event::NexthopGone(2)]);
+        assert_eq!(apply(Change::Gone(2)), [], "reported before");
     }
 
     proptest! {

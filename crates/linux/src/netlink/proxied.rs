@@ -1,4 +1,4 @@
-//! Addresses for which the kernel answers neighbour discovery in the place of other machines.
+//! Addresses of other machines for which the kernel answers neighbour discovery.
 
 use super::exchange::Exchange;
 use super::frame::{Request, attribute};
@@ -16,12 +16,12 @@ const NTF_PROXY: u8 = 1 << 3;
 const NDA_DST: u16 = 1;
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Returns IPv6 addresses of other machines for which the kernel answers (`ip neighbour add proxy`), with the
-/// number of the link, in this thread's network namespace; none unless `net.ipv6.conf.all.proxy_ndp` is set,
-/// since the kernel forwards solicitations then.
+/// Returns IPv6 addresses of other machines for which the kernel answers (`ip neighbour add
+/// proxy`), with the index of the link, in this thread's network namespace. Empty unless
+/// `net.ipv6.conf.all.proxy_ndp` is set, since the kernel forwards solicitations then.
 ///
 /// # Errors
-/// Those of the socket.
+/// Errors of the socket.
 pub fn proxied_addresses() -> io::Result<Vec<(u32, Ipv6Addr)>> {
     let setting = std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/proxy_ndp");
     if setting.map_or(true, |text| text.trim() == "0") {

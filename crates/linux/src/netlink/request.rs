@@ -11,7 +11,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-/// Room for the kernel's answers to a batch of requests, each of which takes about 1 KiB there.
+/// Room for the kernel's answers to a batch of requests, each about 1 KiB.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
 /// Sends requests to the kernel.
@@ -20,26 +20,27 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// Opens a socket for them.
+    /// Opens a socket.
     ///
     /// # Errors
     /// When the kernel refuses a socket.
     pub fn new() -> io::Result<Self> {
         let mut socket = Socket::open(Duration::from_secs(1))?;
-        // Without groups: only so that reading answers does not block.
+        // Without groups: this only makes reading answers non-blocking.
         socket.subscribe(&[], RECEIVE_BUFFER_BYTES)?;
         Ok(Self { socket })
     }
 
-    /// Tells the kernel that neighbours, given as link and address, are being used (NTF_USE): it
-    /// resolves unknown ones by ARP or neighbour discovery, and asks those again that it has not
-    /// heard of for a while. Since packets that are forwarded here never pass the kernel, it would
-    /// otherwise forget the neighbours. The answers come as events.
+    /// Reports to the kernel that neighbours, given as link and address, are in use (NTF_USE). The
+    /// kernel resolves unknown ones by ARP or neighbour discovery, and confirms those from which it
+    /// has not heard for a while. It would otherwise forget the neighbours, since packets that are
+    /// forwarded here never pass the kernel. The answers come as events.
     ///
-    /// Returns the places of those for which the kernel's table has no room (`gc_thresh3`).
+    /// Returns the indexes of the neighbours for which the kernel's table has no room
+    /// (`gc_thresh3`).
     ///
     /// # Errors
-    /// When the requests cannot be sent; whether they are followed shows in the events.
+    /// When the requests cannot be sent. Their success shows in the events.
     pub fn use_neighbours(&mut self, neighbours: &[(u32, IpAddr)]) -> io::Result<Vec<usize>> {
         let requests = neighbours.iter().map(|(link, address)| {
             let mut message = neighbour(*link, *address);
@@ -68,13 +69,13 @@ impl Requester {
             .iter()
             .map(|(link, address)| RouteNetlinkMessage::DelNeighbour(neighbour(*link, *address)));
         self.socket.send_all(requests, NLM_F_REQUEST)?;
-        // Those that are gone already are refused.
+        // Neighbours that are gone already are refused.
         self.refusals(|_, _| {});
         Ok(())
     }
 
-    /// Reads the kernel's answers, with the sequence numbers of the requests. It has answered when
-    /// `send` returns, and only requests that it refuses.
+    /// Reads the kernel's answers, with the sequence numbers of the requests. The kernel answers
+    /// before `send` returns, and only requests that it refuses.
     fn refusals(&mut self, mut each: impl FnMut(u32, io::Error)) {
         loop {
             let received = self.socket.receive(|received| {
@@ -112,7 +113,8 @@ fn neighbour(link: u32, address: IpAddr) -> NeighbourMessage {
     message
 }
 
-/// Gives a link an address of this host alone: nothing is sent from it, and no prefix comes with it.
+/// Adds an address with the scope of this host to a link: nothing is sent from it, and it adds no
+/// prefix.
 ///
 /// # Errors
 /// When the kernel refuses.

@@ -1,4 +1,4 @@
-//! A netlink socket: sending requests, receiving and parting messages.
+//! A netlink socket: sends requests, receives messages and splits them.
 
 use super::frame::{Request, frames};
 use super::{netconf, nexthop};
@@ -22,8 +22,8 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Opens one that is not subscribed to anything. A read that would wait longer than
-    /// `timeout` fails with [`io::ErrorKind::WouldBlock`].
+    /// Opens a socket without subscriptions. A read that would wait longer than `timeout` fails
+    /// with [`io::ErrorKind::WouldBlock`].
     pub fn open(timeout: std::time::Duration) -> io::Result<Self> {
         let mut socket = RawSocket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -34,9 +34,9 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Subscribes to the notifications of `groups` (RTNLGRP_*) and does not block any more.
+    /// Subscribes to the notifications of `groups` (RTNLGRP_*), and makes the socket non-blocking.
     pub fn subscribe(&mut self, groups: &[u32], buffer_bytes: usize) -> io::Result<()> {
-        // Beyond net.core.rmem_max only with CAP_NET_ADMIN; without, overruns come sooner.
+        // Beyond net.core.rmem_max only with CAP_NET_ADMIN; without it, overruns come sooner.
         if rustix::net::sockopt::set_socket_recv_buffer_size_force(self.descriptor(), buffer_bytes)
             .is_err()
         {
@@ -48,23 +48,23 @@ impl Socket {
         self.socket.set_non_blocking(true)
     }
 
-    /// Asks the kernel to check requests strictly, and so to honour filters of dumps.
+    /// Makes the kernel check requests strictly, and so honour filters of dumps.
     pub fn check_strictly(&mut self) -> io::Result<()> {
         self.socket.set_netlink_get_strict_chk(true)
     }
 
-    /// For poll(2).
+    /// Returns the descriptor for poll(2).
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Sends a request with the given flags; gives its sequence number.
+    /// Sends a request with the given flags; returns its sequence number.
     pub fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<u32> {
         self.send_all(std::iter::once(request), flags)
     }
 
-    /// Sends requests with the given flags in one datagram; returns the sequence number of the
-    /// first, from which the others count up.
+    /// Sends requests with the given flags in one datagram. Returns the sequence number of the
+    /// first; the others follow.
     pub fn send_all(
         &mut self,
         requests: impl Iterator<Item = RouteNetlinkMessage>,
@@ -90,7 +90,8 @@ impl Socket {
         Ok(first)
     }
 
-    /// Asks for what the decoding library does not know: a message of this type with this body.
+    /// Sends a request that the decoding library does not know: a message of this type with this
+    /// body.
     pub fn ask(&mut self, kind: u16, body: &[u8], flags: u16) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut request = Request::new(kind, flags);
@@ -133,17 +134,17 @@ impl Socket {
 
 /// A received message.
 pub(super) enum Received {
-    /// Understood.
+    /// A message that was understood.
     Message(Message),
-    /// About a next hop with a number, and the flags of its header.
+    /// A change of a next-hop object, and the flags of the header.
     Nexthop { change: nexthop::Change, flags: u16 },
     /// Parameters of links.
     Netconf(netconf::Netconf),
-    /// Form that the decoding library does not know.
+    /// Message that the decoding library does not know.
     Unreadable(String),
 }
 
-/// The error that a message carries, if it is one.
+/// Returns the error that a message carries, if any.
 pub(super) fn error_of(message: &Message) -> Option<io::Error> {
     match &message.payload {
         NetlinkPayload::Error(error) if error.code.is_some() => Some(error.to_io()),
@@ -265,7 +266,7 @@ mod tests {
             }
         }
 
-        /// Whatever they decode to, they must not panic.
+        /// Arbitrary bytes must not cause a panic.
         #[test]
         fn any_bytes_are_understood_or_passed_over(bytes: Vec<u8>) {
             events(&bytes);

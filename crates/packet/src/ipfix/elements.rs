@@ -27,7 +27,7 @@ pub(super) enum Element {
     /// `flowStartMilliseconds`.
     Start,
     End,
-    /// `flowStartSysUpTime`, by which version 9 tells times.
+    /// `flowStartSysUpTime`, the time base of version 9.
     StartUptime,
     EndUptime,
     EndReason,
@@ -86,14 +86,14 @@ pub(super) fn of(version: Version) -> &'static [Element] {
     }
 }
 
-/// Length of a flow record in bytes.
+/// Returns the length of a flow record in bytes.
 pub(super) fn record_length(version: Version, ipv6: bool) -> usize {
     of(version).iter().map(|element| usize::from(element.wire(version, ipv6).1)).sum()
 }
 
 impl Element {
-    /// Number and length in bytes. Flags take one byte, as RFC 7125 allows. Version 9 has one
-    /// number for ICMP of both families (RFC 3954 section 8); 139 is IPFIX's alone.
+    /// Returns the number and length in bytes. Flags take one byte, as RFC 7125 allows. Version 9
+    /// has one number for ICMP of both families (RFC 3954 section 8); 139 exists only in IPFIX.
     pub fn wire(self, version: Version, ipv6: bool) -> (u16, u16) {
         let by = |four, six| if ipv6 { six } else { four };
         match self {

@@ -24,9 +24,9 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder for an observation domain (a source id in version 9) of an exporter that started
-    /// at `boot_millis` of UNIX time, before any flow. Messages have at most `longest` bytes,
-    /// clamped to 512..=[`MOST_BYTES`].
+    /// Makes an encoder for an observation domain (a source id in version 9) of an exporter that
+    /// started at `boot_millis` of UNIX time, before any flow. Messages have at most `longest`
+    /// bytes, clamped to 512..=[`MOST_BYTES`].
     pub fn new(version: Version, domain: u32, boot_millis: u64, longest: usize) -> Self {
         let longest = longest.clamp(FEWEST_BYTES, MOST_BYTES);
         let message = Vec::with_capacity(longest);
@@ -38,7 +38,8 @@ impl Encoder {
         self.sequence = 0;
     }
 
-    /// A message with all templates and options. Its status does not count the message itself.
+    /// Returns a message with all templates and options. Its status does not count the message
+    /// itself.
     pub fn templates(
         &mut self,
         now_millis: u64,
@@ -66,7 +67,8 @@ impl Encoder {
         self.end_with_options(now_millis, status, sampler)
     }
 
-    /// A message with options only: over TCP, templates are sent once (RFC 7011 section 8.1).
+    /// Returns a message with options only: over TCP, templates are sent once (RFC 7011 section
+    /// 8.1).
     pub fn options(&mut self, now_millis: u64, status: &Status, sampler: Option<Sampler>) -> &[u8] {
         self.begin();
         self.end_with_options(now_millis, status, sampler)
@@ -93,7 +95,7 @@ impl Encoder {
         self.end(now_millis, u32::from(data))
     }
 
-    /// A message with as many of the records as fit, in order; returns their number and the
+    /// Returns a message with as many of the records as fit, in order; returns their number and the
     /// message. At least one record fits, so repeated calls make progress.
     pub fn records(&mut self, now_millis: u64, records: &[FlowRecord]) -> (usize, &[u8]) {
         let (version, boot) = (self.version, self.boot_millis);
@@ -140,7 +142,7 @@ impl Encoder {
         self.open(set);
         let fields = layout.fields;
         match self.version {
-            // Number of all fields, then of those that are scope.
+            // Number of all fields, then number of scope fields.
             Version::Ipfix => self.words(&[layout.id, fields.len() as u16 + 1, 1]),
             // Bytes of scope, and bytes of options, in this template.
             Version::Netflow9 => self.words(&[layout.id, 4, fields.len() as u16 * 4]),

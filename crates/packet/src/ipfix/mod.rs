@@ -74,7 +74,7 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Whether the addresses are IPv6.
+    /// Returns true if the addresses are IPv6.
     pub fn is_ipv6(&self) -> bool {
         self.source.is_ipv6()
     }

@@ -1,4 +1,4 @@
-//! Options: information for a collector besides flows.
+//! Options: information for a collector in addition to flows.
 
 use super::{TEMPLATE_SAMPLER, TEMPLATE_STATUS, Version};
 
@@ -25,7 +25,7 @@ pub struct Status {
 pub struct Sampler {
     /// Sampling interval: one packet in this many.
     pub interval: u32,
-    /// Whether the sampled packet of an interval is random instead of the last.
+    /// True if the sampled packet of an interval is random instead of the last.
     pub random: bool,
 }
 

@@ -1,23 +1,23 @@
 //! The digest that names and protects payloads: HighwayHash, keyed, 64 bits.
 //!
-//! With a secret that only the two routers know, nobody else can make a packet that the decoder
-//! accepts. Without a
-//! secret it is a checksum that misses one damaged packet in 2^64.
+//! With a secret that only the two routers know, only they can make a packet that the decoder
+//! accepts. Without a secret it is a checksum that misses one damaged packet in 2^64.
 
 use highway::{HighwayHash, HighwayHasher};
 
 /// Number of digest bits in the name of a packet, by which regions refer to it.
 pub const NAME_BITS: u32 = 48;
 
-/// Name of the packet with this digest.
+/// Returns the name of the packet with this digest.
 #[inline]
 #[must_use]
 pub fn name_of(digest: u64) -> u64 {
     digest & ((1 << NAME_BITS) - 1)
 }
 
-/// A secret shared by encoder and decoder. Each kind of code has its own key: encoded packets show
-/// the digest of a payload, which may be of anybody's choice, and it must be no code of a message.
+/// A secret shared by encoder and decoder. Each kind of code has its own key. Encoded packets
+/// contain the digest of a payload, which a sender may choose, so a digest must never be valid as
+/// the code of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     payloads: [u64; 4],
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// Key from a text; the empty text gives the key without a secret.
+    /// Makes a key from a text; an empty text gives the key without a secret.
     #[must_use]
     pub fn from_secret(secret: &str) -> Self {
         let derive = |purpose| {
@@ -42,7 +42,7 @@ impl Key {
         Self { payloads: derive(0xe700), headers: derive(0xe701), messages: derive(0xe702) }
     }
 
-    /// Digest of a payload and its protocol number.
+    /// Returns the digest of a payload and its protocol number.
     #[inline]
     #[must_use]
     pub fn digest(&self, payload: &[u8], protocol: u8) -> u64 {
@@ -52,7 +52,7 @@ impl Key {
         hasher.finalize64()
     }
 
-    /// Code that authenticates header and regions of an encoded packet.
+    /// Returns the code that authenticates header and regions of an encoded packet.
     #[inline]
     #[must_use]
     pub(super) fn header_code(&self, header: &[u8], regions: &[u8]) -> u32 {
@@ -62,7 +62,7 @@ impl Key {
         hasher.finalize64() as u32
     }
 
-    /// Code that authenticates a message between the two routers.
+    /// Returns the code that authenticates a message between the two routers.
     #[must_use]
     pub(super) fn message_code(&self, message: &[u8]) -> u64 {
         HighwayHasher::new(highway::Key(self.messages)).hash64(message)
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_stays_what_it_is() {
+    fn digest_never_changes() {
         // Routers of different builds (and processors) must agree.
         assert_eq!(Key::from_secret("").digest(b"wattline", 6), FROZEN);
     }

@@ -15,8 +15,8 @@
 //!  +-------------------------------+ ... then the literal bytes    |
 //! ```
 //!
-//! The code authenticates everything before the literals, so that a decoder acts on references of
-//! its encoder only. The digest authenticates the restored payload.
+//! The code authenticates everything before the literals, so that a decoder acts only on references
+//! of its encoder. The digest authenticates the restored payload.
 //!
 //! The IP header stays the same except for protocol, length and checksum. A region stands for `gap`
 //! literal bytes, then `length` bytes from offset `offset` in the payload of the named packet. The
@@ -48,7 +48,7 @@ pub struct Header {
     pub version: u8,
     /// Stream, which identifies the encoder if a decoder serves several.
     pub stream: u8,
-    /// Low bits of the decoder's epoch, as the encoder knows it.
+    /// Low bits of the decoder's epoch, as known to the encoder.
     pub generation: U16,
     /// Protocol number of the original IP header.
     pub protocol: u8,
@@ -95,7 +95,7 @@ impl Region {
         Self { name: [a, b, c, d, e, f], offset, length, gap }
     }
 
-    /// The name as a number below 2^48.
+    /// Returns the name as a number below 2^48.
     #[must_use]
     pub fn name(&self) -> u64 {
         let [a, b, c, d, e, f] = self.name;
@@ -242,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_passes_adds_up(mut bytes: Vec<u8>, count in 0u8..40) {
+        fn lengths_of_accepted_packets_add_up(mut bytes: Vec<u8>, count in 0u8..40) {
             if bytes.len() > 5 {
                 bytes[0] = VERSION << 4;
                 bytes[5] = count;

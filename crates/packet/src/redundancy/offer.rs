@@ -12,14 +12,14 @@ const OFFER: u8 = 3;
 /// Purpose of a message from an encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfferKind {
-    /// Reports are believed once they contain the token.
+    /// Reports are accepted once they contain the token.
     Challenge {
         /// Counter of the report that is answered.
         report: u64,
     },
-    /// Payloads were sent, and may be referred to if the decoder confirms that it has them.
+    /// Payloads were sent. Packets may refer to them if the decoder confirms that it has them.
     Offer {
-        /// Number of the offer, which grows with each of a token.
+        /// Number of the offer, which increases with each offer of a token.
         number: u64,
     },
 }
@@ -40,7 +40,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Encodes the message; digests beyond [`MOST_OFFERED`] are left out.
+    /// Encodes the message; digests beyond [`MOST_OFFERED`] are omitted.
     #[must_use]
     pub fn write(&self, key: &Key) -> Vec<u8> {
         let (kind, number) = match self.kind {

@@ -1,5 +1,5 @@
-//! Reports from a decoder to its encoder: that it is alive, the size of its cache, offered payloads
-//! that it has, and packets that it lacks.
+//! Reports from a decoder to its encoder: a sign of life, the size of its cache, the offered
+//! payloads in it, and missing packets.
 
 use super::digest::Key;
 use super::message::{Message, MessageError};
@@ -34,7 +34,7 @@ pub struct Report {
     pub epoch: u64,
     /// Token of the encoder's last challenge; 0 before the first.
     pub token: u64,
-    /// Number of the report, which grows by at least one with each of an epoch.
+    /// Number of the report, which increases by at least one with each report of an epoch.
     pub counter: u64,
     /// Capacity of the decoder's cache in bytes, counted as in [`crate::redundancy`].
     pub capacity: u64,
@@ -42,12 +42,12 @@ pub struct Report {
     pub offer: u64,
     /// Offered payloads that are in the cache now.
     pub present: Present,
-    /// Names of packets that it needs and lacks; at most [`MOST_MISSING`].
+    /// Names of packets that it needs and does not have; at most [`MOST_MISSING`].
     pub missing: Vec<u64>,
 }
 
 impl Report {
-    /// Encodes the report; names beyond [`MOST_MISSING`] are left out.
+    /// Encodes the report; names beyond [`MOST_MISSING`] are omitted.
     #[must_use]
     pub fn write(&self, key: &Key) -> Vec<u8> {
         let Self { epoch, token, counter, capacity, offer, present, .. } = *self;

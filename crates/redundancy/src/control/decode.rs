@@ -1,9 +1,9 @@
 //! Decoders: they report to their encoders that they are alive and which packets they miss.
 
-use super::both::{
-    AT_ONCE, BUSY, IDLE, LONGEST, Seldom, key, rules, warn_of_version, warn_without_secret,
+use super::common::{
+    AT_ONCE, BUSY, IDLE, LONGEST, LogLimit, key, rules, warn_of_version, warn_without_secret,
 };
-use super::far::{Far, Heard};
+use super::far::{Far, Outcome};
 use crate::nodes::{DecodeCounters, DecodeNode, DecodeSection, Decoder, DecoderCache};
 use crate::section::RedundancySettings;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -29,11 +29,11 @@ struct Section {
     cache: Arc<DecoderCache>,
     counters: Vec<Arc<DecodeCounters>>,
     far: Far,
-    of_version: Seldom,
+    of_version: LogLimit,
     /// Destination of the reports; `None` without feedback.
     report_to: Option<(UdpSocket, IpAddr)>,
     lost_reports: u64,
-    /// Number of packets of another version that were seen.
+    /// Number of packets from encoders with another version.
     other_version: u64,
 }
 
@@ -68,7 +68,7 @@ impl Section {
             }),
             counters: Vec::new(),
             far,
-            of_version: Seldom::default(),
+            of_version: LogLimit::default(),
             report_to: peer.map(open).transpose().map_err(failed)?,
             lost_reports: 0,
             other_version: 0,
@@ -98,17 +98,17 @@ impl Section {
         let Some((socket, peer)) = report_to else { return };
         let to = (*peer, settings.feedback_port);
         let mut send = |report: Vec<u8>| {
-            // A lost report is harmless: what it confirms is not referred to.
+            // A lost report is harmless: packets do not refer to what it would have confirmed.
             *lost_reports += u64::from(socket.send_to(&report, to).is_err());
         };
         let mut buffer = [0; LONGEST];
         for _ in 0..AT_ONCE {
             // An error of the socket is no reason to stop forwarding.
             let Ok((length, _)) = socket.recv_from(&mut buffer) else { break };
-            match far.hear(buffer.get(..length).unwrap_or_default(), cache, now) {
-                Heard::Report(report) => send(report),
-                Heard::Nothing => {}
-                Heard::OtherVersion => warn_of_version(Some(*peer), of_version, now),
+            match far.receive(buffer.get(..length).unwrap_or_default(), cache, now) {
+                Outcome::Report(report) => send(report),
+                Outcome::Nothing => {}
+                Outcome::OtherVersion => warn_of_version(Some(*peer), of_version, now),
             }
         }
         if let Some(report) = far.due(cache, now) {

@@ -1,9 +1,9 @@
 //! Encoders: they receive the reports of their decoders.
 
-use super::both::{
-    AT_ONCE, BUSY, IDLE, LONGEST, Seldom, key, rules, warn_of_version, warn_without_secret,
+use super::common::{
+    AT_ONCE, BUSY, IDLE, LONGEST, LogLimit, key, rules, warn_of_version, warn_without_secret,
 };
-use super::near::{Heard, Near};
+use super::near::{Near, Outcome};
 use crate::nodes::{
     EncodeCounters, EncodeNode, EncodeSection, EncodeSettings, Encoder, EncoderCache,
 };
@@ -23,7 +23,7 @@ use wattline_status::applications::{ApplicationStats, EncodeCounts, EncoderStats
 
 pub(super) struct Encoders {
     sections: Vec<Section>,
-    /// Sockets by port.
+    /// Sockets and their ports.
     sockets: Vec<(u16, UdpSocket)>,
     packets_before: u64,
 }
@@ -34,7 +34,7 @@ struct Section {
     cache: Arc<EncoderCache>,
     counters: Vec<Arc<EncodeCounters>>,
     near: Near,
-    of_version: Seldom,
+    of_version: LogLimit,
 }
 
 impl Encoders {
@@ -46,7 +46,7 @@ impl Encoders {
                 continue;
             }
             let sharing = sections.iter().filter(|other| other.feedback_port == port);
-            // A socket of IPv6 takes IPv4 too, but is not available where IPv6 is switched off.
+            // An IPv6 socket also accepts IPv4, but is unavailable if IPv6 is switched off.
             let six = sharing.filter_map(|other| other.peer).any(|peer| peer.is_ipv6());
             let any: IpAddr = match six {
                 true => Ipv6Addr::UNSPECIFIED.into(),
@@ -78,7 +78,7 @@ impl Encoders {
                     section.settings.feedback_port == *port && section.settings.peer == Some(peer)
                 };
                 let mine = self.sections.iter_mut().filter(mine);
-                mine.for_each(|it| it.hear(bytes, from, socket, now));
+                mine.for_each(|it| it.receive(bytes, from, socket, now));
             }
         }
     }
@@ -91,7 +91,7 @@ impl Encoders {
             };
             let Some((to, offers)) = section.near.offers(&section.cache, now) else { continue };
             for offer in offers {
-                // A lost offer is harmless: its payloads are not referred to.
+                // A lost offer is harmless: packets do not refer to its payloads.
                 let _ = socket.send_to(&offer, to);
             }
         }
@@ -122,22 +122,22 @@ impl Section {
             encode,
             cache,
             counters: Vec::new(),
-            of_version: Seldom::default(),
+            of_version: LogLimit::default(),
         }
     }
 
-    fn hear(&mut self, bytes: &[u8], from: SocketAddr, socket: &UdpSocket, now: Instant) {
-        match self.near.hear(bytes, from, &self.cache, now) {
-            Heard::Report | Heard::Nothing => {}
-            Heard::Start => {
+    fn receive(&mut self, bytes: &[u8], from: SocketAddr, socket: &UdpSocket, now: Instant) {
+        match self.near.receive(bytes, from, &self.cache, now) {
+            Outcome::Report | Outcome::Nothing => {}
+            Outcome::Start => {
                 let peer = self.peer();
                 tracing::info!("redundancy: the decoder {peer} has started with an empty cache");
             }
-            Heard::Challenge(bytes) => {
-                // If it is lost, the next report gets another.
+            Outcome::Challenge(bytes) => {
+                // If it is lost, the next report is answered by another.
                 let _ = socket.send_to(&bytes, from);
             }
-            Heard::OtherVersion => {
+            Outcome::OtherVersion => {
                 warn_of_version(self.settings.peer, &mut self.of_version, now);
             }
         }

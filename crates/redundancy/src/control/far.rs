@@ -1,7 +1,7 @@
-//! Conversation of a decoder with its encoder: it reports that it is alive, answers challenges and
-//! confirms offered payloads. See `near` for the other side.
+//! A decoder's side of the exchange with its encoder: it reports that it is alive, answers
+//! challenges and confirms offered payloads. See `near` for the other side.
 
-use super::both::{HELLO, random};
+use super::common::{HELLO, random};
 use crate::nodes::DecoderCache;
 use std::time::Instant;
 use wattline_packet::redundancy::{
@@ -11,7 +11,7 @@ use wattline_status::applications::OfferCounts;
 
 /// Result of a message from an encoder.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Outcome {
     /// A report to be sent back.
     Report(Vec<u8>),
     /// No effect.
@@ -20,7 +20,7 @@ pub(super) enum Heard {
     OtherVersion,
 }
 
-/// The decoder's side.
+/// State of the decoder's side.
 pub(super) struct Far {
     stream: u8,
     key: Key,
@@ -55,21 +55,21 @@ impl Far {
         }
     }
 
-    /// Low bits of the epoch, as in encoded packets.
+    /// Returns the low bits of the epoch, as in encoded packets.
     pub fn generation(&self) -> u16 {
         self.epoch as u16
     }
 
-    /// Takes a message that may be from the encoder.
-    pub fn hear(&mut self, bytes: &[u8], cache: &DecoderCache, now: Instant) -> Heard {
+    /// Processes a message that may be from the encoder.
+    pub fn receive(&mut self, bytes: &[u8], cache: &DecoderCache, now: Instant) -> Outcome {
         let offer = match Offer::parse(bytes, &self.key) {
             Ok(offer) if offer.stream == self.stream => offer,
-            Ok(_) => return Heard::Nothing,
+            Ok(_) => return Outcome::Nothing,
             Err(error) => {
                 self.counts.refused_offers += 1;
                 return match error {
-                    MessageError::Version => Heard::OtherVersion,
-                    MessageError::Malformed | MessageError::Code => Heard::Nothing,
+                    MessageError::Version => Outcome::OtherVersion,
+                    MessageError::Malformed | MessageError::Code => Outcome::Nothing,
                 };
             }
         };
@@ -82,7 +82,7 @@ impl Far {
                 if self.token != offer.token {
                     (self.token, self.number) = (offer.token, 0);
                 }
-                Heard::Report(self.report(0, Present::default(), cache, now))
+                Outcome::Report(self.report(0, Present::default(), cache, now))
             }
             OfferKind::Offer { number }
                 if is_mine && offer.token == self.token && number > self.number =>
@@ -96,11 +96,11 @@ impl Far {
                     }
                 }
                 self.counts.offered_packets += offer.digests.len() as u64;
-                Heard::Report(self.report(number, present, cache, now))
+                Outcome::Report(self.report(number, present, cache, now))
             }
             OfferKind::Challenge { .. } | OfferKind::Offer { .. } => {
                 self.counts.replayed_offers += 1;
-                Heard::Nothing
+                Outcome::Nothing
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Encoder and decoder with others on the link, who record, replay, forge and flood.
+//! Encoder and decoder with attackers on the link, who record, replay, forge and flood.
 
 use super::far::{self, Far};
 use super::near::{self, Near};
@@ -32,7 +32,7 @@ struct Ends {
     far: Far,
     received: Arc<DecoderCache>,
     decoder: Decoder,
-    /// Epoch of the decoder which the encoder knows.
+    /// Epoch of the decoder that the encoder knows.
     started: bool,
     out: Vec<u8>,
     /// Messages that were delivered to the encoder and to the decoder, and encoded packets.
@@ -90,25 +90,25 @@ impl Ends {
     }
 
     fn deliver_report(&mut self, report: Vec<u8>) -> Option<Vec<u8>> {
-        let heard = self.near.hear(&report, peer(), &self.sent, self.now);
+        let outcome = self.near.receive(&report, peer(), &self.sent, self.now);
         self.reports.push(report);
-        self.started |= heard == near::Heard::Start;
-        match heard {
-            near::Heard::Challenge(challenge) => Some(challenge),
+        self.started |= outcome == near::Outcome::Start;
+        match outcome {
+            near::Outcome::Challenge(challenge) => Some(challenge),
             _ => None,
         }
     }
 
     fn deliver_offer(&mut self, offer: Vec<u8>) -> Option<Vec<u8>> {
-        let heard = self.far.hear(&offer, &self.received, self.now);
+        let outcome = self.far.receive(&offer, &self.received, self.now);
         self.offers.push(offer);
-        match heard {
-            far::Heard::Report(report) => Some(report),
+        match outcome {
+            far::Outcome::Report(report) => Some(report),
             _ => None,
         }
     }
 
-    /// Lets both control threads run; `lost` says which messages get lost.
+    /// Runs both control threads once; `lost` decides which messages are lost.
     fn tick(&mut self, mut lost: impl FnMut() -> bool) {
         self.now += TICK;
         let offers = self.near.offers(&self.sent, self.now).map(|(_, offers)| offers);
@@ -162,7 +162,7 @@ impl Ends {
         true
     }
 
-    /// Everything that a message could change at the encoder.
+    /// Returns the state of the encoder that a message could change.
     fn state(&self) -> (bool, u64, u64) {
         let counts = &self.near.counts;
         (self.sent.peer.is_usable(), counts.resets, counts.confirmed_packets)
@@ -171,18 +171,18 @@ impl Ends {
     /// Sends a message that is not from the decoder to the encoder.
     fn attack_near(&mut self, bytes: &[u8]) {
         let before = self.state();
-        let heard = self.near.hear(bytes, peer(), &self.sent, self.now);
-        if let near::Heard::Challenge(challenge) = &heard {
-            // It goes to the decoder, which did not send that report now.
-            let _ = self.far.hear(challenge, &self.received, self.now);
+        let outcome = self.near.receive(bytes, peer(), &self.sent, self.now);
+        if let near::Outcome::Challenge(challenge) = &outcome {
+            // The challenge goes to the decoder, which did not send that report now.
+            let _ = self.far.receive(challenge, &self.received, self.now);
         }
-        assert!(!matches!(heard, near::Heard::Report | near::Heard::Start), "{heard:?}");
+        assert!(!matches!(outcome, near::Outcome::Report | near::Outcome::Start), "{outcome:?}");
         assert_eq!(self.state(), before);
     }
 
     fn attack_far(&mut self, bytes: &[u8]) {
-        let heard = self.far.hear(bytes, &self.received, self.now);
-        assert!(!matches!(heard, far::Heard::Report(_)), "{heard:?}");
+        let outcome = self.far.receive(bytes, &self.received, self.now);
+        assert!(!matches!(outcome, far::Outcome::Report(_)), "{outcome:?}");
     }
 
     fn attack_packets(&mut self, packet: &[u8]) {
@@ -269,7 +269,7 @@ fn happen(ends: &mut Ends, event: &Event, own: u64) {
             ends.attack_far(&mutated(seen(&ends.offers, place), at, bits, cut));
             ends.attack_packets(&mutated(seen(&ends.packets, place), at, bits, cut));
         }
-        // With the secret, but without having seen the token, as if there were no secret.
+        // With the secret, but without having seen the token, as if without a secret.
         Event::Forge { token, name, secret } => {
             let key = if secret { ends.settings.key } else { Key::from_secret("guess") };
             let report = Report {
@@ -301,7 +301,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn nothing_is_lost_or_altered_whatever_others_send(
+    fn attackers_cannot_lose_or_alter_packets(
         events in prop::collection::vec(event(), 1..200),
     ) {
         let mut ends = Ends::new("secret");
@@ -309,7 +309,7 @@ proptest! {
         for (own, event) in events.iter().enumerate() {
             happen(&mut ends, event, own as u64);
         }
-        // Left alone, it saves again.
+        // Without attacks, it saves again.
         ends.now += Duration::from_secs(2);
         ends.ticks(4);
         let content = noise(77, 900);
@@ -404,7 +404,7 @@ fn forged_report_without_a_secret_starts_nothing() {
     assert!(!ends.sent.peer.is_usable());
     assert_eq!(ends.near.counts.unproven_reports, 3);
     ends.ticks(2);
-    assert!(ends.sent.peer.is_usable(), "and the decoder is still believed");
+    assert!(ends.sent.peer.is_usable(), "and the decoder is still accepted");
 }
 
 #[test]
@@ -490,7 +490,7 @@ fn another_version_is_recognised() {
     let mut ends = Ends::new("secret");
     let mut report = ends.far.due(&ends.received, ends.now).unwrap();
     report[3] = b'1';
-    let heard = ends.near.hear(&report, peer(), &ends.sent, ends.now);
-    assert_eq!(heard, near::Heard::OtherVersion);
+    let outcome = ends.near.receive(&report, peer(), &ends.sent, ends.now);
+    assert_eq!(outcome, near::Outcome::OtherVersion);
     assert_eq!(ends.decoder.decode(&[0x10; 60]), Decoded::OtherVersion);
 }

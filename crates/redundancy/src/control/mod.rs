@@ -1,13 +1,12 @@
-//! Redundancy elimination in the control thread: it makes the caches, adds up counters, and lets
-//! decoders and encoders talk over UDP.
+//! Redundancy elimination in the control thread: it makes the caches, adds up counters, and
+//! exchanges messages between decoders and encoders over UDP.
 //!
-//! - `near`, `far`: the conversation, as seen by encoder and decoder, without clock and sockets
+//! - `near`, `far`: the exchange, as seen by encoder and decoder, without clock and sockets
 //! - `encode`, `decode`: the applications
 //!
-//! Encoders and decoders are two applications, since packets pass filters and flow records between
-//! them.
+//! Encoders and decoders are two applications, since filters and flow records come between them.
 
-mod both;
+mod common;
 mod decode;
 mod encode;
 mod far;
@@ -21,8 +20,8 @@ use wattline_router::RouterError;
 use wattline_router::application::Application;
 use wattline_router::config::Config;
 
-/// Starts the applications that the configuration asks for. Encoders are placed only before packets
-/// leave, and decoders never there, so their relative order does not matter.
+/// Starts the applications in the configuration. Encoders are placed only before packets leave, and
+/// decoders never there, so their relative order does not matter.
 pub fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let mut applications: Vec<Box<dyn Application>> = Vec::new();
     let encoders = sections(config, RedundancyRole::Encode);

@@ -1,12 +1,12 @@
-//! Conversation of an encoder with its decoder: which reports are believed, and which payloads the
-//! decoder has confirmed.
+//! An encoder's side of the exchange with its decoder: acceptance of reports, and the payloads that
+//! the decoder has confirmed.
 //!
-//! Neither side stores anything. Each start of a decoder has a random *epoch*. The encoder answers a
-//! report of an unknown epoch with a *challenge*, which contains a random *token*, and believes reports
-//! that contain the token. No report from before the challenge does. Reports of an epoch are counted,
-//! so none is believed twice. See `far` for the other side.
+//! Neither side stores anything. Each start of a decoder has a random *epoch*. The encoder answers
+//! a report of an unknown epoch with a *challenge*, which contains a random *token*, and accepts
+//! reports with the token. Reports from before the challenge do not have it. Reports of an epoch
+//! are counted, so none is accepted twice. See `far` for the other side.
 
-use super::both::{DEAD, random};
+use super::common::{DEAD, random};
 use crate::nodes::EncoderCache;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -23,10 +23,10 @@ const LATE: Duration = Duration::from_secs(1);
 
 /// Result of a message from a decoder.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// The report is believed.
+pub(super) enum Outcome {
+    /// The report is accepted.
     Report,
-    /// The same, and it is the first of a new epoch.
+    /// The report is accepted, and it is the first of a new epoch.
     Start,
     /// A challenge to be sent back, since the report proves nothing yet.
     Challenge(Vec<u8>),
@@ -36,7 +36,7 @@ pub(super) enum Heard {
     OtherVersion,
 }
 
-/// The encoder's side.
+/// State of the encoder's side.
 pub(super) struct Near {
     stream: u8,
     key: Key,
@@ -53,7 +53,7 @@ struct Session {
     counter: u64,
     /// Source of the last report.
     from: SocketAddr,
-    heard: Instant,
+    outcome: Instant,
     /// Number of the last offer.
     number: u64,
     open: VecDeque<OpenOffer>,
@@ -84,52 +84,53 @@ impl Near {
         Self { stream, key, token: random(), session: None, counts: ReportCounts::default() }
     }
 
-    /// Takes a message that came from the decoder's address.
-    pub fn hear(
+    /// Processes a message from the decoder's address.
+    pub fn receive(
         &mut self,
         bytes: &[u8],
         from: SocketAddr,
         cache: &EncoderCache,
         now: Instant,
-    ) -> Heard {
+    ) -> Outcome {
         let report = match Report::parse(bytes, &self.key) {
             Ok(report) if report.stream == self.stream => report,
-            Ok(_) => return Heard::Nothing,
+            Ok(_) => return Outcome::Nothing,
             Err(error) => {
                 self.counts.refused_reports += 1;
                 return match error {
-                    MessageError::Version => Heard::OtherVersion,
-                    MessageError::Malformed | MessageError::Code => Heard::Nothing,
+                    MessageError::Version => Outcome::OtherVersion,
+                    MessageError::Malformed | MessageError::Code => Outcome::Nothing,
                 };
             }
         };
         let is_known = |it: &&mut Session| (it.epoch, it.token) == (report.epoch, report.token);
-        let heard = if let Some(session) = self.session.as_mut().filter(is_known) {
+        let outcome = if let Some(session) = self.session.as_mut().filter(is_known) {
             if report.counter <= session.counter {
                 self.counts.replayed_reports += 1;
-                return Heard::Nothing;
+                return Outcome::Nothing;
             }
-            (session.counter, session.from, session.heard) = (report.counter, from, now);
-            Heard::Report
+            (session.counter, session.from, session.outcome) = (report.counter, from, now);
+            Outcome::Report
         } else if self.is_old(&report) {
             self.counts.replayed_reports += 1;
-            return Heard::Nothing;
+            return Outcome::Nothing;
         } else if report.token == self.token {
             self.begin(&report, from, now);
-            Heard::Start
+            Outcome::Start
         } else {
             self.counts.unproven_reports += 1;
-            return Heard::Challenge(self.challenge(&report));
+            return Outcome::Challenge(self.challenge(&report));
         };
         self.counts.reports += 1;
         self.counts.reported_missing_packets += report.missing.len() as u64;
-        cache.decoder_is_alive(report.capacity, report.epoch as u16, heard == Heard::Start);
+        cache.decoder_is_alive(report.capacity, report.epoch as u16, outcome == Outcome::Start);
         report.missing.iter().for_each(|name| cache.decoder_misses(*name));
         self.close(report.offer, report.present, cache);
-        heard
+        outcome
     }
 
-    /// Returns true for a report of the present epoch from before its last one, whatever its token.
+    /// Returns true for a report of the present epoch that is older than its last one, whatever its
+    /// token.
     fn is_old(&self, report: &Report) -> bool {
         let mut session = self.session.iter();
         session.any(|it| it.epoch == report.epoch && report.counter <= it.counter)
@@ -141,7 +142,7 @@ impl Near {
             token: report.token,
             counter: report.counter,
             from,
-            heard: now,
+            outcome: now,
             number: 0,
             open: VecDeque::new(),
         });
@@ -166,7 +167,7 @@ impl Near {
 
     /// Returns true if the decoder was alive and has been silent for too long.
     pub fn falls_silent(&self, cache: &EncoderCache, now: Instant) -> bool {
-        let silent = |it: &Session| now.saturating_duration_since(it.heard) > DEAD;
+        let silent = |it: &Session| now.saturating_duration_since(it.outcome) > DEAD;
         let is_silent = self.session.as_ref().is_some_and(silent) && cache.peer.is_usable();
         if is_silent {
             cache.peer.is_gone();
@@ -174,7 +175,7 @@ impl Near {
         is_silent
     }
 
-    /// Returns the offers that are due, and where to send them.
+    /// Returns the offers that are due, and their destination.
     pub fn offers(
         &mut self,
         cache: &EncoderCache,

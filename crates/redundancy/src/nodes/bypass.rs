@@ -11,12 +11,12 @@ const PROBE: u16 = 16;
 /// Size of the flow table; flows with the same hash share an entry.
 const FLOWS: usize = 4096;
 /// Number of payload bytes in the sample.
-const LOOKED_AT: usize = 64;
+const SAMPLED: usize = 64;
 /// Number of distinct values in the sample that counts as noise. Noise has 56.7 on average with a
 /// deviation of 2.3, text about 25.
-const DIFFERENT: u32 = 48;
+const DISTINCT: u32 = 48;
 /// Offset of the sample in the payload, so that it skips transport headers.
-const BEHIND: usize = 32;
+const SKIPPED: usize = 32;
 
 /// Flow table of the bypass; one per worker.
 pub(super) struct Flows(Box<[u16]>);
@@ -26,7 +26,7 @@ impl Flows {
         Self(vec![0; FLOWS].into_boxed_slice())
     }
 
-    /// Whether to skip a packet of this flow.
+    /// Returns true if a packet of this flow is to be skipped.
     pub fn skips(&mut self, flow: u32, payload: &[u8]) -> bool {
         let Some(idle) = self.0.get_mut(flow as usize % FLOWS) else { return false };
         if !looks_encrypted(payload) {
@@ -48,18 +48,18 @@ impl Flows {
     }
 }
 
-/// Whether a sample of the bytes is as varied as noise.
+/// Returns true if a sample of the bytes is as varied as noise.
 fn looks_encrypted(payload: &[u8]) -> bool {
-    let content = payload.get(BEHIND..).unwrap_or_default();
-    let step = content.len() / LOOKED_AT;
+    let content = payload.get(SKIPPED..).unwrap_or_default();
+    let step = content.len() / SAMPLED;
     if step == 0 {
         return false;
     }
     let mut seen = [0u64; 4];
-    for byte in content.iter().step_by(step).take(LOOKED_AT) {
+    for byte in content.iter().step_by(step).take(SAMPLED) {
         seen[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
-    seen.iter().map(|word| word.count_ones()).sum::<u32>() >= DIFFERENT
+    seen.iter().map(|word| word.count_ones()).sum::<u32>() >= DISTINCT
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn noise_is_told_from_text_and_numbers() {
+    fn noise_is_distinguished_from_text_and_numbers() {
         let mut state = 1u64;
         let mut noise = |length: usize| -> Vec<u8> {
             let mut byte = || {

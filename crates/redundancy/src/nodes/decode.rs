@@ -13,8 +13,8 @@ use wattline_packet::redundancy::{
 pub struct DecoderCache {
     /// Packets that encoded packets may refer to.
     store: Store,
-    /// Packets that arrived, until the encoder names those that are its own; `None` if all are
-    /// assumed to be. Packets of others evict each other here, and none of the cache.
+    /// Packets that arrived, until the encoder offers its own ones; `None` if all are assumed to be
+    /// from it. Packets of others evict each other here, but none in the cache.
     arrived: Option<Store>,
     /// Missed packets to report to the encoder.
     pub misses: Misses,
@@ -23,11 +23,11 @@ pub struct DecoderCache {
     is_unknown: AtomicBool,
 }
 
-/// Part of the cache's size that arrived packets get besides.
+/// Divisor: the arrived packets get this part of the cache's size in addition.
 const ARRIVED_PART: usize = 4;
 
 impl DecoderCache {
-    /// An empty cache that takes only packets which the encoder offers.
+    /// Makes an empty cache that takes only packets that the encoder offers.
     #[must_use]
     pub fn confirmed(cache_bytes: usize, generation: u16) -> Self {
         let arrived = Some(Store::new(cache_bytes / ARRIVED_PART));
@@ -35,12 +35,12 @@ impl DecoderCache {
     }
 
     /// Moves an arrived packet to the cache, where encoded packets may refer to it; for the control
-    /// thread. Returns false if it is not there. `buffer` has room for the longest payload.
+    /// thread. Returns false if the packet is gone. `buffer` has room for the longest payload.
     pub fn accept(&self, digest: u64, buffer: &mut [u8]) -> bool {
         let stores = self.arrived.iter().chain([&self.store]);
         let mut found = stores.filter_map(|store| {
             let at = store.find(name_of(digest))?;
-            let record = store.look(at).filter(|record| record.digest == digest)?;
+            let record = store.record_at(at).filter(|record| record.digest == digest)?;
             let is_whole = store.copy(at, 0, buffer.get_mut(..record.length)?);
             is_whole.then_some(record)
         });
@@ -54,7 +54,8 @@ impl DecoderCache {
         self.arrived.as_ref().unwrap_or(&self.store).insert(digest, protocol, payload);
     }
 
-    /// An empty cache that takes all packets that arrive, of this many bytes; `generation` is the number of the decoder's run.
+    /// Makes an empty cache of this many bytes that takes all packets that arrive; `generation` is
+    /// the number of the decoder's run.
     #[must_use]
     pub fn new(cache_bytes: usize, generation: u16) -> Self {
         Self {
@@ -66,18 +67,18 @@ impl DecoderCache {
         }
     }
 
-    /// Capacity of the cache in bytes.
+    /// Returns the capacity of the cache in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.store.capacity_bytes()
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub fn memory_bytes(&self) -> u64 {
         let stores = self.arrived.iter().chain([&self.store]);
         stores.map(|store| store.capacity_bytes() + store.capacity_bytes() / 16).sum()
     }
 
-    /// Whether an encoder has to be told the generation; true only once per occurrence.
+    /// Returns true if the generation must be reported to an encoder; once per occurrence.
     pub fn take_unknown(&self) -> bool {
         self.is_unknown.load(Relaxed) && self.is_unknown.swap(false, AcqRel)
     }
@@ -116,7 +117,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for the packets of one stream.
+    /// Makes a decoder for the packets of one stream.
     #[must_use]
     pub fn new(stream: u8, key: Key, shared: Arc<DecoderCache>) -> Self {
         Self { shared, key, stream, buffer: vec![0; LONGEST_PAYLOAD].into() }
@@ -127,8 +128,8 @@ impl Decoder {
         self.shared.remember(self.key.digest(payload, protocol), protocol, payload);
     }
 
-    /// Whether a packet that an encoded packet refers to may still arrive. The encoder does not refer
-    /// to packets before they are confirmed.
+    /// Returns true if a packet that an encoded packet refers to may still arrive. The encoder does
+    /// not refer to packets before they are confirmed.
     #[must_use]
     pub fn may_come(&self) -> bool {
         self.shared.arrived.is_none()
@@ -167,8 +168,8 @@ impl Decoder {
         Decoded::Whole { protocol, payload }
     }
 
-    /// Records what the encoder must know about a payload that could not be restored: the missing
-    /// packets.
+    /// Records the missing packets of a payload that could not be restored, for a report to the
+    /// encoder.
     pub fn report(&self, bytes: &[u8]) {
         let Ok(encoded) = Encoded::parse(bytes) else { return };
         for region in encoded.regions {
@@ -183,8 +184,8 @@ impl Decoder {
     }
 }
 
-/// Assembles literals and regions. False if a packet is missing; `None` if the lengths contradict
-/// each other or a region lies outside its packet.
+/// Assembles literals and regions. Returns false if a packet is missing; `None` if the lengths
+/// contradict each other or a region lies outside its packet.
 fn assemble(store: &Store, encoded: &Encoded, mut payload: &mut [u8]) -> Option<bool> {
     let mut literals = encoded.literals;
     for region in encoded.regions {

@@ -1,10 +1,10 @@
 //! `redundancy4-decode` and `redundancy6-decode`: restore encoded packets.
 //!
-//! The nodes follow the inputs directly: access lists, source checks and policies judge the restored
-//! packet. Packets that arrive unencoded are added to the cache. An
-//! encoded packet that refers to a missing packet is dropped and reported to the encoder. Where the
-//! encoder does not wait for confirmations, the packet first waits a few milliseconds, since the other
-//! may be on its way through another queue.
+//! The nodes follow the inputs directly, so access lists, source checks and policies judge the
+//! restored packet. Packets that arrive unencoded are added to the cache. An encoded packet that
+//! refers to a missing packet is dropped and reported to the encoder. If the encoder does not wait
+//! for confirmations, the packet first waits a few milliseconds, since the missing one may arrive
+//! through another queue.
 //!
 //! - next: the next node at its place, `drop` (`redundancy-missing`, `redundancy-forged`,
 //!   `redundancy-damaged`)
@@ -67,7 +67,7 @@ impl DecodeNode {
         Self { family, sections, waiting: Vec::with_capacity(WAITING) }
     }
 
-    /// Name of the node, for the feature.
+    /// Returns the name of the node, for the feature.
     #[must_use]
     pub fn name_of(family: Family) -> &'static str {
         match family {
@@ -80,7 +80,7 @@ impl DecodeNode {
         self.waiting.len() < WAITING.min(pool.chunks() as usize / SHARE)
     }
 
-    /// Edge of a packet that has just arrived.
+    /// Returns the edge of a packet that has just arrived.
     fn receive(&mut self, context: &mut Context, packet: &mut Packet) -> Edge {
         let memory = &*context.pool.memory();
         let Some(view) = View::parse(self.family, packet, memory) else { return ON };
@@ -236,7 +236,7 @@ impl DecodeSection {
         Fate::Drop(reason)
     }
 
-    /// Reports to the encoder what an encoded packet lacked.
+    /// Reports the packets that an encoded packet lacked to the encoder.
     fn give_up(&self, family: Family, pool: &mut FramePool, packet: &Packet) {
         self.counters.missed_packets.add(1);
         if let Some(view) = View::parse(family, packet, pool.memory()) {

@@ -26,12 +26,12 @@ pub struct EncodeSettings {
     pub stream: u8,
     /// Key shared with the decoder.
     pub key: Key,
-    /// Whether to skip most packets of flows that look encrypted and gain nothing.
+    /// True if most packets of flows that look encrypted and gain nothing are skipped.
     pub bypass_entropy: bool,
 }
 
-/// Shortest payload in bytes that is offered to a decoder. For shorter ones, the eight bytes of an
-/// offer would cost too much.
+/// Length in bytes of the shortest payload that is offered to a decoder. For shorter ones, the
+/// eight bytes of an offer would cost too much.
 pub const SHORTEST_OFFERED: usize = 256;
 
 /// State that all workers of an encoder share.
@@ -64,11 +64,12 @@ impl EncoderCache {
     #[must_use]
     pub fn take_offers(&self, most: usize) -> Vec<Offered> {
         let positions = self.outbox.as_ref().map(|outbox| outbox.take(most)).unwrap_or_default();
-        let offered = |at| self.store.look(at).map(|found| Offered { at, digest: found.digest });
+        let offered =
+            |at| self.store.record_at(at).map(|found| Offered { at, digest: found.digest });
         positions.into_iter().filter_map(offered).collect()
     }
 
-    /// Records the decoder's answer to an offer: it has the payload at this position, or not.
+    /// Records the decoder's answer to an offer: whether it has the payload at this position.
     pub fn answered(&self, at: u64, is_present: bool) {
         match is_present {
             true => self.store.confirm(at),
@@ -230,14 +231,14 @@ impl Encoder {
             finder.find(samples, entries, may);
         }
         if let Some(outbox) = outbox {
-            // A window whose last record is young keeps that record in the index: the new one is
+            // If the last record of a window is young, the index keeps that record: the new one is
             // not confirmed yet.
             let (mut last, mut is_settled) = (None, false);
             for entry in entries.iter_mut().filter(|entry| **entry != 0) {
                 let (at, _) = Index::place(*entry, store);
                 if last != Some(at) {
                     let is_young = at >= floor && store.age(at) <= reach / 2;
-                    is_settled = is_young && store.look(at).is_some_and(|found| !found.dead);
+                    is_settled = is_young && store.record_at(at).is_some_and(|found| !found.dead);
                     last = Some(at);
                 }
                 if !is_settled {
@@ -289,7 +290,7 @@ struct Finder<'a> {
     matches: &'a mut Vec<Match>,
     record: &'a mut Loaded,
     retransmissions: &'a mut u64,
-    /// Whether a record must be confirmed before packets may refer to it.
+    /// True if a record must be confirmed before packets may refer to it.
     only_confirmed: bool,
 }
 
@@ -329,7 +330,7 @@ impl Finder<'_> {
     /// Copies the record at `at` into `self.record`; false if packets may not refer to it.
     fn load(&mut self, at: Position) -> bool {
         self.record.at = None;
-        let Some(found) = self.store.look(at) else { return false };
+        let Some(found) = self.store.record_at(at) else { return false };
         if found.dead || (self.only_confirmed && !found.confirmed) {
             return false;
         }
@@ -338,8 +339,8 @@ impl Finder<'_> {
             return false;
         }
         // Equal ports and sequence number: this is the same segment again, so the first copy was
-        // probably lost. Neither this packet nor any other may refer to that copy.
-        // A confirmed copy was not lost.
+        // probably lost. Neither this packet nor any other may refer to that copy. A confirmed copy
+        // was not lost.
         let again = !self.only_confirmed
             && self.protocol == TCP
             && found.protocol == TCP
@@ -414,7 +415,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn common_parts_are_what_they_say(
+        fn common_prefix_and_suffix_are_equal_bytes(
             same in prop::collection::vec(any::<u8>(), 0..60),
             a in prop::collection::vec(any::<u8>(), 0..9),
             b in prop::collection::vec(any::<u8>(), 0..9),

@@ -41,7 +41,7 @@ impl EncodeNode {
         Self { family, sections, out: vec![0; LONGEST_PAYLOAD].into() }
     }
 
-    /// Name of the node, for the feature.
+    /// Returns the name of the node, for the feature.
     #[must_use]
     pub fn name_of(family: Family) -> &'static str {
         match family {
@@ -94,7 +94,7 @@ impl Node for EncodeNode {
 }
 
 impl EncodeSection {
-    /// Whether a packet is skipped without looking at its content; counts the reason.
+    /// Returns true if a packet is skipped without a look at its content; counts the reason.
     fn bypasses(&self, view: &View, hop: &Hop, on_link: impl FnOnce() -> bool) -> bool {
         let counters = &*self.counters;
         // An ICMP error must quote a packet that expires or does not fit as it was sent.

@@ -1,5 +1,5 @@
-//! Index from the fingerprint of a window to its last position. All workers of an encoder share it.
-//! It is only a hint: the bytes are compared before use.
+//! Index from the fingerprint of a window to its last position, shared by all workers of an
+//! encoder. It is only a hint: the bytes are compared before use.
 
 use super::store::{POSITION_BITS, Position, Store, zeroed};
 use std::sync::atomic::AtomicU64;
@@ -13,8 +13,8 @@ const TAG_SHIFT: u32 = POSITION_BITS + OFFSET_BITS;
 pub(super) struct Index(Box<[AtomicU64]>);
 
 impl Index {
-    /// An index for a cache of `bytes` bytes with one window in `period`; it has twice that many
-    /// entries, so that few collide.
+    /// Makes an index for a cache of `bytes` bytes with one window in `period`; it has twice that
+    /// many entries, so that few collide.
     pub fn new(bytes: usize, period: usize) -> Self {
         let entries = (2 * bytes / period).next_power_of_two().max(1024);
         Self(zeroed(entries))
@@ -24,14 +24,14 @@ impl Index {
         self.0.get(fingerprint as usize & (self.0.len() - 1))
     }
 
-    /// Entry of a fingerprint; 0 if there is none.
+    /// Returns the entry of a fingerprint; 0 if there is none.
     #[inline]
     pub fn get(&self, fingerprint: u64) -> u64 {
         let entry = self.slot(fingerprint).map_or(0, |slot| slot.load(Acquire));
         if (entry ^ fingerprint) >> TAG_SHIFT == 0 { entry } else { 0 }
     }
 
-    /// Position of an entry: the record, and the offset in its payload.
+    /// Returns the position of an entry: the record, and the offset in its payload.
     #[inline]
     pub fn place(entry: u64, store: &Store) -> (Position, usize) {
         let offset = entry >> POSITION_BITS & ((1 << OFFSET_BITS) - 1);
@@ -48,12 +48,12 @@ impl Index {
         }
     }
 
-    /// Size of the index in bytes.
+    /// Returns the size of the index in bytes.
     pub fn bytes(&self) -> usize {
         self.0.len() * 8
     }
 
-    /// Number of entries in use, for tests.
+    /// Returns the number of entries in use, for tests.
     #[cfg(test)]
     pub fn used(&self) -> usize {
         self.0.iter().filter(|entry| entry.load(Acquire) != 0).count()
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_was_put_and_nothing_else() {
+    fn index_finds_only_stored_windows() {
         let store = Store::new(1 << 20);
         for number in 0..100 {
             store.insert(number, 6, &[0; 1000]);

@@ -1,4 +1,4 @@
-//! Encoder and decoder with a bad link between them: whatever happens to packets on the way, the
+//! Encoder and decoder with a bad link between them: whatever happens to packets on the link, the
 //! output equals the input or is empty.
 
 use super::decode::{Decoded, Decoder, DecoderCache};
@@ -62,15 +62,15 @@ impl Link {
             out: vec![0; LONGEST_PAYLOAD],
             tally: Tally::default(),
         };
-        link.say_hello(true);
+        link.announce_decoder(true);
         link
     }
 
-    fn say_hello(&mut self, is_new: bool) {
+    fn announce_decoder(&mut self, is_new: bool) {
         self.near.decoder_is_alive(self.far.capacity_bytes(), self.lives, is_new);
     }
 
-    /// The decoder loses its cache, and the encoder is not told yet.
+    /// The decoder loses its cache, before the encoder knows.
     fn restart_decoder(&mut self) {
         self.lives += 1;
         self.far = Arc::new(DecoderCache::new(self.cache_bytes, self.lives));
@@ -85,7 +85,7 @@ impl Link {
     /// Reports the missed packets to the encoder.
     fn feed_back(&mut self) {
         let is_new = self.far.take_unknown();
-        self.say_hello(is_new);
+        self.announce_decoder(is_new);
         for name in self.far.misses.fetch() {
             self.near.decoder_misses(name);
         }
@@ -142,7 +142,7 @@ impl Link {
     }
 }
 
-/// A payload like real traffic: a header, then pieces of repeated content.
+/// Returns a payload like real traffic: a header, then pieces of repeated content.
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     let piece = (0u64..12, 0usize..900, 10usize..700).prop_map(|(content, from, length)| {
         let content = super::select::tests::noise(content, 1600);
@@ -277,7 +277,7 @@ fn a_good_link_loses_nothing_and_a_bad_one_recovers() {
             link.pass(UDP, packet);
         }
         assert_eq!((link.tally.missing, link.tally.damaged, link.tally.plain), (0, 0, 20));
-        // The decoder loses its cache: one miss, and the encoder knows.
+        // The decoder loses its cache: after one miss, the encoder knows.
         link.restart_decoder();
         let wire = link.send(UDP, &packets[0]);
         assert!(wire.encoded && !link.receive(&wire));
@@ -320,12 +320,12 @@ fn without_a_decoder_everything_is_sent_as_it_is() {
     link.near.peer.is_gone();
     assert!(!link.near.peer.is_usable());
     assert_eq!(link.pass(UDP, &content), 1000);
-    link.say_hello(false);
+    link.announce_decoder(false);
     assert!(link.pass(UDP, &content) < 100);
 }
 
 #[test]
-fn a_small_decoder_is_not_asked_for_what_it_forgot() {
+fn packets_that_a_small_decoder_forgot_are_not_referred_to() {
     let mut link = Link::new(settings(Selection::Maxp, 1 << 22), 1 << 18);
     let packets: Vec<_> = (0..2000).map(|it| super::select::tests::noise(it % 700, 1400)).collect();
     for packet in &packets {

@@ -1,15 +1,15 @@
 //! Redundancy elimination between two routers: content that both have seen is not sent twice.
 //!
-//! The encoder, before a link, caches payloads. Where a payload repeats bytes that went the same
-//! way before, it sends the name of the packet that had them instead. The decoder, behind the link,
+//! The encoder, before a link, caches payloads. If a payload repeats bytes that took the same path
+//! before, it sends the name of the packet that had them instead. The decoder, behind the link,
 //! caches the same payloads and restores the bytes. After Spring and Wetherall, "A
 //! protocol-independent technique for eliminating redundant network traffic" (SIGCOMM 2000); Anand
 //! et al., "Redundancy in network traffic: findings and implications" (SIGMETRICS 2009); Aggarwal
 //! et al., "EndRE" (NSDI 2010).
 //!
-//! Anybody can send packets through the decoder's port, and packets get lost. The encoder therefore
-//! refers only to payloads that the decoder has confirmed, and the decoder caches only payloads that
-//! the encoder has offered (`control`).
+//! Any sender can send packets through the decoder's port, and packets get lost. The encoder
+//! therefore refers only to payloads that the decoder has confirmed, and the decoder caches only
+//! payloads that the encoder has offered (`control`).
 //!
 //! The name of a packet is a keyed digest of its payload, so neither side has to number packets.
 //! Unencoded packets carry nothing extra, and loss, reordering or duplicates cannot put counters

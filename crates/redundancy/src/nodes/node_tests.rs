@@ -25,7 +25,7 @@ struct Ends {
     bench: Bench,
     family: Family,
     encode: EncodeNode,
-    /// Another encoder with the same cache, for packets that the node leaves alone.
+    /// Another encoder with the same cache, for packets that the node does not encode.
     encoder: Encoder,
     encoded: Arc<EncodeCounters>,
     decode: DecodeNode,
@@ -182,7 +182,7 @@ fn packet_with_missing_payload_is_dropped_and_reported() {
         ends.bench.context.pool.free(packet.frame.offset);
     }
     assert_eq!(ends.decoded.missed_packets.get(), 20);
-    assert_eq!(ends.misses.misses.fetch().len(), 2, "what was missing, and the packet itself");
+    assert_eq!(ends.misses.misses.fetch().len(), 2, "the missing packet, and the packet itself");
     ends.decode(&wires[1]);
     ends.decode.shut_down(&mut ends.bench.context);
     assert_eq!(ends.bench.context.pool.free_chunks(), 64);
@@ -190,7 +190,7 @@ fn packet_with_missing_payload_is_dropped_and_reported() {
 }
 
 #[test]
-fn damage_and_what_does_not_fit_a_frame_is_dropped() {
+fn damaged_and_too_long_packets_are_dropped() {
     let mut ends = Ends::new(Family::V4);
     let frames = [1, 2].map(|own| ends.frame(&payload(own, 7)));
     let wires = frames.each_ref().map(|frame| ends.encode(frame, 1500));
@@ -232,7 +232,7 @@ fn damage_and_what_does_not_fit_a_frame_is_dropped() {
     assert_eq!(counted, [1; 6]);
 }
 
-/// Inputs send such packets to the kernel, and an encoder leaves them alone.
+/// Inputs send such packets to the kernel, and an encoder does not encode them.
 #[test]
 fn packets_that_inputs_would_not_forward_do_not_come_out() {
     for (family, protocols) in [(Family::V4, vec![50, 51, 253]), (Family::V6, vec![0, 43, 44, 253])]

@@ -1,12 +1,12 @@
 //! Positions of records that were not offered to the decoder yet, from workers to the control
-//! thread. The size is bounded: a worker that meets a full outbox takes the oldest entry out.
+//! thread. The size is bounded: a worker that meets a full outbox removes the oldest entry.
 
 use super::store::Position;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Number of entries: what a worker sends in a tick of the control thread.
+/// Number of entries, enough for the packets of a worker in a tick of the control thread.
 const ROOM: usize = 1 << 16;
 /// Bit that distinguishes a position from an empty slot.
 const THERE: u64 = 1 << 63;
@@ -27,7 +27,7 @@ impl Outbox {
         }
     }
 
-    /// Adds a position; returns one that has to be given up for it.
+    /// Adds a position; returns the one that is removed for it, if any.
     pub fn put(&self, at: Position) -> Option<Position> {
         let number = self.next.fetch_add(1, AcqRel);
         let before = self.slots.get(number as usize % ROOM)?.swap(at | THERE, AcqRel);

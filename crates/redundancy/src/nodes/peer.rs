@@ -26,20 +26,20 @@ impl Peer {
         self.reach.store(0, Release);
     }
 
-    /// Present state: words back, lowest position, generation.
+    /// Returns the present state: words back, lowest position, generation.
     pub(super) fn now(&self) -> (u64, u64, u16) {
         let reach = self.reach.load(Acquire);
         (reach, self.floor.load(Relaxed), self.generation.load(Relaxed))
     }
 
-    /// Whether packets may be encoded now.
+    /// Returns true if packets may be encoded now.
     pub fn is_usable(&self) -> bool {
         self.reach.load(Relaxed) > 0
     }
 }
 
 /// Names of packets that a decoder missed, from workers to the control thread. The size is bounded:
-/// if more are missed than fetched, the oldest are lost; they will be missed again.
+/// if more are missed than fetched, the oldest are lost, and will be missed again.
 #[derive(Debug)]
 pub struct Misses {
     names: Box<[AtomicU64]>,
@@ -50,7 +50,7 @@ pub struct Misses {
 const THERE: u64 = 1 << 63;
 
 impl Misses {
-    /// A list with room for this many names.
+    /// Makes a list with room for this many names.
     #[must_use]
     pub fn new(room: usize) -> Self {
         Self {

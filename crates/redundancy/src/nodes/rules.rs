@@ -1,5 +1,5 @@
 //! Rules that select packets for an encoder or decoder. Both sides need the same rules, so that
-//! they cache the same packets; differences cost packets that have to be sent again.
+//! they cache the same packets; differences cost packets that must be sent again.
 
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -43,7 +43,7 @@ pub(super) enum Bypass {
 }
 
 impl Rules {
-    /// Whether the rules cover packets through this port to this address.
+    /// Returns true if the rules cover packets through this port to this address.
     #[inline]
     pub(super) fn cover(&self, port: PortId, destination: IpAddr) -> bool {
         let has = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&destination));
@@ -52,20 +52,20 @@ impl Rules {
             && !has(&self.except)
     }
 
-    /// Whether payloads of this protocol are encoded at all: not if they are encrypted. A decoder would
-    /// mistake encoded packets of another encoder for packets of this one.
+    /// Returns true if payloads of this protocol may be encoded: not if they are encrypted. A
+    /// decoder would mistake encoded packets of another encoder for packets of this one.
     fn carries(&self, protocol: u8) -> bool {
         protocol != ESP && protocol != AUTHENTICATION && protocol != self.protocol
     }
 
-    /// Whether an encoder may have sent a packet of this protocol encoded. Inputs treat the others
-    /// differently from packets that are forwarded, so none may appear behind them.
+    /// Returns true if an encoder may have sent a packet of this protocol encoded. Inputs treat the
+    /// other protocols differently from forwarded packets, so none may appear after the inputs.
     pub(super) fn may_be_encoded(&self, family: Family, protocol: u8) -> bool {
         self.carries(protocol)
             && !(family == Family::V6 && EXTENSIONS_FOR_ROUTERS.contains(&protocol))
     }
 
-    /// Reason why a payload is skipped; `None` if it is cached and may be encoded.
+    /// Returns the reason why a payload is skipped; `None` if it is cached and may be encoded.
     #[inline]
     pub(super) fn bypass(&self, protocol: u8, payload: &[u8]) -> Option<Bypass> {
         if !(SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&payload.len()) {

@@ -40,9 +40,9 @@ pub(super) struct Record {
     pub length: usize,
     /// Protocol number.
     pub protocol: u8,
-    /// Whether references to it are forbidden.
+    /// True if references to it are forbidden.
     pub dead: bool,
-    /// Whether the decoder has confirmed that it has the payload.
+    /// True if the decoder has confirmed that it has the payload.
     pub confirmed: bool,
 }
 
@@ -64,16 +64,15 @@ pub(super) fn zeroed(count: usize) -> Box<[AtomicU64]> {
     words
 }
 
-/// Low bits of a position (32), length (16), protocol (8). The stamp of a record shows whether it
-/// is
-/// the one that was looked for.
+/// Returns the low bits of a position (32), length (16), protocol (8). The stamp of a record shows
+/// whether it is the wanted one.
 fn stamp(at: Position, length: usize, protocol: u8) -> u64 {
     (at & 0xffff_ffff) | (length as u64) << 32 | u64::from(protocol) << 48
 }
 
 impl Store {
-    /// A cache of `bytes` bytes, but at least twice the longest record. Its index takes another
-    /// sixteenth.
+    /// Makes a cache of `bytes` bytes, but at least twice the longest record. Its index takes
+    /// another sixteenth.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let capacity = (bytes / 8).max(2 * LONGEST_RECORD);
@@ -86,18 +85,18 @@ impl Store {
         }
     }
 
-    /// Capacity in bytes, for payloads and the heads of their records.
+    /// Returns the capacity in bytes, for payloads and the heads of their records.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity * 8
     }
 
-    /// Position of the next record.
+    /// Returns the position of the next record.
     pub(super) fn head(&self) -> Position {
         self.head.load(Relaxed)
     }
 
-    /// Full position from the low bits kept by an index.
+    /// Returns the full position from the low bits kept by an index.
     pub(super) fn unfold(&self, low: u64) -> Position {
         let head = self.head();
         let behind = head.wrapping_sub(low) & ((1 << POSITION_BITS) - 1);
@@ -168,7 +167,7 @@ impl Store {
         }
     }
 
-    /// Position of the packet with this name; `None` if it is gone.
+    /// Returns the position of the packet with this name; `None` if it is gone.
     pub(super) fn find(&self, name: u64) -> Option<Position> {
         let (slots, tag) = self.bucket(name);
         for slot in slots {
@@ -177,7 +176,7 @@ impl Store {
                 continue;
             }
             let at = self.unfold(entry & ((1 << POSITION_BITS) - 1));
-            if self.look(at).is_some_and(|record| name_of(record.digest) == name) {
+            if self.record_at(at).is_some_and(|record| name_of(record.digest) == name) {
                 return Some(at);
             }
         }
@@ -191,8 +190,8 @@ impl Store {
         self.words.get((at % self.capacity) as usize..)
     }
 
-    /// Metadata of the record at a position; `None` if no record begins there.
-    pub(super) fn look(&self, at: Position) -> Option<Record> {
+    /// Returns the metadata of the record at a position; `None` if no record begins there.
+    pub(super) fn record_at(&self, at: Position) -> Option<Record> {
         let [digest, second, ..] = self.cells(at)? else { return None };
         let (digest, second) = (digest.load(Relaxed), second.load(Relaxed));
         let [length, protocol] = [(second >> 32) as u16, (second >> 48) as u8 as u16];
@@ -207,11 +206,11 @@ impl Store {
         })
     }
 
-    /// Copies `into.len()` bytes of a record from `offset` bytes into its payload. False if they
-    /// have been overwritten; `into` is then undefined.
+    /// Copies `into.len()` bytes of a record from `offset` bytes into its payload. Returns false if
+    /// they have been overwritten; `into` is then undefined.
     #[must_use]
     pub(super) fn copy(&self, at: Position, offset: usize, into: &mut [u8]) -> bool {
-        let Some(record) = self.look(at) else { return false };
+        let Some(record) = self.record_at(at) else { return false };
         if offset + into.len() > record.length {
             return false;
         }
@@ -249,7 +248,7 @@ impl Store {
     fn mark(&self, at: Position, flag: u64) {
         let Some([_, cell, ..]) = self.cells(at) else { return };
         let seen = cell.load(Relaxed);
-        if self.look(at).is_some() {
+        if self.record_at(at).is_some() {
             // Only if it is unchanged: a word of another record must not be modified. A flag that
             // another thread sets meanwhile wins, which costs savings only.
             let _ = cell.compare_exchange(seen, seen | flag, Relaxed, Relaxed);
@@ -268,7 +267,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_part_of_what_is_there_comes_back(
+        fn any_part_of_a_stored_record_is_read_back(
             lengths in prop::collection::vec(0usize..3000, 1..80),
             offset in 0usize..3000,
             count in 0usize..3000,
@@ -304,11 +303,11 @@ mod tests {
         let second = store.insert(5, 6, b"payload");
         assert!(first != second && store.find(5) == Some(second));
         store.kill(second);
-        assert!(store.look(second).unwrap().dead && !store.look(first).unwrap().dead);
+        assert!(store.record_at(second).unwrap().dead && !store.record_at(first).unwrap().dead);
         store.confirm(first);
-        let record = store.look(first).unwrap();
-        assert!(record.confirmed && !record.dead && !store.look(second).unwrap().confirmed);
-        assert_eq!(store.look(second + 1), None, "no record begins there");
+        let record = store.record_at(first).unwrap();
+        assert!(record.confirmed && !record.dead && !store.record_at(second).unwrap().confirmed);
+        assert_eq!(store.record_at(second + 1), None, "no record begins there");
     }
 
     #[test]
@@ -316,10 +315,10 @@ mod tests {
         let store = Store::new(0);
         let at = store.insert(5, 6, &[1; 1000]);
         while store.age(at) <= store.capacity {
-            assert!(store.look(at).is_some());
+            assert!(store.record_at(at).is_some());
             store.skip(1400);
         }
-        assert_eq!((store.look(at), store.find(5)), (None, None));
+        assert_eq!((store.record_at(at), store.find(5)), (None, None));
     }
 
     #[test]

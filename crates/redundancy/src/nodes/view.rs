@@ -19,7 +19,7 @@ pub(super) struct View<'a> {
     pub hops: u8,
     /// Protocol number in the fixed header.
     pub protocol: u8,
-    /// Whether it is a fragment, or has options or extension headers that routers must read.
+    /// True if it is a fragment, or has options or extension headers that routers must read.
     pub unfit: bool,
     /// Bytes after the fixed header.
     pub payload: &'a [u8],
@@ -62,7 +62,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Hash of the flow, good enough to distinguish flows in a table.
+    /// Returns the hash of the flow, good enough to distinguish flows in a table.
     pub fn flow(&self) -> u32 {
         let ports = self.payload.first_chunk().map_or(0, |ports| u32::from_le_bytes(*ports));
         let (words, _) = self.addresses.as_chunks::<8>();

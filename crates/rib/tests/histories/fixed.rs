@@ -1,4 +1,4 @@
-//! Histories that led to other decisions than the kernel's.
+//! Histories that once led to decisions other than the kernel's.
 
 use super::laboratory::{Counts, play};
 
@@ -10,7 +10,7 @@ fn agrees(history: &str) {
 }
 
 #[test]
-fn member_of_a_weighted_ipv6_route_is_deleted_alone() {
+fn only_the_deleted_member_of_a_weighted_ipv6_route_is_removed() {
     agrees(
         "-6 route add 2001:db8:64:1::/64 nexthop via 2001:db8:1::2 dev pa weight 5 nexthop via 2001:db8:2::2 dev pb weight 2
         -6 route del 2001:db8:64:1::/64 via 2001:db8:2::2 dev pb",
@@ -50,7 +50,7 @@ fn ipv6_route_that_cannot_join_is_replaced_by_one_of_its_kind() {
 }
 
 #[test]
-fn local_prefixes_are_the_kernels() {
+fn local_prefixes_are_left_to_the_kernel() {
     agrees(
         "route add local 10.64.0.0/16 dev lo
         route add 10.64.1.0/24 via 192.0.1.2 dev pa
@@ -62,7 +62,7 @@ fn local_prefixes_are_the_kernels() {
 }
 
 #[test]
-fn broadcast_route_is_the_kernels() {
+fn broadcast_route_is_left_to_the_kernel() {
     agrees(
         "route add 10.64.0.0/16 via 192.0.1.2 dev pa
         route add broadcast 10.64.1.7 dev pa",
@@ -78,7 +78,7 @@ fn default_table_is_looked_up_after_the_main_table() {
 }
 
 #[test]
-fn routes_for_some_packets_are_the_kernels() {
+fn routes_for_some_packets_are_left_to_the_kernel() {
     agrees(
         "-6 route add 2001:db8:64::/48 from 2001:db8:ffff::/64 via 2001:db8:1::2 dev pa
         route add 10.64.0.0/16 via 192.0.1.2 dev pa
@@ -87,7 +87,7 @@ fn routes_for_some_packets_are_the_kernels() {
 }
 
 #[test]
-fn preferred_ipv6_route_is_the_kernels() {
+fn preferred_ipv6_route_is_left_to_the_kernel() {
     agrees(
         "-6 route add 2001:db8:64::/48 dev pa
         -6 route append 2001:db8:64::/48 dev pb pref high",
@@ -122,7 +122,7 @@ fn link_without_a_carrier_loses_its_routes_on_request() {
 }
 
 #[test]
-fn group_without_a_carrier_is_the_kernels() {
+fn group_without_a_carrier_is_left_to_the_kernel() {
     agrees(
         "-6 route add 2001:db8:64::/48 nexthop via 2001:db8:1::2 dev pa nexthop via 2001:db8:2::2 dev pb
         link set pb1 down
@@ -142,7 +142,7 @@ fn dead_member_is_not_used() {
 }
 
 #[test]
-fn members_on_the_link_are_the_kernels() {
+fn members_on_the_link_are_left_to_the_kernel() {
     agrees("route add 10.64.0.0/16 nexthop dev pa nexthop dev pb");
 }
 
@@ -175,7 +175,7 @@ fn first_of_several_default_routes_is_used_whatever_its_gateway_does() {
 
 /// Linux reports each route of a next-hop object that changes as if it were replaced.
 #[test]
-fn route_beside_one_whose_next_hop_object_changes_stays() {
+fn route_next_to_one_with_a_changed_next_hop_object_stays() {
     const RIVALS: &str = "-6 nexthop add id 11 via 2001:db8:1::2 dev pa
         -6 route add prohibit 2001:db8:64:1::/64
         -6 route append 2001:db8:64:1::/64 nhid 11

@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// Addresses of a neighbour on a link.
+/// Returns the addresses of a neighbour on a link.
 pub fn neighbours(number: u8, host: u8) -> [IpAddr; 2] {
     let (third, last) = (u16::from(number), u16::from(host));
     [IpAddr::from([192, 0, number, host]), IpAddr::from([0x2001, 0xdb8, third, 0, 0, 0, 0, last])]
@@ -51,7 +51,8 @@ pub fn addresses(link: &str, number: u8) -> [String; 2] {
     [format!("addr add {v4}/24 dev {link}"), format!("addr add {v6}/64 dev {link}")]
 }
 
-/// Addresses at the ends of all prefixes and beside them, and hosts of connected networks.
+/// Returns the addresses at the ends of all prefixes and next to them, and hosts of connected
+/// networks.
 pub fn probes() -> Vec<IpAddr> {
     let texts = [
         "10.63.255.255",
@@ -115,7 +116,7 @@ fn route(random: &mut Random) -> String {
     let family = if v6 { "-6 " } else { "" };
     let prefix = random.pick(if v6 { &V6 } else { &V4 });
     let mut metric = ["", "", " metric 10", " metric 20"][random.below(4)].to_owned();
-    // The kernel's tables have few places: most deletions then meet a route.
+    // Few places are used, so most deletions meet a route.
     if random.one_in(4) {
         let narrower = match random.below(6) {
             0 => format!(" {}", hop(random, v6, false)),
@@ -177,7 +178,7 @@ fn route(random: &mut Random) -> String {
     format!("{family}route {verb} {prefix}{metric} {target}")
 }
 
-/// A next hop: mostly by a gateway.
+/// Returns a next hop: mostly by a gateway.
 fn hop(random: &mut Random, v6: bool, member: bool) -> String {
     let (link, number) = LINKS[random.below(LINKS.len())];
     if random.one_in(if member { 12 } else { 6 }) {
@@ -269,7 +270,7 @@ fn neighbour(random: &mut Random) -> String {
 fn sysctl(random: &mut Random) -> String {
     let (link, _) = LINKS[random.below(LINKS.len())];
     let value = random.below(2);
-    // Mostly on, or little is left to compare.
+    // Mostly on: otherwise there is little to compare.
     let mostly_on = usize::from(!random.one_in(4));
     match random.below(12) {
         2 => format!("sysctl ipv4/conf/all/forwarding={mostly_on}"),

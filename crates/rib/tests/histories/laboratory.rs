@@ -1,5 +1,5 @@
-//! A namespace in which commands change the kernel's routes, and the comparison of its decisions
-//! with those of the tables that Wattline derives from them.
+//! A namespace in which commands change the kernel's routes, and a comparison of its decisions with
+//! those of the tables that Wattline derives from them.
 
 use super::generator::LINKS;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +123,7 @@ impl Laboratory {
         None
     }
 
-    /// Follows the kernel until the tables agree with it; returns the difference that remains.
+    /// Follows the kernel until the tables agree with it; returns the remaining difference, if any.
     fn settle(&mut self, counts: &mut Counts) -> Option<String> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -152,7 +152,7 @@ impl Laboratory {
             [false, true].map(|ipv6| settings.for_link(self.ingress, ipv6).off_because.is_some());
         for address in self.probes.clone() {
             counts.decisions += 1;
-            // The kernel tells only of IPv4 whether it forwards, where it looks up a route.
+            // Only for IPv4 does the kernel's lookup respect whether it forwards.
             if off[usize::from(address.is_ipv6())] {
                 let source = IpAddr::from([172, 16, 0, 2]);
                 let forwards = address.is_ipv4()
@@ -165,16 +165,16 @@ impl Laboratory {
                 }
                 continue;
             }
-            let ours = self.ours(address);
+            let treatment = self.treatment(address);
             let (_, derived) = self.rib.treatment(address, &self.routes);
-            if derived != ours {
-                return Some(format!("{address}: tables {ours:?}, derived {derived:?}"));
+            if derived != treatment {
+                return Some(format!("{address}: tables {treatment:?}, derived {derived:?}"));
             }
-            if ours == Treatment::Kernel {
+            if treatment == Treatment::Kernel {
                 continue;
             }
             counts.own += 1;
-            let mut unseen = match &ours {
+            let mut unseen = match &treatment {
                 Treatment::Forward(ways) => ways.clone(),
                 _ => BTreeSet::new(),
             };
@@ -190,21 +190,23 @@ impl Laboratory {
                 if let Decision::Forward { link, gateway } = kernel {
                     unseen.remove(&(link, gateway.unwrap_or(address)));
                 }
-                if !ours.allows(kernel, address) {
-                    return Some(format!("{address}: kernel {kernel:?}, Wattline {ours:?}"));
+                if !treatment.allows(kernel, address) {
+                    return Some(format!("{address}: kernel {kernel:?}, Wattline {treatment:?}"));
                 }
                 if unseen.is_empty() {
                     break;
                 }
             }
             if !unseen.is_empty() {
-                return Some(format!("{address}: the kernel never uses {unseen:?} of {ours:?}"));
+                return Some(format!(
+                    "{address}: the kernel never uses {unseen:?} of {treatment:?}"
+                ));
             }
         }
         None
     }
 
-    fn ours(&self, address: IpAddr) -> Treatment {
+    fn treatment(&self, address: IpAddr) -> Treatment {
         let Some((_, id)) = self.routes.longest_match(address) else {
             return Treatment::Refused(route_errors::NO_ROUTE);
         };
@@ -250,8 +252,8 @@ impl Laboratory {
     }
 }
 
-/// Runs one command in this thread's namespace: arguments of `ip`, or `sysctl KEY=VALUE`. False if
-/// it is refused.
+/// Runs one command in this thread's namespace: arguments of `ip`, or `sysctl KEY=VALUE`. Returns
+/// false if it is refused.
 fn command(step: &str) -> bool {
     match step.strip_prefix("sysctl ") {
         Some(setting) => {

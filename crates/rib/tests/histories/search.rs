@@ -5,9 +5,9 @@ use super::generator::{self, Random};
 /// Commands of a random history.
 const LENGTH: usize = 20;
 
-/// Plays so many random histories, until there are `most` differences; prints each and returns its shortest
-/// form. `play` returns the first difference of a history, as the number of the step and a description; its
-/// second argument is true for a shorter form of one that was played before.
+/// Plays `histories` random histories, until there are `most` differences; prints each and returns
+/// its shortest form. `play` returns the first difference of a history, as the number of the step
+/// and a description. Its second argument is true for a shorter form of a played history.
 pub fn differences(
     histories: u64,
     default_seed: u64,
@@ -32,7 +32,7 @@ pub fn differences(
     differences
 }
 
-/// Leaves out steps as long as a difference remains.
+/// Removes steps as long as a difference remains.
 fn shrink(
     mut steps: Vec<String>,
     mut difference: String,

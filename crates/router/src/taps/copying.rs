@@ -90,7 +90,7 @@ impl Reader {
             let mut sent = Vec::new();
             while !stopping.load(Ordering::Relaxed) {
                 if !read(&mut reader, &mut taps, began, &mut sent) {
-                    taps.look();
+                    taps.update();
                     std::thread::sleep(REST);
                 }
             }
@@ -115,7 +115,7 @@ fn read(reader: &mut CopyReader, taps: &mut CopyTaps, began: u64, sent: &mut Vec
     let mut latest = began;
     let count = reader.read(|copied| {
         // A new tap sees all later packets.
-        taps.look();
+        taps.update();
         latest = latest.max(copied.nanos);
         copied.sent_into(sent);
         taps.forwarded(&Forwarded {

@@ -11,7 +11,7 @@ use wattline_dataplane::port::PortId;
 use wattline_dataplane::tap::copies;
 use wattline_dataplane::tap::filter::Filter;
 use wattline_dataplane::tap::slots::SLOTS;
-use wattline_dataplane::tap::tap::{Look, Tap};
+use wattline_dataplane::tap::tap::{Tap, TapOptions};
 use wattline_status::WatchStart;
 
 impl Router {
@@ -30,7 +30,7 @@ impl Router {
             return refused(format!("{SLOTS} captures and traces run already, which is the most"));
         };
         let nodes = kind == Kind::Trace;
-        let look = Look { filter, nodes, snap: wanted.snap, rate: wanted.rate };
+        let options = TapOptions { filter, nodes, snap: wanted.snap, rate: wanted.rate };
         let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
         let mut programs = self.kernel.as_mut().map(|kernel| &mut kernel.programs);
         let copying = programs.as_mut().map_or(Ok(()), |it| it.copying.update(snap, nodes));
@@ -49,7 +49,7 @@ impl Router {
             copies: copies.map(|(before, it)| (it, before)),
         };
         for worker in &session.worker_taps {
-            let (tap, records, counters) = Tap::new(look.clone(), worker.chunks);
+            let (tap, records, counters) = Tap::new(options.clone(), worker.chunks);
             session.rounds.add(records, counters);
             worker.slots.put(slot, tap);
             worker.wake();

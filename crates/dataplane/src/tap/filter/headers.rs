@@ -1,28 +1,28 @@
-//! Headers of a frame, read once for all tests of a filter.
+//! Headers of a frame, parsed once for all tests of a filter.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use wattline_packet::ethernet;
 
-/// Headers of IPv6 that may stand before the payload and are looked through (RFC 8200): hop-by-hop
-/// options, routing, destination options.
+/// Headers of IPv6 that may precede the payload and are skipped (RFC 8200): hop-by-hop options,
+/// routing, destination options.
 const OPTIONS: [u8; 3] = [0, 43, 60];
 const FRAGMENT: u8 = 44;
 /// Authentication header: its length is in words of four bytes (RFC 4302).
 const AUTHENTICATION: u8 = 51;
-/// Most such headers of one packet that are looked through.
+/// Most such headers of one packet that are skipped.
 const CHAIN: usize = 8;
 /// TCP, UDP, DCCP, SCTP: their first four bytes are the ports.
 const WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
 
-/// Parsed headers of a frame; a part that is cut off is not known.
+/// Parsed headers of a frame; a part that is cut off is unknown.
 #[derive(Debug, Default)]
 pub struct Headers {
     /// 4 or 6; 0 for anything but IP.
     pub version: u8,
     /// Protocol that IP carries.
     pub protocol: Option<u8>,
-    /// Source and destination; those of IPv4 in the low 32 bits.
+    /// Source and destination; IPv4 addresses are in the low 32 bits.
     pub addresses: (u128, u128),
     /// Source and destination.
     pub ports: Option<(u16, u16)>,
@@ -36,7 +36,7 @@ impl Headers {
         let mut headers = Self::default();
         let mut at = ethernet::HEADER - 2;
         let mut kind = half(frame, at);
-        // A tag of 802.1ad has another behind it.
+        // A tag of 802.1ad is followed by another one.
         for _ in 0..2 {
             if !matches!(kind, Some(ethernet::VLAN | ethernet::SERVICE_VLAN)) {
                 break;
@@ -110,7 +110,7 @@ impl Headers {
     }
 }
 
-/// As people write it: `192.0.2.9:1000 > 203.0.113.5:53 udp`.
+/// Shows the headers in one line: `192.0.2.9:1000 > 203.0.113.5:53 udp`.
 impl fmt::Display for Headers {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(vlan) = self.vlan {
@@ -158,14 +158,14 @@ mod tests {
     use crate::testing::{MAC_A, frame4_vlan, frame6};
 
     #[test]
-    fn packets_are_said_in_a_line() {
-        let said = |frame: &[u8]| Headers::parse(frame).to_string();
+    fn packets_are_described_in_a_line() {
+        let text = |frame: &[u8]| Headers::parse(frame).to_string();
         let mut six = frame6(MAC_A, 64, &[0, 9, 0, 53, 0, 8, 0, 0]);
-        assert_eq!(said(&six), "[2001:db8:1::9]:9 > [2001:db8:3::5]:53 udp");
+        assert_eq!(text(&six), "[2001:db8:1::9]:9 > [2001:db8:3::5]:53 udp");
         six[14 + 6] = 58;
-        assert_eq!(said(&six), "2001:db8:1::9 > 2001:db8:3::5 icmp6");
+        assert_eq!(text(&six), "2001:db8:1::9 > 2001:db8:3::5 icmp6");
         let tagged = frame4_vlan(MAC_A, 7);
-        assert_eq!(said(&tagged), "vlan 7 192.0.2.9:28769 > 203.0.113.5:31084 udp");
-        assert_eq!(said(&[0; 13]), "not IP");
+        assert_eq!(text(&tagged), "vlan 7 192.0.2.9:28769 > 203.0.113.5:31084 udp");
+        assert_eq!(text(&[0; 13]), "not IP");
     }
 }

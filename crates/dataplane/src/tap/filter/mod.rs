@@ -12,8 +12,9 @@
 //!        | "vlan" 0..4095
 //! ```
 //!
-//! `!`, `&&` and `||` stand for `not`, `and` and `or`. An empty text is `all`. Ports are those of TCP, UDP,
-//! SCTP and DCCP, and of first fragments alone. What an ICMP error quotes is not looked at.
+//! `!`, `&&` and `||` stand for `not`, `and` and `or`. An empty text is `all`. Ports are those of
+//! TCP, UDP, SCTP and DCCP, and are known for first fragments only. Quotations in ICMP errors are
+//! ignored.
 
 mod headers;
 mod parse;
@@ -26,31 +27,32 @@ use program::{Operation, Test};
 /// A filter, compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
-    /// Tests and operators, each operator behind what it joins.
+    /// Tests and operators, each operator after its operands.
     operations: Vec<Operation>,
 }
 
 impl Filter {
-    /// Reads a filter. `port` gives the number of a port by its name.
+    /// Parses a filter. `port` gives the number of a port by its name.
     ///
     /// # Errors
-    /// Says what is wrong, where, and what is allowed.
+    /// Names the mistake, its place, and what is allowed.
     pub fn parse(text: &str, port: &dyn Fn(&str) -> Option<u16>) -> Result<Self, FilterError> {
         parse::parse(text, port).map(|operations| Self { operations })
     }
 
-    /// Whether it takes everything, so that no header need be looked at.
+    /// Returns true if the filter takes everything, so that no header need be parsed.
     pub fn takes_all(&self) -> bool {
         matches!(self.operations[..], [Operation::Test(Test::All)])
     }
 
-    /// Whether a frame at a port, from its Ethernet header on, is one of those that are looked for.
+    /// Returns true if the filter takes a frame at a port. The frame begins with its Ethernet
+    /// header.
     pub fn matches(&self, port: u16, frame: &[u8]) -> bool {
         if self.takes_all() {
             return true;
         }
         let headers = Headers::parse(frame);
-        // The bit at the right is the top of the stack; `parse` leaves exactly one.
+        // The rightmost bit is the top of the stack; `parse` leaves exactly one.
         let mut stack = 0_u64;
         for operation in &self.operations {
             match operation {
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_hold_for_what_they_name() {
+    fn tests_match_the_fields_that_they_name() {
         let frame = dns();
         for text in [
             "",
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place_and_what_is_allowed() {
+    fn mistakes_are_named_with_place_and_allowed_values() {
         let wrong = |text: &str| Filter::parse(text, &port).unwrap_err().to_string();
         for (text, place, allowed) in [
             ("tpc", "character 1", "`tcp`"),
@@ -181,15 +183,15 @@ mod tests {
             ("src udp", "character 5", "`host`, `net` or `port`"),
             ("proto 256", "character 7", "0 to 255"),
         ] {
-            let said = wrong(text);
-            assert!(said.contains(place) && said.contains(allowed), "{text}: {said}");
+            let message = wrong(text);
+            assert!(message.contains(place) && message.contains(allowed), "{text}: {message}");
         }
         assert!(wrong(&"(".repeat(500)).contains("nested"));
         assert!(wrong(&"udp ".repeat(500)).contains("too long"));
     }
 
     proptest! {
-        /// Joined tests are what each says by itself, whatever the order of operators.
+        /// Joined tests hold as their parts do, in any order of operators.
         #[test]
         fn operators_are_those_of_logic(a in 0_usize..4, b in 0_usize..4, c in 0_usize..4) {
             let frame = dns();
@@ -204,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Whatever is written is read or refused, and whatever is read can be asked of any bytes.
+    /// Any text is parsed or refused, and any filter that parses can be applied to any bytes.
     #[test]
     fn any_text_and_any_bytes_are_taken() {
         bolero::check!().with_type::<(String, Vec<u8>)>().for_each(|(text, bytes)| {
@@ -214,7 +216,7 @@ mod tests {
         });
     }
 
-    /// Likewise of words that the language has.
+    /// The same for words of the language.
     #[test]
     fn any_words_of_the_language_are_taken() {
         const WORDS: [&str; 22] = [

@@ -1,4 +1,4 @@
-//! Reads the language of filters.
+//! Parser of the filter language.
 
 use super::program::{OPERATIONS_MAX, Operation, Side, Test};
 use ipnet::IpNet;
@@ -21,7 +21,7 @@ pub struct FilterError {
     message: String,
 }
 
-/// A word and where it begins, in bytes.
+/// A word and its place, in bytes.
 type Word<'a> = (usize, &'a str);
 
 struct Parser<'a> {
@@ -89,8 +89,8 @@ impl<'a> Parser<'a> {
     fn all_of(&mut self) -> Result<(), FilterError> {
         self.test()?;
         loop {
-            let said = self.takes(&["and", "&&"]);
-            if !said && matches!(self.peek(), None | Some("or" | "||" | ")")) {
+            let is_written = self.takes(&["and", "&&"]);
+            if !is_written && matches!(self.peek(), None | Some("or" | "||" | ")")) {
                 return Ok(());
             }
             self.test()?;
@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A test of one end or the other, or none if the word begins another.
+    /// Returns a test of one end or both ends; `None` if the word begins another test.
     fn ends(&mut self, side: Side) -> Result<Option<Test>, FilterError> {
         let kind = self.peek().unwrap_or_default();
         if !matches!(kind, "host" | "net" | "port") {
@@ -226,7 +226,7 @@ impl<'a> Parser<'a> {
         takes
     }
 
-    /// An error at the present word.
+    /// Returns an error at the present word.
     fn wrong(&self, message: impl Into<String>) -> FilterError {
         let place = match self.words.get(self.next) {
             Some((at, _)) => format!("character {}", self.text[..*at].chars().count() + 1),

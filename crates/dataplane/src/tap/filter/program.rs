@@ -2,10 +2,10 @@
 
 use super::headers::Headers;
 
-/// Most tests and operators of a filter. A stack of bits in one word holds what is not yet joined.
+/// Most tests and operators of a filter. The stack is one word of bits.
 pub(super) const OPERATIONS_MAX: usize = 64;
 
-/// A step of a filter, which works on a stack of truth values.
+/// A step of a filter, which operates on a stack of truth values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Test(Test),
@@ -37,7 +37,7 @@ pub(super) enum Test {
     Vlan(u16),
 }
 
-/// End of a packet's way.
+/// Source or destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Source,
@@ -46,7 +46,7 @@ pub(super) enum Side {
 }
 
 impl Test {
-    /// Whether it holds for a frame at a port.
+    /// Returns true if the test holds for a frame at a port.
     pub fn holds(self, at: u16, headers: &Headers) -> bool {
         match self {
             Self::All => true,

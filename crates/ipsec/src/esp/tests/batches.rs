@@ -1,4 +1,4 @@
-//! A batch is treated as its packets would be one by one.
+//! A batch is processed as its packets one by one.
 
 use super::*;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn any_fate() -> impl Strategy<Value = Fate> {
 }
 
 impl Fate {
-    fn befall(&self, sealed: &[u8]) -> Vec<u8> {
+    fn apply(&self, sealed: &[u8]) -> Vec<u8> {
         let mut frame = sealed.to_vec();
         let start = 14 + 20;
         match self {
@@ -40,8 +40,8 @@ impl Fate {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Packets that arrive repeatedly, damaged, cut and in any order, farther apart than the window is
-    /// wide: those that pass, their order, the reasons of the others and the window are the same.
+    /// Packets arrive repeatedly, damaged, cut and in any order, farther apart than the window is
+    /// wide. The accepted packets, their order, the drop reasons and the window are the same.
     #[test]
     fn a_batch_is_received_as_its_packets_one_by_one(
         algorithm in prop::sample::select(Algorithm::ALL.to_vec()),
@@ -61,7 +61,7 @@ proptest! {
             frames.iter().flat_map(|frame| alone.encrypt(std::slice::from_ref(frame))).collect();
         prop_assert_eq!(&sealed, &sealed_alone);
 
-        let arrive = |(index, fate): &(prop::sample::Index, Fate)| fate.befall(&sealed[index.index(sealed.len())]);
+        let arrive = |(index, fate): &(prop::sample::Index, Fate)| fate.apply(&sealed[index.index(sealed.len())]);
         let arrivals: Vec<_> = arrivals.iter().map(arrive).collect();
         let (out, counted) = together.decrypt(&arrivals);
         let mut out_alone = Vec::new();
@@ -82,8 +82,8 @@ proptest! {
     }
 }
 
-/// A number that was received before the batch, and that the first packet of the batch has moved so far
-/// behind that it counts as one of the next cycle: it is tried under that, as it would be alone.
+/// The first packet of the batch moves a number, received before the batch, so far behind that it
+/// counts as one of the next cycle. It is tried under that number, as if it came alone.
 #[test]
 fn a_number_that_comes_into_reach_within_a_batch_is_tried() {
     let options = Options { extended: true, last: u64::from(u32::MAX) - 70, ..Options::PLAIN };

@@ -154,7 +154,7 @@ impl Pair {
     }
 }
 
-/// The frame after two routers.
+/// Returns the frame after two routers.
 fn hops_less(mut frame: Vec<u8>) -> Vec<u8> {
     frame[..6].copy_from_slice(&wattline_dataplane::testing::MAC_NEIGHBOUR);
     frame[6..12].copy_from_slice(&MAC_B);

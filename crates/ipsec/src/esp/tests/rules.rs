@@ -4,7 +4,7 @@ use super::*;
 use wattline_packet::ipv4::Ipv4Packet;
 
 #[test]
-fn the_last_sequence_number_is_the_end_and_is_counted() {
+fn packets_after_the_last_sequence_number_are_counted() {
     let mut pair = Pair::new(Options { last: u64::from(u32::MAX) - 3, ..Options::PLAIN });
     let frames = vec![frame4(MAC_A, 64, b"payload."); 10];
     let sealed = pair.encrypt(&frames);
@@ -35,7 +35,7 @@ fn associations_end_by_packets_by_bytes_and_by_command() {
 }
 
 #[test]
-fn protected_packets_pass_in_no_other_way() {
+fn protected_packets_pass_only_through_the_tunnel() {
     let publisher = Publisher::new();
     let contents = |outbound, decision| Contents {
         outbound,
@@ -83,8 +83,8 @@ fn inner_packets_outside_the_selectors_are_dropped() {
     });
     let features = crate::esp::features(&publisher, 1000, 50);
     pair.near = Router::with_features(features);
-    let way_out = wattline_dataplane::testing::Bench::forward(1);
-    pair.near.routes.route(net("198.51.100.0/24"), &way_out).unwrap();
+    let egress = wattline_dataplane::testing::Bench::forward(1);
+    pair.near.routes.route(net("198.51.100.0/24"), &egress).unwrap();
     pair.near.routes.publish().unwrap();
     let mut frame = frame4(MAC_A, 64, b"payload.");
     frame[14 + 12] = 10;
@@ -106,7 +106,7 @@ fn long_packet_is_fragmented_before_encryption_or_its_sender_notified() {
     let sealed = pair.encrypt(&[whole]);
     assert_eq!(sealed.len(), 1);
     assert_eq!(sealed[0].len(), 14 + 1400);
-    assert_eq!(sealed[0][20] & 0x40, 0, "the outer header says what the inner one says");
+    assert_eq!(sealed[0][20] & 0x40, 0, "the outer header copies the inner flag");
     let long = frame4(MAC_A, 64, &(0..inner - 19).map(|n| n as u8).collect::<Vec<_>>());
     let sealed = pair.encrypt(std::slice::from_ref(&long));
     assert_eq!(sealed.len(), 2);
@@ -123,11 +123,11 @@ fn long_packet_is_fragmented_before_encryption_or_its_sender_notified() {
     ] {
         assert!(pair.encrypt(&[frame]).is_empty());
         let counted = pair.near.settle();
-        let told = pair.near.ports[0].sent();
-        assert_eq!(told.len(), 1, "{counted:?}");
+        let answer = pair.near.ports[0].sent();
+        assert_eq!(answer.len(), 1, "{counted:?}");
         let start = at - 6;
-        assert_eq!(told[0][start..start + 2], kind);
-        assert_eq!(told[0][at..at + 2], (inner as u16).to_be_bytes());
+        assert_eq!(answer[0][start..start + 2], kind);
+        assert_eq!(answer[0][at..at + 2], (inner as u16).to_be_bytes());
     }
     assert_eq!(pair.near.settle().dropped["too-big"], 2);
 
@@ -170,14 +170,14 @@ fn tunnels_narrower_than_ip_allows_fragment_outside_or_drop_whole() {
         let whole = joined(&sealed, mtu.into());
         assert_eq!(pair.decrypt(&[whole]).0, [hops_less(frame.clone())]);
     }
-    // One byte more than every IPv6 link must carry: the sender is told no smaller MTU than that.
+    // One byte more than every IPv6 link must carry: the reported MTU is no smaller than that.
     let mut pair = Pair::new(Options::PLAIN);
     way(&mut pair, 1280);
     assert!(pair.encrypt(&[frame6(MAC_A, 64, &[7; 1241])]).is_empty());
-    let told = pair.near.ports[0].sent();
-    assert_eq!((told.len(), &told[0][14 + 44..14 + 48]), (1, &[0, 0, 5, 0][..]));
+    let answer = pair.near.ports[0].sent();
+    assert_eq!((answer.len(), &answer[0][14 + 44..14 + 48]), (1, &[0, 0, 5, 0][..]));
     // If the outer packet must not be fragmented either, nothing is sent in part, and a sender that
-    // allowed fragmentation is told nothing.
+    // allowed fragmentation gets no error.
     let set = Options { dont_fragment: DontFragment::Set, ..Options::PLAIN };
     for (options, mtu) in [(set, 68), (Options { outer_ipv4: false, ..Options::PLAIN }, 130)] {
         let mut pair = Pair::new(options);
@@ -224,8 +224,8 @@ fn expired_packets_are_answered_and_never_encrypted() {
     assert_eq!(pair.near.settle().dropped["ttl-expired"], 2);
 }
 
-/// A packet expires at the far gateway. The answer quotes it, so the answer must return through a
-/// tunnel or not at all. Here there is none.
+/// A packet expires at the far gateway. The answer quotes it, so it must return through a tunnel or
+/// not at all. There is no tunnel here.
 #[test]
 fn answers_about_decrypted_packets_do_not_leave_in_clear() {
     let mut pair = Pair::new(Options::PLAIN);
@@ -236,7 +236,7 @@ fn answers_about_decrypted_packets_do_not_leave_in_clear() {
 }
 
 #[test]
-fn ike_and_keepalives_are_the_kernels() {
+fn ike_and_keepalives_are_left_to_the_kernel() {
     let mut pair = Pair::new(Options { udp: true, ..Options::PLAIN });
     let sealed = pair.encrypt(&[frame4(MAC_A, 64, b"payload.")]).remove(0);
     assert_eq!(sealed[34..40], [0x11, 0x94, 0x11, 0x94, 0, (sealed.len() - 34) as u8]);
@@ -331,7 +331,7 @@ fn workers_share_associations_while_packets_move_between_them() {
     assert_eq!(replayed, (WORKERS * 250) as u64);
 }
 
-/// A frame of either IP version with options, and its payload.
+/// Returns a frame of either IP version with options, and its payload.
 fn with_options(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if frame[12..14] == [8, 0] {
@@ -344,7 +344,7 @@ fn with_options(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The frame with source and destination swapped.
+/// Returns the frame with source and destination swapped.
 fn turned(mut frame: Vec<u8>) -> Vec<u8> {
     let (at, length) = if frame[12..14] == [8, 0] { (26, 4) } else { (22, 16) };
     let source = frame[at..at + length].to_vec();
@@ -397,8 +397,8 @@ fn packets_for_the_kernel_are_checked_against_the_policies() {
         }
         assert_eq!(dropped, 1);
     }
-    // After a tag that is not routed here, the kernel would find it; so would it through an egress
-    // interface that is no port.
+    // After a tag that is not routed here, only the kernel would find the packet. The same holds if
+    // its egress interface is no port.
     for tag in [[0x81, 0, 0, 0], [0x81, 0, 0, 9]] {
         for mut frame in both_families() {
             frame.splice(12..12, tag);
@@ -419,10 +419,10 @@ fn packets_for_the_kernel_are_checked_against_the_policies() {
     assert_eq!(pair.near.settle().punted, before);
 }
 
-/// The sender is behind an interface that is no port: the kernel sends ICMP errors about its
+/// The sender is behind an interface that is no port. The kernel sends the ICMP errors about its
 /// packet, so the packet goes to the kernel.
 #[test]
-fn the_kernel_answers_what_has_expired_and_gets_nothing_else() {
+fn only_expired_packets_are_left_to_the_kernel() {
     let mut pair = Pair::new(Options::PLAIN);
     for prefix in ["192.0.2.0/24", "2001:db8:1::/64"] {
         pair.near.routes.route(net(prefix), &wattline_dataplane::next_hop::NextHop::Punt).unwrap();

@@ -6,14 +6,13 @@ use netlink_packet_core::NLM_F_DUMP;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use std::io;
 
-/// As much as the kernel puts into one datagram of a dump, and some.
+/// More than the kernel puts into one datagram of a dump.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Asks for everything by a request of type `kind` with this body; calls `each` for the bodies of
-/// the answers.
+/// Requests everything of type `kind` with this body; calls `each` for the bodies of the answers.
 ///
 /// # Errors
-/// What the kernel answers, or that it does not.
+/// Errors of the kernel, and a missing answer.
 pub(super) fn dump(
     protocol: isize,
     kind: u16,
@@ -48,13 +47,13 @@ fn dump_while(
 #[derive(Default)]
 pub(super) struct RulesetDumps {
     generation: Option<[u8; 2]>,
-    /// True if the ruleset was changed between two answers.
+    /// True if the ruleset has changed between two answers.
     pub is_torn: bool,
 }
 
 impl RulesetDumps {
-    /// Asks for everything of `kind` in tables of `family` (0: all) with these names, until `each` returns
-    /// false for the body of an answer.
+    /// Requests everything of `kind` in tables of `family` (0: all) with these names, until `each`
+    /// returns false for the body of an answer.
     ///
     /// # Errors
     /// As [`dump`].

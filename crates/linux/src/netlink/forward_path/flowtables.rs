@@ -1,5 +1,5 @@
-//! Flowtables of nftables (include/uapi/linux/netfilter/nf_tables.h): their flows pass by all chains but those
-//! of interfaces.
+//! Flowtables of nftables (include/uapi/linux/netfilter/nf_tables.h): their flows bypass all chains
+//! except those of interfaces.
 
 use super::super::frame::attributes;
 use super::super::value::{number_of_wire, text};
@@ -11,29 +11,29 @@ use std::io;
 const GET_FLOWTABLE: u16 = 10 << 8 | 23;
 /// Length of `struct nfgenmsg`.
 const HEADER: usize = 4;
-/// NFTA_DEVICE_NAME: one interface, not all whose names begin alike.
+/// NFTA_DEVICE_NAME: one interface, not all with the same prefix of the name.
 const DEVICE_NAME: u16 = 1;
 
 /// A flowtable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flowtable {
-    /// The family of its table, as nft(8) calls it.
+    /// Family of its table, as in nft(8).
     pub family: &'static str,
-    /// Its table.
+    /// Name of its table.
     pub table: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The interfaces that it is for.
+    /// Interfaces to which it applies.
     pub devices: Vec<String>,
-    /// Whether it hands flows to hardware (`flags offload`).
+    /// True if it hands flows to hardware (`flags offload`).
     pub offloads: bool,
-    /// Whether it counts packets of flows (`counter`).
+    /// True if it counts packets of flows (`counter`).
     pub counts: bool,
-    /// Whether all flags are known.
+    /// True if all flags are known.
     pub is_understood: bool,
 }
 
-/// All of them.
+/// Reads all flowtables.
 ///
 /// # Errors
 /// Only from the kernel.

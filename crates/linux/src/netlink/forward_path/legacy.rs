@@ -1,14 +1,14 @@
 //! Tables of the old iptables, which nftables does not show
 //! (include/uapi/linux/netfilter_ipv4/ip_tables.h).
 //!
-//! The kernel says how many entries a table has, of which those that every table has are taken off: a
-//! policy for each hook, which is read, and the end. Tables of arptables and ebtables are for ARP frames
-//! and members of bridges, which the kernel receives in any case.
+//! The kernel reports the number of entries of a table. Every table has a policy for each hook,
+//! which is read, and an end; these are subtracted. Tables of arptables and ebtables are for ARP
+//! frames and members of bridges, which the kernel receives in any case.
 
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// `IPT_SO_GET_INFO`, `IPT_SO_GET_ENTRIES` and the same of IPv6.
+/// `IPT_SO_GET_INFO`, `IPT_SO_GET_ENTRIES` and their IPv6 counterparts.
 const GET_INFO: libc::c_int = 64;
 const GET_ENTRIES: libc::c_int = 65;
 const SOL_IP: libc::c_int = 0;
@@ -24,16 +24,16 @@ const ACCEPT: i32 = -2;
 /// Longest table whose policies are read.
 const MOST_BYTES: u32 = 64 << 20;
 
-/// A table that has rules, or drops packets without one.
+/// A table that has rules, or drops packets without a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LegacyTable {
-    /// The program that shows it.
+    /// Program that lists it.
     pub program: &'static str,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Number of its rules, user-defined chains counted as two.
+    /// Number of its rules; a user-defined chain counts as two.
     pub rules: u32,
-    /// The chain whose policy is not to accept.
+    /// Chain whose policy is not to accept.
     pub drops: Option<&'static str>,
 }
 
@@ -48,17 +48,17 @@ struct Info {
 /// Length of `struct ipt_getinfo`.
 const INFO: usize = 84;
 
-/// All of them.
+/// Reads all tables.
 ///
 /// # Errors
-/// When the kernel has tables and does not show them.
+/// When the kernel has tables that cannot be read.
 pub(super) fn read() -> io::Result<Vec<LegacyTable>> {
     let mut found = Vec::new();
     for (program, list, domain, level, entry) in [
         ("iptables-legacy", "ip_tables_names", rustix::net::AddressFamily::INET, SOL_IP, 112),
         ("ip6tables-legacy", "ip6_tables_names", rustix::net::AddressFamily::INET6, SOL_IPV6, 168),
     ] {
-        // Asking for a table makes it: only those that are there.
+        // Asking for a table would create it: read only the existing ones.
         let path = format!("/proc/thread-self/net/{list}");
         let names = std::fs::read_to_string(path).unwrap_or_default();
         for name in names.lines().filter(|name| !name.is_empty()) {
@@ -109,7 +109,7 @@ fn table(
     Ok((info, entries))
 }
 
-/// Has the kernel fill `bytes`, which name what is asked for.
+/// Has the kernel fill `bytes`, which start with the request.
 fn ask(
     socket: &impl AsRawFd,
     level: libc::c_int,

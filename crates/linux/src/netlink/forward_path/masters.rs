@@ -1,5 +1,5 @@
-//! Interfaces that belong to a bridge, a VRF or the like (`ip link`), bonds, and interfaces on top of
-//! others.
+//! Interfaces that belong to a bridge, a VRF or the like (`ip link`), aggregates such as bonds, and
+//! interfaces on top of others.
 
 use super::super::frame::attributes;
 use super::super::model::Aggregation;
@@ -23,56 +23,56 @@ const IFLA_INFO_KIND: u16 = 1;
 /// An interface that belongs to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Master {
-    /// The interface's number.
+    /// Index of the interface.
     pub link: u32,
     /// Kind of master.
     pub kind: MasterKind,
-    /// The name of that.
+    /// Name of the master.
     pub name: String,
 }
 
 /// Kind of device that an interface can belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MasterKind {
-    /// Its frames are bridged, but for those to this address, which are for this machine.
+    /// Its frames are bridged, except those to this address, which are for this machine.
     Bridge([u8; 6]),
-    /// Another routing table decides.
+    /// Packets are routed by another table.
     Vrf,
     /// Something else, such as a bond, by its kind.
     Other(String),
 }
 
-/// An interface that stands for several others, among which it spreads what it sends.
+/// An interface that stands for several others, to which it distributes packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aggregate {
-    /// The interface's number.
+    /// Index of the interface.
     pub link: u32,
     /// Kind of aggregation.
     pub kind: Aggregation,
-    /// The names of those that it stands for.
+    /// Names of its members.
     pub members: Vec<String>,
 }
 
 /// An interface that takes some frames of another: those for its own station or VLAN.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stacked {
-    /// The interface's number.
+    /// Index of the interface.
     pub link: u32,
-    /// The number of the one below.
+    /// Index of the interface below.
     pub lower: u32,
-    /// Its kind, as `ip -d link` names it.
+    /// Kind, as in `ip -d link`.
     pub kind: String,
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
-/// Kinds of such interfaces. Tunnels are none: their packets are for this machine.
+/// Kinds of such interfaces. Tunnels are not among them: their packets are for this machine.
 const STACKED: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec"];
 
 /// An interface with a property that Wattline does not honour or know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strange {
-    /// The interface's number.
+    /// Index of the interface.
     pub link: u32,
     /// The property, for the user; `%` stands for the name of the link.
     pub text: String,
@@ -81,7 +81,7 @@ pub struct Strange {
 /// The last attribute of links with a known meaning (IFLA_TAILROOM).
 const IFLA_LAST: u16 = 69;
 
-/// Everything that a dump of links says about them.
+/// Contents of a dump of links.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub masters: Vec<Master>,
@@ -92,7 +92,7 @@ pub(super) struct Found {
     pub links: Vec<u32>,
 }
 
-/// All of them.
+/// Reads all links.
 ///
 /// # Errors
 /// Only from the kernel.
@@ -102,7 +102,7 @@ pub(super) fn read() -> io::Result<Found> {
     Ok(links.found())
 }
 
-/// Contents of a dump of links.
+/// Links as the dump names them.
 #[derive(Default)]
 struct Links {
     /// Names and kinds.
@@ -110,13 +110,13 @@ struct Links {
     addresses: BTreeMap<u32, [u8; 6]>,
     /// Links and their masters.
     owned: Vec<(u32, u32)>,
-    /// Links and those below them, in this namespace.
+    /// Links and the links below them, in this namespace.
     lower: Vec<(u32, u32)>,
     strange: Vec<Strange>,
 }
 
 impl Links {
-    /// Notes the body of one message.
+    /// Adds the body of one message.
     fn note(&mut self, answer: &[u8]) {
         let Self { names, addresses, owned, lower, strange } = self;
         let Some(index) = answer.get(4..).and_then(number) else { return };
@@ -190,7 +190,7 @@ mod tests {
     use super::super::super::frame::{Request, frames};
     use super::*;
 
-    /// The message of a link, as rtnetlink(7) has it: `struct ifinfomsg`, then attributes.
+    /// Makes the message of a link, as in rtnetlink(7): `struct ifinfomsg`, then attributes.
     fn message(index: u32, name: &str, master: Option<u32>, kind: Option<&str>) -> Vec<u8> {
         let mut header = [0; HEADER];
         header[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bond_is_told_from_its_members_and_from_others() {
+    fn bond_is_distinguished_from_its_members_and_from_others() {
         let mut links = Links::default();
         for message in [
             message(2, "eth0", Some(5), None),

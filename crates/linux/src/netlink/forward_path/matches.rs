@@ -1,8 +1,8 @@
-//! Rules of nftables: which packets they can do something with (include/uapi/linux/netfilter/nf_tables.h).
+//! Packets that rules of nftables can affect (include/uapi/linux/netfilter/nf_tables.h).
 //!
-//! Comparisons with values, ranges and sets narrow a rule if it has done nothing before. A chain of which one rule
-//! is not understood, or depends on connections, concerns all packets: a connection of which the kernel sees
-//! one direction alone is none.
+//! Comparisons with values, ranges and sets narrow a rule if it has done nothing before. If one
+//! rule of a chain is not understood, or depends on connections, the chain concerns all packets:
+//! the kernel does not recognise a connection of which it sees only one direction.
 
 use super::super::frame::{attribute, attributes};
 use super::super::value::{number, number_of_wire, text};
@@ -31,21 +31,21 @@ const META_OIFNAME: u32 = 7;
 const META_NFPROTO: u32 = 15;
 /// Base of `payload`: the network header.
 const NETWORK_HEADER: u32 = 1;
-/// The option of TCP with the maximum segment size.
+/// TCP option with the maximum segment size.
 const OPTION_MSS: u8 = 2;
 // Operators of `cmp`.
 const EQUAL: u32 = 0;
 const LESS_OR_EQUAL: u32 = 3;
 const GREATER_OR_EQUAL: u32 = 5;
 
-/// An interface as a rule names it.
+/// Interface in a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InterfaceMatch {
-    /// By its number.
+    /// By index.
     Index(u32),
-    /// By its name.
+    /// By name.
     Name(String),
-    /// By the beginning of its name.
+    /// By a prefix of the name.
     Beginning(String),
 }
 
@@ -60,21 +60,21 @@ impl InterfaceMatch {
     }
 }
 
-/// Packets that a rule matches: those that meet all of these. `None` is met by any.
+/// Packets that a rule matches: they meet all of these conditions. `None` is no condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Concern {
-    /// Interfaces that they come in by.
+    /// Ingress interfaces.
     pub input: Option<Vec<InterfaceMatch>>,
-    /// Interfaces that they leave by.
+    /// Egress interfaces.
     pub output: Option<Vec<InterfaceMatch>>,
-    /// Prefixes of their sources.
+    /// Prefixes of the sources.
     pub source: Option<Vec<IpNet>>,
-    /// Prefixes of their destinations.
+    /// Prefixes of the destinations.
     pub destination: Option<Vec<IpNet>>,
 }
 
 impl Concern {
-    /// Returns true if no packet meets it: a set without elements was compared with.
+    /// Returns true if no packet meets it, as after a comparison with an empty set.
     fn is_empty(&self) -> bool {
         let is_empty = |of: &Option<Vec<IpNet>>| of.as_ref().is_some_and(Vec::is_empty);
         let no_link = |of: &Option<Vec<InterfaceMatch>>| of.as_ref().is_some_and(Vec::is_empty);
@@ -84,7 +84,7 @@ impl Concern {
             || no_link(&self.output)
     }
 
-    /// Adds a condition on a field; false if there is one, which stays.
+    /// Adds a condition on a field; returns false, and changes nothing, if there is one already.
     fn meet_interfaces(&mut self, key: u32, interfaces: Vec<InterfaceMatch>) -> bool {
         match key {
             META_IIF | META_IIFNAME => put(&mut self.input, interfaces),
@@ -108,16 +108,16 @@ fn put<T>(field: &mut Option<T>, value: T) -> bool {
     is_free
 }
 
-/// Something other than to let packets pass, and the packets that a rule does it to.
+/// An action of a rule other than to let packets pass, and the affected packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effect {
-    /// The packets.
+    /// Affected packets.
     pub concern: Concern,
-    /// The rule, and the part of it that has the effect, for users.
+    /// The rule and the part of it with the effect, for users.
     pub rule: String,
 }
 
-/// A chain by family of its table, table and name.
+/// A chain: family of its table, table and name.
 pub(super) type ChainName = (u8, String, String);
 
 /// Rules by their chains.
@@ -127,9 +127,9 @@ pub(super) struct Rules(HashMap<ChainName, Vec<Rule>>);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Rule {
     handle: u64,
-    /// Packets that it does something to, and the name of that.
+    /// Packets that it affects, and the name of the effect.
     effects: Vec<(Concern, String)>,
-    /// Packets that it lets pass, all of them.
+    /// Packets that it accepts for sure.
     accepted: Vec<Concern>,
     /// True if it can leave the decision to the policy of the chain.
     returns: bool,
@@ -141,7 +141,7 @@ struct Rule {
 }
 
 impl Rules {
-    /// All of them.
+    /// Reads all rules.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -169,14 +169,14 @@ impl Rules {
         Ok(Self(rules))
     }
 
-    /// Returns the effects of a chain of so many rules.
+    /// Returns the effects of a chain with `count` rules.
     ///
     /// # Errors
-    /// The rules that are not understood, if any, for users.
+    /// Returns the rules that are not understood, if any, for users.
     pub fn effects(&self, chain: &ChainName, count: u32) -> Result<Vec<Effect>, Vec<String>> {
         let rules = self.rules_of(chain);
         let unknown = self.not_understood(chain);
-        // One was added or removed while they were read.
+        // A rule was added or removed while they were read.
         if rules.len() != count as usize || !unknown.is_empty() {
             return Err(unknown);
         }
@@ -198,17 +198,17 @@ impl Rules {
         rules.iter().flat_map(|rule| &rule.accepted).cloned().collect()
     }
 
-    /// Whether a rule of a chain changes the segment size of TCP connections.
+    /// Returns true if a rule of a chain changes the segment size of TCP connections.
     pub fn set_mss(&self, chain: &ChainName) -> bool {
         self.rules_of(chain).iter().any(|rule| rule.sets_mss)
     }
 
-    /// Rules of a chain; one without any is not among them.
+    /// Returns the rules of a chain; empty for a chain without rules.
     fn rules_of(&self, chain: &ChainName) -> &[Rule] {
         self.0.get(chain).map_or(&[], Vec::as_slice)
     }
 
-    /// Lists the rules of a chain, and of those to which it leads, that are not understood.
+    /// Lists the rules that are not understood, of a chain and of the chains to which it leads.
     fn not_understood(&self, (family, table, chain): &ChainName) -> Vec<String> {
         let (mut seen, mut left) = (BTreeSet::from([chain.as_str()]), vec![chain.as_str()]);
         let mut unknown = Vec::new();
@@ -224,7 +224,7 @@ impl Rules {
     }
 }
 
-/// The chain, handle and expressions of a rule.
+/// Returns the chain, handle and expressions of a rule.
 fn parts(body: &[u8]) -> Option<(ChainName, u64, &[u8])> {
     let (mut table, mut chain, mut expressions) = (String::new(), String::new(), &[][..]);
     let mut handle = 0;
@@ -255,30 +255,31 @@ fn read_one(body: &[u8], sets: &Sets) -> Option<(ChainName, Rule)> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Field {
     Meta(u32),
-    /// Bytes of the network header, and those bits that count.
+    /// Bytes of the network header, and the mask of compared bits.
     Network {
         offset: u32,
         mask: Vec<u8>,
     },
 }
 
-/// Reads the expressions of one rule in their order.
+/// Parser of the expressions of one rule, in order.
 struct Reader<'a> {
     sets: &'a Sets,
     /// Family and name of the table.
     table: (u8, &'a str),
     rule: Rule,
-    /// Packets with which the rule goes on.
+    /// Packets with which the rule continues.
     concern: Concern,
-    /// True if it goes on with all of them.
+    /// True if it continues with all of them.
     is_exact: bool,
-    /// True if it has done something to them. It did so to others, too, that it then leaves out.
+    /// True if it has affected them, and also packets that it excludes later.
     has_acted: bool,
-    /// IPv6, where it is known.
+    /// True for IPv6, false for IPv4, if known.
     is_ipv6: Option<bool>,
-    /// By the register's first place of four bytes.
+    /// By the first four-byte place of the register.
     registers: HashMap<u32, Field>,
-    /// A field, its least value by the expression before, and whether the rule was exact before that.
+    /// A field, its lower bound by the previous expression, and the value of `is_exact` before
+    /// that.
     lower: Option<(Field, u128, bool)>,
 }
 
@@ -310,7 +311,7 @@ impl<'a> Reader<'a> {
         match name {
             "meta" => match (of(1), of(2)) {
                 (Some(register), Some(key)) => self.load(register, Some(Field::Meta(key))),
-                // It sets a mark or the like.
+                // Expressions that set a mark or the like.
                 _ => self.act(name),
             },
             "payload" => match (of(1), of(2), of(3), of(4)) {
@@ -369,7 +370,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The rule does something to the packets with which it goes on.
+    /// Adds an effect on the packets with which the rule continues.
     fn act(&mut self, what: &str) {
         self.affect(self.concern.clone(), what);
         self.has_acted = true;
@@ -381,13 +382,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The rule has an expression that is not understood.
+    /// Marks the rule as not understood because of an expression.
     fn fail(&mut self, what: &str) {
         self.rule.unknown.get_or_insert_with(|| what.to_owned());
     }
 
-    /// A register has other content, and what it overlaps has none that is known. Packets may lack what is
-    /// loaded, which ends the rule for them.
+    /// Sets a register, and forgets overlapping ones. Packets may lack the loaded field, which ends
+    /// the rule for them.
     fn load(&mut self, register: u32, field: Option<Field>) {
         let at = place(register);
         self.registers.retain(|other, _| other.abs_diff(at) >= 4);
@@ -436,12 +437,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The rule gives these packets a verdict, or some of them if they are not `all`.
+    /// Applies a verdict to these packets, or to some of them if not `all`.
     fn decide(&mut self, verdict: &Verdict, mut concern: Concern, all: bool) {
         match verdict {
             Verdict::Accept => {
                 if all && !self.has_acted && !concern.is_empty() {
-                    // Otherwise an address says of which family they are.
+                    // Without an address, the family is not determined otherwise.
                     if concern.destination.is_none() && concern.source.is_none() {
                         concern.source = self.is_ipv6.map(|is_ipv6| vec![whole(is_ipv6)]);
                     }
@@ -464,10 +465,10 @@ impl<'a> Reader<'a> {
         let name = attribute(data, 1).map(text).unwrap_or_default();
         let Some(set) = self.sets.get(&(self.table.0, self.table.1.to_owned(), name)) else {
             match of(3) {
-                // It may lead to any chain.
+                // A verdict map that is not understood may lead to any chain.
                 Some(0) => self.fail("vmap"),
                 register => {
-                    // Elements may count, or limit.
+                    // The elements may have counters or limits.
                     self.act("lookup");
                     self.is_exact = false;
                     register.into_iter().for_each(|register| self.load(register, None));
@@ -519,8 +520,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Narrows a concern to packets whose field, of this length, is in one of these ranges. Returns false if
-    /// it has others as well.
+    /// Narrows a concern to packets whose field, of this length, is in one of these ranges. Returns
+    /// false if the resulting concern also has others.
     fn narrow_to(
         &self,
         concern: &mut Concern,
@@ -529,7 +530,7 @@ impl<'a> Reader<'a> {
         ranges: &[&Element],
     ) -> bool {
         match (field, self.is_ipv6) {
-            // Several fields, or none that is known.
+            // Several fields, or an unknown one.
             _ if length == 0 => false,
             (Field::Meta(field), _) => {
                 let one = |it: &&Element| {
@@ -551,8 +552,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The rule goes on only with packets whose field begins with this value. Returns false if the concern
-    /// has others as well.
+    /// Narrows the rule to packets whose field begins with this value. Returns false if the concern
+    /// also has others.
     fn narrow(&mut self, field: &Field, value: &[u8]) -> bool {
         if self.has_acted {
             return false;
@@ -570,7 +571,7 @@ impl<'a> Reader<'a> {
             (Field::Meta(key), _) => interface(*key, value)
                 .is_some_and(|it| self.concern.meet_interfaces(*key, vec![it])),
             (Field::Network { offset, mask }, Some(is_ipv6)) if mask.len() == value.len() => {
-                // Source and destination are also compared as one.
+                // Source and destination may be compared together.
                 let width = width(is_ipv6);
                 let parts = (*offset..).step_by(width).zip(mask.chunks(width));
                 parts.zip(value.chunks(width)).fold(true, |is_exact, ((offset, mask), value)| {
@@ -584,8 +585,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The first of the four-byte places of a register: NFT_REG_1 to NFT_REG_4 have four of them each,
-/// NFT_REG32_00 and those behind it are one.
+/// Returns the first four-byte place of a register: NFT_REG_1 to NFT_REG_4 have four places each,
+/// NFT_REG32_00 and later ones have one.
 fn place(register: u32) -> u32 {
     match register {
         0..8 => register.saturating_sub(1) * 4,
@@ -593,7 +594,7 @@ fn place(register: u32) -> u32 {
     }
 }
 
-/// The interfaces of which a field of this key has, or begins with, this value.
+/// Returns the interfaces for a key and a value, or a prefix of the value.
 fn interface(key: u32, value: &[u8]) -> Option<InterfaceMatch> {
     match key {
         META_IIF | META_OIF if value.len() == 4 => number(value).map(InterfaceMatch::Index),
@@ -607,17 +608,17 @@ fn interface(key: u32, value: &[u8]) -> Option<InterfaceMatch> {
     }
 }
 
-/// Bytes of an address.
+/// Returns the bytes of an address.
 fn width(is_ipv6: bool) -> usize {
     if is_ipv6 { size_of::<Ipv6Addr>() } else { size_of::<Ipv4Addr>() }
 }
 
-/// All addresses of a family.
+/// Returns all addresses of a family.
 fn whole(is_ipv6: bool) -> IpNet {
     if is_ipv6 { ipnet::Ipv6Net::default().into() } else { ipnet::Ipv4Net::default().into() }
 }
 
-/// Makes prefixes of a range of addresses.
+/// Splits a range of addresses into prefixes.
 fn prefixes(is_ipv6: bool, range: &Element) -> Vec<IpNet> {
     if range.first > range.last {
         return Vec::new();
@@ -630,14 +631,14 @@ fn prefixes(is_ipv6: bool, range: &Element) -> Vec<IpNet> {
     Ipv4Subnets::new(first, last, 0).map(IpNet::from).collect()
 }
 
-/// The prefix of addresses that begin so.
+/// Returns the prefix of addresses that begin with this value.
 fn prefix(is_ipv6: bool, mask: &[u8], value: &[u8]) -> Option<IpNet> {
     let length = mask.iter().map(|byte| byte.leading_ones()).sum::<u32>();
     let whole = (0..mask.len()).map(|place| {
         let ones = length.saturating_sub(place as u32 * 8).min(8);
         !(u32::from(u8::MAX) >> ones) as u8
     });
-    // Ones in front, and zeros behind.
+    // Ones, followed by zeros.
     if value.len() != mask.len() || !whole.eq(mask.iter().copied()) {
         return None;
     }

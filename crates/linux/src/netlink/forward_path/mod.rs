@@ -1,8 +1,8 @@
-//! Features that affect kernel forwarding beside the main routing table and the neighbours:
-//! forwarders in the kernel's place bypass all of them.
+//! Features that affect kernel forwarding in addition to the main routing table and the neighbours.
+//! Forwarders that replace the kernel bypass all of them.
 //!
-//! [`read`] gives what there is now, [`Watch`] says when it is worth reading again. What a kernel
-//! does not have, it does not do; what exists and cannot be read is named
+//! [`read`] returns the present features, and [`Watch`] reports when to read them again. Features
+//! that a kernel lacks are absent; features that exist and cannot be read are named
 //! ([`ForwardPath::unread`]).
 
 mod dump;
@@ -36,16 +36,16 @@ use super::xfrm::{self, PolicyAction, PolicyDirection, XfrmFollower};
 use ipnet::IpNet;
 use std::io;
 
-/// Everything found.
+/// All features found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ForwardPath {
-    /// Rules of policy routing (`ip rule`), those that every machine has left out.
+    /// Rules of policy routing (`ip rule`), except those of every machine.
     pub rules: Vec<Rule>,
-    /// Chains of nftables that transit packets pass and that do something.
+    /// Chains of nftables that transit packets pass and that have an effect.
     pub chains: Vec<Chain>,
     /// Flowtables of nftables.
     pub flowtables: Vec<Flowtable>,
-    /// Tables of the old iptables with rules in them.
+    /// Tables of the old iptables with rules.
     pub legacy: Vec<LegacyTable>,
     /// Shaping and filters on interfaces (`tc`).
     pub queueing: Vec<Queueing>,
@@ -67,7 +67,7 @@ pub struct ForwardPath {
     pub ipsec_blocks: Vec<&'static str>,
     /// Settings of links.
     pub settings: SettingsOfLinks,
-    /// Unreadable parts, with the reason.
+    /// Parts that could not be read, with the reason.
     pub unread: Vec<String>,
     /// Parts that cannot be seen here, with the reason.
     pub unseen: Option<String>,
@@ -77,7 +77,7 @@ pub struct ForwardPath {
 pub fn read() -> ForwardPath {
     let mut unread = Vec::new();
     let mut note = |what: &str, error: io::Error| {
-        // The kernel has no such thing (no module, no table).
+        // The kernel has no such feature (no module, no table).
         let codes = [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOENT, libc::EPROTONOSUPPORT];
         let absent = error.raw_os_error().is_some_and(|code| {
             codes.contains(&code) || code == libc::EAFNOSUPPORT || code == libc::ECONNREFUSED
@@ -94,7 +94,7 @@ pub fn read() -> ForwardPath {
         note("the chains of nftables", error);
         Vec::new()
     });
-    // Without them nothing is bypassed that would not be otherwise: flows stay with the kernel.
+    // An unread flowtable bypasses nothing more: its flows stay with the kernel.
     let flowtables = flowtables::read().unwrap_or_default();
     let legacy = legacy::read().unwrap_or_else(|error| {
         note("the tables of iptables", error);
@@ -150,7 +150,7 @@ pub fn read() -> ForwardPath {
     }
 }
 
-/// Reads a setting of this thread's network namespace below `/proc/sys/net`; 0 where there is none.
+/// Reads a setting of this thread's network namespace below `/proc/sys/net`; 0 if there is none.
 pub fn setting(path: &str) -> u32 {
     let text = std::fs::read_to_string(format!("/proc/sys/net/{path}")).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
@@ -158,7 +158,7 @@ pub fn setting(path: &str) -> u32 {
 
 fn ipsec_policies() -> io::Result<Vec<[IpNet; 2]>> {
     let snapshot = XfrmFollower::new()?.poll()?.unwrap_or_default();
-    // What our own policies let pass is what they do not block.
+    // Wattline's own policies affect forwarding only if they block.
     let blocking = snapshot.ours.iter().filter(|policy| policy.action == PolicyAction::Block);
     let policies = snapshot.policies.iter().chain(blocking);
     let sent = policies.filter(|policy| policy.direction != PolicyDirection::In);

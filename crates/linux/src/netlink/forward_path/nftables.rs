@@ -1,5 +1,5 @@
-//! Chains of nftables (include/uapi/linux/netfilter/nf_tables.h). Rules of `iptables-nft` are among
-//! them.
+//! Chains of nftables (include/uapi/linux/netfilter/nf_tables.h), including those of
+//! `iptables-nft`.
 
 use super::super::frame::attributes;
 use super::super::value::{number_of_wire, text};
@@ -11,7 +11,8 @@ use std::io;
 const GET_CHAIN: u16 = 10 << 8 | 4;
 /// Length of `struct nfgenmsg`.
 const HEADER: usize = 4;
-/// Times that a ruleset is read if it changes meanwhile. It is read again after a change anyway.
+/// Number of attempts to read a ruleset that changes meanwhile. It is read again after a change
+/// anyway.
 const READINGS: usize = 3;
 
 // Families (include/uapi/linux/netfilter.h).
@@ -19,35 +20,36 @@ const INET: u8 = 1;
 const NETDEV: u8 = 5;
 
 const DROP: u32 = 0;
-/// NFTA_DEVICE_NAME: one interface. Since Linux 6.16 a chain can also be for all whose names begin alike.
+/// NFTA_DEVICE_NAME: one interface. Since Linux 6.16 a chain can also be for all with the same
+/// prefix of the name.
 const DEVICE_NAME: u16 = 1;
 
-/// A chain that has rules, or drops what has none, where transit packets pass.
+/// A chain that transit packets pass, and that has rules or drops packets without a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// The family of its table, as nft(8) calls it.
+    /// Family of its table, as in nft(8).
     pub family: &'static str,
-    /// Its table.
+    /// Name of its table.
     pub table: String,
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Hook at which packets meet it.
     pub hook: &'static str,
     /// Number of its rules.
     pub rules: u32,
-    /// Whether it drops what no rule accepts.
+    /// True if it drops packets that no rule accepts.
     pub drops: bool,
-    /// The interfaces that it is for; all where there are none.
+    /// Interfaces to which it applies; empty for all.
     pub devices: Vec<String>,
-    /// Whether one of its rules changes the segment size of TCP connections.
+    /// True if one of its rules changes the segment size of TCP connections.
     pub sets_mss: bool,
-    /// Effects of its rules; without, the rules that are not understood, for users.
+    /// Effects of its rules, or the rules that are not understood, for users.
     pub effects: Result<Vec<Effect>, Vec<String>>,
     /// Packets that it accepts for sure, unless an effect concerns them.
     pub accepted: Vec<Concern>,
 }
 
-/// All of them.
+/// Reads all chains.
 ///
 /// # Errors
 /// Only from the kernel.
@@ -106,7 +108,7 @@ fn read_one(body: &[u8], known: Option<&Rules>) -> Option<Chain> {
             _ => {}
         }
     }
-    // One without a hook is only jumped to.
+    // Without a hook, a chain is only a jump target.
     let hook = match (is_netdev, number?) {
         (false, 0) => "prerouting",
         (false, 2) => "forward",
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A chain of family netdev at ingress of these devices, by kind and name.
+    /// Returns a chain of family netdev at ingress of these devices, by kind and name.
     fn chain(devices: &[(u16, &str)]) -> Vec<u8> {
         let devices: Vec<_> =
             devices.iter().map(|(kind, name)| attribute(*kind, name.as_bytes())).collect();

@@ -40,13 +40,13 @@ pub struct AttachedProgram {
     pub hook: String,
 }
 
-/// `union bpf_attr`, as far as these commands use it.
+/// `union bpf_attr`, the part that these commands use.
 #[derive(Default)]
 #[repr(C, align(8))]
 struct Arguments([u32; 32]);
 
 impl Arguments {
-    /// Sets a pointer, which must be to something that lives as long.
+    /// Sets a pointer; its target must outlive the arguments.
     fn point(&mut self, at: usize, address: u64) {
         for (half, to) in address.to_ne_bytes().chunks_exact(4).zip(&mut self.0[at..]) {
             *to = half.first_chunk().copied().map_or(0, u32::from_ne_bytes);
@@ -56,8 +56,8 @@ impl Arguments {
 
 fn call(command: libc::c_int, arguments: &mut Arguments) -> io::Result<i32> {
     let place: *mut Arguments = arguments;
-    // SAFETY: the kernel reads and writes at most the given length of `arguments`, which is live and
-    // exclusive. The pointers in it are 0, or to a live buffer of the length beside them.
+    // SAFETY: the kernel reads and writes at most the given length of `arguments`, which is live
+    // and exclusive. The pointers in it are 0, or to a live buffer of the length next to them.
     #[allow(unsafe_code)]
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, place, size_of::<Arguments>() as u32) };
@@ -76,10 +76,11 @@ pub(super) fn at_interfaces(links: &[u32]) -> io::Result<Vec<AttachedProgram>> {
             (query.0[0], query.0[1]) = (*link, kind);
             let count = match call(PROG_QUERY, &mut query).map_err(|it| it.raw_os_error()) {
                 Ok(_) => query.0[6],
-                // No program, no such interface, no such kind in this kernel or for this interface.
+                // No program, no such interface, or an attach type that the kernel or the interface
+                // does not have.
                 Err(Some(libc::ENOENT | libc::ENODEV | libc::EINVAL | libc::ENXIO)) => 0,
                 Err(Some(libc::EOPNOTSUPP | libc::ENOSYS)) => 0,
-                // The other end of a netkit pair, which alone shows its programs.
+                // The other end of a netkit pair: only the primary end shows its programs.
                 Err(Some(libc::EACCES)) => 1,
                 Err(code) => return Err(io::Error::from_raw_os_error(code.unwrap_or(libc::EIO))),
             };
@@ -91,10 +92,10 @@ pub(super) fn at_interfaces(links: &[u32]) -> io::Result<Vec<AttachedProgram>> {
     Ok(found)
 }
 
-/// Performs a command that makes a descriptor.
+/// Performs a command that returns a descriptor.
 fn open(command: libc::c_int, arguments: &mut Arguments) -> io::Result<OwnedFd> {
     let descriptor = call(command, arguments)?;
-    // SAFETY: these commands return a new descriptor that nobody else knows.
+    // SAFETY: these commands return a new descriptor with no other owner.
     #[allow(unsafe_code)]
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
@@ -146,9 +147,10 @@ pub(super) fn netfilter() -> io::Result<Vec<AttachedProgram>> {
     Ok(found)
 }
 
-/// Attaches a program to the kernel's iterator of BPF links, whose reader gets family, hook and network
-/// namespace of each link of netfilter, 4 bytes each, then 4 bytes of nothing. `LINK_GET_NEXT_ID` would
-/// need CAP_SYS_ADMIN, which a router gives up, and says nothing of namespaces.
+/// Attaches a program to the kernel's iterator of BPF links. Its reader gets family, hook and
+/// network namespace of each link of netfilter, 4 bytes each, then 4 unused bytes.
+/// `LINK_GET_NEXT_ID` would need CAP_SYS_ADMIN, which a router gives up, and does not report
+/// namespaces.
 fn make_iterator(types: &KernelTypes, hook: u32) -> io::Result<OwnedFd> {
     let place = |structure: &str, member: &str| {
         let bits = types.member(structure, member);
@@ -194,7 +196,7 @@ fn make_iterator(types: &KernelTypes, hook: u32) -> io::Result<OwnedFd> {
     let skip = work.len() as i16;
     let mut program = vec![
         instruction(0x79, 7, 1, 0, 0),
-        // The link; none at the end.
+        // The link; null at the end.
         instruction(0x79, 6, 1, 8, 0),
         instruction(0x15, 6, 0, skip + 2, 0),
         instruction(0x61, 2, 6, kind as i16, 0),
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn program_of_netfilter_is_found_in_its_namespace_alone() {
+    fn program_of_netfilter_is_found_only_in_its_namespace() {
         let made = Namespace::for_test(&[]).and_then(|one| Ok((one, Namespace::for_test(&[])?)));
         let Ok((one, other)) = made.map_err(wattline_needs::rights) else { return };
         let attached = || attach(32, 45, 0, [2, 2, -77_i32 as u32]);

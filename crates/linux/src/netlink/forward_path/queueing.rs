@@ -11,16 +11,16 @@ const RTM_GETTFILTER: u16 = 46;
 /// Length of `struct tcmsg`.
 const HEADER: usize = 20;
 const ROOT: u32 = 0xffff_ffff;
-/// Handle of `ingress` and `clsact`, and where the latter has its filters.
+/// Handle of `ingress` and `clsact`, and the parents of the latter's filters.
 const INGRESS: u32 = 0xffff_0000;
 const CLSACT: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 
-/// Something on one interface.
+/// Queueing discipline or filters of one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queueing {
-    /// The interface's number.
+    /// Index of the interface.
     pub link: u32,
     /// Kind of queueing.
     pub kind: QueueingKind,
@@ -29,14 +29,14 @@ pub struct Queueing {
 /// Kind of queueing that transit packets meet there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueingKind {
-    /// Filters on what comes in, goes out or, with a discipline, is put into a queue.
+    /// Filters at ingress, at egress, or of a discipline.
     Filters,
-    /// A queueing discipline of this name that shapes, orders or drops what goes out, and the option
-    /// because of which it does, if others of the name do not.
+    /// A queueing discipline of this name that shapes, reorders or drops packets, with the option
+    /// that has the effect, if the name alone does not imply it.
     Discipline(String),
 }
 
-/// All of them.
+/// Reads all disciplines and filters.
 ///
 /// # Errors
 /// Only from the kernel.
@@ -54,7 +54,7 @@ pub(super) fn read() -> io::Result<Vec<Queueing>> {
                 Some(text) => {
                     found.push(Queueing { link, kind: QueueingKind::Discipline(text) });
                 }
-                // One without a handle has no filters, unless it is the root.
+                // A discipline without a handle has no filters, unless it is the root.
                 None if handle != 0 || parent == ROOT => with_filters.push((link, handle)),
                 None => {}
             },
@@ -96,10 +96,10 @@ fn read_one(body: &[u8]) -> Option<Discipline<'_>> {
     Some(Discipline { link: at(4)?, handle: at(8)?, parent: at(12)?, name, options })
 }
 
-/// A limit in bytes that any packet fits into, with what the kernel adds to its length.
+/// A limit in bytes that any packet meets, including the kernel's overhead.
 const LEAST_BYTES: u32 = 128 << 10;
 
-/// Names a discipline that does more than to keep packets in order, fairly at most.
+/// Names a discipline that does more than queue packets in order, or fairly.
 fn beyond_plain(name: &str, options: &[u8]) -> Option<String> {
     let word = |place: usize| options.get(place..).and_then(number);
     let why = match name {
@@ -117,7 +117,7 @@ fn beyond_plain(name: &str, options: &[u8]) -> Option<String> {
             1 | 2 if value == 0 => Some("limit 0"),
             7 if value != u32::MAX => Some("maxrate"),
             12 if value != u32::MAX => Some("ce_threshold"),
-            // Rates are those of sockets, which forwarded packets have none of; the rest is order.
+            // Rates are those of sockets, which forwarded packets do not have; the rest is order.
             1..=18 => None,
             _ => Some("an unknown option"),
         }),

@@ -13,28 +13,29 @@ const RTM_GETRULE: u16 = 34;
 /// Length of `struct fib_rule_hdr`.
 const HEADER: usize = 12;
 const FIB_RULE_INVERT: u32 = 2;
-/// Flags that decide nothing: permanent, inverted, unresolved, detached from either interface.
+/// Flags without effect on the decision: permanent, inverted, unresolved, detached from either
+/// interface.
 const KNOWN_FLAGS: u32 = 0x1f;
 const FR_ACT_TO_TBL: u8 = 1;
 const TABLES: [(u32, &str); 3] = [(255, "local"), (254, "main"), (253, "default")];
 
-/// A rule that decides about more than what every machine looks up.
+/// A rule that is not one of every machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Whether it is of IPv6, not of IPv4.
+    /// True for IPv6, false for IPv4.
     pub ipv6: bool,
-    /// The interface by which packets come in that it is for; all without.
+    /// Ingress interface to which the rule applies; `None` for all.
     pub input: Option<String>,
-    /// Prefixes that packets come from and go to that it is for; `None` for all, and where what it is
-    /// for is all but that.
+    /// Source and destination prefix to which the rule applies; `None` for all, and for an inverted
+    /// prefix.
     pub source: Option<IpNet>,
     /// See [`Self::source`].
     pub destination: Option<IpNet>,
-    /// As `ip rule` prints it, roughly.
+    /// The rule, roughly as `ip rule` prints it.
     pub text: String,
 }
 
-/// The rules of both families that forwarded packets may meet.
+/// Returns the rules of both families that forwarded packets may meet.
 ///
 /// # Errors
 /// Only from the kernel.
@@ -46,7 +47,7 @@ pub(super) fn read() -> io::Result<Vec<Rule>> {
         let mut body = [0; HEADER];
         body[0] = family;
         dump(NETLINK_ROUTE, RTM_GETRULE, &body, |answer| {
-            // A kernel without IPv6's rules answers for all families.
+            // A kernel without IPv6 rules answers for all families.
             if answer.first() != Some(&family) {
                 return;
             }
@@ -67,8 +68,8 @@ pub(super) fn read() -> io::Result<Vec<Rule>> {
     Ok(rules)
 }
 
-/// Says in which order all packets look up tables, unless it is that of every machine. A family without
-/// rules has none.
+/// Describes the order in which all packets look up tables, unless it is that of every machine. A
+/// family without rules has none.
 fn another_order(mut lookups: Vec<(u32, u32)>, ipv6: bool) -> Option<String> {
     lookups.sort_unstable();
     let mut order: Vec<u32> = Vec::new();
@@ -93,7 +94,7 @@ enum Read {
         priority: u32,
         table: u32,
     },
-    /// It says nothing of forwarded packets, or what every machine has.
+    /// The rule does not affect forwarded packets, or is one of every machine.
     Elsewhere,
     Rule(Rule),
 }
@@ -136,8 +137,8 @@ fn read_one(body: &[u8]) -> Option<Read> {
             16 if number(content)? != u32::MAX => {
                 let _ = write!(other, " fwmask {:#x}", number(content)?);
             }
-            // Forwarded packets are looked up without an interface out; what is in a VRF is told by
-            // its interface.
+            // Forwarded packets are looked up without an egress interface; packets of a VRF are
+            // recognised by their interface.
             17 => is_elsewhere = true,
             19 => is_elsewhere |= content.first() != Some(&0),
             // Forwarded packets are looked up as user 0.
@@ -151,12 +152,13 @@ fn read_one(body: &[u8]) -> Option<Read> {
             24 => other += " dport",
             25 => drop(write!(other, " dscp {:#x}", content.first()?)),
             26 => other += " flowlabel",
-            // Target of `goto`, realms, padding, the routing daemon that added it, masks of those above.
+            // Target of `goto`, realms, padding, the routing daemon that added it, masks of the
+            // above.
             4 | 11 | 13 | 14 | 16 | 18 | 21 | 27..=30 => {}
             unknown => drop(write!(other, " attribute {unknown}")),
         }
     }
-    // `iif lo` is what this machine sends itself.
+    // `iif lo` selects packets that this machine sends itself.
     is_elsewhere |= input.as_deref() == Some("lo");
     if is_elsewhere && !inverted {
         return Some(Read::Elsewhere);
@@ -166,33 +168,33 @@ fn read_one(body: &[u8]) -> Option<Read> {
     if plain && action == FR_ACT_TO_TBL && TABLES.iter().any(|(number, _)| *number == table) {
         return Some(Read::Lookup { priority, table });
     }
-    let mut said = format!("{priority}:{}", if inverted { " not" } else { "" });
+    let mut text = format!("{priority}:{}", if inverted { " not" } else { "" });
     let from = source.map_or_else(|| "all".to_owned(), |prefix| prefix.to_string());
-    let _ = write!(said, " from {from}");
+    let _ = write!(text, " from {from}");
     if let Some(destination) = destination {
-        let _ = write!(said, " to {destination}");
+        let _ = write!(text, " to {destination}");
     }
     if let Some(input) = &input {
-        let _ = write!(said, " iif {input}");
+        let _ = write!(text, " iif {input}");
     }
-    said += &other;
+    text += &other;
     let name = TABLES.iter().find(|(number, _)| *number == table).map(|(_, name)| *name);
     let _ = match action {
         FR_ACT_TO_TBL => match name {
-            Some(name) => write!(said, " lookup {name}"),
-            None => write!(said, " lookup {table}"),
+            Some(name) => write!(text, " lookup {name}"),
+            None => write!(text, " lookup {table}"),
         },
-        2 => write!(said, " goto"),
-        3 => write!(said, " nop"),
-        6 => write!(said, " blackhole"),
-        7 => write!(said, " unreachable"),
-        8 => write!(said, " prohibit"),
-        other => write!(said, " action {other}"),
+        2 => write!(text, " goto"),
+        3 => write!(text, " nop"),
+        6 => write!(text, " blackhole"),
+        7 => write!(text, " unreachable"),
+        8 => write!(text, " prohibit"),
+        other => write!(text, " action {other}"),
     };
-    // What is inverted matches all that does not come in there.
+    // An inverted rule matches all packets that do not arrive there.
     let input = input.filter(|_| !inverted);
     let (source, destination) = (source.filter(|_| !inverted), destination.filter(|_| !inverted));
-    Some(Read::Rule(Rule { ipv6, input, source, destination, text: said }))
+    Some(Read::Rule(Rule { ipv6, input, source, destination, text }))
 }
 
 fn prefix(content: &[u8], length: u8) -> Option<IpNet> {
@@ -209,7 +211,7 @@ mod tests {
     use super::super::super::frame::attribute_bytes as attribute;
     use super::{FIB_RULE_INVERT, HEADER, Read, another_order, read_one};
 
-    /// The rule in the place of the main one, with a flag and an attribute more.
+    /// Reads the rule in the place of the main one, with an additional flag and attribute.
     fn read(flags: u32, more: &[u8]) -> Read {
         let mut body = [0; HEADER];
         (body[0], body[4], body[7]) = (libc::AF_INET as u8, 254, 1);
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_that_forwarded_packets_never_meet_concerns_all_of_them_with_not() {
+    fn inverted_rule_that_no_forwarded_packet_meets_concerns_all_of_them() {
         let users = |first: u32| attribute(20, &[first.to_ne_bytes(), [255; 4]].concat());
         let elsewhere =
             [attribute(17, b"a\0"), attribute(19, &[1]), attribute(3, b"lo\0"), users(1)];
@@ -249,9 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_looked_up_in_the_usual_order_or_it_is_told() {
+    fn unusual_order_of_tables_is_reported() {
         let usual = vec![(0, 255), (32766, 254), (32767, 253)];
-        // As some managers of networks have it.
+        // As in some network managers.
         let moved = vec![(32766, 254), (100, 255), (32767, 253), (40000, 255)];
         for (lookups, ipv6) in [(usual.clone(), false), (moved, false), (usual[..2].to_vec(), true)]
         {
@@ -264,8 +266,8 @@ mod tests {
             (vec![(0, 255), (32767, 253)], "local, default"),
             (vec![(0, 255), (32766, 254)], "local, main"),
         ] {
-            let told = another_order(lookups, false).unwrap();
-            assert!(told.contains(&format!("order {order}, not")), "{told}");
+            let message = another_order(lookups, false).unwrap();
+            assert!(message.contains(&format!("order {order}, not")), "{message}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Sets and maps of nftables (include/uapi/linux/netfilter/nf_tables.h) of which the ruleset alone decides what
-//! they contain: none with timeouts, counters or limits, and none that packets add to.
+//! Sets and maps of nftables (include/uapi/linux/netfilter/nf_tables.h) with contents that only the
+//! ruleset determines: none with timeouts, counters or limits, and none to which packets add.
 
 use super::super::frame::{attribute, attributes};
 use super::super::value::{number_of_wire, text};
@@ -21,7 +21,7 @@ const UNDERSTOOD: u32 = 1 | 2 | INTERVAL | 8 | CONCATENATION;
 const VERDICT: u32 = 0xffff_ff00;
 /// NFT_SET_ELEM_INTERVAL_END.
 const INTERVAL_END: u32 = 1;
-/// Elements beyond which a set is not looked into: a port has no room for so many prefixes.
+/// Largest set that is read: a port has no room for so many prefixes.
 const MOST_ELEMENTS: usize = 4096;
 
 /// A set by the family of its table, table and name.
@@ -34,9 +34,10 @@ pub(super) struct Sets(HashMap<SetName, Set>);
 /// A set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Set {
-    /// Length of its keys in bytes; 0 if they are of several fields, or cannot be addresses or interfaces.
+    /// Length of its keys in bytes; 0 if they have several fields, or cannot be addresses or
+    /// interfaces.
     pub key_length: usize,
-    /// Its elements, if the keys have a length or it is a verdict map.
+    /// Elements, if the keys have a length or it is a verdict map.
     pub elements: Vec<Element>,
 }
 
@@ -56,7 +57,7 @@ pub(super) enum Verdict {
     Continue,
     Return,
     Drop,
-    /// A chain decides, and afterwards the next rule, or none.
+    /// A chain decides. Afterwards the next rule decides if it returns.
     Jump(String),
 }
 
@@ -76,7 +77,7 @@ impl Verdict {
 }
 
 impl Sets {
-    /// Reads all of them.
+    /// Reads all sets.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -88,7 +89,7 @@ impl Sets {
         })?;
         let mut sets = HashMap::new();
         for (name, kind) in found {
-            // One that is gone by now is not understood.
+            // A set that is gone by now counts as not understood.
             if let Ok(Some(set)) = read_elements(dumps, &name, &kind) {
                 sets.insert(name, set);
             }
@@ -180,7 +181,7 @@ fn read_element(element: &[u8], kind: &Kind) -> Option<Entry> {
         }
     }
     let is_end = flags == INTERVAL_END && kind.is_interval;
-    // A default for all other keys (NFT_SET_ELEM_CATCHALL), or a verdict that is not known.
+    // A default for all other keys (NFT_SET_ELEM_CATCHALL), or an unknown verdict.
     if flags != 0 && !is_end || kind.has_verdicts && !is_end && verdict.is_none() {
         return None;
     }
@@ -188,13 +189,13 @@ fn read_element(element: &[u8], kind: &Kind) -> Option<Entry> {
     Some(Entry { key: key(bytes), is_end, verdict })
 }
 
-/// A key, or its last sixteen bytes, as a number.
+/// Returns a key, or its last sixteen bytes, as a number.
 pub(super) fn key(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |known, byte| known << 8 | u128::from(*byte))
 }
 
-/// Makes intervals of their beginnings and ends. A key belongs to the last beginning up to it, unless an end is
-/// in between.
+/// Makes intervals from their beginnings and ends. A key belongs to the last beginning at or below
+/// it, unless an end is in between.
 fn elements(mut entries: Vec<Entry>, kind: &Kind) -> Vec<Element> {
     if !kind.is_interval || kind.key_length == 0 {
         let of = |it: Entry| Element { first: it.key, last: it.key, verdict: it.verdict };
@@ -233,7 +234,7 @@ mod tests {
         assert!(kind(1 | 2 | 4).is_some_and(|it| it.key_length == 4 && it.is_interval));
         assert!(kind(0).is_some_and(|it| !it.is_interval));
         assert!(kind(0x80).is_some_and(|it| it.key_length == 0), "several fields");
-        // Timeouts, sets that packets add to, objects, expressions, and what is not known yet.
+        // Timeouts, sets to which packets add, objects, expressions, and unknown flags.
         for flags in [0x10, 0x20, 0x40, 0x100, 0x200] {
             assert!(kind(flags).is_none(), "{flags:#x}");
         }

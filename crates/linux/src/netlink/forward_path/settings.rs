@@ -1,5 +1,5 @@
-//! Settings of links that decide about the packets that they receive (`net.ipv4.conf` and
-//! `net.ipv6.conf`; RTM_GETNETCONF and, for those that it lacks, RTM_GETLINK).
+//! Settings of links that affect the packets that they receive (`net.ipv4.conf` and
+//! `net.ipv6.conf`; RTM_GETNETCONF and, for settings that it lacks, RTM_GETLINK).
 
 use super::super::frame::attributes;
 use super::super::netconf::{self, Netconf, Scope};
@@ -22,12 +22,12 @@ const MTU6: usize = 2;
 /// Settings in force on a link for one family.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkSettings {
-    /// The setting because of which packets that the link receives are not forwarded, with its
-    /// value; `%` stands for the name of the link.
+    /// Setting, with its value, because of which packets that the link receives are not forwarded;
+    /// `%` stands for the name of the link.
     pub off_because: Option<&'static str>,
-    /// Reverse-path filter: 0 none, 1 strict, 2 loose. Of IPv4 alone.
+    /// Reverse-path filter: 0 none, 1 strict, 2 loose. IPv4 only.
     pub reverse_path: u32,
-    /// The limit of packets that leave here (`net.ipv6.conf.%.mtu`), if it is below the link's MTU.
+    /// Largest packet that may leave here (`net.ipv6.conf.%.mtu`), if it is below the link's MTU.
     pub mtu: Option<u32>,
     /// Settings without a known meaning that are not 0, as number and value.
     pub not_understood: Vec<(u16, u32)>,
@@ -43,7 +43,7 @@ impl SettingsOfLinks {
         self.0.get(&(link, ipv6)).cloned().unwrap_or_default()
     }
 
-    /// Replaces those of a link.
+    /// Replaces the settings of a link.
     pub fn set(&mut self, link: u32, ipv6: bool, settings: LinkSettings) {
         self.0.insert((link, ipv6), settings);
     }
@@ -72,7 +72,7 @@ pub(super) fn read() -> io::Result<SettingsOfLinks> {
         let of_all = read.iter().find(|it| it.scope == Scope::All).cloned().unwrap_or_default();
         for (link, conf) in &links {
             let one = read.iter().find(|it| it.scope == Scope::Link(*link));
-            // The kernel drops packets of a family that the link has no settings for.
+            // The kernel drops packets of a family for which the link has no settings.
             let without =
                 LinkSettings { off_because: Some("% is without it"), ..Default::default() };
             let mut settings = one.map_or(without, |one| in_force(one, &of_all));
@@ -93,8 +93,8 @@ pub(super) fn read() -> io::Result<SettingsOfLinks> {
 fn in_force(one: &Netconf, all: &Netconf) -> LinkSettings {
     let off_because = match one.ipv6 {
         false if !one.forwarding => Some("net.ipv4.conf.%.forwarding = 0"),
-        // Forwarding of IPv6 is a setting of all links; with that of a single one it behaves as a
-        // router there in neighbour discovery.
+        // Forwarding of IPv6 is a setting of all links. On a single link it only makes the kernel
+        // act as a router in neighbour discovery.
         true if !all.forwarding && !one.force_forwarding => {
             Some("net.ipv6.conf.all.forwarding = 0")
         }
@@ -105,9 +105,9 @@ fn in_force(one: &Netconf, all: &Netconf) -> LinkSettings {
     LinkSettings { off_because, reverse_path, mtu: None, not_understood }
 }
 
-/// Settings of IPv6 that only descriptions of links have.
+/// Settings of IPv6 that only dumps of links have.
 struct Ipv6Conf {
-    /// Whether the kernel drops all packets.
+    /// True if the kernel drops all packets.
     is_disabled: bool,
     /// The MTU, if it is below that of the link.
     mtu: Option<u32>,

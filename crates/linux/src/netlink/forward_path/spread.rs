@@ -1,16 +1,16 @@
-//! By what of its packets a bond chooses the member that sends them (Documentation/networking/bonding.rst).
+//! Fields by which a bond chooses the member for a packet (Documentation/networking/bonding.rst).
 
 use std::path::Path;
 
-/// Returns the fields that the bond looks at beside MAC addresses; `None` if it looks at nothing
-/// else, or does not choose by the packet.
+/// Returns the bond's hash policy if it uses fields other than MAC addresses; `None` if it does
+/// not, or does not choose by the packet.
 pub fn spread_of_bond(interface: &str) -> Option<String> {
     let folder = Path::new("/sys/class/net").join(interface).join("bonding");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
     beyond_macs(&read("mode"), &read("xmit_hash_policy")).map(str::to_owned)
 }
 
-/// Each is a name and its number.
+/// Returns the name of such a policy; `mode` and `policy` are a name and its number.
 fn beyond_macs<'a>(mode: &str, policy: &'a str) -> Option<&'a str> {
     let first = |text: &'a str| text.split_whitespace().next();
     let hashes = mode.starts_with("balance-xor") || mode.starts_with("802.3ad");
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_hashed_beyond_mac_addresses_counts() {
+    fn only_hash_policies_beyond_mac_addresses_count() {
         assert_eq!(beyond_macs("balance-xor 2\n", "layer3+4 1\n"), Some("layer3+4"));
         assert_eq!(beyond_macs("802.3ad 4\n", "encap2+3 3\n"), Some("encap2+3"));
         for (mode, policy) in [

@@ -1,4 +1,4 @@
-//! Virtual services of IPVS, which translate what their servers answer as it is forwarded.
+//! Virtual services of IPVS, which translates the answers of their servers as it forwards them.
 
 /// Counts the services of this network namespace.
 pub(super) fn count() -> usize {

@@ -1,27 +1,27 @@
-//! When something may have changed.
+//! Notifications of changes of the forward path.
 
 use netlink_sys::Socket;
 use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE, NETLINK_XFRM};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// RTNLGRP_LINK, TC, IPV4_RULE, IPV6_IFADDR, IPV6_IFINFO, IPV6_RULE, IPV4_NETCONF, IPV6_NETCONF. Only
-/// lost addresses announce that IPv6 is disabled on a link.
+/// RTNLGRP_LINK, TC, IPV4_RULE, IPV6_IFADDR, IPV6_IFINFO, IPV6_RULE, IPV4_NETCONF, IPV6_NETCONF. If
+/// IPv6 is disabled on a link, only lost addresses are announced.
 const ROUTE: [u32; 8] = [1, 4, 8, 9, 12, 19, 24, 25];
 /// NFNLGRP_NFTABLES.
 const NETFILTER: [u32; 1] = [7];
 /// XFRMNLGRP_POLICY.
 const XFRM: [u32; 1] = [4];
 
-/// Listens to the kernel's notifications, as far as it has them: tables of the old iptables and some
-/// settings (sysctl) change without.
+/// Subscription to the kernel's notifications, as far as it has them: tables of the old iptables
+/// and some settings (sysctl) change without.
 pub struct Watch {
     sockets: Vec<Socket>,
     buffer: Vec<u8>,
 }
 
 impl Watch {
-    /// Begins to listen. What a kernel lacks does not change, either.
+    /// Subscribes. Features that the kernel lacks do not change, either.
     pub fn new() -> Self {
         let listen = |protocol: isize, groups: &[u32]| -> io::Result<Socket> {
             let mut socket = Socket::new(protocol)?;
@@ -49,7 +49,7 @@ impl Watch {
         self.sockets.iter().map(AsFd::as_fd)
     }
 
-    /// Whether anything may have changed since the last call.
+    /// Returns true if anything may have changed since the last call.
     pub fn has_changed(&mut self) -> bool {
         let Self { sockets, buffer } = self;
         let mut changed = false;
@@ -57,7 +57,7 @@ impl Watch {
             loop {
                 match socket.recv(&mut &mut buffer[..], 0) {
                     Ok(_) => changed = true,
-                    // Some were lost.
+                    // Some notifications were lost.
                     Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => changed = true,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => break,

@@ -1,12 +1,12 @@
-//! Policies of our own in the kernel: what it must not forward in clear.
+//! Wattline's own policies in the kernel, which keep it from forwarding packets in clear.
 //!
-//! A policy needs neither an association nor a protocol to be built in: one that blocks is held
-//! against every packet that the kernel forwards. It outlives the process that made it.
+//! A blocking policy needs neither an association nor a built-in protocol: the kernel compares it
+//! with every packet that it forwards. It outlives the process that made it.
 //!
-//! The kernel compares all bytes of a selector when it looks for the policy that another one
-//! replaces, but ignores the field `user` when it looks for the policy of a packet. This field
-//! therefore holds the owner: no policy of another program, such as an IKE daemon, takes the place
-//! of ours, and none of ours takes the place of another's.
+//! When the kernel searches for the policy that a new one replaces, it compares all bytes of the
+//! selector. When it searches for the policy of a packet, it ignores the field `user`, which
+//! therefore holds the owner. Policies of other programs, such as an IKE daemon, then never replace
+//! Wattline's, nor the other way round.
 
 use super::decode::{self, OURS};
 use super::model::{PolicyAction, PolicyDirection};
@@ -22,7 +22,7 @@ const XFRM_MSG_UPDPOLICY: u16 = 0x19;
 const USERPOLICY_INFO: usize = 168;
 const USERPOLICY_ID: usize = 64;
 const SELECTOR: usize = 56;
-/// Places in the first.
+/// Offsets in the first.
 const INTERFACE: usize = 48;
 const USER: usize = 52;
 const ADDED: usize = 136;
@@ -30,11 +30,11 @@ const PRIORITY: usize = 152;
 const INDEX: usize = 156;
 const DIRECTION: usize = 160;
 const ACTION: usize = 161;
-/// `struct xfrm_lifetime_cfg`: four limits without one.
+/// `struct xfrm_lifetime_cfg`: four limits, all unlimited.
 const LIMITS: std::ops::Range<usize> = 56..88;
 const ICMPV6: u8 = 58;
 
-/// Direction and selector, of which the kernel has one policy at most.
+/// Direction and selector; the kernel has at most one policy for each.
 type SelectorKey = (u8, [u8; SELECTOR]);
 
 /// A policy that drops packets or lets them pass as they are.
@@ -52,12 +52,12 @@ pub struct Block {
     pub only: Option<Only>,
 }
 
-/// A part of the packets between two prefixes.
+/// A subset of the packets between two prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Only {
     /// ICMPv6 of one type.
     Icmp6(u8),
-    /// Packets that are sent by one interface, by its index.
+    /// Packets that are sent through one interface, by its index.
     To(u32),
 }
 
@@ -107,11 +107,11 @@ pub struct BlockOwner(u32);
 impl BlockOwner {
     /// Most policies of an owner.
     pub const MOST: usize = 0xfffe;
-    /// Priority of policies for one interface; the others follow in their order. The highest number
-    /// applies last, so that a policy of an IKE daemon or an administrator precedes ours.
+    /// Priority of policies for one interface; the others follow in order. The highest number
+    /// applies last, so a policy of an IKE daemon or an administrator precedes Wattline's.
     pub const PRIORITY: u32 = 0xffff_0000;
 
-    /// The owner of this name. One in 16 million other names is the same.
+    /// Returns the owner with this name. One in 16 million other names has the same number.
     pub fn named(name: &[u8]) -> Self {
         // FNV-1a, folded.
         let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -120,17 +120,17 @@ impl BlockOwner {
         Self(OURS << 24 | (hash ^ hash >> 24 ^ hash >> 48) as u32 & 0x00ff_ffff)
     }
 
-    /// The number that the kernel shows as the user of the policies (`ip -s xfrm policy`).
+    /// Returns the number that the kernel shows as the user of the policies (`ip -s xfrm policy`).
     pub fn number(self) -> u32 {
         self.0
     }
 
-    /// Adds these policies, of which the first that matches a packet applies. Policies that the owner
-    /// has already stay, with the treatment and the place that they have here. Returns the number of
-    /// policies that were not in the kernel like this.
+    /// Adds these policies; the first that matches a packet applies. Policies that the owner has
+    /// already are kept, with the treatment and the order given here. Returns the number of
+    /// policies that the kernel did not have in this form.
     ///
     /// # Errors
-    /// When the kernel has no XFRM, or refuses them: some may be there then. More than
+    /// When the kernel has no XFRM, or refuses them: some may have been added then. More than
     /// [`Self::MOST`] are `InvalidInput`.
     pub fn install(self, blocks: &[Block]) -> io::Result<usize> {
         if blocks.len() > Self::MOST {
@@ -154,7 +154,7 @@ impl BlockOwner {
         Ok(written)
     }
 
-    /// Removes all policies of this owner but these; returns their number.
+    /// Removes all policies of this owner except these; returns their number.
     ///
     /// # Errors
     /// When the kernel has no XFRM, or does not answer.
@@ -164,7 +164,7 @@ impl BlockOwner {
         remove(|known| owned(known) && !kept.contains(&known.key()))
     }
 
-    /// True if a router uses them now: one of them is for an interface that exists.
+    /// Returns true if a router uses them now: one policy is for an existing interface.
     ///
     /// # Errors
     /// As [`Self::retain`].
@@ -173,7 +173,7 @@ impl BlockOwner {
         Ok(listed()?.iter().any(|known| known.owner == self.0 && exists(known)))
     }
 
-    /// The owners of all policies in the kernel.
+    /// Returns the owners of all policies in the kernel.
     ///
     /// # Errors
     /// As [`Self::retain`].
@@ -190,7 +190,7 @@ impl BlockOwner {
         remove(|known| known.is_ours())
     }
 
-    /// The policies in the kernel that block packets in a direction, with their owners.
+    /// Returns the policies in the kernel that block packets in a direction, with their owners.
     ///
     /// # Errors
     /// As [`Self::retain`].
@@ -207,20 +207,20 @@ impl BlockOwner {
     }
 }
 
-/// A policy of ours that the kernel has.
+/// A policy of Wattline in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// Its owner.
+    /// Owner.
     pub owner: BlockOwner,
     /// Prefix of the source addresses.
     pub source: IpNet,
     /// Prefix of the destination addresses.
     pub destination: IpNet,
-    /// Time when it was made, in seconds of the Unix epoch.
+    /// Time of its creation, in seconds of the Unix epoch.
     pub added: u64,
 }
 
-/// A policy that the kernel has.
+/// A policy in the kernel.
 struct Known {
     selector: [u8; SELECTOR],
     direction: PolicyDirection,
@@ -254,7 +254,7 @@ impl Known {
         (code(self.direction), self.selector)
     }
 
-    /// The only interface whose packets it is for.
+    /// Returns the only interface whose packets it selects.
     fn interface(&self) -> Option<u32> {
         let index = self.selector[INTERFACE..].first_chunk().map(|it| u32::from_ne_bytes(*it));
         index.filter(|index| *index != 0)
@@ -264,12 +264,13 @@ impl Known {
         decode::are_ours(self.owner, self.index)
     }
 
-    /// The kernel's own indices count up from 8.
+    /// Returns true for policies of versions that set the index; the kernel's own indices start at
+    /// 8.
     fn is_of_earlier_version(&self) -> bool {
         self.owner == 0 && self.index >> 24 == OURS
     }
 
-    /// Source and destination.
+    /// Returns source and destination.
     fn prefixes(&self) -> Option<(IpNet, IpNet)> {
         let ipv4 =
             u16::from_ne_bytes([self.selector[40], self.selector[41]]) == libc::AF_INET as u16;
@@ -306,7 +307,7 @@ fn remove(chosen: impl Fn(&Known) -> bool) -> io::Result<usize> {
         body[56..60].copy_from_slice(&index.to_ne_bytes());
         body[60] = code(*direction);
         match ask(message(XFRM_MSG_DELPOLICY, 0, &body)) {
-            // Somebody else has removed it.
+            // Another program has removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => other?,
         }
@@ -357,7 +358,7 @@ mod tests {
         ));
     }
 
-    /// In a namespace of its own, with `ip xfrm policy` as another program.
+    /// Runs in its own namespace, with `ip xfrm policy` as another program.
     #[test]
     fn policies_come_change_and_go_and_others_stay() {
         let made = crate::namespace::Namespace::for_test(&[]).map_err(wattline_needs::rights);
@@ -390,7 +391,7 @@ mod tests {
         let two =
             ["10.2.0.0/16", "10.9.0.0/16"].map(|to| block("10.1.0.0/16", to, PolicyAction::Block));
         let other = "10.9.0.0/16 Block false";
-        assert_eq!(set(owner, &two), 1, "the one of an earlier version goes");
+        assert_eq!(set(owner, &two), 1, "the policy of an earlier version is removed");
         let both = ["10.2.0.0/16 Block true", other, "10.9.0.0/16 Block true"];
         assert_eq!(there(), both);
         assert_eq!(set(owner, &two), 0);
@@ -399,7 +400,7 @@ mod tests {
         let blocked = blocked.unwrap().unwrap();
         assert_eq!(blocked.len(), 2);
         assert!(blocked.iter().all(|it| it.owner == owner && it.added > 1_500_000_000));
-        // The next configuration: one changes, one is new, one goes.
+        // The next configuration: one policy changes, one is added, one is removed.
         let next = [
             block("2001:db8::/32", "2001:db8:1::/48", PolicyAction::Block),
             block("10.1.0.0/16", "10.2.0.0/16", PolicyAction::Allow),
@@ -414,7 +415,7 @@ mod tests {
             assert_eq!(in_use(), expected);
         }
         assert_eq!(within(&|| owner.retain(&next)), 2);
-        // A second owner has the same policies, which stay when those of the first go.
+        // A second owner has the same policies; they stay when the first owner's are removed.
         assert_eq!(set(second, &next), 0);
         assert_eq!(set(owner, &[]), 2);
         assert_eq!(there(), ["10.2.0.0/16 Allow false", other, "2001:db8:1::/48 Block false"]);

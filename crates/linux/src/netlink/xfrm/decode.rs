@@ -1,5 +1,5 @@
-//! Messages of NETLINK_XFRM, byte by byte (include/uapi/linux/xfrm.h). Numbers are in the
-//! machine's order unless they are of the wire: addresses, ports, SPIs.
+//! Decoder of NETLINK_XFRM messages (include/uapi/linux/xfrm.h). Numbers are in the machine's byte
+//! order, except addresses, ports and SPIs, which are in network byte order.
 
 use super::super::frame::attributes;
 use super::model::{Association, Current, Key, Policy, PolicyAction, PolicyDirection, Template};
@@ -29,7 +29,7 @@ const XFRMA_TMPL: u16 = 5;
 const XFRMA_REPLAY_VAL: u16 = 10;
 const XFRMA_ALG_AEAD: u16 = 18;
 const XFRMA_ALG_AUTH_TRUNC: u16 = 20;
-/// The kind of a policy; the main one is 0.
+/// The type of a policy; 0 for the main one.
 const XFRMA_POLICY_TYPE: u16 = 16;
 const XFRMA_PAD: u16 = 27;
 const XFRMA_OFFLOAD_DEV: u16 = 28;
@@ -62,7 +62,8 @@ fn address(bytes: &[u8], at: usize, family: u16) -> Option<IpAddr> {
     }
 }
 
-/// `struct xfrm_algo` and its kin: a name, a length in bits, further numbers, the key.
+/// Returns the name and key of a `struct xfrm_algo` or one of its variants: a name, a length in
+/// bits, further numbers, the key.
 fn algorithm(bytes: &[u8], numbers: usize) -> Option<(String, Key)> {
     let name = bytes.get(..ALGORITHM_NAME)?.split(|byte| *byte == 0).next()?;
     let bits = u32_at(bytes, ALGORITHM_NAME)? as usize;
@@ -71,7 +72,7 @@ fn algorithm(bytes: &[u8], numbers: usize) -> Option<(String, Key)> {
     Some((String::from_utf8_lossy(name).into_owned(), Key(Zeroizing::new(key.to_vec()))))
 }
 
-/// The body of an XFRM_MSG_NEWSA.
+/// Decodes the body of an XFRM_MSG_NEWSA.
 pub(super) fn association(body: &[u8]) -> Option<Association> {
     let family = u16_at(body, 212)?;
     let flags = *body.get(216)?;
@@ -108,7 +109,7 @@ pub(super) fn association(body: &[u8]) -> Option<Association> {
                 found.aead = Some((name, u32_at(content, ALGORITHM_NAME + 4)?, key));
             }
             XFRMA_ALG_CRYPT => found.cipher = Some(algorithm(content, 1)?),
-            // The same once more, and less precise, where XFRMA_ALG_AUTH_TRUNC is there.
+            // The same information, less precise, if XFRMA_ALG_AUTH_TRUNC is there.
             XFRMA_ALG_AUTH if found.integrity.is_none() => {
                 let (name, key) = algorithm(content, 1)?;
                 found.integrity = Some((name, 96, key));
@@ -140,14 +141,14 @@ pub(super) fn association(body: &[u8]) -> Option<Association> {
     Some(found)
 }
 
-/// Whether a policy is that of one socket (as IKE daemons have, so that their own messages go
-/// in clear): none for packets that are forwarded.
+/// Returns true for the policy of a single socket. IKE daemons use them to send their own messages
+/// in clear; they do not apply to forwarded packets.
 pub(super) fn is_of_socket(policy: &[u8]) -> bool {
     // XFRM_POLICY_MAX
     policy.get(160).is_some_and(|direction| *direction >= 3)
 }
 
-/// The body of an XFRM_MSG_NEWPOLICY.
+/// Decodes the body of an XFRM_MSG_NEWPOLICY.
 pub(super) fn policy(body: &[u8]) -> Option<Policy> {
     let family = u16_at(body, 40)?;
     let prefix = |at, length: usize| {
@@ -180,7 +181,7 @@ pub(super) fn policy(body: &[u8]) -> Option<Policy> {
             XFRMA_IF_ID => found.bound |= u32_at(content, 0)? != 0,
             XFRMA_POLICY_TYPE => found.bound |= content.first() != Some(&0),
             XFRMA_TMPL | XFRMA_PAD | XFRMA_OFFLOAD_DEV => {}
-            // Selects by more than Wattline knows, as a security context does.
+            // Selects by more than Wattline understands, such as a security context.
             _ => found.bound = true,
         }
         if kind == XFRMA_TMPL {
@@ -200,16 +201,16 @@ pub(super) fn policy(body: &[u8]) -> Option<Policy> {
     Some(found)
 }
 
-/// First byte of the owner of every policy of ours, and of the index of policies that earlier
-/// versions made, which left the owner empty.
+/// First byte of the owner of every policy of Wattline, and of the index of policies of earlier
+/// versions, which left the owner empty.
 pub(super) const OURS: u32 = 0x57;
 
-/// Returns true if owner (the field `user`) and index are those of a policy of ours.
+/// Returns true if owner (the field `user`) and index are those of a policy of Wattline.
 pub(super) fn are_ours(owner: u32, index: u32) -> bool {
     owner >> 24 == OURS || owner == 0 && index >> 24 == OURS
 }
 
-/// Returns true if the message of a policy shows one of ours.
+/// Returns true if a message shows a policy of Wattline.
 pub(super) fn is_ours(body: &[u8]) -> bool {
     u32_at(body, 52).zip(u32_at(body, 156)).is_some_and(|(owner, index)| are_ours(owner, index))
 }

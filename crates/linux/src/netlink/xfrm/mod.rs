@@ -1,8 +1,8 @@
-//! IPsec as the kernel knows it (include/uapi/linux/xfrm.h): associations and policies that an
-//! IKE daemon has made there.
+//! IPsec state of the kernel (include/uapi/linux/xfrm.h): associations and policies of an IKE
+//! daemon.
 //!
-//! Their messages hold keys, so they are decoded here, into memory that is zeroed, and not by
-//! a library that would keep copies.
+//! Their messages hold keys, so they are decoded here into memory that is zeroed, not by a library
+//! that would keep copies.
 
 mod block;
 mod decode;
@@ -28,20 +28,20 @@ const POLICY: u32 = 4;
 const XFRM_MSG_GETSA: u16 = 0x12;
 const XFRM_MSG_GETPOLICY: u16 = 0x15;
 const XFRM_MSG_GETDEFAULT: u16 = 0x28;
-/// XFRM_USERPOLICY_ACCEPT; 0 is none, as in kernels that have no default.
+/// XFRM_USERPOLICY_ACCEPT; 0 is none, as in kernels without defaults.
 const ACCEPT: u8 = 2;
-/// As much as the kernel puts into one datagram of a dump.
+/// More than the kernel puts into one datagram of a dump.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Follows the kernel's associations and policies.
 pub struct XfrmFollower {
     notifications: Socket,
-    /// Nothing has changed since the last list that was whole.
+    /// True if nothing has changed since the last complete list.
     dumped: bool,
 }
 
 impl XfrmFollower {
-    /// Subscribes to changes; the first [`Self::poll`] gives all that there is.
+    /// Subscribes to changes; the first [`Self::poll`] returns everything.
     ///
     /// # Errors
     /// When the kernel has no XFRM or refuses the socket.
@@ -79,19 +79,19 @@ impl XfrmFollower {
     fn listen(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         loop {
             match self.notifications.recv(&mut &mut buffer[..], 0) {
-                // Until the list is whole: should the kernel not answer now, it is asked again.
+                // Until the list is complete: if the kernel does not answer now, it is asked again.
                 Ok(_) => self.dumped = false,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Some were lost: all the more reason.
+                // Notifications were lost, so anything may have changed.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.dumped = false,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Everything that there is, where anything has changed since the last call. Changes are
-    /// only a reason to look: what they say is not relied upon, so that none can be missed.
+    /// Returns everything if anything has changed since the last call. The contents of
+    /// notifications are not used, so that none can be missed.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -102,13 +102,13 @@ impl XfrmFollower {
             return Ok(None);
         }
         let mut snapshot = Snapshot::default();
-        // Nothing that selects, as iproute2 asks. Where it is a dump, the kernel takes an empty `struct
+        // No selection, as iproute2 asks. For a dump, the kernel takes an empty `struct
         // xfrm_usersa_id` for attributes, and complains in its log each time (xfrm_dump_sa).
         dump(XFRM_MSG_GETSA, 0, &mut buffer, |body| match decode::association(body) {
             Some(association) => snapshot.associations.push(association),
             None => snapshot.unreadable += 1,
         })?;
-        // An empty `struct xfrm_userpolicy_id`: of whatever kind.
+        // An empty `struct xfrm_userpolicy_id`: policies of any type.
         dump(XFRM_MSG_GETPOLICY, 64, &mut buffer, |body| match decode::policy(body) {
             Some(policy) if decode::is_ours(body) => snapshot.ours.push(policy),
             Some(policy) => snapshot.policies.push(policy),
@@ -119,8 +119,8 @@ impl XfrmFollower {
     }
 }
 
-/// Lists the directions, of those that forwarded packets take, in which packets without a policy are
-/// dropped (`ip xfrm policy setdefault`, Linux 5.15).
+/// Lists the directions in which forwarded packets without a policy are dropped (`ip xfrm policy
+/// setdefault`, Linux 5.15).
 ///
 /// # Errors
 /// Only from the kernel; `EINVAL` before Linux 5.15.
@@ -139,7 +139,7 @@ pub(super) fn blocked_by_default() -> io::Result<Vec<&'static str>> {
     Ok(blocked)
 }
 
-/// All that the kernel has of a kind: `body` is the length of the structure that selects, if any.
+/// Requests everything of a kind; `body` is the length of the structure that selects, if any.
 fn dump(
     request: u16,
     body: usize,
@@ -148,7 +148,7 @@ fn dump(
 ) -> io::Result<()> {
     let mut request = Request::new(request, NLM_F_DUMP);
     request.put(&vec![0; body]);
-    // Whatever it is of what was asked for: NEWSA, NEWPOLICY.
+    // The only messages are of the requested kind: NEWSA, NEWPOLICY.
     Exchange::open(NETLINK_XFRM)?.ask(request, buffer, |frame| each(frame.payload))
 }
 
@@ -156,7 +156,7 @@ fn dump(
 mod tests {
     use super::*;
 
-    /// With what this kernel can do: policies need no protocol to be built in.
+    /// Uses only features that every kernel has: policies need no built-in protocol.
     #[test]
     fn policies_of_the_kernel_are_followed() {
         let made = crate::namespace::Namespace::for_test(&[]).map_err(wattline_needs::rights);

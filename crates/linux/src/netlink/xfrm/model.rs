@@ -5,12 +5,12 @@ use std::fmt;
 use std::net::IpAddr;
 use zeroize::Zeroizing;
 
-/// Everything at one time.
+/// State of the kernel at one time.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// Security associations.
     pub associations: Vec<Association>,
-    /// Policies of other programs, in no order; the lower the priority, the earlier.
+    /// Policies of other programs, in any order; the lowest priority applies first.
     pub policies: Vec<Policy>,
     /// Policies of [`super::BlockOwner`]s.
     pub ours: Vec<Policy>,
@@ -39,7 +39,7 @@ pub struct Association {
     pub spi: u32,
     /// IP protocol: 50 is ESP.
     pub protocol: u8,
-    /// Number that joins it with policies.
+    /// Number that links it to policies.
     pub reqid: u32,
     /// Tunnel mode, not transport.
     pub tunnel: bool,
@@ -47,18 +47,18 @@ pub struct Association {
     pub extended: bool,
     /// Size of the anti-replay window.
     pub window: u32,
-    /// The sequence number that was sent last.
+    /// Last sequence number that was sent.
     pub sent: u64,
-    /// The highest that was received.
+    /// Highest sequence number that was received.
     pub received: u64,
-    /// Encryption and authentication in one: the kernel's name, the length of the ICV in bits,
+    /// Combined encryption and authentication: the kernel's name, the length of the ICV in bits,
     /// and the key with its salt.
     pub aead: Option<(String, u32, Key)>,
     /// Encryption.
     pub cipher: Option<(String, Key)>,
     /// Authentication, with the length of the ICV in bits.
     pub integrity: Option<(String, u32, Key)>,
-    /// UDP ports of source and destination, where packets are encapsulated (RFC 3948).
+    /// UDP ports of source and destination, if packets are encapsulated (RFC 3948).
     pub udp: Option<(u16, u16)>,
     /// Bytes and packets after which it should be replaced; `u64::MAX` for no limit.
     pub soft: (u64, u64),
@@ -66,13 +66,13 @@ pub struct Association {
     pub hard: (u64, u64),
     /// Counts of the kernel.
     pub current: Current,
-    /// Words of the anti-replay window's bitmap, where the kernel has the longer form of it
-    /// (`struct xfrm_replay_state_esn`).
+    /// Words of the anti-replay window's bitmap, if the kernel uses its longer form (`struct
+    /// xfrm_replay_state_esn`).
     pub bitmap_words: Option<u32>,
 }
 
 impl Association {
-    /// It only holds an SPI, while keys are being agreed upon.
+    /// Returns true if it only reserves an SPI while keys are being negotiated.
     pub fn is_larval(&self) -> bool {
         const ESP: u8 = 50;
         self.protocol == ESP
@@ -89,9 +89,9 @@ pub struct Current {
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
-    /// When it was made, in seconds of the Unix epoch.
+    /// Time of its creation, in seconds of the Unix epoch.
     pub added: u64,
-    /// When it was used first; 0 for not yet.
+    /// Time of its first use; 0 if unused.
     pub used: u64,
 }
 
@@ -109,7 +109,7 @@ pub enum PolicyDirection {
 /// Treatment of packets that match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyAction {
-    /// They pass, through what the templates say.
+    /// They pass, through the associations of the templates.
     Allow,
     /// They are dropped.
     Block,
@@ -122,21 +122,21 @@ pub struct Policy {
     pub source: IpNet,
     /// Destinations of packets.
     pub destination: IpNet,
-    /// It selects by more than addresses: protocol or ports.
+    /// True if it selects by more than addresses: protocol or ports.
     pub narrower: bool,
-    /// It is for packets of one interface, or with a mark, only.
+    /// True if it selects only packets of one interface, or with a mark.
     pub bound: bool,
     /// Direction of packets.
     pub direction: PolicyDirection,
-    /// The lowest decides.
+    /// Priority; the lowest applies.
     pub priority: u32,
     /// Treatment of packets.
     pub action: PolicyAction,
-    /// The associations that packets have to pass; none to let them pass as they are.
+    /// Associations that packets must pass; empty to let them pass unchanged.
     pub templates: Vec<Template>,
 }
 
-/// Association that a policy asks for (`struct xfrm_user_tmpl`).
+/// Association that a policy requires (`struct xfrm_user_tmpl`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Template {
     /// Source of its packets.
@@ -145,9 +145,9 @@ pub struct Template {
     pub destination: IpAddr,
     /// IP protocol.
     pub protocol: u8,
-    /// The only association that will do; 0 for any.
+    /// SPI of the only suitable association; 0 for any.
     pub spi: u32,
-    /// Number that joins it with associations; 0 for any.
+    /// Number that links it to associations; 0 for any.
     pub reqid: u32,
     /// Tunnel mode.
     pub tunnel: bool,

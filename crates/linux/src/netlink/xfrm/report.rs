@@ -1,8 +1,8 @@
-//! Reports to the kernel on an association that another has used in its place: its numbers so far,
-//! the traffic that it has carried, and that it is to be replaced.
+//! Reports to the kernel on an association that is used in its place: its sequence numbers, the
+//! traffic that it has carried, and the need to replace it.
 //!
-//! An IKE daemon thus sees the traffic and replaces keys in time, and the kernel goes on with the
-//! right numbers when it takes the tunnel over.
+//! An IKE daemon then sees the traffic and replaces keys in time, and the kernel continues with the
+//! right numbers when it takes over the tunnel.
 
 use super::super::exchange::Exchange;
 use super::super::frame::Request;
@@ -17,12 +17,12 @@ const XFRM_MSG_NEWAE: u16 = 0x1e;
 const XFRMA_LTIME_VAL: u16 = 9;
 const XFRMA_REPLAY_VAL: u16 = 10;
 const XFRMA_REPLAY_ESN_VAL: u16 = 23;
-/// `struct xfrm_user_expire`: an association, and whether it is at its end.
+/// `struct xfrm_user_expire`: an association, and whether it has ended.
 const USER_EXPIRE: usize = 232;
-/// More words than the kernel takes (XFRMA_REPLAY_ESN_MAX is 4096 numbers).
+/// Upper bound for the words that the kernel accepts (XFRMA_REPLAY_ESN_MAX is 4096 numbers).
 const MOST_WORDS: u32 = 128;
 
-/// An association of the kernel, as it is where it is used.
+/// State of an association of the kernel that is used elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Destination of its packets.
@@ -37,16 +37,16 @@ pub struct Report {
     pub bitmap_words: Option<u32>,
     /// Size of the anti-replay window.
     pub window: u32,
-    /// The sequence number that was sent last.
+    /// Last sequence number that was sent.
     pub sent: u64,
-    /// The highest that was received.
+    /// Highest sequence number that was received.
     pub received: u64,
-    /// Traffic carried so far, the kernel's own share included.
+    /// Traffic carried so far, including the kernel's own share.
     pub current: Current,
 }
 
 impl Report {
-    /// Makes a report of an association that holds only the kernel's own figures.
+    /// Makes a report that holds only the kernel's own figures.
     pub fn new(of: &Association) -> Self {
         Self {
             destination: of.destination,
@@ -61,35 +61,35 @@ impl Report {
         }
     }
 
-    /// Gives the kernel numbers and counters.
+    /// Sends the numbers and counters to the kernel.
     ///
     /// # Errors
-    /// When it refuses them; an association that it has no more is `NotFound`.
-    pub fn tell(&self) -> io::Result<()> {
+    /// When it refuses them; `NotFound` if it no longer has the association.
+    pub fn send(&self) -> io::Result<()> {
         ask(self.numbers())
     }
 
-    /// Tells the kernel, and by it the IKE daemon, that the association should be replaced, or
-    /// with `ended` that it is at its end: it is then deleted.
+    /// Notifies the kernel, and through it the IKE daemon, that the association should be replaced,
+    /// or, if `ended`, that it has ended: the kernel then deletes it.
     ///
     /// # Errors
-    /// As [`Self::tell`].
+    /// As [`Self::send`].
     pub fn expire(&self, ended: bool) -> io::Result<()> {
         ask(self.expiry(ended))
     }
 
-    /// An XFRM_MSG_NEWAE.
+    /// Makes an XFRM_MSG_NEWAE.
     fn numbers(&self) -> Request {
         let mut body = address(self.destination).to_vec();
         body.extend(self.spi.to_be_bytes());
         body.extend(family(self.destination).to_ne_bytes());
         body.extend([self.protocol, 0]);
         body.extend(address(self.source));
-        // Flags and reqid, which the kernel does not look at here.
+        // Flags and reqid, which the kernel ignores here.
         body.extend([0; 8]);
         let mut request = message(XFRM_MSG_NEWAE, NLM_F_REPLACE, &body);
-        // All numbers below the highest are said to have been received: none of them comes in
-        // a second time by the kernel.
+        // All numbers below the highest are marked as received, so that the kernel accepts none of
+        // them a second time.
         match self.bitmap_words.map(|words| words.min(MOST_WORDS)) {
             Some(words) => {
                 let numbers = [
@@ -120,7 +120,7 @@ impl Report {
         request
     }
 
-    /// An XFRM_MSG_EXPIRE. The kernel looks at what names the association and nothing else.
+    /// Makes an XFRM_MSG_EXPIRE. The kernel uses only the fields that identify the association.
     fn expiry(&self, ended: bool) -> Request {
         let mut body = [0; USER_EXPIRE];
         body[56..72].copy_from_slice(&address(self.destination));
@@ -161,7 +161,7 @@ pub(super) fn message(kind: u16, flags: u16, body: &[u8]) -> Request {
     request
 }
 
-/// Sends a request, and waits until the kernel has done it.
+/// Sends a request, and waits until the kernel has processed it.
 pub(super) fn ask(request: Request) -> io::Result<()> {
     let done = Exchange::open(NETLINK_XFRM)?.ask(request, &mut [0; 512], |_| {});
     done.map_err(|error| match error.raw_os_error() {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn messages_are_laid_out_as_the_kernel_has_them() {
-        // struct xfrm_aevent_id is 48 bytes; behind it come the attributes.
+        // struct xfrm_aevent_id is 48 bytes; the attributes follow it.
         let short = report(None).numbers().finish(0);
         assert_eq!(short.len(), HEADER + 48 + 16 + 36);
         assert_eq!(short[..4], (short.len() as u32).to_ne_bytes());
@@ -204,7 +204,7 @@ mod tests {
         );
         let long = report(Some(2)).numbers().finish(0);
         assert_eq!(long.len(), HEADER + 48 + 4 + 24 + 8 + 36);
-        // What is told is understood as the same.
+        // The reported values are read back unchanged.
         let expiry = report(None).expiry(true).finish(0);
         assert_eq!(expiry.len(), HEADER + USER_EXPIRE);
         let read = decode::association(&expiry[HEADER..HEADER + 224]).unwrap();
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn an_association_that_is_gone_is_not_found() {
-        match report(None).tell() {
+        match report(None).send() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => wattline_needs::machine(format_args!(
                 "the kernel has no XFRM, or we no right ({error})"

@@ -1,14 +1,10 @@
 //! MAXP: windows whose first bytes hash higher than those of all windows nearby.
 //!
 //! The selected windows are spaced more evenly than with MODP, so fewer regions are missed, and
-//! only
-//! they need a fingerprint. "Nearby" means half a period on both sides (Bjørner, Blass and
-//! Gurevich,
-//! "Content-dependent chunking for differential compression, the local maximum approach", 2010).
-//! The
-//! maximum over the neighbours is found by doubling: of two, of four, and so on. Each step is a
-//! pass
-//! without branches over 16-bit numbers, eight of which fit a vector on any x86-64.
+//! only they need a fingerprint. "Nearby" means half a period on both sides (Bjørner, Blass and
+//! Gurevich, "Content-dependent chunking for differential compression, the local maximum approach",
+//! 2010). The maximum over the neighbours is found by doubling: of two, of four, and so on. Each
+//! step is a pass without branches over 16-bit numbers, eight of which fit a vector on any x86-64.
 
 use super::sample::{Sample, WINDOW, push};
 use wattline_packet::redundancy::LONGEST_PAYLOAD;

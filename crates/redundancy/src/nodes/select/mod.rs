@@ -1,4 +1,4 @@
-//! Selection of the windows of a payload that are looked up and stored by their fingerprints.
+//! Selection of the windows of a payload whose fingerprints are looked up and stored.
 //!
 //! A window is [`WINDOW`] bytes. Processing every window costs too much, so about one in `period`
 //! is selected. The selection depends on the content and not on the position, so repeated content
@@ -50,7 +50,7 @@ enum How {
 }
 
 impl Selector {
-    /// A selector of about one window in `period`, which is at least [`SHORTEST_PERIOD`].
+    /// Makes a selector of about one window in `period`, which is at least [`SHORTEST_PERIOD`].
     #[must_use]
     pub fn new(selection: Selection, period: usize) -> Self {
         let period = period.max(SHORTEST_PERIOD);
@@ -62,7 +62,7 @@ impl Selector {
         Self { how, samples: Vec::with_capacity(MOST_SAMPLES + 1) }
     }
 
-    /// Selected windows of a payload, in their order.
+    /// Returns the selected windows of a payload, in their order.
     pub fn select(&mut self, payload: &[u8]) -> &[Sample] {
         self.samples.clear();
         let payload = &payload[..payload.len().min(LONGEST_PAYLOAD)];
@@ -86,7 +86,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Pseudo-random bytes, the same in every run.
+    /// Returns pseudo-random bytes, the same in every run.
     pub fn noise(seed: u64, length: usize) -> Vec<u8> {
         let mut state = seed.wrapping_mul(2) + 1;
         let mut next = || {

@@ -30,8 +30,8 @@ pub(super) fn push(samples: &mut Vec<Sample>, payload: &[u8], offset: usize) {
 pub(super) const MULTIPLIERS: [u64; 4] =
     [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
 
-/// Hash of a window: products of 64 by 64 bits, folded, as in wyhash (public domain, Wang Yi).
-/// Equal fingerprints only suggest equal bytes.
+/// Returns the hash of a window: products of 64 by 64 bits, folded, as in wyhash (public domain,
+/// Wang Yi). Equal fingerprints only suggest equal bytes.
 #[inline]
 pub(super) fn fingerprint(window: &[u8; WINDOW]) -> u64 {
     let (words, _) = window.as_chunks::<8>();

@@ -1,4 +1,4 @@
-//! Timing, rules and keys that encoders and decoders have in common.
+//! Timing, rules and keys shared by encoders and decoders.
 
 use crate::nodes::Rules;
 use crate::section::{RedundancyRole, RedundancySettings};
@@ -13,19 +13,19 @@ use wattline_packet::redundancy::{Key, VERSION};
 pub(super) const HELLO: Duration = Duration::from_secs(1);
 /// Time without a report after which the decoder counts as dead.
 pub(super) const DEAD: Duration = Duration::from_secs(5);
-/// Intervals at which either side looks for work, with packets and without. A payload can be referred
-/// to after about three of them.
+/// Intervals at which either side polls for work, with packets and without. A payload can be
+/// referred to after about three of them.
 pub(super) const BUSY: Duration = Duration::from_millis(5);
 pub(super) const IDLE: Duration = Duration::from_millis(50);
 /// Largest number of messages read at once, and buffer size in bytes for one.
 pub(super) const AT_ONCE: usize = 256;
 pub(super) const LONGEST: usize = 2048;
 /// Shortest time between two log lines about the same event that others can cause.
-const SELDOM: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) fn rules(settings: &RedundancySettings) -> Rules {
     let mut except = settings.except.clone();
-    // Reports to an encoder, and all other packets for the decoder's router itself.
+    // Reports to an encoder, and other packets for the decoder's router itself.
     if settings.role == RedundancyRole::Encode {
         except.extend(settings.peer.map(IpNet::from));
     }
@@ -38,20 +38,20 @@ pub(super) fn rules(settings: &RedundancySettings) -> Rules {
     }
 }
 
-/// A number that nobody can guess; not zero.
+/// Returns an unpredictable number other than zero.
 pub(super) fn random() -> u64 {
     // Keyed by the operating system.
     RandomState::new().hash_one(std::process::id()) | 1
 }
 
-/// Limit of log lines about an event that others can cause.
+/// Rate limit of log lines about an event that others can cause.
 #[derive(Default)]
-pub(super) struct Seldom(Option<Instant>);
+pub(super) struct LogLimit(Option<Instant>);
 
-impl Seldom {
+impl LogLimit {
     /// Returns true if the event may be logged now.
     pub fn allows(&mut self, now: Instant) -> bool {
-        let is_due = self.0.is_none_or(|last| now.saturating_duration_since(last) >= SELDOM);
+        let is_due = self.0.is_none_or(|last| now.saturating_duration_since(last) >= LOG_INTERVAL);
         if is_due {
             self.0 = Some(now);
         }
@@ -59,7 +59,7 @@ impl Seldom {
     }
 }
 
-/// Warns about a section whose messages and packets anybody can forge.
+/// Warns about a section without a secret: its messages and packets can be forged.
 pub(super) fn warn_without_secret(settings: &RedundancySettings) {
     if settings.secret.is_empty() {
         let peer = settings.peer.map(|peer| format!(" with {peer}")).unwrap_or_default();
@@ -71,7 +71,7 @@ pub(super) fn warn_without_secret(settings: &RedundancySettings) {
 }
 
 /// Logs at most once a minute that the other router has another version of the protocol.
-pub(super) fn warn_of_version(peer: Option<IpAddr>, limit: &mut Seldom, now: Instant) {
+pub(super) fn warn_of_version(peer: Option<IpAddr>, limit: &mut LogLimit, now: Instant) {
     if limit.allows(now) {
         let peer = peer.map(|peer| format!(" {peer}")).unwrap_or_default();
         tracing::warn!(
