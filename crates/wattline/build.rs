@@ -1,6 +1,6 @@
 //! Hands the program the commit that it is built from, as `WATTLINE_BUILD_COMMIT`.
 //!
-//! It is empty where there is no commit: in an unpacked archive, or without git. Distributors set
+//! The commit is empty in an unpacked archive or without git. Distributors set
 //! `WATTLINE_COMMIT`. Neither names a time or a directory, so that builds can be repeated. The Python
 //! package is built with this file as well.
 

@@ -1,4 +1,4 @@
-//! `wattline audit`: a running router's decisions beside its kernel's.
+//! `wattline audit`: compares a running router's decisions with its kernel's.
 
 use super::ask::{Which, print_json};
 use super::show;
@@ -26,7 +26,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut out = BufWriter::new(output::stdout());
-    // Differences as they are found: comparing a large table takes its time.
+    // Prints differences as they are found: comparing a large table takes time.
     let print = |event| -> Result<(), ExitError> {
         if let (false, Ok(difference)) = (json, serde_json::from_value(event)) {
             write_difference(&difference, &mut out)?;

@@ -1,4 +1,4 @@
-//! `wattline clear`: counters of a running router begin anew.
+//! `wattline clear`: counters of a running router restart at 0.
 
 use super::ask::{Which, print_json};
 use crate::exit::ExitError;
@@ -17,8 +17,8 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, clap::Subcommand)]
 enum What {
-    /// What `stats`, `top` and `graph` show of packets, ports, workers and nodes begins at 0. Metrics
-    /// and the account at the end go on from the start.
+    /// Packets, ports, workers and nodes in `stats`, `top` and `graph` restart at 0. Metrics and
+    /// the account at the end go on from the start.
     Counters,
 }
 

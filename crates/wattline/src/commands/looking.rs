@@ -16,7 +16,7 @@ use wattline_units::Span;
 /// Packets to look at, and their number.
 #[derive(Debug, clap::Args)]
 pub struct Looking {
-    /// Which packets, as for tcpdump: `udp and port 53`, `host 192.0.2.1`, `src net 2001:db8::/32`,
+    /// Packets to watch, as for tcpdump: `udp and port 53`, `host 192.0.2.1`, `src net 2001:db8::/32`,
     /// `interface left`, `vlan 7`, `not (tcp or icmp)`; all without it.
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
@@ -34,11 +34,12 @@ pub struct Looking {
 }
 
 impl Looking {
-    /// Begins; gives what the router says first, and where the rest comes. It ends by a signal, the
-    /// time or the number of packets.
+    /// Starts watching. Returns the router's first document and the source of the rest. A signal,
+    /// the time or the number of packets ends it.
     pub fn begin(&self, snap: u16, request: fn(Look) -> Request) -> Result<Inlet, ExitError> {
         let filter = self.filter.join(" ");
-        // Mistakes are told before a router is looked for, which knows the names of its ports.
+        // Reports mistakes before a router is contacted; only the router knows the names of its
+        // ports.
         Filter::parse(&filter, &|_| Some(0))
             .map_err(|error| ExitError::new(ExitError::USAGE, error))?;
         let look = Look { filter, snap, rate: self.rate, most: self.count };
@@ -56,7 +57,7 @@ impl Looking {
     }
 }
 
-/// The first signal asks for the end; the router then still sends what it has seen.
+/// Asks for the end at the first signal; the router then still sends the packets it has seen.
 fn stop_by_signal(stopper: Stopper) -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || {
@@ -97,7 +98,7 @@ pub fn parsed<T: DeserializeOwned>(value: Value) -> Result<T, ExitError> {
     serde_json::from_value(value).map_err(unreadable)
 }
 
-/// The next part, whatever it is.
+/// Returns the next part, of any kind.
 pub fn part(inlet: &mut Inlet) -> Result<Part, ExitError> {
     inlet.part().map_err(|error| ExitError::new(ExitError::IO, format_args!("the router: {error}")))
 }

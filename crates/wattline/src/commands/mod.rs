@@ -38,7 +38,7 @@ use crate::exit::ExitError;
 use crate::program::Commands;
 use clap::Subcommand;
 
-/// What `wattline` can be asked for.
+/// Commands of `wattline`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the router until it is told to stop, or until all captures are read.
@@ -62,9 +62,9 @@ pub enum Command {
     Capture(capture::Args),
     /// Show the ways of single packets through a running router, with the reason of their end.
     Trace(trace::Args),
-    /// Let the counters of a running router begin anew.
+    /// Reset the counters of a running router.
     Clear(clear::Args),
-    /// Print the JSON schema of everything that a running router or governor says, or of results.
+    /// Print the JSON schema of every document of a running router or governor, or of results.
     Schema(schema::Args),
     /// Watch a running router or governor: rates, cores, frequencies, watts, drops.
     Top(top::Args),
@@ -72,9 +72,9 @@ pub enum Command {
     Graph(graph::Args),
     /// Serve traffic with the first N workers of a running router; park the others.
     Active(active::Args),
-    /// Let a running router read its configuration again.
+    /// Make a running router read its configuration again.
     Reload(reload::Args),
-    /// Let a running router forward what is queued, and end.
+    /// Make a running router forward its queued packets, and end.
     Stop(stop::Args),
     /// Keep the kernel from forwarding in clear what IPsec protects while no router runs; or print
     /// what is kept back.

@@ -1,4 +1,4 @@
-//! `wattline policies`: what governors there are.
+//! `wattline policies`: lists the policies.
 
 use crate::exit::ExitError;
 use crate::output;

@@ -16,7 +16,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// Its files.
+    /// Opens its files.
     pub fn tree(&self) -> Result<Tree, ExitError> {
         // A mistyped directory must not pass for a machine that has nothing.
         if !self.root.join("sys").is_dir() && !self.root.join("proc").is_dir() {
@@ -31,7 +31,7 @@ impl Root {
         Ok(Tree::at(&self.root))
     }
 
-    /// Whether it is a recording.
+    /// Returns true if it is a recording.
     pub fn is_recorded(&self) -> bool {
         self.root != Path::new("/")
     }
@@ -83,7 +83,7 @@ mod tests {
     use std::io::{Error, ErrorKind};
 
     #[test]
-    fn who_lacks_the_rights_is_told_what_to_do() {
+    fn missing_rights_are_reported_with_advice() {
         let ended = |kind: ErrorKind| {
             let path = PathBuf::from("/var/lib/wattline/knobs.lock");
             ExitError::from(SessionError::State { path, error: Error::from(kind) })

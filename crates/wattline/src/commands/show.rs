@@ -1,4 +1,4 @@
-//! `wattline show`: what a running router knows.
+//! `wattline show`: state of a running router.
 
 use super::ask::{Which, print_json};
 use super::stats;
@@ -16,7 +16,7 @@ use wattline_status::{
     NeighbourTable, NextHopView, PortState, PortTable, RouteEntry, RouteTable, VersionEntry,
 };
 
-/// Of what.
+/// Subject, and the number of entries.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -28,7 +28,7 @@ pub struct Args {
     most: u32,
 }
 
-/// What can be looked at.
+/// Subjects to show.
 #[derive(Debug, Clone, Copy, clap::Subcommand)]
 enum What {
     /// Ports: interface, addresses, state, and how they forward, with the reason.
@@ -51,19 +51,20 @@ enum What {
     Acl,
     /// Build, configuration file and kernel of the daemon; also of a governor.
     Version,
-    /// Configuration in force, with defaults, and what of the file waits for a restart; also of a governor.
+    /// Configuration in force, with defaults, and the keys of the file that wait for a restart;
+    /// also of a governor.
     Config,
 }
 
-/// Which part of it.
+/// Restriction to a prefix.
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct Within {
-    /// Only what lies within this prefix; of routes for an address, those that hold it.
+    /// Only entries within this prefix; for an address, the routes that contain it.
     #[arg(value_name = "PREFIX", value_parser = prefix)]
     within: Option<IpNet>,
 }
 
-/// An address is the prefix of itself alone.
+/// Parses a prefix; an address is a prefix of itself alone.
 pub fn prefix(text: &str) -> Result<IpNet, String> {
     let address = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse::<IpNet>().map(|net| net.trunc()).or_else(|_| address()).map_err(|_| {
@@ -254,7 +255,7 @@ fn config(answer: &ConfigTable, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Settings as TOML, each line behind `begin`.
+/// Prints settings as TOML, each line behind `begin`.
 fn settings(settings: &[ConfigSetting], begin: &str, out: &mut impl Write) -> io::Result<()> {
     let mut section = (String::new(), 0);
     for it in settings {
@@ -268,7 +269,7 @@ fn settings(settings: &[ConfigSetting], begin: &str, out: &mut impl Write) -> io
     Ok(())
 }
 
-/// A protocol as `[[acl]]` names it; its number where it has no name there.
+/// Returns a protocol as `[[acl]]` names it; its number if it has no name there.
 fn protocol(number: u8) -> String {
     #[cfg(feature = "filter")]
     let name = wattline_filter::acl::protocol_name(number);
@@ -303,7 +304,7 @@ fn routes(routes: &[RouteEntry], out: &mut impl Write) -> io::Result<()> {
     table(&["", "prefix", "to", "metric", "nhid", "from"], routes.iter().map(line), out)
 }
 
-/// A next hop in words.
+/// Describes a next hop in words.
 fn way(next_hop: &NextHopView) -> String {
     let mut words = next_hop.action.clone();
     for (word, value) in [
@@ -320,7 +321,7 @@ fn way(next_hop: &NextHopView) -> String {
     words
 }
 
-/// Says how much there is beside what was shown.
+/// Prints the number of entries that were not shown.
 fn rest<T: PartialEq>(
     shown: impl Iterator<Item = T>,
     total: usize,
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_a_table_that_says_what_it_leaves_out() {
+    fn routes_are_a_table_that_counts_omitted_entries() {
         let hop = RouteHop {
             gateway: Some("192.0.2.2".parse().unwrap()),
             interface: Some("eth0".to_owned()),
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_to_an_address_is_said_in_words() {
+    fn path_to_an_address_is_described() {
         let member = |places| GroupMember { places, next_hop: action("discard") };
         let next_hop =
             NextHopView { members: vec![member(1), member(3)], ..action("one of several by flow") };
@@ -426,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_a_route_is_told_in_one_line() {
+    fn address_without_a_route_takes_one_line() {
         let answer = answer("198.51.100.7", None, action("no route"));
         assert_eq!(printed(&answer, fib), "198.51.100.7: no route\n");
     }
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn configuration_is_shown_as_toml_with_what_waits() {
+    fn configuration_is_shown_as_toml_with_pending_settings() {
         let setting = |section: &str, place, key: &str, value: &str, is_default| ConfigSetting {
             section: section.to_owned(),
             place,
@@ -470,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_shown_with_what_they_matched_and_what_none_did() {
+    fn rules_are_shown_with_matched_and_unmatched_packets() {
         let list = |values: &[&str]| values.iter().map(|it| (*it).to_owned()).collect();
         let rule = AclRule {
             name: "web".to_owned(),

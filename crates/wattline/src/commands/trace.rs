@@ -1,4 +1,4 @@
-//! `wattline trace`: the ways of single packets through a running router.
+//! `wattline trace`: paths of single packets through a running router.
 
 use super::looking::{Looking, parsed, part, summary};
 use crate::exit::ExitError;
@@ -8,10 +8,10 @@ use wattline_daemon::socket::Request;
 use wattline_daemon::stream::Part;
 use wattline_status::Way;
 
-/// Bytes of a packet that its headers are read from.
+/// Bytes of a packet from which its headers are read.
 const SNAP: u16 = 256;
 
-/// Which packets.
+/// Packets to trace.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
 }
 
-/// One packet, so many seconds after the first.
+/// Prints a packet, with the time since the first in seconds.
 fn write(way: &Way, seconds: f64, out: &mut impl Write) -> io::Result<()> {
     let origin = match &way.made_by {
         Some(node) => format!("made by {node}"),
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_is_three_lines() {
+    fn path_takes_three_lines() {
         let mut out = Vec::new();
         let mut way = Way {
             port: "left".to_owned(),

@@ -30,7 +30,7 @@ enum Class {
 }
 
 impl ExternalMeter {
-    /// The meter, if one was asked for.
+    /// Opens the external meter, if one was requested.
     pub fn open(&self) -> Result<Option<Box<dyn Meter>>, ExitError> {
         let Some(path) = &self.external else { return Ok(None) };
         let accuracy = match self.external_accuracy {

@@ -1,5 +1,4 @@
-//! `wattline probe`: which knobs and meters this machine has, which are missing, and what
-//! would enable them.
+//! `wattline probe`: lists knobs and meters of this machine, missing ones, and ways to enable them.
 
 mod first_hour;
 mod interfaces;
@@ -19,7 +18,7 @@ use wattline_meters::crosscheck::{Comparison, compare, pairs};
 use wattline_meters::{Description, Meter, Missing, is_guest, survey};
 use wattline_units::Span;
 
-/// What to look at.
+/// Machine to probe, and records to make.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Record the files that were read below this new directory, or in this new archive where the name
@@ -39,10 +38,10 @@ pub struct Args {
     root: Root,
 }
 
-/// Long enough that an update of a register more or less is a small part.
+/// Long enough that one register update more or less is a small part.
 const INTERVAL: Span = Span::from_millis(200);
 
-/// Whether meters that show the same agree; takes no time where there are none.
+/// Checks that meters of the same domain agree; takes no time if there are none.
 fn crosscheck(meters: &mut [Box<dyn Meter>]) -> Vec<Comparison> {
     let owned: Vec<Description> = meters.iter().map(|meter| meter.description().clone()).collect();
     let descriptions: Vec<&Description> = owned.iter().collect();

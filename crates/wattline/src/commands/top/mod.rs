@@ -14,7 +14,7 @@ use wattline_daemon::settings::parse_duration;
 use wattline_daemon::socket::Request;
 use wattline_status::{Rates, Sample};
 
-/// Which router, and how.
+/// Router to watch, and the form.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
