@@ -51,29 +51,29 @@ impl Notifier {
 
     /// Reports that the daemon has started.
     pub fn ready(&self) {
-        self.tell("READY=1");
+        self.send("READY=1");
     }
 
     /// Reports that the daemon begins to read its configuration again.
     pub fn reloading(&self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
     /// Reports that the daemon has read its configuration again, and the outcome as its status.
     pub fn reloaded(&self, outcome: &str) {
-        self.tell(&format!("READY=1\n{}", status_line(outcome)));
+        self.send(&format!("READY=1\n{}", status_line(outcome)));
     }
 
     /// Reports a line about the daemon's state, for people (`systemctl status`).
     pub fn status(&self, line: &str) {
-        self.tell(&status_line(line));
+        self.send(&status_line(line));
     }
 
     /// Reports that the daemon is shutting down.
     pub fn stopping(&self) {
-        self.tell("STOPPING=1");
+        self.send("STOPPING=1");
     }
 
     /// Leaves descriptors in the manager's store, which passes them to the daemon's next instance.
@@ -94,7 +94,7 @@ impl Notifier {
 
     /// Makes the manager close the descriptors in its store with this name.
     pub fn forget(&self, name: &str) {
-        self.tell(&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
+        self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
     }
 
     /// Waits until the manager has read all messages (sd_notify_barrier(3)): it can identify their
@@ -104,15 +104,15 @@ impl Notifier {
     /// Fails if the manager cannot be reached.
     pub fn wait_until_read(&self, patience: Duration) -> io::Result<bool> {
         let Some(socket) = &self.socket else { return Ok(true) };
-        let (ours, its) = rustix::pipe::pipe()?;
-        send_with(socket, "BARRIER=1", &[its.as_fd()])?;
+        let (reader, writer) = rustix::pipe::pipe()?;
+        send_with(socket, "BARRIER=1", &[writer.as_fd()])?;
         // The manager closes its end when it reaches this message.
-        drop(its);
+        drop(writer);
         let end = Instant::now() + patience;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).map_err(io::Error::other)?;
-            let mut polled = [PollFd::new(&ours, PollFlags::empty())];
+            let mut polled = [PollFd::new(&reader, PollFlags::empty())];
             match poll(&mut polled, Some(&left)) {
                 Ok(count) => return Ok(count > 0),
                 Err(rustix::io::Errno::INTR) => {}
@@ -127,7 +127,7 @@ impl Notifier {
         let Some((period, last)) = &mut self.alive else { return };
         if now.saturating_duration_since(*last) >= *period / 2 {
             *last = now;
-            self.tell("WATCHDOG=1");
+            self.send("WATCHDOG=1");
         }
     }
 
@@ -136,7 +136,7 @@ impl Notifier {
         self.alive.map(|(period, _)| period / 2)
     }
 
-    fn tell(&self, message: &str) {
+    fn send(&self, message: &str) {
         if let Some(socket) = &self.socket
             && let Err(error) = socket.send(message.as_bytes())
         {
@@ -213,7 +213,7 @@ mod tests {
             notifier.alive(last + Duration::from_millis(10));
             notifier.alive(last + Duration::from_millis(1010));
             notifier.stopping();
-            let told: Vec<String> = (0..4)
+            let received: Vec<String> = (0..4)
                 .map(|_| {
                     let mut buffer = [0; 64];
                     let length = listener.recv(&mut buffer).unwrap();
@@ -221,7 +221,7 @@ mod tests {
                 })
                 .collect();
             let expected = ["READY=1", "STATUS=as it should be", "WATCHDOG=1", "STOPPING=1"];
-            assert_eq!(told, expected);
+            assert_eq!(received, expected);
         }
         assert!(connect("/nowhere/at/all").is_err());
     }

@@ -791,15 +791,15 @@ mod tests {
             assert_eq!(ask(&path, Request::Stop).unwrap(), 7);
         }
         assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
-        let mut told = Vec::new();
+        let mut answers = Vec::new();
         for stream in held {
             stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
             let mut line = String::new();
             let _ = BufReader::new(&stream).take(1000).read_line(&mut line);
-            told.push(line);
+            answers.push(line);
         }
         for refused in ["of this user are open", "only its owner and root may change it"] {
-            assert!(told.iter().any(|line| line.contains(refused)), "{refused}: {told:?}");
+            assert!(answers.iter().any(|line| line.contains(refused)), "{refused}: {answers:?}");
         }
     }
 

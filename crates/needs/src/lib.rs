@@ -176,11 +176,11 @@ mod tests {
                     .env(REQUIRE, required)
                     .output()
                     .unwrap();
-                let told = String::from_utf8_lossy(&run.stderr);
-                let told = told.trim_end().to_owned();
-                let ours = outcome("a-test", need, "it", required);
-                let theirs = if run.status.success() { Ok(told) } else { Err(told) };
-                assert_eq!(theirs, ours, "{need:?} with {required:?}");
+                let message = String::from_utf8_lossy(&run.stderr);
+                let message = message.trim_end().to_owned();
+                let expected = outcome("a-test", need, "it", required);
+                let found = if run.status.success() { Ok(message) } else { Err(message) };
+                assert_eq!(found, expected, "{need:?} with {required:?}");
             }
         }
     }

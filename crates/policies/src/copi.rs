@@ -84,7 +84,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// All idle states, as Linux allows them.
+/// Deepest idle state; all are allowed by default, as in Linux.
 const IDLE_STATE: Parameter =
     Parameter { default: "deepest", source: "Co-PI leaves idle states to the kernel", ..IDLE };
 
@@ -110,10 +110,10 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     make_with(tables, options, idle, context.platform)
 }
 
-/// Co-PI with tables that the caller has, all idle states allowed.
+/// Creates Co-PI from the caller's tables, with all idle states allowed.
 ///
 /// # Errors
-/// When the tables are of another machine.
+/// Fails if the tables belong to another machine.
 pub fn with_tables(
     tables: Arc<ProfileTables>,
     options: Options,
@@ -180,8 +180,8 @@ impl Policy for Copi {
                     .to_owned(),
             ),
             Some(engine) => {
-                let told: Vec<String> = self.notes.iter().cloned().chain(engine.remark()).collect();
-                (!told.is_empty()).then(|| told.join("; "))
+                let remarks: Vec<String> = self.notes.iter().cloned().chain(engine.remark()).collect();
+                (!remarks.is_empty()).then(|| remarks.join("; "))
             }
         }
     }

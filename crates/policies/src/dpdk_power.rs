@@ -1,4 +1,4 @@
-//! DPDK's power management of poll mode drivers: what a core does after many empty polls.
+//! DPDK's power management of poll mode drivers: reactions of a core to many empty polls.
 
 use super::fixed;
 use super::polling::needs;

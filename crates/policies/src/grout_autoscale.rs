@@ -1,4 +1,4 @@
-//! grout's autoscaling by the indirection table, as it was proposed.
+//! grout's autoscaling by the indirection table, as proposed.
 
 use super::fixed;
 use super::polling::needs;
@@ -19,7 +19,8 @@ pub static INFO: PolicyInfo = PolicyInfo {
 
 /// Packets of a burst.
 const BURST: u32 = 64;
-/// Full bursts in a row of a saturated core, and empty polls in a row of an idle one.
+/// Full bursts in a row that mark a core as saturated, and empty polls in a row that mark it as
+/// idle.
 const FULL: u32 = 4;
 const EMPTY: u32 = 1_000;
 

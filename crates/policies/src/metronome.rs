@@ -1,4 +1,4 @@
-//! Metronome: a core sleeps so long that a queue is looked at once in a mean time.
+//! Metronome: a core sleeps so that a queue is polled once per mean vacation time.
 
 use super::fixed;
 use super::polling::needs;
@@ -42,7 +42,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     needs(platform, &[wait])?;
     Ok(Box::new(fixed::Fixed {
         cores: fixed::core_count(parameters, platform)?,
-        // Its governor has to be `performance`.
+        // Its cpufreq governor has to be `performance`.
         frequency: platform.fastest(),
         idle: platform.deepest(),
         wait,

@@ -42,7 +42,8 @@ pub(super) fn take_step(
 ) {
     let step = envelope.at(rate);
     point.set_active(step.cores, 0, seen.platform.deepest());
-    // The envelope may belong to another server, with other P-states; files round theirs.
+    // The envelope may belong to another server, with other P-states; files round their
+    // frequencies.
     let rounded = Hertz(step.hertz.0 * (1.0 - 1e-6));
     point.set_frequency(seen.platform.at_least(rounded));
 }

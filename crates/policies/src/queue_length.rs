@@ -93,18 +93,19 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// Presets for the lost constants: those of the least latency, which are the parameters' defaults,
-/// and those nearest to the optimum at a steady rate.
+/// Presets for the lost constants: for the lowest latency (the parameters' defaults), and for the
+/// smallest distance from the optimum at a steady rate.
 const PRESETS: &[Preset] = &[
     Preset { name: "latency", values: &[] },
     Preset { name: "efficient", values: &[("c_up", "7"), ("c_down", "10"), ("read", "after")] },
 ];
 
-/// Time after which the controller, at an end of the ladder, looks whether the machine is still there.
+/// Time after which the controller, at an end of the ladder, checks that the machine is still
+/// there.
 const LOOK_AGAIN: Span = Span::from_millis(1_000);
 
-/// The controller. Its estimator ([`wattline_policy::QueueEstimator`]) runs on one core per interface: the
-/// lowest active one, which is there as long as the router is.
+/// The controller. Its estimator ([`wattline_policy::QueueEstimator`]) runs on one core per
+/// interface: the lowest active one, which always exists while the router runs.
 #[derive(Debug)]
 struct QueueLength {
     rule: StreakRule,
@@ -150,7 +151,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl QueueLength {
-    /// One rung up or down the ladder.
+    /// Takes one rung up or down the ladder.
     fn step(&self, up: bool, platform: &Platform, point: &mut OperatingPoint) {
         let (cores, frequency) = (point.active.len(), point.fastest_active());
         if up {
@@ -166,8 +167,8 @@ impl QueueLength {
         }
     }
 
-    /// Once the machine is at an end of the ladder, streaks that would lead beyond it change nothing,
-    /// so nobody is woken for them.
+    /// Once the machine is at an end of the ladder, streaks that would lead beyond it change
+    /// nothing, so the policy does not ask for them.
     fn ask(&self, now: Time, point: &OperatingPoint, at_top: bool, at_bottom: bool) -> AskAgain {
         let cores = point.active.lowest().map_or(CoreSet::EMPTY, CoreSet::only);
         let at_silence = self.rule.silence > Span::ZERO && !at_bottom;
@@ -180,13 +181,13 @@ impl QueueLength {
     }
 }
 
-/// Whether nothing can be added.
+/// Returns true if nothing can be added.
 fn at_top(platform: &Platform, point: &OperatingPoint) -> bool {
     let all_cores = point.active.len() >= platform.cores || !platform.can.set_cores;
     all_cores && (point.fastest_active() >= platform.fastest() || !platform.can.set_frequency)
 }
 
-/// Whether nothing can be taken away.
+/// Returns true if nothing can be taken away.
 fn at_bottom(platform: &Platform, point: &OperatingPoint) -> bool {
     let one_core = point.active.len() <= 1 || !platform.can.set_cores;
     one_core && (point.fastest_active() == 0 || !platform.can.set_frequency)
@@ -292,10 +293,10 @@ mod tests {
         }
     }
 
-    /// At an end of the ladder nobody is woken for what cannot lead further, once the machine is
-    /// really there: it may have refused the last step.
+    /// At an end of the ladder the policy does not ask for streaks that cannot lead further, once
+    /// the machine is really there: it may have refused the last step.
     #[test]
-    fn ends_of_the_ladder_ask_for_less() {
+    fn ladder_ends_ask_for_fewer_streaks() {
         let mut bench = Bench::new();
         let ask = bench.play("queue-length", None).on_streak;
         assert!(ask.at_below && ask.at_silence, "the machine may not have followed yet");

@@ -1,4 +1,4 @@
-//! Shenango and Caladan: a core more whenever something waits for too long, one less when idle.
+//! Shenango and Caladan: add a core whenever a packet waits for too long, and remove an idle one.
 
 use wattline_policy::{
     AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
@@ -33,7 +33,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
 struct Shenango {
     interval: Span,
     delay: Span,
-    /// Queues at the last look; and packets served, by core.
+    /// Queues at the last sample, and packets served, by core.
     queues: Vec<QueueView>,
     served: Vec<u64>,
 }
@@ -59,12 +59,13 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl Shenango {
-    /// Whether a queue asks for a core.
+    /// Returns true if a queue needs another core.
     fn is_congested(&self, before: &QueueView, now: &QueueView) -> bool {
         if self.delay > Span::ZERO {
             return now.oldest.is_some_and(|oldest| oldest >= self.delay);
         }
-        // The first in is the first out: more wait than have come since, so one waited then.
+        // Queues are FIFO: if more packets wait than have arrived since, one waited at the last
+        // sample.
         u64::from(now.fill) > now.arrivals.saturating_sub(before.arrivals)
     }
 }
@@ -110,15 +111,15 @@ mod tests {
     const LOOK: Span = Span::from_micros(5);
 
     #[test]
-    fn a_packet_that_waited_at_both_looks_brings_a_core_and_an_idle_one_parks() {
+    fn packet_waiting_in_two_samples_adds_a_core_and_an_idle_one_parks() {
         let mut bench = Bench::playing("shenango");
         assert_eq!(bench.rung(), (1, 13));
-        // Ten wait, but all of them came since the last look.
+        // Ten packets wait, but all of them arrived since the last sample.
         bench.queues[0].fill = 10;
         bench.cores[0].packets += 1;
         bench.pass(LOOK, &[1.0], 10);
         assert_eq!(bench.rung().0, 1);
-        // Of these eleven one waited then.
+        // One of these eleven packets waited at the last sample.
         bench.queues[0].fill = 11;
         bench.cores[0].packets += 1;
         bench.pass(LOOK, &[1.0], 10);
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_counts_where_it_is_shown_and_is_refused_where_not() {
+    fn delay_limit_needs_a_platform_that_reports_delays() {
         let mut bench = Bench::new();
         let error = bench.refused("shenango:qdelay=10us");
         assert!(error.contains("how long packets wait"), "{error}");

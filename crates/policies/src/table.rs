@@ -79,7 +79,7 @@ impl Policy for Table {
         let arrivals = seen.arrivals();
         let elapsed = now.since(self.last.0).as_seconds();
         let rate = match seen.trigger {
-            // Nothing was measured yet.
+            // No rate has been measured yet.
             Trigger::Start => f64::INFINITY,
             _ if elapsed > 0.0 => (arrivals - self.last.1) as f64 / elapsed * self.headroom,
             _ => return AskAgain::at(now + self.period),
@@ -109,7 +109,7 @@ mod tests {
 
     /// A model with three of the machine's fourteen frequencies.
     #[test]
-    fn frequencies_of_a_file_are_found_on_the_machine() {
+    fn frequencies_of_a_file_map_to_the_machine() {
         let text = wattline_server::library::read(
             "westmere-2010",
             wattline_server::library::Kind::Servers,

@@ -54,8 +54,8 @@ pub enum ContractError {
     },
 }
 
-fn remedy(theirs: Option<u32>) -> &'static str {
-    if theirs > Some(CONTRACT) {
+fn remedy(number: Option<u32>) -> &'static str {
+    if number > Some(CONTRACT) {
         "the daemon is newer; use the program that it was started from"
     } else {
         "the daemon is older; restart it with this program, or use the one that it was started from"
@@ -96,15 +96,15 @@ mod tests {
         assert!(newer.contains("newer"), "{newer}");
         let strange = [json!({"uptime_seconds": 1.0}), json!(null), json!([1]), json!("x")];
         for older in strange.into_iter().chain([json!({"contract": 0}), json!({"contract": "1"})]) {
-            let told = read::<Stats>(older.clone()).unwrap_err().to_string();
-            assert!(told.contains("older; restart it"), "{older}: {told}");
+            let message = read::<Stats>(older.clone()).unwrap_err().to_string();
+            assert!(message.contains("older; restart it"), "{older}: {message}");
         }
     }
 
     #[test]
     fn document_that_breaks_its_contract_is_named() {
-        let told = read::<Graph>(json!({"contract": CONTRACT, "nodes": 3})).unwrap_err();
-        assert!(matches!(told, ContractError::Broken { document: "graph", .. }), "{told}");
+        let error = read::<Graph>(json!({"contract": CONTRACT, "nodes": 3})).unwrap_err();
+        assert!(matches!(error, ContractError::Broken { document: "graph", .. }), "{error}");
         assert!(read::<Empty>(json!({"contract": CONTRACT, "added_later": 1})).is_ok());
     }
 }

@@ -401,11 +401,11 @@ mod tests {
             Sample::of(&Stats::Router(Box::new(stats)))
         };
         let rates = Rates::between(&at(1.0, 1), &at(3.0, 5));
-        let told = |drops: &[Drop]| -> Vec<(String, u64, f64)> {
+        let rows = |drops: &[Drop]| -> Vec<(String, u64, f64)> {
             drops.iter().map(|it| (it.reason.clone(), it.packets, it.rate_pps)).collect()
         };
-        assert_eq!(told(&rates.drops), [("xdp-no-worker".to_owned(), 10, 4.0)]);
-        assert_eq!(told(&rates.losses), [("flow-records-overload".to_owned(), 50, 20.0)]);
+        assert_eq!(rows(&rates.drops), [("xdp-no-worker".to_owned(), 10, 4.0)]);
+        assert_eq!(rows(&rates.losses), [("flow-records-overload".to_owned(), 50, 20.0)]);
         assert_eq!(rates.dropped(), 4.0, "records are no frames");
     }
 }

@@ -69,7 +69,7 @@ impl Counted {
     }
 
     /// Shows the current step; on a terminal only.
-    pub fn tell(&self, message: String) {
+    pub fn show(&self, message: String) {
         self.bar.set_message(message);
     }
 
@@ -102,8 +102,8 @@ mod tests {
         let mut lines = Lines { began, last: began };
         let at = |seconds| began + Duration::from_secs(seconds);
         assert_eq!(lines.due(at(9), 3, 12, "pieces"), None);
-        let told = lines.due(at(10), 4, 12, "pieces");
-        assert_eq!(told.as_deref(), Some("4 of 12 pieces after 10 s, about 20 s left"));
+        let line = lines.due(at(10), 4, 12, "pieces");
+        assert_eq!(line.as_deref(), Some("4 of 12 pieces after 10 s, about 20 s left"));
         assert_eq!(lines.due(at(19), 5, 12, "pieces"), None);
         assert!(lines.due(at(20), 0, 12, "pieces").is_some());
     }

@@ -159,14 +159,14 @@ fn clients_that_do_not_read_do_not_block_others() {
 
 #[test]
 fn client_that_does_not_read_is_dropped() {
-    let (told, ended) = channel();
-    let told = std::sync::Mutex::new(told);
+    let (results, ended) = channel();
+    let results = std::sync::Mutex::new(results);
     let address = start(move |_| {
-        let told = told.lock().unwrap().clone();
+        let results = results.lock().unwrap().clone();
         Answer::events(move |client| {
             let block = vec![b'x'; 1 << 20];
             let outcome = (0..1000).try_for_each(|_| client.send(&block));
-            let _ = told.send(outcome.is_err());
+            let _ = results.send(outcome.is_err());
             outcome
         })
     });

@@ -99,7 +99,7 @@ mod tests {
     fn all_mistakes_are_reported_at_once_in_the_order_of_lines() {
         let text = "bee = 1\n[ant]\nlegs = 9\nrest = \"1h\"\nleg = 2\nlevel = \"info\"\n\
                     [log]\nlevel = 3\n[aunt]\n";
-        let told = parse(text).unwrap_err().to_string();
+        let message = parse(text).unwrap_err().to_string();
         let expected = "\
             ants.toml:1: bee = bee: belongs in the hive\n\
             ants.toml:2: [ant] name: is missing; it must be a name\n\
@@ -109,14 +109,14 @@ mod tests {
             ants.toml:6: [ant] level: unknown key here: it belongs in [log]\n\
             ants.toml:8: [log] level = 3: must be \"error\", \"warn\", \"info\", \"debug\" or \"trace\"\n\
             ants.toml:9: aunt: unknown section: did you mean `[ant]`?";
-        assert_eq!(told, expected);
+        assert_eq!(message, expected);
     }
 
     #[test]
     fn invalid_toml_is_reported_by_its_cause_alone() {
-        let told = parse("[ant\nlegs = 4\n").unwrap_err();
-        assert!(told.list.iter().all(|problem| problem.key == SYNTAX), "{told}");
-        assert_eq!(told.list[0].line, 1, "{told}");
+        let problems = parse("[ant\nlegs = 4\n").unwrap_err();
+        assert!(problems.list.iter().all(|problem| problem.key == SYNTAX), "{problems}");
+        assert_eq!(problems.list[0].line, 1, "{problems}");
     }
 
     #[test]

@@ -168,7 +168,7 @@ mod tests {
         Key::new(Section::Named("[[rule]] capture"), "read", None, "\"x\"", "a path", "Capture."),
     ];
 
-    fn told(running: &Running) -> (Vec<String>, Vec<String>) {
+    fn lines_of(running: &Running) -> (Vec<String>, Vec<String>) {
         let keys: Vec<&Key> = KEYS.iter().collect();
         let line = |it: &Setting| {
             let mark = if it.is_default { " (default)" } else { "" };
@@ -182,7 +182,7 @@ mod tests {
     fn settings_are_shown_with_defaults_and_without_secrets() {
         let text = "file = \"r\"\n[router]\nworkers = 2\n[saver]\nsecret = \"hush\"\n[[rule]]\nname = \"a\"\n\
                     capture = { read = \"c\" }\n[[rule]]\nname = \"b\"\nunknown = \"hush\"\n";
-        let (in_force, waiting) = told(&Running::new(text));
+        let (in_force, waiting) = lines_of(&Running::new(text));
         assert_eq!(
             in_force,
             [
@@ -198,7 +198,7 @@ mod tests {
             ]
         );
         assert!(waiting.is_empty(), "{waiting:?}");
-        assert_eq!(told(&Running::new("no TOML")).0.len(), 2, "defaults alone");
+        assert_eq!(lines_of(&Running::new("no TOML")).0.len(), 2, "defaults alone");
     }
 
     #[test]
@@ -208,15 +208,15 @@ mod tests {
         let text =
             "file = \"r\"\n[router]\nworkers = 2\nmode = \"sleep\"\n[[rule]]\nname = \"b\"\n";
         running.reload(text, &["[router] workers", "[[rule]]", "file"]);
-        let (in_force, waiting) = told(&running);
+        let (in_force, waiting) = lines_of(&running);
         let old = ["[[rule]]0 name = \"a\"", "[router]0 mode = \"sleep\"", "[router]0 workers = 1"];
         assert_eq!(in_force, old);
         assert_eq!(waiting, ["0 file = \"r\"", "[[rule]]0 name = \"b\"", "[router]0 workers = 2"]);
         // The same file again, and then the first one.
         running.reload(text, &["[router] workers", "[[rule]]", "file"]);
-        assert_eq!(told(&running), (in_force, waiting));
+        assert_eq!(lines_of(&running), (in_force, waiting));
         running.reload("[router]\nworkers = 1\nmode = \"poll\"\n[[rule]]\nname = \"a\"\n", &[]);
-        assert_eq!(told(&running).1, Vec::<String>::new());
-        assert_eq!(told(&running).0[1], "[router]0 mode = \"poll\"");
+        assert_eq!(lines_of(&running).1, Vec::<String>::new());
+        assert_eq!(lines_of(&running).0[1], "[router]0 mode = \"poll\"");
     }
 }

@@ -160,24 +160,24 @@ impl Browser {
     }
 
     fn note(&mut self, event: &Value) {
-        let told = &event["params"];
+        let parameters = &event["params"];
         match event["method"].as_str().unwrap_or_default() {
             "Runtime.exceptionThrown" => {
-                self.complaints.push(told["exceptionDetails"].to_string());
+                self.complaints.push(parameters["exceptionDetails"].to_string());
             }
             "Runtime.consoleAPICalled"
-                if matches!(told["type"].as_str(), Some("error" | "warning" | "assert")) =>
+                if matches!(parameters["type"].as_str(), Some("error" | "warning" | "assert")) =>
             {
-                self.complaints.push(told["args"].to_string());
+                self.complaints.push(parameters["args"].to_string());
             }
             "Log.entryAdded"
-                if matches!(told["entry"]["level"].as_str(), Some("error" | "warning")) =>
+                if matches!(parameters["entry"]["level"].as_str(), Some("error" | "warning")) =>
             {
-                let entry = &told["entry"];
+                let entry = &parameters["entry"];
                 self.complaints.push(format!("{} {}", entry["text"], entry["url"]));
             }
             "Network.requestWillBeSent" => {
-                let url = told["request"]["url"].as_str().unwrap_or_default();
+                let url = parameters["request"]["url"].as_str().unwrap_or_default();
                 self.requests.push(url.to_owned());
             }
             _ => {}

@@ -3,7 +3,7 @@
 use super::constants::*;
 use super::plan::notice;
 
-/// Packets per second over the last looks.
+/// Packets per second over the last intervals.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Window {
     /// Seconds and arrivals, in turn.
@@ -17,7 +17,8 @@ impl Window {
         self.count += 1;
     }
 
-    /// Returns the highest rate of a stretch that ends now, if packets may wait for `within` seconds more.
+    /// Returns the highest rate of any stretch that ends now, if packets may wait for `within`
+    /// seconds more.
     pub fn highest(&self, within: f64) -> f64 {
         let (now, had) = self.looks[(self.count.max(1) - 1) % REMEMBERED];
         let looks = self.looks[..self.count.min(REMEMBERED)].iter();
@@ -28,7 +29,7 @@ impl Window {
     }
 }
 
-/// The highest value of the last one or two stretches of [`STEADY`] seconds.
+/// Highest value of the last one or two stretches of [`STEADY`] seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Recent {
     highest: (f64, f64),
@@ -54,18 +55,18 @@ pub(super) struct Rate {
     last: Option<(f64, u64)>,
     /// Rate of the last interval.
     pub now: f64,
-    /// Averaged rate, and the seconds that it rests on.
+    /// Averaged rate, and the averaging time in seconds.
     pub mean: f64,
     rests_on: f64,
-    /// Rate averaged over a shorter time, and the seconds that it rests on.
+    /// Rate averaged over a shorter time, and the averaging time in seconds.
     recent: f64,
     known: f64,
     /// Highest rate of an interval, decaying.
     pub peak: f64,
-    /// Variance of arrivals over their mean; 1 for independent packets. It comes from differences of
-    /// neighbouring intervals, so that a slow trend does not count.
+    /// Variance of arrivals over their mean; 1 for independent packets. It is computed from
+    /// differences of neighbouring intervals, so that a slow trend does not count.
     pub dispersion: f64,
-    /// Seconds and packets of the interval before.
+    /// Seconds and packets of the previous interval.
     before: Option<(f64, f64)>,
     /// Rate averaged through rises.
     pub long: f64,
@@ -73,8 +74,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Takes the number of packets that had arrived at this time. Returns true if an interval is
-    /// complete.
+    /// Takes the total number of packets up to this time. Returns true if an interval is complete.
     pub fn look(&mut self, seconds: f64, arrivals: u64) -> bool {
         let Some((from, had)) = self.last else {
             (self.last, self.dispersion) = (Some((seconds, arrivals)), 1.0);
@@ -109,8 +109,8 @@ impl Rate {
         true
     }
 
-    /// Averages over two times. A difference that chance does not explain begins a new average. Returns
-    /// false if the rate rose or fell.
+    /// Averages over two times. A difference that chance does not explain starts a new average.
+    /// Returns false if the rate rose or fell.
     fn average(&mut self, came: f64, span: f64) -> bool {
         let chance = (came.max(1.0) * self.dispersion.max(1.0)).sqrt();
         let beyond = came - self.mean * span;
@@ -130,7 +130,8 @@ impl Rate {
         beyond.abs() <= most
     }
 
-    /// Returns the rate to plan for: the average, with two of its standard deviations while it is young.
+    /// Returns the rate to plan for: the average, plus two of its standard deviations while it is
+    /// young.
     pub fn need(&self) -> f64 {
         let known = self.known.max(LATE * RECENT);
         let young = 1.0 - known / RECENT;
@@ -154,7 +155,7 @@ mod tests {
 
     const LOOK: f64 = 2e-4;
 
-    /// Takes looks of 200 us from the first number to the second, with so many packets in each.
+    /// Feeds intervals of 200 us from the first number to the second, with so many packets in each.
     fn looks(
         rate: &mut Rate,
         count: &mut u64,
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn rise_is_more_than_chance_and_more_than_what_returns() {
+    fn rise_exceeds_chance_and_returning_rates() {
         let (mut rate, mut count) = (Rate::default(), 0);
         looks(&mut rate, &mut count, (0, 80), |_| 200);
         let at = 79.0 * LOOK + 1e-4;

@@ -90,22 +90,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tells_what_hdrhistogram_tells(
+        fn quantiles_match_hdrhistogram(
             values in prop::collection::vec((0u32..63, any::<u64>()), 1..300),
             fractions in prop::collection::vec(0.001f64..=1.0, 1..10),
         ) {
-            let mut theirs =
+            let mut reference =
                 hdrhistogram::Histogram::<u64>::new_with_bounds(1, HIGHEST, 3).unwrap();
             let mut ours = [Histogram::new(), Histogram::new()];
             for (i, (shift, bits)) in values.iter().enumerate() {
-                theirs.saturating_record(bits >> shift);
+                reference.saturating_record(bits >> shift);
                 ours[i % 2].record(bits >> shift);
             }
             let [mut ours, other] = ours;
             ours.add(&other);
             for fraction in fractions {
                 let quantile = ours.quantile(fraction, values.len() as u64);
-                prop_assert_eq!(quantile, theirs.value_at_quantile(fraction));
+                prop_assert_eq!(quantile, reference.value_at_quantile(fraction));
             }
         }
     }

@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(named, [Knob::Frequency, Knob::Cores, Knob::Moderation]);
         assert!(KnobBehaviour::parse("").unwrap().is_ideal());
         assert!(!KnobBehaviour::parse("all:fail=1").unwrap().is_ideal());
-        for (text, told) in [
+        for (text, expected) in [
             ("speed:refuse", "idle-limit"),
             ("cores:slow=1ms", "delay=DURATION"),
             ("cores:fail=2", "0 to 1"),
@@ -248,7 +248,7 @@ mod tests {
             ("budget:often", "rate="),
         ] {
             let error = KnobBehaviour::parse(text).unwrap_err().to_string();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

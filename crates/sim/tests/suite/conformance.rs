@@ -81,7 +81,7 @@ fn the_page_says_how_each_promise_of_the_simulator_is_judged() {
 #[test]
 fn a_simulated_knob_that_refuses_is_found() {
     let found = honest(&with_moderation(), 1.0, "batch:refuse;cores:refuse").complaints();
-    for told in ["batch: promised", "cores: promised", "weights: promised"] {
-        assert!(found.iter().any(|one| one.contains(told)), "{told}: {found:?}");
+    for expected in ["batch: promised", "cores: promised", "weights: promised"] {
+        assert!(found.iter().any(|one| one.contains(expected)), "{expected}: {found:?}");
     }
 }

@@ -84,7 +84,7 @@ fn a_refusing_knob_leaves_everything_else_to_go_on() {
 fn slow_writes_come_one_after_the_other_in_the_safe_order() {
     let server = server("westmere-2010");
     let ideal = climb(&server, "");
-    assert!(ideal.knobs.is_empty(), "nothing to tell of ideal knobs");
+    assert!(ideal.knobs.is_empty(), "no remarks on ideal knobs");
     assert_eq!(at_ms(&ideal, 5).0, 12.0);
     // Eight wakes and one table at 200 us each: 1.8 ms.
     let slow = climb(&server, "cores:delay=200us");

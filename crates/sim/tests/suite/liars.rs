@@ -171,10 +171,10 @@ fn found(lie: Lie) -> Vec<String> {
 
 /// Each lie with the promise that it breaks.
 fn assert_found(lies: &[(&str, Lie)]) {
-    for (number, (told, lie)) in lies.iter().enumerate() {
+    for (number, (expected, lie)) in lies.iter().enumerate() {
         let found = found(*lie);
-        let named = found.iter().any(|one| one.starts_with(&format!("{told}: ")));
-        assert!(named, "{told} (lie {number}): {found:#?}");
+        let named = found.iter().any(|one| one.starts_with(&format!("{expected}: ")));
+        assert!(named, "{expected} (lie {number}): {found:#?}");
     }
 }
 
@@ -215,8 +215,8 @@ fn a_knob_that_is_ignored_is_found() {
 #[test]
 fn a_frequency_that_is_shown_alone_is_found() {
     let found = found(Lie::PretendsFrequency);
-    let told = "frequency: promised, and a packet took";
-    assert!(found.iter().any(|one| one.starts_with(told)), "{found:#?}");
+    let expected = "frequency: promised, and a packet took";
+    assert!(found.iter().any(|one| one.starts_with(expected)), "{found:#?}");
 }
 
 #[test]

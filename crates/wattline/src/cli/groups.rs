@@ -89,7 +89,7 @@ pub fn apply(command: clap::Command, is_laboratory: bool) -> clap::Command {
          {header}Options:{header:#}\n{{options}}{{after-help}}"
     );
     command.help_template(template).after_help(
-        "`wattline COMMAND --help` tells more about a command, with examples. The documentation \
+        "`wattline COMMAND --help` explains a command, with examples. The documentation \
          begins at docs/index.md (installed: share/doc/wattline/docs/index.md).",
     )
 }

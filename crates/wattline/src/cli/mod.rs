@@ -91,8 +91,8 @@ mod tests {
             let result = line.try_get_matches_from_mut(["wattline", word]);
             left_out(result.unwrap_err()).to_string()
         };
-        let told = error(&mut line, "new-keys");
-        assert!(told.contains("wattline new-keys: this program was built without"), "{told}");
+        let message = error(&mut line, "new-keys");
+        assert!(message.contains("wattline new-keys: this program was built without"), "{message}");
         assert!(error(&mut line, "new-key").contains("unrecognized subcommand"));
     }
 }

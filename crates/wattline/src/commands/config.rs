@@ -106,8 +106,8 @@ mod tests {
             };
             let problems =
                 wattline_govern::config::Config::parse(&text, "x", POLICIES).unwrap_err();
-            let told = problems.to_string();
-            assert!(told.contains("belongs in the configuration of a router"), "{text}: {told}");
+            let message = problems.to_string();
+            assert!(message.contains("belongs in the configuration of a router"), "{text}: {message}");
             checked += 1;
         }
         assert!(checked > 30, "{checked}");

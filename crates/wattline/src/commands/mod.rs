@@ -41,7 +41,7 @@ use clap::Subcommand;
 /// Commands of `wattline`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the router until it is told to stop, or until all captures are read.
+    /// Run the router until it is asked to stop, or until all captures are read.
     Run(run::Args),
     /// Govern this machine: let its power follow its load, without a router.
     Govern(govern::Args),

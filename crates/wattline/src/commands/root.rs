@@ -90,8 +90,8 @@ mod tests {
         };
         let denied = ended(ErrorKind::PermissionDenied);
         assert_eq!(denied.code, ExitError::NO_PERMISSION);
-        let told = denied.to_string();
-        assert!(told.contains("knobs.lock") && told.ends_with("; run this as root"), "{told}");
+        let message = denied.to_string();
+        assert!(message.contains("knobs.lock") && message.ends_with("; run this as root"), "{message}");
         // No user can write there.
         let read_only = ended(ErrorKind::ReadOnlyFilesystem);
         assert_eq!(read_only.code, ExitError::NO_PERMISSION);

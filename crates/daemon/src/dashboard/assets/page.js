@@ -1,4 +1,4 @@
-// Shows what the daemon tells. Every text goes into the page as text: names of interfaces and reasons of failures come from outside.
+// Shows the daemon's answers. Every string is inserted as text: names of interfaces and reasons of failures come from outside.
 "use strict";
 const KEPT = 600;
 const at = (id) => document.getElementById(id);
@@ -60,8 +60,8 @@ const table = (id, title, heads, rows, wide) => {
   box.querySelector("tbody").replaceWith(body);
 };
 
-// A decision as it is told: what became of cores, frequencies and waiting, and from what. The first one that
-// is known has nothing before it: what it lists may have been so all along.
+// A decision in words: cores, frequencies and waiting, after and before. The first known decision has no
+// predecessor: its values may have been in force all along.
 const clock = (range) => range && (range[0] === range[1] ? units(range[1], "Hz") : units(range[0], "Hz") + " to " + units(range[1], "Hz"));
 const waits = (change) => change.wait + (known(change.nap_seconds) ? " " + units(change.nap_seconds, "s") : "");
 const noun = (change) => (change.cores_active === 1 ? " core" : " cores");

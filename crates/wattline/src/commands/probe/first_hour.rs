@@ -179,20 +179,20 @@ fn run_step(
 /// Waits for the end of a step. A signal to this process ends the step first, which restores its
 /// settings.
 fn wait(child: &mut Child, stop: &AtomicBool) -> Result<Option<i32>, ExitError> {
-    let mut is_told = false;
+    let mut is_signalled = false;
     loop {
         if let Some(status) = child.try_wait()? {
             // A signal to the group of processes may end the step first, even before it is seen here.
             let ended_by = status.signal().filter(|signal| SIGNALS.contains(signal));
             if stop.load(Ordering::Relaxed) || ended_by.is_some() {
                 let message = "interrupted; nothing is written, and the machine is as before; the same \
-                               command begins anew";
+                               command starts over";
                 return Err(ExitError::new(ExitError::IO, message));
             }
             return Ok(status.code());
         }
-        if stop.load(Ordering::Relaxed) && !is_told {
-            is_told = true;
+        if stop.load(Ordering::Relaxed) && !is_signalled {
+            is_signalled = true;
             let process = rustix::process::Pid::from_child(child);
             // The step may end by itself at this moment.
             let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);

@@ -106,8 +106,8 @@ impl Place {
 /// Returns the error of a record that cannot be started.
 fn new(path: &Path, error: &io::Error) -> ExitError {
     if error.kind() == io::ErrorKind::AlreadyExists {
-        let told = format_args!("{}: is there already; name a new one", path.display());
-        return ExitError::new(ExitError::IO, told);
+        let message = format_args!("{}: is there already; name a new one", path.display());
+        return ExitError::new(ExitError::IO, message);
     }
     cannot_write(path, error)
 }

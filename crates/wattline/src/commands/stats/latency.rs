@@ -124,7 +124,7 @@ mod tests {
         for line in
             ["p99 at most 5000 us (latency_target)", "p95 at most 3000 us (target of the policy)"]
         {
-            assert!(text.lines().any(|told| told == line), "{line}: {text}");
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
         let end = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(name)).unwrap();

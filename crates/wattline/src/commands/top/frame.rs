@@ -283,14 +283,14 @@ mod tests {
     #[test]
     fn interrupt_moderation_is_shown_where_it_is_governed() {
         assert!(!headline(&rates()).contains("moderation"));
-        let mut told = example(12.0, 5_000);
-        if let Stats::Router(stats) = &mut told
+        let mut later = example(12.0, 5_000);
+        if let Stats::Router(stats) = &mut later
             && let Some(power) = &mut stats.power
         {
             power.moderation.moderation_seconds = vec![1e-3, 2e-5];
             power.moderation.moderation_as_found = vec![false, false];
         }
-        let rates = Rates::between(&Sample::of(&example(10.0, 1_000)), &Sample::of(&told));
+        let rates = Rates::between(&Sample::of(&example(10.0, 1_000)), &Sample::of(&later));
         assert!(headline(&rates).ends_with("moderation 20 to 1000 us"), "{}", headline(&rates));
     }
 
