@@ -73,7 +73,7 @@ pub(super) fn frequency(parameters: &Parameters, platform: &Platform) -> Result<
     }
     let of = |index: usize| platform.frequencies[index].0 * 1e-9;
     let (slowest, fastest) = (of(0), of(platform.fastest()));
-    let near = slowest * (1.0 - TOLERANCE)..=fastest * (1.0 + BESIDE);
+    let near = slowest * (1.0 - TOLERANCE)..=fastest * (1.0 + TOLERANCE);
     if platform.frequencies.len() > 1 && !near.contains(&gigahertz) {
         return Err(format!(
             "frequency_ghz = {gigahertz}: the platform has {slowest:.2} to {fastest:.2}"

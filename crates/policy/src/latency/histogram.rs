@@ -17,7 +17,7 @@ pub(crate) struct Histogram {
     counts: Vec<u64>,
 }
 
-/// Bucket of a value.
+/// Returns the bucket of a value.
 #[inline]
 fn bucket(value: u64) -> usize {
     // Number of low bits that values in the same bucket do not share.
@@ -25,7 +25,7 @@ fn bucket(value: u64) -> usize {
     ((width as usize) << (EXACT_BITS - 1)) + (value >> width) as usize
 }
 
-/// Highest value of a bucket.
+/// Returns the highest value of a bucket.
 fn highest_of(bucket: usize) -> u64 {
     let half = 1 << (EXACT_BITS - 1);
     let width = (bucket / half).saturating_sub(1);
@@ -33,7 +33,7 @@ fn highest_of(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// Creates an empty histogram.
     pub fn new() -> Self {
         Self { counts: vec![0; BUCKETS] }
     }
@@ -56,7 +56,7 @@ impl Histogram {
         self.counts.fill(0);
     }
 
-    /// Number of values up to the end of the bucket that contains `value`.
+    /// Returns the number of values up to the end of the bucket that contains `value`.
     pub fn at_most(&self, value: u64) -> u64 {
         self.counts.iter().take(bucket(value.min(HIGHEST)) + 1).sum()
     }
