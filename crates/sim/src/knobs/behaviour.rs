@@ -14,7 +14,7 @@ pub struct Fault {
     pub delay: Span,
     /// Probability that a write fails, 0 to 1.
     pub fails: f64,
-    /// Whether every write is refused.
+    /// True if every write is refused.
     pub refuses: bool,
     /// Granularity of values, which are rounded up to multiples of it: indices of frequencies
     /// (counted
@@ -24,8 +24,8 @@ pub struct Fault {
     pub rounds_to: u32,
 }
 
-/// The knobs of a simulated server. The default is ideal: every write takes effect at once, as
-/// asked. The time that hardware needs for a change of frequency is in the server model and is
+/// Knobs of a simulated server. The default is ideal: every write takes effect at once, as
+/// requested. The time that hardware needs for a change of frequency is in the server model and is
 /// added.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnobBehaviour {
@@ -82,12 +82,12 @@ const BUDGET_KEYS: &str = "rate=WRITES_PER_SECOND, burst=WRITES";
 const LONGEST: Span = Span::from_millis(10 * 24 * 3_600 * 1_000);
 
 impl KnobBehaviour {
-    /// Faults of a knob.
+    /// Returns the faults of a knob.
     pub fn fault(&self, knob: Knob) -> &Fault {
         &self.faults[knob as usize]
     }
 
-    /// Whether every write takes effect at once, as asked.
+    /// Returns true if every write takes effect at once, as requested.
     pub fn is_ideal(&self) -> bool {
         *self == Self::default()
     }
@@ -99,7 +99,7 @@ impl KnobBehaviour {
     /// `budget:rate=100,burst=20` limits the writes of all knobs together.
     ///
     /// # Errors
-    /// Returns the fault of the first invalid clause, and what is allowed.
+    /// Returns the error of the first invalid clause, with the allowed values.
     pub fn parse(text: &str) -> Result<Self, BehaviourError> {
         let mut behaviour = Self::default();
         for clause in text.split(';').map(str::trim).filter(|clause| !clause.is_empty()) {
@@ -125,7 +125,7 @@ impl KnobBehaviour {
         Ok(behaviour)
     }
 
-    /// The knobs that clauses of [`Self::parse`] name one by one, without `all`.
+    /// Returns the knobs that clauses of [`Self::parse`] name individually, without `all`.
     pub fn named(text: &str) -> impl Iterator<Item = Knob> {
         text.split(';').filter_map(|clause| Knob::find(clause.split(':').next()?.trim()))
     }
@@ -193,7 +193,7 @@ fn budget(clause: &str, settings: &[(&str, Option<&str>)]) -> Result<Budget, Beh
 }
 
 impl Fault {
-    /// Value that the knob takes for a step.
+    /// Returns the value that the knob takes for a step.
     pub(super) fn round(&self, step: &Step, platform: &Platform) -> Step {
         let to = self.rounds_to.max(1);
         match *step {
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clauses_are_read_and_mistakes_say_what_is_allowed() {
+    fn clauses_are_parsed_and_mistakes_list_the_allowed_values() {
         let text = "frequency:delay=50us,fail=0.1; cores:refuse;moderation:round=10,dwell=1ms;\
                     budget:rate=100,burst=20";
         let knobs = KnobBehaviour::parse(text).unwrap();

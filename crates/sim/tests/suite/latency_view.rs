@@ -1,4 +1,4 @@
-//! A policy that keeps a latency target by the latencies that it observes.
+//! A policy that keeps a latency target from the latencies that it observes.
 
 use crate::common::{poisson, server, setting};
 use std::sync::{Arc, Mutex};

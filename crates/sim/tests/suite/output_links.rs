@@ -15,7 +15,7 @@ fn with_links<'a>(server: &'a ServerModel, policy: &str, millis: u64) -> Setting
     }
 }
 
-/// Trains that meet at the output links, and that make cores come and go.
+/// Trains that meet at the output links, and cause cores to be added and removed.
 const MEETING: &str =
     "mmpp:4Mpps,ratio=10,high=1ms,low=1ms,size=400,trains=geometric:16,train-flows=one";
 
@@ -23,12 +23,12 @@ fn run(setting: &Setting<'_>, traffic: &str) -> Report {
     simulate(setting, Spec::parse(traffic).unwrap().build(5).unwrap().as_mut())
 }
 
-/// Seconds for which a packet occupies a link.
+/// Returns the seconds for which a packet occupies a link.
 fn on_link(server: &ServerModel, bytes: u32) -> f64 {
     8.0 * f64::from(bytes + ETHERNET_OVERHEAD_BYTES) / server.nic.link.0
 }
 
-/// The model's time in cards and buses was measured with such packets, link included.
+/// The model's time in cards and buses was measured with such packets, including the link.
 #[test]
 fn short_packets_at_low_load_take_what_was_measured() {
     let server = server("westmere-2010");
@@ -93,7 +93,7 @@ fn packets_for_a_full_transmit_ring_are_counted() {
     assert!(bounded.latency_max_seconds < unbounded.latency_max_seconds);
 }
 
-/// Blocks, timers and intervals cut the run at other places; the result must not depend on that.
+/// Blocks, timers and intervals split the run at other times; the result must not depend on that.
 #[test]
 fn being_watched_changes_nothing() {
     let mut server = server("westmere-2010");
