@@ -1,21 +1,22 @@
-//! The number of the contract, and reading of documents that carry it.
+//! Number of the contract, and reading of documents that carry it.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Number of the contract. It rises when a key goes, changes its meaning or becomes required; an
-/// optional key may be added without a new number.
+/// Number of the contract. It rises when a key is removed, changes its meaning or becomes required;
+/// an optional key may be added without a new number.
 pub const CONTRACT: u32 = 3;
 
-/// Number of the contract that the document follows. A program reads documents of its own number alone.
+/// Number of the contract that the document follows. A program reads only documents of its own
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Contract(pub u32);
 
 impl Default for Contract {
-    /// The contract of this program.
+    /// Returns the contract of this program.
     fn default() -> Self {
         Self(CONTRACT)
     }
@@ -36,7 +37,7 @@ pub enum ContractError {
         remedy(*.number)
     )]
     Other {
-        /// Their contract in words.
+        /// The daemon's contract in words.
         theirs: String,
         /// Its number; absent if it has none.
         number: Option<u32>,
@@ -62,7 +63,7 @@ fn remedy(number: Option<u32>) -> &'static str {
     }
 }
 
-/// The only key that is read before the contract is known.
+/// The only key read before the contract is known.
 #[derive(Deserialize)]
 struct Head {
     contract: Option<u32>,
@@ -71,7 +72,7 @@ struct Head {
 /// Reads a document.
 ///
 /// # Errors
-/// [`ContractError`] if it follows another contract, or does not keep its own.
+/// [`ContractError`] if it follows another contract, or breaks its own.
 pub fn read<T: Document>(answer: Value) -> Result<T, ContractError> {
     let head = Head::deserialize(&answer).ok().filter(|_| answer.is_object());
     let head = head.and_then(|head| head.contract);

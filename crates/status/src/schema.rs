@@ -9,7 +9,7 @@ use crate::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-/// Documents by name: each with its schema, whose parts are in `to`.
+/// Returns the documents by name: each with its schema, whose parts are in `to`.
 pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     fn of<T: Document>(to: &mut SchemaGenerator) -> (&'static str, Schema) {
         (T::NAME, to.subschema_for::<T>())
@@ -40,7 +40,7 @@ pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     ]
 }
 
-/// The JSON schema of everything that a daemon says.
+/// Returns the JSON schema of all documents of a daemon.
 pub fn schema() -> Value {
     let mut generator = SchemaGenerator::default();
     let documents = documents(&mut generator);

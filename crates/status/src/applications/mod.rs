@@ -24,7 +24,7 @@ pub use redundancy::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Counters of the applications that run, each under the name of its section.
+/// Counters of the running applications, each under the name of its section.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationStats {
     /// Access lists.
@@ -60,7 +60,8 @@ mod tests {
     use crate::{CONTRACT, Stats, read};
     use serde_json::json;
 
-    /// Returns what a reader gets of a router whose only application is in `applications`.
+    /// Returns the statistics that a reader gets from a router whose only application is in
+    /// `applications`.
     fn received(applications: &serde_json::Value) -> ApplicationStats {
         let stats = Stats::Router(Box::default());
         let mut answer = serde_json::to_value(stats).unwrap();
