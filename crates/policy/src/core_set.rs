@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn iterates_what_was_inserted(cores in prop::collection::btree_set(0..MAX_CORES, 0..20)) {
+        fn iterates_over_inserted_cores(cores in prop::collection::btree_set(0..MAX_CORES, 0..20)) {
             let set: CoreSet = cores.iter().copied().collect();
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), cores.iter().copied().collect::<Vec<_>>());
             prop_assert_eq!(set.len(), cores.len());

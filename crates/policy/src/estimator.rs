@@ -111,10 +111,10 @@ impl QueueEstimator {
             None
         };
         if event.is_some() {
-            let start_anew = |counters: &mut Counters| (counters.high, counters.low) = (0, 0);
+            let restart_counters = |counters: &mut Counters| (counters.high, counters.low) = (0, 0);
             match reset {
-                StreakReset::All => self.counters.iter_mut().for_each(start_anew),
-                StreakReset::Own => start_anew(&mut self.counters[port]),
+                StreakReset::All => self.counters.iter_mut().for_each(restart_counters),
+                StreakReset::Own => restart_counters(&mut self.counters[port]),
             }
         }
         event

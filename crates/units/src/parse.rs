@@ -5,7 +5,7 @@ use crate::{BitsPerSecond, PacketsPerSecond, Span, Watts};
 use std::fmt;
 use std::str::FromStr;
 
-/// A text that is no such quantity.
+/// Error for a text that is not such a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseQuantityError {
     /// Given text.
@@ -22,7 +22,7 @@ impl fmt::Display for ParseQuantityError {
 
 impl std::error::Error for ParseQuantityError {}
 
-/// No `MW`: it would be a slip for `mW`.
+/// No `MW`: it would be a typing mistake for `mW`.
 const POWER_UNITS: [(&str, f64); 3] = [("W", 1.0), ("mW", 1e-3), ("kW", 1e3)];
 const SPAN_UNITS: [(&str, f64); 9] = [
     ("ns", 1e-9),
@@ -36,7 +36,7 @@ const SPAN_UNITS: [(&str, f64); 9] = [
     ("h", 3600.0),
     ("d", 86_400.0),
 ];
-/// Longer times, a thousand years, are mistakes.
+/// Longer times than a thousand years are mistakes.
 const MOST_SECONDS: f64 = 1000.0 * 365.0 * 86_400.0;
 
 impl FromStr for PacketsPerSecond {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_texts_are_refused() {
         for wrong in ["", "5", "Mpps", "-1pps", "1e999pps", "nanpps", "5mpps", "5us", "5 0pps"] {
             assert!(wrong.parse::<PacketsPerSecond>().is_err(), "{wrong:?}");
         }

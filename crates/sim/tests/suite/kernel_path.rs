@@ -78,7 +78,7 @@ fn budget_bounds_the_batches() {
 }
 
 #[test]
-fn paths_cost_what_the_file_says() {
+fn paths_cost_as_much_as_in_the_file() {
     for name in ["westmere-2010", "xeon-platinum-8470"] {
         let own = server(name);
         let watts = Path::ALL.map(|path| {

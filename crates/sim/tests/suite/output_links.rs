@@ -30,7 +30,7 @@ fn on_link(server: &ServerModel, bytes: u32) -> f64 {
 
 /// The model's time in cards and buses was measured with such packets, including the link.
 #[test]
-fn short_packets_at_low_load_take_what_was_measured() {
+fn short_packets_at_low_load_take_the_measured_time() {
     let server = server("westmere-2010");
     let mean = |output_links: bool| {
         let setting = Setting { output_links, ..with_links(&server, "poll", 20) };

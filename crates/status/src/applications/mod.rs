@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_an_application_has_its_counters_beside_the_contract() {
+    fn table_of_an_application_has_its_counters_and_the_contract() {
         let sas = SaTable { ipsec: IpsecStats::default(), ..SaTable::default() };
         let expected = json!({"contract": CONTRACT, "tunnels": [], "blocked_in_kernel": 0, "restored_in_kernel": 0});
         assert_eq!(serde_json::to_value(&sas).unwrap(), expected);

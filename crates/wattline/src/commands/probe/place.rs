@@ -136,7 +136,7 @@ mod tests {
 
     /// The archive is read by the system's tar, with names longer than a tar header holds.
     #[test]
-    fn an_archive_holds_what_the_folder_holds() {
+    fn archive_has_the_contents_of_the_folder() {
         let directory = tempfile::tempdir().unwrap();
         let long = format!("sys/{}/{}/x", "a".repeat(120), "b".repeat(120));
         let files = [("proc/irq/5/eth9-TxRx-0/recorded", "\n"), (&long, "5\n")];
