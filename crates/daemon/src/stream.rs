@@ -139,7 +139,7 @@ impl Inlet {
                 return Ok(part(value.take()));
             }
         }
-        Err(io::Error::new(io::ErrorKind::InvalidData, "it sent what is no part of an answer"))
+        Err(io::Error::new(io::ErrorKind::InvalidData, "it sent invalid data"))
     }
 
     /// Returns the answer, which comes before all parts.

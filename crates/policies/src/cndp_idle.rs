@@ -8,8 +8,8 @@ use wattline_units::{Span, Time};
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "cndp-idle",
-    summary: "CNDP's idle manager: a core polls, blocks after so long without a packet, and polls again from the first packet on",
-    source: "Cloud Native Data Plane, lib/core/idlemgr; its time-out of 2 s while blocked changes nothing here: a core that looks and finds nothing blocks again",
+    summary: "CNDP's idle manager: a core polls, blocks after a time without packets, and polls again from the first packet on",
+    source: "Cloud Native Data Plane, lib/core/idlemgr; its time-out of 2 s while blocked changes nothing here: a core that finds nothing blocks again",
     parameters: &[
         fixed::CORES,
         Parameter {

@@ -47,7 +47,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "sampling_down_factor",
             kind: Kind::Count { min: 1, max: 10 },
             default: "1",
-            meaning: "so many samples pass before the frequency may fall",
+            meaning: "samples that pass before the frequency may fall",
             source: KERNEL,
         },
     ],

@@ -48,7 +48,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "target",
             kind: Kind::Duration { min_micros: 0, max_micros: 60_000_000 },
             default: "0us",
-            meaning: "tail latency to stay within; 0 for that of the highest V/F state with the driver's moderation, from the tables",
+            meaning: "tail latency target; 0 for that of the highest V/F state with the driver's moderation, from the tables",
             source: "Co-PI, section IV.A",
         },
         Parameter {
@@ -69,7 +69,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "hysteresis",
             kind: Kind::Number { min: 0.0, max: 100.0 },
             default: "1",
-            meaning: "a feasible point is left only for one that saves more than so many per cent",
+            meaning: "minimum saving in per cent for leaving a feasible point",
             source: "ours: a change takes time, and neighbours differ by less than a profile's noise",
         },
         Parameter {

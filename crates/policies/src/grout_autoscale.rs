@@ -12,7 +12,7 @@ use wattline_policy::{
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "grout-autoscale",
     summary: "grout's proposed autoscaling: a core with four full bursts in a row asks for one more, one with a thousand empty polls gives one back; the others are parked",
-    source: "grout, pull request 624 of 2026-05, not merged; that any idle core may give one back, and that counts begin anew after a change, is our reading",
+    source: "grout, pull request 624 of 2026-05, not merged; that any idle core may give one back, and that counts restart after a change, is our reading",
     parameters: &[fixed::IDLE],
     make,
 };

@@ -8,7 +8,7 @@ use wattline_units::{Span, Time};
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "grout-sleep",
-    summary: "grout's workers: every 256 empty looks make the sleep 1 us longer, up to the time in which line rate fills a ring; a packet ends it",
+    summary: "grout's workers: every 256 empty polls make the sleep 1 us longer, up to the time in which line rate fills a ring; a packet ends it",
     source: "grout, modules/infra/datapath/main_loop.c and modules/infra/control/port.c (queue_buffer_us)",
     parameters: &[
         fixed::CORES,

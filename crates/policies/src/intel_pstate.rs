@@ -26,7 +26,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "epp",
             kind: Kind::Word,
             default: "none",
-            meaning: "`none`: with an energy preference (EPP) the processor decides by a rule that nobody printed, so every other word is refused",
+            meaning: "`none`: with an energy preference (EPP) the processor decides by an unpublished rule, so every other word is refused",
             source: "Intel 64 and IA-32 manual, volume 3, hardware-controlled performance states",
         },
     ],

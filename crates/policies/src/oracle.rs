@@ -16,7 +16,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "period",
             kind: Kind::Duration { min_micros: 10, max_micros: 10_000_000 },
             default: "1ms",
-            meaning: "time between two looks at the rate",
+            meaning: "time between two decisions",
             source: "ours",
         },
         LOAD,

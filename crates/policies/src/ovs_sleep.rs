@@ -8,7 +8,7 @@ use wattline_units::{Span, Time};
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "ovs-sleep",
-    summary: "Open vSwitch's poll threads: each look that finds less than half a burst makes the sleep 1 us longer, half a burst ends it",
+    summary: "Open vSwitch's poll threads: each poll that finds less than half a burst makes the sleep 1 us longer, half a burst ends it",
     source: "Open vSwitch, lib/dpif-netdev.c (pmd-sleep-max) and Documentation/topics/dpdk/pmd.rst; here a core sleeps when its queues are empty, not after every round",
     parameters: &[
         fixed::CORES,

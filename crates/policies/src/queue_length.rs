@@ -18,7 +18,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "preset",
             kind: Kind::Preset { presets: PRESETS },
             default: "latency",
-            meaning: "what the values below are by default: `latency` keeps capacity, and draws up to some 60 W more at \
+            meaning: "defaults of the values below: `latency` keeps capacity, and draws up to some 60 W more at \
                       a steady rate; `efficient` stays near the optimum at one, with eight times the 99th \
                       percentile and thousands of changes per second",
             source: "ours: see docs/lab-notes/powersave-readings.md",
@@ -70,7 +70,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "reset",
             kind: Kind::Word,
             default: "all",
-            meaning: "whose counters a change resets: those of `all` interfaces or its `own`",
+            meaning: "counters that a change resets: of `all` interfaces or its `own`",
             source: "ours, the paper's text allows both: see docs/lab-notes/powersave-readings.md",
         },
         fixed::IDLE,
@@ -85,7 +85,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "look",
             kind: Kind::Duration { min_micros: 0, max_micros: 1_000_000 },
             default: "0us",
-            meaning: "time between two samples of a queue, to see what is lost by looking seldom; 0 for one at each \
+            meaning: "time between two samples of a queue, to see the loss by rare sampling; 0 for one at each \
                       batch. A sample stands for the batches since the last one",
             source: "ours: the paper's estimator runs at each batch",
         },

@@ -19,7 +19,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "rate_limit",
             kind: Kind::Duration { min_micros: 100, max_micros: 10_000_000 },
             default: "2ms",
-            meaning: "time between two decisions; the kernel looks whenever utilisation changes",
+            meaning: "time between two decisions; the kernel decides whenever utilisation changes",
             source: "Linux, CPUFREQ_DBS_MIN_SAMPLING_INTERVAL (2 ms) bounds it; drivers differ",
         },
         Parameter {
@@ -33,7 +33,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "margin",
             kind: Kind::Number { min: 1.0, max: 4.0 },
             default: "1.25",
-            meaning: "the frequency is so many times what the utilisation needs",
+            meaning: "factor on the frequency that the utilisation needs",
             source: KERNEL,
         },
     ],

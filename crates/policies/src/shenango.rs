@@ -9,21 +9,21 @@ use wattline_units::Span;
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "shenango",
-    summary: "Shenango's and Caladan's core allocation: one core more at each look that finds a packet which waited at the last look, too; an idle core parks",
+    summary: "Shenango's and Caladan's core allocation: one core more at each sample with a packet that waited at the last one, too; an idle core parks",
     source: "Ousterhout et al., Shenango, NSDI 2019; Fried et al., Caladan, OSDI 2020 (`interval=10us,qdelay=10us`). Packets go to cores by the indirection table, since none can be stolen; the allocator's own core is not counted",
     parameters: &[
         Parameter {
             name: "interval",
             kind: Kind::Duration { min_micros: 1, max_micros: 1_000_000 },
             default: "5us",
-            meaning: "time between two looks",
+            meaning: "time between two samples",
             source: "Shenango, section 4: 5 us; Caladan: 10 us",
         },
         Parameter {
             name: "qdelay",
             kind: Kind::Duration { min_micros: 0, max_micros: 1_000_000 },
             default: "0us",
-            meaning: "wait of the oldest packet that asks for a core; 0 for any packet that waited at the last look, too",
+            meaning: "wait of the oldest packet that asks for a core; 0 for any packet that waited at the last sample, too",
             source: "Caladan's qdelay_us; Shenango's rule is that of 0",
         },
     ],

@@ -26,7 +26,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "headroom",
             kind: Kind::Number { min: 1.0, max: 10.0 },
             default: "1.1",
-            meaning: "the rate looked up is so many times the measured one",
+            meaning: "factor on the measured rate before the look-up",
             source: "ours: the next period may bring more",
         },
         Parameter {

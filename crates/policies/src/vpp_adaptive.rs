@@ -8,7 +8,7 @@ use wattline_units::Time;
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "vpp-adaptive",
-    summary: "VPP's adaptive receive mode: a core polls from so many packets a loop on, and waits for interrupts again below fewer",
+    summary: "VPP's adaptive receive mode: a core polls above a number of packets a loop, and waits for interrupts again below a lower one",
     source: "VPP, src/vlib/main.c (polling_threshold_vector_length, interrupt_threshold_vector_length); a worker's delays before it sleeps are left out, and all its ports change together",
     parameters: &[
         fixed::CORES,

@@ -42,7 +42,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             kind: Kind::Duration { min_micros: 1, max_micros: MOST_MICROS },
             default: "100us",
             meaning: "latency that at most 1 % of the packets may exceed",
-            source: "the operator's wish",
+            source: "the operator's choice",
         },
         Parameter {
             name: "guard",
@@ -56,7 +56,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             kind: Kind::Count { min: 1, max: MAX_CORES as u64 },
             default: "1",
             meaning: "fewest active cores",
-            source: "the operator's wish",
+            source: "the operator's choice",
         },
     ],
     make,

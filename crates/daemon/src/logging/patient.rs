@@ -31,7 +31,7 @@ pub fn write_within(to: impl AsFd, bytes: Vec<u8>, patience: Duration) -> io::Re
             Ok(written) => written?,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
-                return Err(io::Error::new(ErrorKind::TimedOut, "nobody reads the output"));
+                return Err(io::Error::new(ErrorKind::TimedOut, "the reader takes no output"));
             }
         }
     }

@@ -13,7 +13,8 @@ use wattline_status::{AuditDecision, AuditDifference, AuditReport};
 #[derive(Debug, clap::Args)]
 #[group(id = "addresses", required = true, multiple = false, args = ["prefix", "all"])]
 pub struct Args {
-    /// Addresses within this prefix: at the ends of each route's prefix, beside them, and one at random.
+    /// Addresses within this prefix: at and next to the ends of each route's prefix, and one at
+    /// random.
     #[arg(value_name = "PREFIX", value_parser = show::prefix)]
     prefix: Option<IpNet>,
     /// Addresses of all routes.

@@ -13,8 +13,8 @@ use wattline_status::applications::{BlockPlan, BlockedTraffic, KernelBlock};
 /// Configuration to follow.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration (TOML) whose [[ipsec_policy]] sections the kernel is to follow. Without it,
-    /// print what the kernel blocks now.
+    /// The configuration (TOML) whose [[ipsec_policy]] sections the kernel is to follow. Without
+    /// it, print the present blocks.
     config: Option<PathBuf>,
 }
 

@@ -15,7 +15,7 @@ use wattline_router::config::keys;
 /// Keys to print, or the file to check.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Check this file instead: says nothing when it is right, and with --json that it is.
+    /// Check this file instead; a valid one gives no output without --json.
     check: Option<PathBuf>,
     /// Print the keys as the tables of the reference page.
     #[arg(long, conflicts_with = "check")]

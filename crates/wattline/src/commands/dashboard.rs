@@ -8,8 +8,7 @@ use wattline_status::Stats;
 /// Address of the dashboard.
 #[derive(Debug, clap::Args)]
 pub struct Dashboard {
-    /// Show what happens on a page at this address, such as 127.0.0.1:9418, to whoever opens it
-    /// there in a browser; the page can change nothing.
+    /// Serve a read-only dashboard for browsers at this address, such as 127.0.0.1:9418.
     #[arg(long = "dashboard", value_name = "ADDRESS")]
     address: Option<SocketAddr>,
     /// Allow an address of the dashboard that other machines reach: without password, unencrypted.

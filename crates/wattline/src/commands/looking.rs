@@ -23,10 +23,10 @@ pub struct Looking {
     /// End after so many packets.
     #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after so long.
+    /// End after this time.
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
     time: Option<Span>,
-    /// Most packets per second and worker; what comes beyond is counted as missed.
+    /// Most packets per second and worker; further packets are counted as missed.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
     #[command(flatten)]

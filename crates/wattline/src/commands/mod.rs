@@ -45,8 +45,8 @@ pub enum Command {
     Run(run::Args),
     /// Govern this machine: let its power follow its load, without a router.
     Govern(govern::Args),
-    /// Say in one screen what this machine wastes, what would change that, and what needs attention; exit
-    /// code 1 if anything does.
+    /// Report on one screen the waste of this machine, remedies, and problems that need attention;
+    /// exit code 1 if there are any.
     Status(status::Args),
     /// Print the counters of a running router or governor.
     Stats(stats::Args),
@@ -58,9 +58,9 @@ pub enum Command {
     Show(show::Args),
     /// Compare a running router's forwarding decisions with its kernel's; exit code 1 if any differ.
     Audit(audit::Args),
-    /// Write packets that pass a running router into a capture file, with what became of them.
+    /// Write packets that pass a running router into a capture file, with their outcome.
     Capture(capture::Args),
-    /// Show the ways of single packets through a running router, with the reason of their end.
+    /// Trace single packets through a running router, with the reason of their end.
     Trace(trace::Args),
     /// Reset the counters of a running router.
     Clear(clear::Args),
@@ -76,8 +76,8 @@ pub enum Command {
     Reload(reload::Args),
     /// Make a running router forward its queued packets, and end.
     Stop(stop::Args),
-    /// Keep the kernel from forwarding in clear what IPsec protects while no router runs; or print
-    /// what is kept back.
+    /// Keep the kernel from forwarding IPsec traffic in clear while no router runs; or print the
+    /// present blocks.
     Block(block::Args),
     /// Print every configuration key with its default and meaning, or check a file.
     Config(config::Args),
@@ -91,10 +91,10 @@ pub enum Command {
     Policies(policies::Args),
     /// Find out if setting B draws less power than A on this machine, by random blocks.
     Trial(trial::Args),
-    /// Show which knobs and meters this machine has, which are missing, and what would help.
+    /// Show the knobs and meters of this machine, missing ones, and advice.
     Probe(probe::Args),
-    /// Show every write that `[power]` would make on this machine and why, and what a router would leave to
-    /// the kernel; make none.
+    /// Show every write that `[power]` would make on this machine, with reasons, and the traffic
+    /// that a router would leave to the kernel; make none.
     Plan(plan::Args),
     /// List, read or record power.
     Meter(meter::Args),

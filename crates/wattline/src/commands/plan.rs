@@ -26,8 +26,8 @@ const LONGEST_VALUE: usize = 40;
 /// Configuration and machine to plan for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration (TOML), of a router. With --govern, that of `wattline
-    /// govern`, or none for its built-in profile.
+    /// The configuration (TOML) of a router; with --govern, of `wattline govern`, or none for its
+    /// built-in profile.
     #[arg(required_unless_present = "govern")]
     config: Option<PathBuf>,
     /// Plan for `wattline govern` instead of a router.

@@ -10,7 +10,7 @@ use wattline_knobs::{Bounded, Machine, restore_commands, restore_now};
 /// Machine to restore, and the form.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only print the shell commands that would undo them.
+    /// Only print the shell commands that would undo the changes.
     #[arg(long)]
     print: bool,
     #[command(flatten)]
@@ -86,5 +86,5 @@ pub(in crate::commands) fn verdict(report: &Report) -> Result<(), ExitError> {
 }
 
 fn damage(line: &str) -> String {
-    format!("journal, {line}: what it held is not undone")
+    format!("journal, {line}: its changes are not undone")
 }

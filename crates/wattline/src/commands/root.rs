@@ -1,4 +1,4 @@
-//! Machine that a command looks at, and exit codes for errors of knobs and meters.
+//! Machine that a command examines, and exit codes for errors of knobs and meters.
 
 use crate::exit::ExitError;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use wattline_linux::sysfs::{ReadError, Tree};
 /// The machine: this one, or a recording.
 #[derive(Debug, clap::Args)]
 pub struct Root {
-    /// Look at the machine recorded below this directory instead of this one.
+    /// Use the machine recorded below this directory instead of this one.
     #[arg(long, value_name = "DIR", default_value = "/", global = true)]
     root: PathBuf,
 }

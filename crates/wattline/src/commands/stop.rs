@@ -18,8 +18,8 @@ const SECONDS: i64 = 60;
 /// Router to stop.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Let the kernel then forward in clear what IPsec protects, until the next start. If no router
-    /// runs, this ends all blocks in this network namespace.
+    /// Let the kernel then forward IPsec traffic in clear, until the next start. If no router runs,
+    /// this ends all blocks in this network namespace.
     #[arg(long)]
     open: bool,
     #[command(flatten)]

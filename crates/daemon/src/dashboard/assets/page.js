@@ -91,7 +91,7 @@ const show = (frame) => {
   at("name").textContent = frame.name;
   if (frame.build) at("build").textContent = frame.build;
   document.title = "Wattline: " + frame.name;
-  if (frame.silent) return lost("it does not answer: what is shown was true before");
+  if (frame.silent) return lost("it does not answer: the values shown are old");
   seen = Date.now();
   at("state").className = "";
   at("state").textContent = "live, running for " + duration(frame.uptime_seconds);

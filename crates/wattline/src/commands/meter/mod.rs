@@ -27,7 +27,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// List meters, what they measure, and which are missing.
+    /// List meters, their domains, and missing ones.
     List,
     /// Power over a short interval.
     Read(read::Args),

@@ -21,14 +21,13 @@ use wattline_units::Span;
 /// Machine to probe, and records to make.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Record the files that were read below this new directory, or in this new archive where the name
-    /// ends in .tar.gz or .tgz, so that the machine can become a fixture. The record has no host name,
-    /// address, serial number or identifier.
+    /// Record the files that were read below this new directory, or in this new archive if the name
+    /// ends in .tar.gz or .tgz, so that the machine can become a fixture. The record has no host
+    /// name, address, serial number or identifier.
     #[arg(long, value_name = "DIR|ARCHIVE")]
     record: Option<PathBuf>,
-    /// The same, with power while nothing else runs, the plan of `govern` and a trial of `none` against
-    /// `balanced`: what a first report from a machine needs, about an hour. The machine is as before at
-    /// the end.
+    /// The same, plus idle power, the plan of `govern` and a trial of `none` against `balanced`,
+    /// for a first report from a machine. Takes about an hour, and restores the machine.
     #[arg(long, value_name = "DIR|ARCHIVE", conflicts_with = "record")]
     first_hour: Option<PathBuf>,
     /// Length of a block of that trial.
