@@ -72,7 +72,7 @@ enum Purpose {
 
 /// A decision of the policy.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct Update {
     now: Time,
     /// Seconds since the last decision.
     seconds: f64,
@@ -99,7 +99,7 @@ struct Given {
     /// Seconds that a change of frequency takes.
     transition: f64,
     /// Time between two decisions, normally and while a rise is answered.
-    looks: [Span; 2],
+    periods: [Span; 2],
     /// True if the kernel or XDP programs take the packets: the fill of queues is not visible, and
     /// counters are read only now and then.
     by_kernel: bool,
@@ -188,7 +188,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         ports,
         exit,
         transition: platform.frequency_transition.as_seconds(),
-        looks: if by_kernel { [LOOK_AT_KERNEL; 2] } else { [LOOK, ALERT] },
+        periods: if by_kernel { [KERNEL_PERIOD; 2] } else { [PERIOD, ALERT] },
         by_kernel,
     };
     let cores = vec![CoreView::default(); platform.cores];
@@ -346,27 +346,27 @@ impl Wattline {
     }
 
     /// Returns the next choice, and its reason.
-    fn next(&mut self, look: Look) -> (Choice, &'static str) {
-        let (now, need) = (look.now, self.rate.need());
+    fn next(&mut self, update: Update) -> (Choice, &'static str) {
+        let (now, need) = (update.now, self.rate.need());
         if self.phase == Phase::Start && now.as_seconds() < RECENT {
             return (self.start(now, need), why::START);
         }
-        if let Some(before) = look.rise {
+        if let Some(before) = update.rise {
             return (self.answer(now, need, before), why::RISE);
         }
         if self.phase.answers(now) {
-            return self.follow(need, look);
+            return self.follow(need, update);
         }
         let was = std::mem::replace(&mut self.phase, Phase::Follow);
-        let rate = self.carry(look.seconds, need, was.carried());
+        let rate = self.carry(update.seconds, need, was.carried());
         if rate > 0.0 {
             self.phase = Phase::Carry { rate };
-            return self.follow(rate, look);
+            return self.follow(rate, update);
         }
         // The answer to a rise was not chosen for its energy, so it is dropped at once.
         match was {
-            Phase::Follow | Phase::Carry { .. } => self.follow(need, look),
-            _ => (self.best(need, look.crowded), why::SETTLED),
+            Phase::Follow | Phase::Carry { .. } => self.follow(need, update),
+            _ => (self.best(need, update.crowded), why::SETTLED),
         }
     }
 
@@ -379,10 +379,10 @@ impl Wattline {
 
     /// Returns the present point with the naps that fit now. Returns the cheapest point if the
     /// present one does not carry the load, or if waiting has cost as much as the change.
-    fn follow(&mut self, need: f64, look: Look) -> (Choice, &'static str) {
-        let best = self.best(need, look.crowded);
+    fn follow(&mut self, need: f64, update: Update) -> (Choice, &'static str) {
+        let best = self.best(need, update.crowded);
         let Some(present) = self.present else { return (best, why::START) };
-        let at_least = if look.crowded { present.capacity } else { 0.0 };
+        let at_least = if update.crowded { present.capacity } else { 0.0 };
         let required = self.required(need.max(at_least));
         let carries =
             present.capacity * MOST_LOAD >= required.need && present.cores >= required.floor;
@@ -390,7 +390,7 @@ impl Wattline {
         let answers = matches!(self.phase, Phase::Answer { .. });
         let Some(same) = same.filter(|_| carries) else {
             self.rent = Rent::default();
-            let why = match (carries, look.crowded) {
+            let why = match (carries, update.crowded) {
                 (true, _) => why::GUARD,
                 (false, true) => why::CROWDED,
                 (false, false) => why::NEED,
@@ -405,7 +405,7 @@ impl Wattline {
             return (same, why::RISE);
         }
         let costs = self.switch_joules(&same, &best);
-        let pays = self.rent.pays((same.watts - best.watts) * look.seconds, costs);
+        let pays = self.rent.pays((same.watts - best.watts) * update.seconds, costs);
         (if pays { best } else { same }, why::CHEAPER)
     }
 }
@@ -522,11 +522,11 @@ impl Wattline {
     fn take(
         &mut self,
         choice: Choice,
-        look: Look,
+        update: Update,
         seen: &Observation<'_>,
         point: &mut OperatingPoint,
     ) {
-        let (now, rises, deepest) = (look.now, look.rise.is_some(), seen.platform.deepest());
+        let (now, rises, deepest) = (update.now, update.rise.is_some(), seen.platform.deepest());
         let rate = if rises { choice.capacity } else { self.rate.need() };
         let asleep = self.asleep(&choice, rate, seen, point);
         point.set_active(choice.cores, choice.idle, deepest);
@@ -534,7 +534,7 @@ impl Wattline {
             core.idle_limit = choice.parked.min(deepest);
         }
         if seen.platform.can.set_weights {
-            self.waking.look(now, point);
+            self.waking.update(now, point);
             let awake = self.waking.wake(now, self.given.exit, asleep, point);
             let carried = self.machine.capacity(awake, choice.frequency);
             match self.phase {
@@ -581,12 +581,12 @@ impl Wattline {
     /// frequency that holds.
     fn check(&mut self, now: Time, seen: &Observation<'_>, point: &OperatingPoint) {
         if !self.given.by_kernel {
-            self.steps.look(self.last, self.given.exit, seen.cores);
+            self.steps.update(self.last, self.given.exit, seen.cores);
         }
         let (Some(present), Some(asked)) = (&mut self.present, self.asked) else { return };
         let held = point.cores[0].frequency.min(self.machine.frequencies.len() - 1);
         present.frequency = held;
-        let usable = self.frequencies.look(now, asked, held);
+        let usable = self.frequencies.update(now, asked, held);
         if self.machine.usable != usable {
             self.machine.usable = usable;
             self.searched = Default::default();
@@ -607,9 +607,9 @@ impl Wattline {
         let grew = self.grew(seen).is_some();
         let rises = grew && self.rate.rises(at, arrivals, self.returning(now));
         let before = (self.rate.mean, self.rate.peak);
-        let news = self.rate.look(at, arrivals);
+        let news = self.rate.update(at, arrivals);
         if news {
-            self.needed.look(at, self.needed());
+            self.needed.update(at, self.needed());
         }
         if let Some(latency) = seen.latency.filter(|latency| latency.samples > 0) {
             let (left, rises) = ((latency.samples, latency.late), self.has_risen());
@@ -658,19 +658,19 @@ impl Policy for Wattline {
             self.eased = now + self.given.exit + Span::from_seconds(self.given.slack);
         }
         let rise = self.learn(now, seconds, seen);
-        let look = Look { now, seconds, rise, crowded };
+        let update = Update { now, seconds, rise, crowded };
         self.waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
-        let (choice, why) = self.next(look);
+        let (choice, why) = self.next(update);
         let before = self.present.map(|present| (present.cores, self.asked));
         if before != Some((choice.cores, Some(choice.frequency))) {
             let rate = (why != why::START).then_some(PacketsPerSecond(self.rate.need()));
             self.why = Some(Reason { words: why, rate, phase: Some(self.phase.name()) });
         }
         self.steps.ask(now, (point.active.len(), choice.cores), choice.parked, seen.cores);
-        self.take(choice, look, seen, point);
+        self.take(choice, update, seen, point);
         let calm = !self.phase.answers(now) && !self.cuts_short && self.phase != Phase::Start;
-        let [look, alert] = self.given.looks;
-        let next = now + if calm { look } else { alert };
+        let [normal, alert] = self.given.periods;
+        let next = now + if calm { normal } else { alert };
         let everything =
             choice.cores == self.machine.cores && choice.frequency == self.machine.usable.1;
         // A point of full capacity cannot react to a fuller queue.

@@ -279,7 +279,7 @@ mod tests {
         let full = OperatingPoint::full(&platform);
         let (mut left, mut set) = (full.clone(), full.clone());
         left.leave_moderation(&platform);
-        assert_eq!(left, full, "nobody knows what there was");
+        assert_eq!(left, full, "the original is unknown");
         platform.moderation_found = Some(found);
         left.leave_moderation(&platform);
         set.set_moderation(&platform, found);

@@ -28,9 +28,9 @@ const LEAD: Span = Span::from_micros(400);
 const PATIENCE: Duration = Duration::from_secs(300);
 const PAGE: &str = include_str!("../../../docs/explanation/policy-contract.md");
 
-struct Nobody;
+struct Discard;
 
-impl FarEnd for Nobody {
+impl FarEnd for Discard {
     fn receive(&mut self, _: PortId, _: &[u8]) {}
 }
 
@@ -81,7 +81,7 @@ fn findings(dilation: u32) -> Findings {
         seed: 1,
     };
     let all = CoreSet::first(CORES);
-    let card = Card::new(&setting.server.nic, PORTS, CORES, all, Box::new(Nobody));
+    let card = Card::new(&setting.server.nic, PORTS, CORES, all, Box::new(Discard));
     let waiters: Vec<PollWaiter> = (0..CORES).map(|_| PollWaiter::new([]).unwrap()).collect();
     let wakers: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
     card.connect(wakers.clone());

@@ -346,7 +346,7 @@ impl Disturbance {
         let mut reasons = Vec::new();
         if self.late_frames * 100 > self.frames {
             let percent = 100.0 * self.late_frames as f64 / self.frames.max(1) as f64;
-            reasons.push(format!("{percent:.1} % of the frames came after their core had looked"));
+            reasons.push(format!("{percent:.1} % of the frames came after their core had polled"));
         }
         if self.order_lag_max_seconds > 10e-6 {
             let micros = self.order_lag_max_seconds * 1e6;

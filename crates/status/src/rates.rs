@@ -381,8 +381,8 @@ mod tests {
     #[test]
     fn restarted_daemon_counts_from_zero() {
         let [before, now] = [(10.0, 900), (1.0, 100)].map(|(at, sent)| example(at, sent));
-        let anew = Rates::between(&Sample::of(&before), &Sample::of(&now));
-        assert_eq!((anew.duration_seconds, anew.offered()), (1.0, 105.0));
+        let restarted = Rates::between(&Sample::of(&before), &Sample::of(&now));
+        assert_eq!((restarted.duration_seconds, restarted.offered()), (1.0, 105.0));
         let silent = PowerNow { power_watts: None, ..PowerNow::default() };
         assert_eq!(silent.describe(), "unavailable", "which is not 0 W");
     }

@@ -8,13 +8,13 @@ use wattline_units::Span;
 pub const LATE: f64 = 0.01;
 /// Time between two decisions. It bounds the reaction to a load that fills no queue, and is ten
 /// times the duration of a decision on a slow machine.
-pub const LOOK: Span = Span::from_micros(200);
+pub const PERIOD: Span = Span::from_micros(200);
 /// Time between two decisions while a rise is answered, and the time that a change of the table or
 /// of frequencies costs a core: a request to a driver.
 pub const ALERT: Span = Span::from_micros(50);
 /// Time between two decisions if the kernel or XDP programs take the packets: cards are not read
 /// more often. Full polls report rises in between.
-pub const LOOK_AT_KERNEL: Span = Span::from_millis(100);
+pub const KERNEL_PERIOD: Span = Span::from_millis(100);
 /// Packets above which a poll of the kernel counts as full.
 pub const FULL_POLL: u32 = OperatingPoint::NAPI_BUDGET - 1;
 /// Duration of the answer to a rise: parked cores wake (up to 0.3 ms), queues drain, and the new

@@ -67,7 +67,7 @@ mod tests {
     fn change_waits_until_the_rent_is_as_high_as_its_price() {
         let mut rent = Rent::default();
         assert!(!rent.pays(4e-3, 10e-3) && !rent.pays(4e-3, 10e-3) && rent.pays(4e-3, 10e-3));
-        assert!(!rent.pays(4e-3, 10e-3), "it begins anew");
+        assert!(!rent.pays(4e-3, 10e-3), "it starts again");
         assert!(!rent.pays(-1e-3, 10e-3) && !rent.pays(8e-3, 10e-3), "the present one was cheaper");
         assert!(!rent.pays(0.0, 0.0), "nothing is saved");
     }

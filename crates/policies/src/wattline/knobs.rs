@@ -22,7 +22,7 @@ impl Frequencies {
 
     /// Compares the requested frequency with the one that holds. Returns the lowest and the highest
     /// accepted one.
-    pub fn look(&mut self, now: Time, asked: usize, held: usize) -> (usize, usize) {
+    pub fn update(&mut self, now: Time, asked: usize, held: usize) -> (usize, usize) {
         self.limits = self.limits.filter(|(_, until)| now < *until);
         // A request for the present frequency does not show that the machine accepts it.
         let still = |(_, last, before): &(Time, Time, usize)| {
@@ -82,7 +82,7 @@ impl Steps {
 
     /// Checks if the change is complete: added cores serve packets, which takes `usual` in any
     /// case, and parked ones sleep. `before` is the time of the last decision.
-    pub fn look(&mut self, before: Time, usual: Span, seen: &[CoreView]) {
+    pub fn update(&mut self, before: Time, usual: Span, seen: &[CoreView]) {
         let Some((asked, (low, high), goal)) = self.change else { return };
         let cores = &seen[low..high];
         let complete = match goal {
@@ -96,7 +96,7 @@ impl Steps {
             let each = took.max(0.0) / (high - low + 1) as f64;
             let each = if took <= ALERT.as_seconds() { 0.0 } else { each };
             self.last =
-                [each, if took > (LOOK + ALERT).as_seconds() { each } else { self.last[0] }];
+                [each, if took > (PERIOD + ALERT).as_seconds() { each } else { self.last[0] }];
         }
     }
 }
@@ -117,17 +117,17 @@ mod tests {
     fn refused_frequency_is_left_out_for_a_second() {
         let mut frequencies = Frequencies::new(13);
         // One write fails and is repeated.
-        frequencies.look(at(0), 3, 13);
-        frequencies.look(at(200), 3, 13);
-        frequencies.look(at(400), 3, 3);
-        let looks = |frequencies: &mut Frequencies, looks: std::ops::Range<u64>| {
-            looks.map(|look| frequencies.look(at(1_000 + 200 * look), 3, 13)).last()
+        frequencies.update(at(0), 3, 13);
+        frequencies.update(at(200), 3, 13);
+        frequencies.update(at(400), 3, 3);
+        let feed = |frequencies: &mut Frequencies, range: std::ops::Range<u64>| {
+            range.map(|index| frequencies.update(at(1_000 + 200 * index), 3, 13)).last()
         };
-        assert_eq!(looks(&mut frequencies, 0..39), Some((0, 13)));
-        assert_eq!(looks(&mut frequencies, 39..42), Some((13, 13)), "it cannot be slower");
-        assert_eq!(frequencies.look(at(900_000), 13, 13), (13, 13));
-        assert_eq!(frequencies.look(at(1_100_000), 13, 13), (0, 13), "it is tried again");
-        let fast = (0..42).map(|look| frequencies.look(at(2_000_000 + 200 * look), 9, 4)).last();
+        assert_eq!(feed(&mut frequencies, 0..39), Some((0, 13)));
+        assert_eq!(feed(&mut frequencies, 39..42), Some((13, 13)), "it cannot be slower");
+        assert_eq!(frequencies.update(at(900_000), 13, 13), (13, 13));
+        assert_eq!(frequencies.update(at(1_100_000), 13, 13), (0, 13), "it is tried again");
+        let fast = (0..42).map(|index| frequencies.update(at(2_000_000 + 200 * index), 9, 4)).last();
         assert_eq!(fast, Some((0, 4)), "it cannot be faster");
     }
 
@@ -135,15 +135,15 @@ mod tests {
     #[test]
     fn frequency_asked_for_every_other_time_is_refused_all_the_time() {
         let mut frequencies = Frequencies::new(13);
-        let asked = |look: u64| if look.is_multiple_of(2) { 3 } else { 13 };
-        let usable = (0..90).map(|look| frequencies.look(at(100 * look), asked(look), 13)).last();
+        let asked = |index: u64| if index.is_multiple_of(2) { 3 } else { 13 };
+        let usable = (0..90).map(|index| frequencies.update(at(100 * index), asked(index), 13)).last();
         assert_eq!(usable, Some((13, 13)));
         // It was granted in between, or refused only briefly.
         for (again, held) in [(100, 3), (2_000, 13)] {
             let mut frequencies = Frequencies::new(13);
-            for look in 0..90 {
-                frequencies.look(at(2 * again * look), 3, 13);
-                let usable = frequencies.look(at(2 * again * look + again), held, held);
+            for index in 0..90 {
+                frequencies.update(at(2 * again * index), 3, 13);
+                let usable = frequencies.update(at(2 * again * index + again), held, held);
                 assert_eq!(usable, (0, 13), "{again}");
             }
         }
@@ -153,14 +153,14 @@ mod tests {
     fn changes(steps: &mut Steps, from: u64, cores: (usize, usize), until: u64) {
         let mut seen = [CoreView::default(); 12];
         steps.ask(at(from), cores, 2, &seen);
-        for look in 1..14u64 {
-            if look * 50 > until {
+        for index in 1..14u64 {
+            if index * 50 > until {
                 let there = |core: &mut CoreView| (core.packets, core.idle_state) = (10, Some(2));
                 seen.iter_mut().for_each(there);
             }
             // The next decisions change no cores.
-            steps.ask(at(from + look * 50), (cores.1, cores.1), 2, &seen);
-            steps.look(at(from + (look - 1) * 50), Span::from_micros(90), &seen);
+            steps.ask(at(from + index * 50), (cores.1, cores.1), 2, &seen);
+            steps.update(at(from + (index - 1) * 50), Span::from_micros(90), &seen);
         }
     }
 

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     /// Simulates decisions every 200 us at 5 Mpps.
-    fn looks(count: usize, late: u64, rises: bool, answering: bool) -> f64 {
+    fn share_after(count: usize, late: u64, rises: bool, answering: bool) -> f64 {
         let mut lateness = Lateness::default();
         (0..count).for_each(|_| lateness.book((1_000, late), 5e6, rises, answering));
         lateness.naps
@@ -53,21 +53,21 @@ mod tests {
 
     #[test]
     fn naps_grow_while_few_packets_are_late_and_shrink_otherwise() {
-        assert!((0.73..0.75).contains(&looks(250, 0, false, false)));
-        assert!((looks(250, 4, false, false) - USABLE).abs() < 1e-9, "as many as the goal");
-        assert!(looks(250, 20, false, false) < 0.6);
-        assert_eq!(looks(50_000, 20, false, false), GOAL);
-        assert!(looks(50_000, 0, false, false) < 1.0);
+        assert!((0.73..0.75).contains(&share_after(250, 0, false, false)));
+        assert!((share_after(250, 4, false, false) - USABLE).abs() < 1e-9, "as many as the goal");
+        assert!(share_after(250, 20, false, false) < 0.6);
+        assert_eq!(share_after(50_000, 20, false, false), GOAL);
+        assert!(share_after(50_000, 0, false, false) < 1.0);
     }
 
     #[test]
     fn fewer_late_packets_are_allowed_with_rises() {
-        assert!(looks(250, 2, false, false) > USABLE && looks(250, 2, true, false) < USABLE);
+        assert!(share_after(250, 2, false, false) > USABLE && share_after(250, 2, true, false) < USABLE);
     }
 
     #[test]
     fn late_packets_of_a_rise_do_not_shorten_naps() {
-        assert_eq!(looks(100, 500, true, true), USABLE);
+        assert_eq!(share_after(100, 500, true, true), USABLE);
     }
 
     #[test]

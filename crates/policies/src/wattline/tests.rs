@@ -71,17 +71,17 @@ fn full_polls_of_the_kernel_add_capacity_and_nothing_polls() {
     let can = &mut bench.platform.can;
     can.asks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
     can.waits = Waits { interrupt: true, ..Waits::NONE };
-    let look = |bench: &mut Bench, packets| {
-        bench.now += LOOK_AT_KERNEL;
+    let decide = |bench: &mut Bench, packets| {
+        bench.now += KERNEL_PERIOD;
         bench.queues[0].arrivals += packets;
         bench.ask(Trigger::Timer)
     };
     bench.play("wattline:p99=250us", Some(&model));
-    let again = (0..50).map(|_| look(&mut bench, 100_000)).last().unwrap();
+    let again = (0..50).map(|_| decide(&mut bench, 100_000)).last().unwrap();
     let (cores, frequency) = bench.rung();
     assert!(cores <= 2, "1 Mpps: {cores}");
     assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Interrupt));
-    assert_eq!(again.at, bench.now + LOOK_AT_KERNEL);
+    assert_eq!(again.at, bench.now + KERNEL_PERIOD);
     assert_eq!(again.on_fill, FillLevel::NEVER);
     let Streaks { cores: watched, rule, at_above, at_below, .. } = again.on_streak;
     assert_eq!((watched, at_above, at_below), (CoreSet::first(cores), true, false));
@@ -98,11 +98,11 @@ fn full_polls_of_the_kernel_add_capacity_and_nothing_polls() {
     assert!(grown.is_some(), "capacity stays at {:?}", bench.rung());
     // The rate since the last reading is not taken as zero.
     bench.queues.iter_mut().for_each(|queue| queue.age = Span::ZERO);
-    look(&mut bench, 2_000_000);
+    decide(&mut bench, 2_000_000);
     assert!(bench.rung().0 >= cores, "10 Mpps: {:?}", bench.rung());
     bench.platform.can.asks = Asks::NOTHING;
-    let again = look(&mut bench, 2_000_000);
-    assert_eq!(again.on_streak, Streaks::NEVER, "nobody counts them");
+    let again = decide(&mut bench, 2_000_000);
+    assert_eq!(again.on_streak, Streaks::NEVER, "they are not counted");
 }
 
 /// Packets that arrive 64 at a time fill every poll of the kernel at any frequency: speed does not
@@ -156,8 +156,8 @@ fn start_times_the_steps_and_reserves_cores_while_they_are_unknown() {
     let settled = |parks: bool| {
         let mut bench = started("wattline:p99=100us");
         in_time(&mut bench, 2_000_000);
-        for look in 1..220u64 {
-            let micros = if look <= 20 { 50 } else { 200 };
+        for index in 1..220u64 {
+            let micros = if index <= 20 { 50 } else { 200 };
             bench.now += Span::from_micros(micros);
             bench.queues[0].arrivals += micros;
             for core in 0..12 {
@@ -165,7 +165,7 @@ fn start_times_the_steps_and_reserves_cores_while_they_are_unknown() {
                 bench.cores[core].idle_state = is_parked.then_some(2);
             }
             bench.ask(Trigger::Timer);
-            if look == 15 {
+            if index == 15 {
                 assert_eq!(bench.rung(), (6, 13), "half of the cores park");
             }
         }
@@ -184,7 +184,7 @@ fn rise_brings_everything_at_once_and_gives_its_reason() {
     let after = bench.rung();
     assert!(after.0 > before.0, "{before:?} {after:?}");
     assert_eq!(bench.point.cores[after.0 - 1].wait, Wait::Poll, "wakes at once");
-    assert_eq!(after, (12, 13), "nobody knows how far it goes");
+    assert_eq!(after, (12, 13), "its height is unknown");
     let remark = bench.policy().remark().unwrap();
     assert!(remark.contains("the load rose suddenly"), "{remark}");
     assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Poll), "all wake");
@@ -290,11 +290,11 @@ fn last_change(bench: &Bench) -> (&'static str, &'static str) {
 }
 
 /// A flash crowd of 10 Mpps over 1 Mpps, reported by a queue.
-fn rises(bench: &mut Bench, looks: usize) -> (usize, usize) {
+fn rises(bench: &mut Bench, decisions: usize) -> (usize, usize) {
     queue_grows(bench, 30, 300);
     let answer = bench.rung();
     bench.queues[0].fill = 0;
-    (0..looks).for_each(|_| step(bench, 50, 10.0));
+    (0..decisions).for_each(|_| step(bench, 50, 10.0));
     answer
 }
 
@@ -306,7 +306,7 @@ fn rise_of_known_height_is_answered_by_the_cores_for_it() {
         (0..400).for_each(|_| step(&mut bench, 200, 1.0));
         answers.push(rises(&mut bench, 100));
     }
-    assert_eq!(answers[0].0, 12, "nobody knows how far it goes");
+    assert_eq!(answers[0].0, 12, "its height is unknown");
     assert!((4..=8).contains(&answers[1].0) && answers[1].1 == 13, "{answers:?}");
 }
 
@@ -337,7 +337,7 @@ fn bare() -> Wattline {
         exit: Span::from_micros(92),
         transition: 10e-6,
         link: None,
-        looks: [LOOK, ALERT],
+        periods: [PERIOD, ALERT],
         by_kernel: false,
     };
     Wattline { given, machine, ..Wattline::default() }
@@ -370,9 +370,9 @@ fn carried_rate_lets_packets_wait_within_slack_and_rings() {
         let mut policy = bare();
         (policy.given.slack, policy.given.ring) = (slack, ring);
         let mut count = 0;
-        for look in 0..106u32 {
-            policy.rate.look(f64::from(look) * 2e-4, count);
-            count += if look / 5 % 2 == 0 { 2_000 } else { 200 };
+        for index in 0..106u32 {
+            policy.rate.update(f64::from(index) * 2e-4, count);
+            count += if index / 5 % 2 == 0 { 2_000 } else { 200 };
         }
         policy.needed()
     };
@@ -455,7 +455,7 @@ fn alarm_comes_at_half_of_a_ring_where_chance_explains_more() {
 fn capacity_does_not_fall_in_an_answer() {
     let mut policy = bare();
     policy.given.floor = 4;
-    let look = Look { now: Time::ZERO, seconds: 5e-5, rise: None, crowded: false };
+    let update = Update { now: Time::ZERO, seconds: 5e-5, rise: None, crowded: false };
     let until = Time::ZERO + Span::from_micros(100);
     for (phase, fast) in [(Phase::Answer { until, known: true }, true), (Phase::Follow, false)] {
         let capacity = policy.machine.capacity(3, 13);
@@ -466,7 +466,7 @@ fn capacity_does_not_fall_in_an_answer() {
         };
         let slow = policy.machine.choose(&calm);
         assert!(slow.cores == 4 && slow.capacity < capacity, "{slow:?}");
-        let next = policy.follow(1e6, look).0;
+        let next = policy.follow(1e6, update).0;
         assert_eq!((next.cores, next.frequency == 13), (4, fast), "{phase:?}");
     }
 }
@@ -475,7 +475,7 @@ fn capacity_does_not_fall_in_an_answer() {
 fn staying_at_a_peak_may_cost_the_change_and_the_way_back() {
     let mut policy = bare();
     (policy.rate.mean, policy.rate.peak) = (1e6, 1e7);
-    policy.needed.look(0.0, 1e7);
+    policy.needed.update(0.0, 1e7);
     for _ in 0..3 {
         policy.falls.falls(0.0, 1.0);
         policy.falls.ends(false);
@@ -485,9 +485,9 @@ fn staying_at_a_peak_may_cost_the_change_and_the_way_back() {
     let (stays, low) = (policy.machine.choose(&at_peak), policy.machine.choose(&required));
     let change = policy.switch_joules(&stays, &low);
     let costs = change + policy.way_back_joules(&stays, &low, &at_peak);
-    let saved = (stays.watts - low.watts) * LOOK.as_seconds();
-    let looks = (1..).find(|_| policy.carry(LOOK.as_seconds(), 1e6, 0.0) == 0.0).unwrap();
-    let spent = f64::from(looks) * saved;
+    let saved = (stays.watts - low.watts) * PERIOD.as_seconds();
+    let decisions = (1..).find(|_| policy.carry(PERIOD.as_seconds(), 1e6, 0.0) == 0.0).unwrap();
+    let spent = f64::from(decisions) * saved;
     assert!(
         costs > 1.2 * change && (costs..costs + 1.01 * saved).contains(&spent),
         "{spent} {costs}"
@@ -534,7 +534,7 @@ fn waking_cores_get_the_excess_over_awake_ones_in_a_rise() {
         bench.queues[11].fill = full;
         let again = queue_grows(&mut bench, 30, waiting);
         assert_eq!(bench.rung(), (12, 13));
-        assert_eq!(again.at, bench.now + Span::from_micros(50), "looks are frequent");
+        assert_eq!(again.at, bench.now + Span::from_micros(50), "decisions are frequent");
         [0, 10, 11].map(|core| bench.point.weights[core])
     };
     let [awake, waking, other] = shares(200, 0);
@@ -548,7 +548,7 @@ fn waking_cores_get_the_excess_over_awake_ones_in_a_rise() {
 fn added_cores_poll_and_get_little_until_they_are_awake() {
     let mut bench = settled_within_50us();
     let before = bench.rung().0;
-    for look in 0.. {
+    for index in 0.. {
         let again = bench.pass(Span::from_micros(200), &[], 700);
         let (cores, _) = bench.rung();
         if cores > before {
@@ -559,7 +559,7 @@ fn added_cores_poll_and_get_little_until_they_are_awake() {
             assert!(awake < Span::from_micros(100) && awake > Span::from_micros(80), "{awake:?}");
             break;
         }
-        assert!(look < 100, "{:?}", bench.rung());
+        assert!(index < 100, "{:?}", bench.rung());
     }
 }
 

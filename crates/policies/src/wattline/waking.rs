@@ -21,7 +21,7 @@ pub(super) struct Waking {
 
 impl Waking {
     /// Gives all cores full shares of the table once the waking ones are awake.
-    pub fn look(&mut self, now: Time, point: &mut OperatingPoint) {
+    pub fn update(&mut self, now: Time, point: &mut OperatingPoint) {
         if self.is_over(now) {
             *self = Self::default();
             point.weights.fill(u8::MAX);
@@ -102,16 +102,16 @@ mod tests {
         let mut point = OperatingPoint::full(&platform);
         point.set_active(8, 0, 2);
         let mut waking = Waking::default();
-        waking.look(Time::ZERO, &mut point);
+        waking.update(Time::ZERO, &mut point);
         assert_eq!(entries(&point), [16; 8]);
         // Six cores carry the load.
         wake(&mut waking, 6, (12e6, 10e6), &mut point);
         let few = entries(&point);
         let even = |part: &[usize]| part.iter().all(|count| (21..=22).contains(count));
         assert!(few[6..] == [0, 0] && even(&few[..6]), "{few:?}");
-        waking.look(Time::ZERO + Span::from_micros(89), &mut point);
+        waking.update(Time::ZERO + Span::from_micros(89), &mut point);
         assert_eq!(entries(&point), few, "they are not awake yet");
-        waking.look(Time::ZERO + EXIT, &mut point);
+        waking.update(Time::ZERO + EXIT, &mut point);
         assert_eq!((entries(&point), waking.until), (vec![16; 8], None));
         // Two cores carry a quarter of the load: 16 entries each, and the six others as many.
         wake(&mut waking, 2, (5e6, 20e6), &mut point);

@@ -61,8 +61,8 @@ impl Histogram {
         self.counts.iter().take(bucket(value.min(HIGHEST)) + 1).sum()
     }
 
-    /// Highest value of the bucket in which this fraction of all `values` is reached; at least one
-    /// value counts.
+    /// Returns the highest value of the bucket in which this fraction of all `values` is reached;
+    /// at least one value counts.
     pub fn quantile(&self, fraction: f64, values: u64) -> u64 {
         let wanted = ((fraction * values as f64).ceil() as u64).max(1);
         let mut reached = 0;

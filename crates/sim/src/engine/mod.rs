@@ -46,7 +46,7 @@ pub(crate) fn check_polls(
     }
     let ask = NeedsWorkers::and_ask(policy, platform).map_err(|needs| {
         let why = match needs {
-            NeedsWorkers::OfferedRate => "it needs the offered rate, which nobody knows there",
+            NeedsWorkers::OfferedRate => "it needs the offered rate, which is unknown there",
             NeedsWorkers::Batches => "it asks for batches, fill levels or empty polls of workers",
             NeedsWorkers::Polling => "its cores poll, and the kernel waits for interrupts",
         };

@@ -196,7 +196,7 @@ fn fill_level_triggers_only_when_reached() {
         .filter_map(|seen| match seen.trigger {
             Trigger::Fill { queue } => Some(seen.queues[queue].fill),
             Trigger::Start => None,
-            other => panic!("nobody asked for {other:?}"),
+            other => panic!("not requested: {other:?}"),
         })
         .collect();
     assert!(fills.len() > 100 && fills.iter().all(|&fill| fill >= level), "{}", fills.len());
@@ -287,5 +287,5 @@ fn unsupported_wait_mode_is_ignored() {
         point.set_wait(if seen.trigger == Trigger::Start { Wait::Interrupt } else { Wait::Pause });
         AskAgain::at(seen.now + PERIOD)
     });
-    assert!(report.residency.cores.iter().all(|core| core.empty == 0.0), "nobody polls");
+    assert!(report.residency.cores.iter().all(|core| core.empty == 0.0), "no core polls");
 }

@@ -55,14 +55,14 @@ fn long_packets_take_their_time_on_the_link() {
 #[test]
 fn packets_are_conserved_and_littles_law_holds_under_every_policy() {
     let server = server("westmere-2010");
-    let beside = server.nic.pass_through.as_seconds() - on_link(&server, 64);
+    let outside = server.nic.pass_through.as_seconds() - on_link(&server, 64);
     for policy in played().chain(["queue-length:c_down=0,c_up=0,q_h=6"]) {
         let setting =
             Setting { interval: Some(Span::from_micros(1_700)), ..with_links(&server, policy, 17) };
         // `run` checks conservation in each interval and over the whole.
         let report = run(&setting, MEETING);
         assert_eq!(report.dropped_at_output_packets, 0, "{policy}");
-        let latency = report.latency_mean_seconds.unwrap() - beside;
+        let latency = report.latency_mean_seconds.unwrap() - outside;
         let by_latency = report.forwarded_rate_pps * latency;
         // The span cuts packets off at both ends; this is their share of 50,000.
         let error = report.packets_inside_mean / by_latency - 1.0;

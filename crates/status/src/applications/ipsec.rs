@@ -112,13 +112,13 @@ pub struct AssociationStats {
 
 impl Default for AssociationStats {
     fn default() -> Self {
-        let nobody = IpAddr::from([0, 0, 0, 0]);
+        let unspecified = IpAddr::from([0, 0, 0, 0]);
         Self {
             name: String::new(),
             spi: String::new(),
             algorithm: String::new(),
-            local: nobody,
-            remote: nobody,
+            local: unspecified,
+            remote: unspecified,
             state: AssociationState::default(),
             packets: 0,
             bytes: 0,

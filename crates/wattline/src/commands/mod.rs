@@ -13,7 +13,6 @@ pub mod explain;
 mod govern;
 mod graph;
 pub mod guard;
-mod looking;
 mod lookup;
 mod meter;
 #[cfg(feature = "ipsec")]
@@ -33,6 +32,7 @@ mod stop;
 mod top;
 mod trace;
 mod trial;
+mod watch;
 
 use crate::exit::ExitError;
 use crate::program::Commands;

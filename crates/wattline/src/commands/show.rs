@@ -144,7 +144,7 @@ fn fib(answer: &FibEntry, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "  {} places: {}", member.places, way(&member.next_hop))?;
     }
     for it in &answer.exceptions {
-        writeln!(out, "  not so for what comes in by {}: {}", it.port, it.why)?;
+        writeln!(out, "  except for packets from {}: {}", it.port, it.why)?;
     }
     for policy in &answer.policies {
         writeln!(out, "  by IPsec: {policy}")?;

@@ -1,6 +1,6 @@
 //! `wattline trace`: paths of single packets through a running router.
 
-use super::looking::{Looking, parsed, part, summary};
+use super::watch::{WatchArgs, parsed, part, summary};
 use crate::exit::ExitError;
 use crate::output::{self, note};
 use std::io::{self, Write};
@@ -15,12 +15,12 @@ const SNAP: u16 = 256;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    looking: Looking,
+    watch: WatchArgs,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let mut inlet = args.looking.begin(SNAP, Request::Trace)?;
+    let mut inlet = args.watch.begin(SNAP, Request::Trace)?;
     let mut out = output::stdout();
     let mut first = None;
     loop {

@@ -83,6 +83,6 @@ mod tests {
         let line = "interrupt moderation: 1000 us, 1 of 2 queues as found\n";
         assert!(text.contains(line), "{text}");
         power.moderation.moderation_seconds.clear();
-        assert!(!printed(&power).contains("moderation"), "nobody governs it");
+        assert!(!printed(&power).contains("moderation"), "it is not governed");
     }
 }

@@ -15,7 +15,7 @@ use wattline_units::Span;
 
 /// Packets to look at, and their number.
 #[derive(Debug, clap::Args)]
-pub struct Looking {
+pub struct WatchArgs {
     /// Packets to watch, as for tcpdump: `udp and port 53`, `host 192.0.2.1`, `src net 2001:db8::/32`,
     /// `interface left`, `vlan 7`, `not (tcp or icmp)`; all without it.
     #[arg(value_name = "FILTER")]
@@ -33,7 +33,7 @@ pub struct Looking {
     which: Which,
 }
 
-impl Looking {
+impl WatchArgs {
     /// Starts watching. Returns the router's first document and the source of the rest. A signal,
     /// the time or the number of packets ends it.
     pub fn begin(&self, snap: u16, request: fn(Look) -> Request) -> Result<Inlet, ExitError> {
@@ -82,7 +82,7 @@ pub fn summary(end: &WatchEnd) -> String {
     };
     let uncopied = match end.uncopied {
         0 => String::new(),
-        packets => format!("; {packets} of XDP programs not looked at, as they came too fast"),
+        packets => format!("; {packets} of XDP programs not examined, as they came too fast"),
     };
     let WatchEnd { packets, matched, duration_seconds, .. } = end;
     format!(
