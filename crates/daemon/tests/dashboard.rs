@@ -21,7 +21,7 @@ fn owned(name: &str) -> String {
     name.to_owned()
 }
 
-/// Power of a daemon that forwards more each second; some of its names are malicious.
+/// Returns the power of a daemon that forwards more each second; some of its names are malicious.
 fn power(seconds: u64, wave: f64) -> Power {
     let change = |number, at_seconds, cores_active, hertz, reason| Decision {
         number,
@@ -72,7 +72,7 @@ fn wave(seconds: u64) -> f64 {
     1.0 + (seconds as f64 * 0.7).sin()
 }
 
-/// A router with such a governor.
+/// Returns a router with such a governor.
 fn router(seconds: u64) -> RouterStats {
     let wave = wave(seconds);
     let packets = seconds * 400_000 + (50_000.0 * wave) as u64;
@@ -108,7 +108,7 @@ fn router(seconds: u64) -> RouterStats {
     }
 }
 
-/// A stage of a demonstration with such a governor, or `None` between two stages.
+/// Returns a stage of a demonstration with such a governor, or `None` between two stages.
 fn demonstration(seconds: u64, number: usize) -> DemonstrationStats {
     let wave = wave(seconds);
     let packets = seconds * 400_000 + (50_000.0 * wave) as u64;

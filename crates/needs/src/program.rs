@@ -8,9 +8,9 @@ use std::time::SystemTime;
 const LABORATORY: &str = "wattline-lab";
 const BUILD: &str = "cargo build -p wattline -p wattline-lab";
 
-/// Path of the `wattline` program for tests of the whole program: `WATTLINE_BINARY` if it is set
-/// (relative paths from the folder of the workspace), otherwise the one that Cargo built next to
-/// the test program.
+/// Returns the path of the `wattline` program for tests of the whole program: `WATTLINE_BINARY` if
+/// it is set (relative paths from the folder of the workspace), otherwise the one that Cargo built
+/// next to the test program.
 ///
 /// # Panics
 /// If there is none, or no `wattline-lab` next to it, or a source of either is newer: a package of

@@ -41,7 +41,7 @@ impl CpuLoad {
     }
 }
 
-/// With one frequency for the chip, the busiest core decides for all (Linux defines a governor's
+/// Gives all cores of a chip with one frequency the load of the busiest (Linux defines a governor's
 /// load as the highest of the CPUs of a policy).
 pub(super) fn over_domain(platform: &Platform, load: &mut [f64]) {
     if platform.domain == FrequencyDomain::Chip {

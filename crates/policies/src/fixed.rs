@@ -38,7 +38,7 @@ pub(super) const MODERATION: Parameter = Parameter {
     source: "ours: PowerSave does not print it; without moderation its figures are met",
 };
 
-/// Largest relative deviation from a frequency of the platform: users write few digits.
+/// Largest relative deviation beyond the platform's range: users write few digits.
 const TOLERANCE: f64 = 0.1;
 
 /// Reads an idle state by name.
@@ -64,8 +64,8 @@ pub(super) fn core_count(parameters: &Parameters, platform: &Platform) -> Result
     }
 }
 
-/// Reads a frequency as an index. A platform with several frequencies refuses one that is far from
-/// all of them.
+/// Reads a frequency as an index. A platform with several frequencies refuses one that is far
+/// outside their range.
 pub(super) fn frequency(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
     let gigahertz = parameters.number("frequency_ghz");
     if gigahertz == 0.0 {
@@ -111,8 +111,8 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    /// All cores waiting for interrupts at one frequency, every idle state allowed: Linux under a
-    /// governor that holds the frequency.
+    /// Waits for interrupts with all cores at one frequency, every idle state allowed: Linux under
+    /// a governor that holds the frequency.
     pub fn linux(frequency: usize, platform: &Platform) -> Self {
         Self {
             cores: platform.cores,

@@ -38,8 +38,8 @@ struct GroutSleep {
     sleeps: Vec<Span>,
 }
 
-/// Time in which line rate fills a ring, computed in whole packets per microsecond as grout does: a
-/// link below 672 Mbit/s has none, and never sleeps.
+/// Returns the time in which line rate fills a ring, computed in whole packets per microsecond as
+/// grout does: a link below 672 Mbit/s has none, and never sleeps.
 fn ring_span(packets: usize, gbps: f64) -> Span {
     let a_microsecond = (gbps * 1e3 / WIRE_BITS) as usize;
     let micros = packets.checked_div(a_microsecond).unwrap_or(0);

@@ -51,7 +51,7 @@ struct Core {
     trend: u32,
     packets: u64,
     polls: u64,
-    /// Start of the present wait for an interrupt; `None` if the core does not wait.
+    /// Start of the present wait for an interrupt, and time asleep in this period.
     waits: Option<Time>,
     asleep: Span,
 }
@@ -97,8 +97,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl L3fwdPower {
-    /// power_freq_scaleup_heuristic: returns the frequency after a poll of a queue that held
-    /// `fill`.
+    /// Returns the frequency after a poll of a queue that held `fill`
+    /// (power_freq_scaleup_heuristic).
     fn up(core: &mut Core, fill: u32, frequency: usize, fastest: usize) -> usize {
         if fill > GEARS[2] {
             core.trend = 0;
@@ -116,7 +116,7 @@ impl L3fwdPower {
         frequency
     }
 
-    /// power_timer_cb: returns true if a period makes a core slower.
+    /// Returns true if a period makes a core slower (power_timer_cb).
     fn slower(core: &mut Core, now: Time) -> bool {
         let since = core.waits.map_or(Span::ZERO, |since| now.since(since));
         core.waits = core.waits.map(|_| now);

@@ -167,8 +167,8 @@ impl QueueLength {
         }
     }
 
-    /// Once the machine is at an end of the ladder, streaks that would lead beyond it change
-    /// nothing, so the policy does not ask for them.
+    /// Returns the streaks to ask for. Once the machine is at an end of the ladder, streaks that
+    /// would lead beyond it change nothing, so the policy does not ask for them.
     fn ask(&self, now: Time, point: &OperatingPoint, at_top: bool, at_bottom: bool) -> AskAgain {
         let cores = point.active.lowest().map_or(CoreSet::EMPTY, CoreSet::only);
         let at_silence = self.rule.silence > Span::ZERO && !at_bottom;
@@ -243,7 +243,7 @@ mod tests {
     use wattline_server::Application;
     use wattline_units::PacketsPerSecond;
 
-    /// The 25 rungs: cores first at the lowest frequency, then frequency (PS-F9).
+    /// Returns the 25 rungs: cores first at the lowest frequency, then frequency (PS-F9).
     fn ladder() -> Vec<(usize, usize)> {
         (1..=12).map(|cores| (cores, 0)).chain((1..14).map(|step| (12, step))).collect()
     }

@@ -26,7 +26,7 @@ pub struct Looks {
 }
 
 impl Default for Looks {
-    /// All queues and cores.
+    /// Uses all queues and cores.
     fn default() -> Self {
         Self::WHOLE
     }

@@ -42,7 +42,7 @@ pub fn flow_hash(toeplitz: &Toeplitz, key: &FlowKey) -> u32 {
 mod tests {
     use super::*;
 
-    /// Microsoft's first vector, in a frame: 66.9.149.187:2794 to 161.142.100.80:1766.
+    /// Returns Microsoft's first vector, in a frame: 66.9.149.187:2794 to 161.142.100.80:1766.
     fn frame() -> Vec<u8> {
         let mut frame = vec![0; 14];
         frame[12] = 8;

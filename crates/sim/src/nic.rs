@@ -69,7 +69,7 @@ impl Nic {
         }
     }
 
-    /// [`Self::steer`], with or without counts by table entry.
+    /// Does the work of [`Self::steer`], with or without counts by table entry.
     fn steer_block<const COUNT: bool>(&mut self, block: &[Packet], cores: &mut [Core]) {
         let count = self.ports.len();
         // Rings by core, then by port: found without a search per packet.

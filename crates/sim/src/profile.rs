@@ -55,7 +55,7 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// A stopwatch that runs, or one that costs nothing.
+    /// Creates a stopwatch that runs, or one that costs nothing.
     pub fn new(running: bool) -> Self {
         Self { last: running.then(Instant::now), profile: Profile::default() }
     }

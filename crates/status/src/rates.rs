@@ -132,7 +132,8 @@ pub struct Drop {
     pub rate_pps: f64,
 }
 
-/// A governor without workers reports times instead of cycles; the busy ratio is the same for both.
+/// Converts seconds: a governor without workers reports times instead of cycles; the busy ratio is
+/// the same for both.
 fn nanos(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }

@@ -42,7 +42,7 @@ const MOST_SECONDS: f64 = 1000.0 * 365.0 * 86_400.0;
 impl FromStr for PacketsPerSecond {
     type Err = ParseQuantityError;
 
-    /// `5Mpps`, `29 Mpps`, `840kpps`: never negative, always with its unit.
+    /// Parses `5Mpps`, `29 Mpps`, `840kpps`: never negative, always with its unit.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let expected = "a rate such as 5Mpps (pps, kpps, Mpps, Gpps, Tpps)";
         parse_prefixed(text, "pps").map(Self).ok_or_else(|| error(text, expected))
@@ -52,7 +52,7 @@ impl FromStr for PacketsPerSecond {
 impl FromStr for BitsPerSecond {
     type Err = ParseQuantityError;
 
-    /// `16Gbit/s`, `9.49 Gbps`: never negative, always with its unit.
+    /// Parses `16Gbit/s`, `9.49 Gbps`: never negative, always with its unit.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let expected =
             "a bit rate such as 16Gbit/s (bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, or bps for bit/s)";
@@ -64,7 +64,7 @@ impl FromStr for BitsPerSecond {
 impl FromStr for Watts {
     type Err = ParseQuantityError;
 
-    /// `20W`, `250 mW`: never negative, always with its unit.
+    /// Parses `20W`, `250 mW`: never negative, always with its unit.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let expected = "a power such as 20W (mW, W, kW)";
         parse_unit(text, &POWER_UNITS).map(Self).ok_or_else(|| error(text, expected))
@@ -74,7 +74,8 @@ impl FromStr for Watts {
 impl FromStr for Span {
     type Err = ParseQuantityError;
 
-    /// `50us`, `1.5 ms`, `2s`: never negative, always with its unit, at most a thousand years.
+    /// Parses `50us`, `1.5 ms`, `2s`: never negative, always with its unit, at most a thousand
+    /// years.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         parse_unit(text, &SPAN_UNITS)
             .filter(|seconds| *seconds <= MOST_SECONDS)

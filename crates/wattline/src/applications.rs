@@ -36,7 +36,8 @@ pub const APPLICATIONS: Applications = &[
     without(&ApplicationSection { names: &["acl", "urpf"], keys: &[], read: Err("filter") }),
 ];
 
-/// An application that was left out of the build: its sections are refused with the reason.
+/// Returns the entry of an application that was left out of the build: its sections are refused
+/// with the reason.
 #[allow(dead_code, reason = "where a feature is off")]
 const fn without(section: &'static ApplicationSection) -> ApplicationKind {
     ApplicationKind { section, start: |_| Ok(Vec::new()) }

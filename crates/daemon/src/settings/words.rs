@@ -20,7 +20,7 @@ pub fn parse_interface(text: &str) -> Option<String> {
     interface_of(text, LONGEST_NAME)
 }
 
-/// Also accepts an alternative name (`ip link property add … altname`).
+/// Parses the name of an interface, or an alternative name (`ip link property add … altname`).
 pub fn parse_any_interface(text: &str) -> Option<String> {
     interface_of(text, LONGEST_ALTERNATIVE_NAME)
 }

@@ -29,7 +29,8 @@ impl Random {
     }
 }
 
-/// Some points are missing and some saturated; few distinct values, so that ties are common.
+/// Returns tables in which some points are missing and some saturated, with few distinct values, so
+/// that ties are common.
 fn tables(bench: &Bench, random: &mut Random) -> ProfileTables {
     let conditions = Conditions {
         version: 1,

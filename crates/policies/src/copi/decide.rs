@@ -92,8 +92,8 @@ impl Engine {
         }
     }
 
-    /// The monitor: counts requests per second of each core. Returns false if there are no new
-    /// counts.
+    /// Counts requests per second of each core (the paper's monitor). Returns false if there are no
+    /// new counts.
     fn count(&mut self, now: Time, seen: &Observation<'_>) -> bool {
         let age = seen.queues.iter().map(|queue| queue.age).max().unwrap_or_default();
         let counted = Time::from_picos(now.as_picos().saturating_sub(age.as_picos()));

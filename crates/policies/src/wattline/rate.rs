@@ -6,7 +6,7 @@ use super::plan::notice;
 /// Packets per second over the last intervals.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Window {
-    /// Seconds and arrivals, in turn.
+    /// Times in seconds and arrivals until then, used as a ring buffer.
     periods: [(f64, u64); REMEMBERED],
     count: usize,
 }

@@ -283,13 +283,13 @@ fn wrong_model_is_corrected_by_measured_service_times() {
     assert_eq!(settled(1.03), right, "within the trust");
 }
 
-/// Phase and reason of the last change.
+/// Returns phase and reason of the last change.
 fn last_change(bench: &Bench) -> (&'static str, &'static str) {
     let reason = bench.policy().reason().unwrap();
     (reason.phase.unwrap(), reason.words)
 }
 
-/// A flash crowd of 10 Mpps over 1 Mpps, reported by a queue.
+/// Simulates a flash crowd of 10 Mpps over 1 Mpps, reported by a queue.
 fn rises(bench: &mut Bench, decisions: usize) -> (usize, usize) {
     queue_grows(bench, 30, 300);
     let answer = bench.rung();
@@ -323,7 +323,7 @@ fn rise_that_goes_on_gets_twice_the_capacity() {
     assert!(bench.rung().0 >= 2 * answer.0 - 1, "{:?} after {answer:?}", bench.rung());
 }
 
-/// Twelve cores that serve 28.8 Mpps, with 100 us for a packet.
+/// Returns twelve cores that serve 28.8 Mpps, with 100 us for a packet.
 fn bare() -> Wattline {
     let model = server();
     let cost = model.packet_cost(Application::Ipv4, 64).unwrap();

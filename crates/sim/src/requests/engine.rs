@@ -252,7 +252,7 @@ impl<'a> Engine<'a> {
         self.set_moderation();
     }
 
-    /// The server starts in the operating point of the first decision.
+    /// Starts the server in the operating point of the first decision.
     fn start(&mut self) {
         self.control.act(Time::from_picos(self.now), &mut self.knobs);
         let Self { knobs, point, platform, .. } = self;

@@ -53,7 +53,7 @@ fn right(path: &Path, notes: &[String], json: bool) -> Result<(), ExitError> {
     output::print(&json!({ "file": path, "right": true, "warnings": notes }), json, |_, _| Ok(()))
 }
 
-/// The keys of a governor.
+/// Prints the keys of a governor, or checks its file.
 fn govern(args: &Args, json: bool) -> Result<(), ExitError> {
     if let Some(path) = &args.check {
         let config = wattline_govern::config::Config::load(path, POLICIES)?;

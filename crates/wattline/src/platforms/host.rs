@@ -312,7 +312,7 @@ pub(super) fn options_of(
     }
 }
 
-/// A program's counter, for the governor's thread.
+/// Wraps a program's counter for the governor's thread.
 fn counted(program: ForwardedByCpu) -> Forwarded {
     Box::new(move |frames| program.add_to(frames).is_ok())
 }
