@@ -1,8 +1,8 @@
 //! Hands the program the commit that it is built from, as `WATTLINE_BUILD_COMMIT`.
 //!
-//! The commit is empty in an unpacked archive or without git. Distributors set
-//! `WATTLINE_COMMIT`. Neither names a time or a directory, so that builds can be repeated. The Python
-//! package is built with this file as well.
+//! The commit is empty in an unpacked archive or without git. Distributors set `WATTLINE_COMMIT`.
+//! Neither names a time or a directory, so that builds can be repeated. The Python package is built
+//! with this file as well.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

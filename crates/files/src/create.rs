@@ -1,4 +1,5 @@
-//! Writing files that a command line or a configuration names, in directories that others may write.
+//! Writing files that a command line or a configuration names, in directories that others may
+//! write.
 
 use crate::Directory;
 use rustix::fs::{FileType, Mode, OFlags, fstat, ftruncate, stat};

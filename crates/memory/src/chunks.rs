@@ -189,8 +189,8 @@ impl ChunkMemory {
         if last >= self.length {
             return none();
         }
-        // A range that wraps around begins in the upper half of the address space and ends in the lower
-        // one, so that its ends differ by more than any border.
+        // A range that wraps around begins in the upper half of the address space and ends in the
+        // lower one, so that its ends differ by more than any border.
         if (start ^ last) >= self.border {
             return none();
         }

@@ -100,8 +100,8 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: unmaps exactly what was mapped; the code that made references must have
-        // dropped them.
+        // SAFETY: unmaps exactly what was mapped; the code that made references must have dropped
+        // them.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
     }
 }

@@ -17,8 +17,8 @@ impl CpuLoad {
         Self { at: Time::ZERO, asleep: zero.clone(), useful: zero }
     }
 
-    /// Writes the fraction of time that each core was not idle since the last sample into
-    /// `load` (Linux: polling empty queues is load), or only the useful part of it.
+    /// Writes the fraction of time that each core was not idle since the last sample into `load`
+    /// (Linux: polling empty queues is load), or only the useful part of it.
     pub fn since_last(
         &mut self,
         now: Time,

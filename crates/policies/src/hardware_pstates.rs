@@ -1,11 +1,11 @@
 //! Hardware P-states of a simulated processor (Intel HWP, AMD CPPC), by an assumed rule.
 //!
-//! The kernel gives the processor a preference between performance and energy (EPP, 0 to 255), and the
-//! processor chooses the frequency. Documented are
+//! The kernel gives the processor a preference between performance and energy (EPP, 0 to 255), and
+//! the processor chooses the frequency. Documented are
 //! - the values of the kernel's names: `drivers/cpufreq/intel_pstate.c` (`epp_values`) and
 //!   `drivers/cpufreq/amd-pstate.c` (`epp_values`), see [`Control::epp`];
-//! - the direction: 0 is performance, 255 is energy (Intel 64 and IA-32 manual, volume 3, IA32_HWP_REQUEST;
-//!   AMD64 manual, volume 2, CPPC_REQUEST);
+//! - the direction: 0 is performance, 255 is energy (Intel 64 and IA-32 manual, volume 3,
+//!   IA32_HWP_REQUEST; AMD64 manual, volume 2, CPPC_REQUEST);
 //! - that the processor decides every millisecond and never goes below its most efficient frequency
 //!   to save energy (Rotem, "Intel Architecture, Code Name Skylake Deep Dive", IDF 2015).
 //!

@@ -123,8 +123,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let read = match parameters.word("read") {
         "before" => FillRead::Before,
         "after" => FillRead::After,
-        // The paper has `qlen, batch = input(batch_len)` and, after the batch is processed,
-        // `if qlen == 0 halt()`: to the letter, a pass that finds nothing is a sample.
+        // The paper has `qlen, batch = input(batch_len)` and, after the batch is processed, `if
+        // qlen == 0 halt()`: to the letter, a pass that finds nothing is a sample.
         "pass" => FillRead::Pass,
         other => return Err(format!("read = {other}: allowed are before, after and pass")),
     };
@@ -330,8 +330,8 @@ mod tests {
     }
 
     /// On the ladder the first rung that carries a rate costs less than 5 W above the lower
-    /// envelope at low rates (section 6, figure 12). At the worst single rate of all, just
-    /// where a pair reaches its capacity, the model gives 5.2 W.
+    /// envelope at low rates (section 6, figure 12). At the worst single rate of all, just where a
+    /// pair reaches its capacity, the model gives 5.2 W.
     #[test]
     fn the_ladder_stays_near_the_envelope() {
         let model = server();

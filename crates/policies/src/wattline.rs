@@ -1,8 +1,8 @@
 //! Sets all knobs together for a latency budget: cores, frequency, and the length and end of naps.
 //!
-//! The budget gives the time that a packet may spend in queue and core. With the measured rate and its
-//! variability, this time gives the longest nap and the points that keep the budget; the policy takes the
-//! cheapest. `docs/explanation/wattline.md` is its page.
+//! The budget gives the time that a packet may spend in queue and core. With the measured rate and
+//! its variability, this time gives the longest nap and the points that keep the budget; the policy
+//! takes the cheapest. `docs/explanation/wattline.md` is its page.
 
 mod constants;
 mod falls;
@@ -253,8 +253,8 @@ impl Wattline {
         }
     }
 
-    /// Returns the energy in joules of going from one point to another and back: cores wake, tables are
-    /// written, and all cores wait for the frequency.
+    /// Returns the energy in joules of going from one point to another and back: cores wake, tables
+    /// are written, and all cores wait for the frequency.
     fn switch_joules(&self, from: &Choice, to: &Choice) -> f64 {
         let awake = self.machine.awake[to.frequency];
         let changed = from.cores.abs_diff(to.cores) as f64;
@@ -285,8 +285,8 @@ impl Wattline {
 
 /// The phases.
 impl Wattline {
-    /// Returns the rate to carry though the load is lower, or zero if a fall of the load is worth following.
-    /// `before` is the rate carried so far.
+    /// Returns the rate to carry though the load is lower, or zero if a fall of the load is worth
+    /// following. `before` is the rate carried so far.
     fn carry(&mut self, seconds: f64, need: f64, before: f64) -> f64 {
         let (peak, required) = (self.needed.highest(), self.required(need));
         let fell_from = |rate: f64| rate >= 2.0 / MARGIN * need;

@@ -68,9 +68,9 @@ impl IndirectionTable {
     }
 
     /// Like [`Self::spread`] for one of several ports: if that moves no more entries, the larger
-    /// shares go to the cores that have the fewest entries in the other tables (`held_elsewhere`, to
-    /// which the entries of this table are added). So the shares of all ports together are nearly
-    /// even, too.
+    /// shares go to the cores that have the fewest entries in the other tables (`held_elsewhere`,
+    /// to which the entries of this table are added). So the shares of all ports together are
+    /// nearly even, too.
     pub fn spread_among(
         &mut self,
         active: CoreSet,

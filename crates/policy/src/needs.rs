@@ -56,8 +56,8 @@ impl NeedsWorkers {
 
     /// Finds the need from the policy's text, on a stand-in machine, to check a configuration.
     /// Returns `None` also if the policy cannot be built there, such as one that reads tables of
-    /// another machine; the governor checks again.
-    /// `asks` lists the events that the platform notices.
+    /// another machine; the governor checks again. `asks` lists the events that the platform
+    /// notices.
     pub fn of_text(spec: &PolicySpec, asks: Asks) -> Option<Self> {
         let mut platform = stand_in();
         platform.can.asks = asks;

@@ -36,8 +36,8 @@ pub enum Trigger {
         /// Number of the core.
         core: usize,
     },
-    /// More samples in a row than [`crate::AskAgain::on_streak`] allows found this queue too full or
-    /// nearly empty.
+    /// More samples in a row than [`crate::AskAgain::on_streak`] allows found this queue too full
+    /// or nearly empty.
     Streak {
         /// Number of the queue.
         queue: usize,
@@ -71,8 +71,7 @@ pub struct QueueView {
     pub age: Span,
 }
 
-/// A core at the time of asking; all spans count from the start and add up to the time
-/// passed.
+/// A core at the time of asking; all spans count from the start and add up to the time passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreView {
     /// Time awake with work: serving packets, and waking up for them.

@@ -95,8 +95,8 @@ impl OperatingPoint {
     pub fn set_wait(&mut self, wait: Wait) {
         self.cores.iter_mut().for_each(|core| core.wait = wait);
     }
-    /// Makes the cores `0..count` active (at least one); active ones may sleep down to
-    /// `nap`, the others down to `park`.
+    /// Makes the cores `0..count` active (at least one); active ones may sleep down to `nap`, the
+    /// others down to `park`.
     pub fn set_active(&mut self, count: usize, nap: usize, park: usize) {
         self.active = CoreSet::first(count.clamp(1, self.cores.len()));
         let active = self.active;

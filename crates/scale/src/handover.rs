@@ -1,10 +1,9 @@
 //! Entries of an indirection table move from core to core, and every flow stays in order.
 //!
 //! After the move, the new core receives the packets of the entry. The old core may still hold
-//! earlier ones. So packets that the new core has served wait at the egress port until the
-//! earlier ones have left, even if the entry has passed through several cores meanwhile. Only
-//! sending waits: all cores continue to serve. The simulator does the same (`wattline_cores`,
-//! `reorder`).
+//! earlier ones. So packets that the new core has served wait at the egress port until the earlier
+//! ones have left, even if the entry has passed through several cores meanwhile. Only sending
+//! waits: all cores continue to serve. The simulator does the same (`wattline_cores`, `reorder`).
 //!
 //! A deadlock is impossible: a packet waits only for packets that were steered to a core before it.
 

@@ -1,9 +1,9 @@
 //! The platform `scale`: real packets through the real data plane, whose workers behave like the
 //! cores of a server model, slowed down so that this machine can emulate them all.
 //!
-//! At a dilation of 500 every time of the model lasts 500 times as long and every rate is 500
-//! times lower. All figures are in model time. Power is that of the model for the states that
-//! the cores really passed through: emulated, never measured.
+//! At a dilation of 500 every time of the model lasts 500 times as long and every rate is 500 times
+//! lower. All figures are in model time. Power is that of the model for the states that the cores
+//! really passed through: emulated, never measured.
 //!
 //! - [`clock`]: model time; [`pacer`]: a worker as a core of the model;
 //! - [`card`]: a card in memory with an indirection table, for routers without interfaces;

@@ -1,5 +1,5 @@
-//! The indirection tables of virtual cards: veth pairs whose sender's end has a steering
-//! classifier ([`wattline_xdp::steer`]).
+//! The indirection tables of virtual cards: veth pairs whose sender's end has a steering classifier
+//! ([`wattline_xdp::steer`]).
 
 use super::order::Order;
 use super::redirect::Redirect;

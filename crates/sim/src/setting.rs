@@ -36,7 +36,8 @@ pub struct Setting<'a> {
     /// Behaviour of the server's knobs.
     pub knobs: KnobBehaviour,
     /// Latencies above which packets are counted exactly: above the first one in
-    /// [`crate::Report::late_packets`], above the others in [`crate::Report::late_packets_further`].
+    /// [`crate::Report::late_packets`], above the others in
+    /// [`crate::Report::late_packets_further`].
     pub late_after: Vec<Span>,
     /// Sampling period of the latency: only the first packet that leaves in each period is
     /// measured, as by a tester that sends probes. `None` measures every packet.

@@ -113,8 +113,8 @@ pub enum Origin {
     /// The application's own histogram: without the network, and mostly without the wait of a
     /// request before the application takes it.
     Application,
-    /// TCP's own measurement on the server's connections: the network and both kernels, without
-    /// the application.
+    /// TCP's own measurement on the server's connections: the network and both kernels, without the
+    /// application.
     RoundTrips,
 }
 

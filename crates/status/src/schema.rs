@@ -49,8 +49,8 @@ pub fn schema() -> Value {
     schema.into()
 }
 
-/// Returns the JSON schema (draft 2020-12) of these documents, whose parts are in `generator`: one definition
-/// for each in `properties`, by name.
+/// Returns the JSON schema (draft 2020-12) of these documents, whose parts are in `generator`: one
+/// definition for each in `properties`, by name.
 pub fn schema_of<'n>(
     title: &str,
     documents: impl IntoIterator<Item = (&'n str, Schema)>,

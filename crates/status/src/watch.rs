@@ -22,7 +22,8 @@ pub struct WatchStart {
 pub struct Way {
     /// Number of the packet, by worker.
     pub packet: u32,
-    /// Number of the worker. Packets that XDP programs forward have the number after the last worker's.
+    /// Number of the worker. Packets that XDP programs forward have the number after the last
+    /// worker's.
     pub worker: usize,
     /// Time since 1970 at which it came in.
     pub time_seconds: f64,
@@ -36,7 +37,8 @@ pub struct Way {
     pub length_bytes: u32,
     /// Nodes that it passed.
     pub nodes: Vec<String>,
-    /// `sent`, `dropped`, `left to the kernel`, `went on in other packets` or `held for its neighbour`.
+    /// `sent`, `dropped`, `left to the kernel`, `went on in other packets` or `held for its
+    /// neighbour`.
     pub end: String,
     /// Egress port of a sent packet.
     pub port_out: Option<String>,

@@ -9,8 +9,8 @@ const PREFIXES: [(&str, u64); 5] =
 const SIZES: [(&str, u64); 4] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
-/// Parses a number from 0 with an SI prefix before a unit: `1.5Mpps` with the unit `pps`, `20k` with
-/// the unit `""`. Blanks may stand between number and prefix, and around the whole.
+/// Parses a number from 0 with an SI prefix before a unit: `1.5Mpps` with the unit `pps`, `20k`
+/// with the unit `""`. Blanks may stand between number and prefix, and around the whole.
 pub fn parse_prefixed(text: &str, unit: &str) -> Option<f64> {
     let (number, suffix) = split(text)?;
     let factor = factor(&PREFIXES, suffix.strip_suffix(unit)?)?;

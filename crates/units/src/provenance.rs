@@ -1,7 +1,7 @@
 //! Source of a figure, and its accuracy.
 //!
-//! The accuracy classes follow the IETF GREEN data-source-accuracy identities:
-//! measured (gold, silver, bronze), estimated (learned, historic, static), unavailable.
+//! The accuracy classes follow the IETF GREEN data-source-accuracy identities: measured (gold,
+//! silver, bronze), estimated (learned, historic, static), unavailable.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

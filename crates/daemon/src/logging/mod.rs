@@ -1,8 +1,9 @@
 //! The log of a daemon, on standard error.
 //!
 //! A log that cannot be written neither ends nor blocks a daemon: lines are lost, counted
-//! ([`lines_lost`]) and reported by a line of their own when writing works again. Under the journal of
-//! systemd a line begins with its priority (sd-daemon(3)) and has no time, which the journal adds.
+//! ([`lines_lost`]) and reported by a line of their own when writing works again. Under the journal
+//! of systemd a line begins with its priority (sd-daemon(3)) and has no time, which the journal
+//! adds.
 
 mod patient;
 mod queue;

@@ -24,8 +24,8 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Starts the browser. It reads descriptor 3 and writes descriptor 4 (`--remote-debugging-pipe`),
-    /// which a shell connects with the pipes of this process.
+    /// Starts the browser. It reads descriptor 3 and writes descriptor 4
+    /// (`--remote-debugging-pipe`), which a shell connects with the pipes of this process.
     pub fn start(program: &Path) -> Self {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let mut command = Command::new("sh");

@@ -358,7 +358,8 @@ mod tests {
     #[test]
     fn cheapest_point_that_carries_the_load_is_chosen() {
         let machine = machine();
-        // Trains need capacity beyond the rate: then few fast cores may be cheaper than many slow ones.
+        // Trains need capacity beyond the rate: then few fast cores may be cheaper than many slow
+        // ones.
         for (dispersion, slack) in [(1.0, 93e-6), (100.0, 93e-6), (300.0, 43e-6)] {
             let mut before = 0.0;
             for mpps in [0.01, 0.5, 1.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0] {
@@ -453,7 +454,8 @@ mod tests {
         assert_eq!((idle(190e-6, None), idle(43e-6, None)), (2, 0));
     }
 
-    /// At 5 Mpps, three cores that wake for each packet hardly sleep; trains of 512 leave them gaps.
+    /// At 5 Mpps, three cores that wake for each packet hardly sleep; trains of 512 leave them
+    /// gaps.
     #[test]
     fn interrupts_are_cheaper_where_packets_come_in_trains() {
         let machine = machine();

@@ -139,8 +139,8 @@ impl Rate {
         self.mean + unsure
     }
 
-    /// Returns true if chance does not explain the packets since the last complete interval, of which
-    /// `returning` per second are no news.
+    /// Returns true if chance does not explain the packets since the last complete interval, of
+    /// which `returning` per second are no news.
     pub fn rises(&self, seconds: f64, arrivals: u64, returning: f64) -> bool {
         let Some((from, had)) = self.last else { return false };
         let expected = self.need().max(returning) * (seconds - from);

@@ -6,8 +6,8 @@ use crate::LatencyView;
 use histogram::Histogram;
 use wattline_units::Span;
 
-/// Latencies of an interval: exact minimum, maximum and mean in picoseconds, the
-/// distribution in nanoseconds with three significant digits.
+/// Latencies of an interval: exact minimum, maximum and mean in picoseconds, the distribution in
+/// nanoseconds with three significant digits.
 #[derive(Debug, Clone)]
 pub struct Latency {
     /// Distribution of the latencies in nanoseconds.

@@ -17,10 +17,8 @@ pub struct Fault {
     /// True if every write is refused.
     pub refuses: bool,
     /// Granularity of values, which are rounded up to multiples of it: indices of frequencies
-    /// (counted
-    /// from the fastest), microseconds of moderation, packets of a batch. 0 and 1 round nothing.
-    /// Knobs
-    /// without numbers are never rounded.
+    /// (counted from the fastest), microseconds of moderation, packets of a batch. 0 and 1 round
+    /// nothing. Knobs without numbers are never rounded.
     pub rounds_to: u32,
 }
 
@@ -93,8 +91,7 @@ impl KnobBehaviour {
     }
 
     /// Parses clauses separated by `;`. A clause is a knob (`frequency`, `idle-limit`, `wait`,
-    /// `cores`,
-    /// `moderation`, `batch`; `all` for each of them) and its faults, as in
+    /// `cores`, `moderation`, `batch`; `all` for each of them) and its faults, as in
     /// `frequency:delay=50us,fail=0.1;cores:refuse;moderation:round=10,dwell=1ms`. The clause
     /// `budget:rate=100,burst=20` limits the writes of all knobs together.
     ///

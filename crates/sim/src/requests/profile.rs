@@ -69,8 +69,8 @@ impl Grid {
     }
 }
 
-/// Simulates every point of the grid under policies of the registry that keep it, on all processors of
-/// this machine.
+/// Simulates every point of the grid under policies of the registry that keep it, on all processors
+/// of this machine.
 ///
 /// # Errors
 /// Fails when the grid is empty or the server cannot be simulated.

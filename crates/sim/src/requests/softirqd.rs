@@ -4,8 +4,8 @@
 //! (kernel/softirq.c, `MAX_SOFTIRQ_RESTART`, `MAX_SOFTIRQ_TIME`). Then ksoftirqd takes over, and no
 //! interrupt runs them until it is done (`ksoftirqd_running`, since 4.9). It is a task like the
 //! application, and the fair scheduler divides the core between both (kernel/sched/fair.c): a turn
-//! is half the scheduler's period; a task that slept is credited as much, and takes the core at once
-//! if it is behind by more than the granularity of wake-ups.
+//! is half the scheduler's period; a task that slept is credited as much, and takes the core at
+//! once if it is behind by more than the granularity of wake-ups.
 
 /// Restarts after which ksoftirqd takes over.
 const RESTARTS: u32 = 10;

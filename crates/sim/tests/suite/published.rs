@@ -1,7 +1,6 @@
 //! Every figure that PowerSave's paper prints about its machine, reproduced by simulation and not
 //! only by the closed form. Each test prints the paper's value, the tolerance and the simulated
-//! value
-//! (`cargo test -p wattline-sim --test suite published -- --nocapture`).
+//! value (`cargo test -p wattline-sim --test suite published -- --nocapture`).
 
 use crate::common::{poisson, server, setting, simulate};
 use wattline_policy::Envelope;

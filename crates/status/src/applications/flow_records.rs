@@ -19,8 +19,8 @@ pub struct FlowRecordsStats {
 /// Number of a port in flow records.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportInterface {
-    /// The kernel's number of the interface; for a port without one, its place in the configuration,
-    /// from 1.
+    /// The kernel's number of the interface; for a port without one, its place in the
+    /// configuration, from 1.
     pub number: u32,
     /// The port.
     pub port: String,

@@ -1,7 +1,7 @@
 //! Counters of a router's applications.
 //!
-//! Each application has its own type here, and a field in [`ApplicationStats`]. A program that does not
-//! know an application ignores its key.
+//! Each application has its own type here, and a field in [`ApplicationStats`]. A program that does
+//! not know an application ignores its key.
 
 mod counts;
 mod filter;

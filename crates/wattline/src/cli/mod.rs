@@ -15,8 +15,8 @@ use wattline_units::Build;
 ///
 /// Exit codes: 0 done; 1 an audit found a difference; 2 usage; 3 an audit compared nothing; 65 bad
 /// data; 66 an input cannot be opened; 69 hardware, kernel feature or laboratory missing; 74
-/// input/output error; 75 done in part, the rest needs a restart; 77 no permission; 78 configuration
-/// error.
+/// input/output error; 75 done in part, the rest needs a restart; 77 no permission; 78
+/// configuration error.
 #[derive(Debug, Parser)]
 #[command(name = "wattline", version, about, long_about, verbatim_doc_comment)]
 pub struct Cli<C: Subcommand> {

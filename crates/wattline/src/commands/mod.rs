@@ -56,7 +56,8 @@ pub enum Command {
     /// Show the state of a running router: ports, routes, neighbours, forwarding of an address,
     /// flows.
     Show(show::Args),
-    /// Compare a running router's forwarding decisions with its kernel's; exit code 1 if any differ.
+    /// Compare a running router's forwarding decisions with its kernel's; exit code 1 if any
+    /// differ.
     Audit(audit::Args),
     /// Write packets that pass a running router into a capture file, with their outcome.
     Capture(capture::Args),
@@ -81,8 +82,8 @@ pub enum Command {
     Block(block::Args),
     /// Print every configuration key with its default and meaning, or check a file.
     Config(config::Args),
-    /// Declare that the keys of IPsec tunnels are new: without this, a key whose use is not recorded
-    /// is refused.
+    /// Declare that the keys of IPsec tunnels are new: without this, a key whose use is not
+    /// recorded is refused.
     #[cfg(feature = "ipsec")]
     NewKeys(new_keys::Args),
     /// Look up addresses in a file of routes: the matching prefix and its next hop.

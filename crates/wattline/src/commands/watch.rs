@@ -16,8 +16,8 @@ use wattline_units::Span;
 /// Packets to look at, and their number.
 #[derive(Debug, clap::Args)]
 pub struct WatchArgs {
-    /// Packets to watch, as for tcpdump: `udp and port 53`, `host 192.0.2.1`, `src net 2001:db8::/32`,
-    /// `interface left`, `vlan 7`, `not (tcp or icmp)`; all without it.
+    /// Packets to watch, as for tcpdump: `udp and port 53`, `host 192.0.2.1`, `src net
+    /// 2001:db8::/32`, `interface left`, `vlan 7`, `not (tcp or icmp)`; all without it.
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
     /// End after so many packets.

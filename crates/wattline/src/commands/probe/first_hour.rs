@@ -182,7 +182,8 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> Result<Option<i32>, ExitError> 
     let mut is_signalled = false;
     loop {
         if let Some(status) = child.try_wait()? {
-            // A signal to the group of processes may end the step first, even before it is seen here.
+            // A signal to the group of processes may end the step first, even before it is seen
+            // here.
             let ended_by = status.signal().filter(|signal| SIGNALS.contains(signal));
             if stop.load(Ordering::Relaxed) || ended_by.is_some() {
                 let message = "interrupted; nothing is written, and the machine is as before; the same \
