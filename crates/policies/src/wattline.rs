@@ -268,7 +268,7 @@ impl Wattline {
 
     /// Returns the energy in joules of a rise back to a point: cores wake, and all run fast for a
     /// while.
-    fn way_back_joules(&self, stays: &Choice, low: &Choice, at_peak: &Requirements) -> f64 {
+    fn return_joules(&self, stays: &Choice, low: &Choice, at_peak: &Requirements) -> f64 {
         let answer = self.machine.at_full_speed(MARGIN * self.rate.peak, 1, at_peak);
         let added = answer.cores.saturating_sub(low.cores);
         let awake = |choice: &Choice| choice.cores as f64 * self.machine.awake[choice.frequency];
@@ -296,7 +296,7 @@ impl Wattline {
             let low = self.search(Purpose::Low, &required);
             let saved = (stays.watts - low.watts).max(0.0) * seconds;
             let change = self.switch_joules(&stays, &low);
-            self.falls.falls(saved, change + self.way_back_joules(&stays, &low, &at_peak));
+            self.falls.falls(saved, change + self.return_joules(&stays, &low, &at_peak));
         } else {
             // A fall that outlasts the memory of its peak was worth following.
             self.falls.ends(fell_from(before));

@@ -4,7 +4,7 @@ use crate::applications::{AclTable, SaTable};
 use crate::contract::{CONTRACT, Document};
 use crate::{
     ActiveWorkers, AuditReport, Empty, Explanation, FibEntry, FlowTable, Graph, HeldPoint,
-    NeighbourTable, PortTable, Rates, ReloadReport, RouteTable, Stats, WatchEnd, WatchStart, Way,
+    NeighbourTable, PortTable, Rates, ReloadReport, RouteTable, Stats, WatchEnd, WatchStart, TracedPacket,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         of::<AclTable>(to),
         of::<AuditReport>(to),
         of::<WatchStart>(to),
-        part::<Way>("trace, packet", to),
+        part::<TracedPacket>("trace, packet", to),
         part::<WatchEnd>("capture and trace, end", to),
         part::<Explanation>("explain", to),
         part::<Rates>("top", to),

@@ -19,7 +19,7 @@ pub struct WatchStart {
 
 /// A packet's path through the router, as a trace sends it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Way {
+pub struct TracedPacket {
     /// Number of the packet, by worker.
     pub packet: u32,
     /// Number of the worker. Packets that XDP programs forward have the number after the last

@@ -8,7 +8,7 @@ use std::path::Path;
 use wattline_files::is_of_this_process;
 
 /// Message for an existing regular file if replacing it was not requested.
-pub const THERE: &str = "is there already; allowed with --overwrite";
+pub const EXISTS: &str = "is there already; allowed with --overwrite";
 
 /// Returns the error of a file that could not be written.
 pub fn cannot_write(path: &Path, error: &io::Error) -> ExitError {
@@ -55,7 +55,7 @@ pub fn open(path: &Path, overwrite: bool) -> io::Result<File> {
         done => return done,
     }
     // Checks the opened file, not the name: the name may get another file in between.
-    let there = || io::Error::new(ErrorKind::AlreadyExists, THERE);
+    let there = || io::Error::new(ErrorKind::AlreadyExists, EXISTS);
     if path.is_file() {
         return Err(there());
     }
@@ -85,7 +85,7 @@ mod tests {
         open(&path, false).unwrap().write_all(b"mine").unwrap();
         assert!(refuses(&path, false) && !refuses(&path, true));
         let error = open(&path, false).unwrap_err();
-        assert_eq!((error.kind(), error.to_string()), (ErrorKind::AlreadyExists, THERE.to_owned()));
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::AlreadyExists, EXISTS.to_owned()));
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
         open(&path, true).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");

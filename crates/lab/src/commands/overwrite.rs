@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
 use wattline::exit::ExitError;
-use wattline::new_file::{THERE, cannot, cannot_write, open, refuses, without};
+use wattline::new_file::{EXISTS, cannot, cannot_write, open, refuses, without};
 
 /// Whether files that a command line names are replaced.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -25,7 +25,7 @@ impl Overwrite {
     /// Names each file that is there.
     pub fn check<'a>(self, files: impl IntoIterator<Item = &'a Path>) -> Result<(), ExitError> {
         let refused = files.into_iter().filter(|path| refuses(path, self.overwrite));
-        let told: Vec<_> = refused.map(|path| format!("{}: {THERE}", path.display())).collect();
+        let told: Vec<_> = refused.map(|path| format!("{}: {EXISTS}", path.display())).collect();
         if told.is_empty() { Ok(()) } else { Err(ExitError::new(ExitError::IO, told.join("\n"))) }
     }
 

@@ -484,7 +484,7 @@ fn staying_at_a_peak_may_cost_the_change_and_the_way_back() {
     let at_peak = Requirements { need: 1e7, ..required };
     let (stays, low) = (policy.machine.choose(&at_peak), policy.machine.choose(&required));
     let change = policy.switch_joules(&stays, &low);
-    let costs = change + policy.way_back_joules(&stays, &low, &at_peak);
+    let costs = change + policy.return_joules(&stays, &low, &at_peak);
     let saved = (stays.watts - low.watts) * PERIOD.as_seconds();
     let decisions = (1..).find(|_| policy.carry(PERIOD.as_seconds(), 1e6, 0.0) == 0.0).unwrap();
     let spent = f64::from(decisions) * saved;

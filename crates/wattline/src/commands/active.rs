@@ -1,6 +1,6 @@
 //! `wattline active`: how many workers serve traffic.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use crate::exit::ExitError;
 use crate::output;
 use wattline_daemon::socket::Request;
@@ -13,12 +13,12 @@ pub struct Args {
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     workers: u16,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let answer: ActiveWorkers = args.which.ask(Request::Active { workers: args.workers })?;
+    let answer: ActiveWorkers = args.daemon.ask(Request::Active { workers: args.workers })?;
     if json {
         print_json(&mut output::stdout(), &answer)?;
     }

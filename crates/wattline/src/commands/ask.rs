@@ -10,13 +10,13 @@ use wattline_status::{Document, WatchStart};
 
 /// Router to ask.
 #[derive(Debug, clap::Args)]
-pub struct Which {
+pub struct Daemon {
     /// Its control socket; not needed when only one router or governor runs.
     #[arg(long, global = true)]
     socket: Option<PathBuf>,
 }
 
-impl Which {
+impl Daemon {
     /// Asks for a document.
     pub fn ask<T: Document>(&self, request: Request) -> Result<T, ExitError> {
         Ok(socket::ask_for(&self.path()?, request)?)

@@ -1,6 +1,6 @@
 //! `wattline audit`: compares a running router's decisions with its kernel's.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use super::show;
 use crate::exit::ExitError;
 use crate::output;
@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command.
@@ -36,7 +36,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Ok(())
     };
     let request = Request::Audit { within: args.prefix };
-    let report: AuditReport = args.which.wait_for(&request, print)?;
+    let report: AuditReport = args.daemon.wait_for(&request, print)?;
     if json { print_json(&mut out, &report) } else { write_sum(&report, &mut out) }?;
     out.flush()?;
     match report.total {

@@ -33,7 +33,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(ExitError::new(ExitError::USAGE, message));
     }
     let path = args.write.display();
-    let there = || ExitError::new(ExitError::IO, format_args!("{path}: {}", new_file::THERE));
+    let there = || ExitError::new(ExitError::IO, format_args!("{path}: {}", new_file::EXISTS));
     if !to_output && new_file::refuses(&args.write, args.overwrite) {
         return Err(there());
     }

@@ -1,6 +1,6 @@
 //! `wattline explain`: why a machine runs as it does.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use crate::exit::ExitError;
 use crate::output;
 use std::io::{self, Write};
@@ -11,12 +11,12 @@ use wattline_status::{Decision, Explanation, Stats};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let stats: Stats = args.which.ask(Request::Stats)?;
+    let stats: Stats = args.daemon.ask(Request::Stats)?;
     let Some(power) = stats.power() else {
         return Err(ExitError::new(
             ExitError::UNAVAILABLE,

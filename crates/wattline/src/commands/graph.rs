@@ -1,6 +1,6 @@
 //! `wattline graph`: the nodes of a router as a drawing.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use crate::exit::ExitError;
 use crate::output;
 use std::io::{self, Write};
@@ -14,12 +14,12 @@ pub struct Args {
     #[arg(long, conflicts_with = "json")]
     dot: bool,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let graph: Graph = args.which.ask(Request::Graph)?;
+    let graph: Graph = args.daemon.ask(Request::Graph)?;
     let mut out = output::stdout();
     if json {
         print_json(&mut out, &graph)?;

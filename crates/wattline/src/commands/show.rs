@@ -1,6 +1,6 @@
 //! `wattline show`: state of a running router.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use super::stats;
 use super::top::bits;
 use crate::exit::ExitError;
@@ -20,9 +20,9 @@ use wattline_status::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    subject: Subject,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
     /// Most entries to show.
     #[arg(long, value_name = "N", default_value_t = 1000, global = true)]
     most: u32,
@@ -30,7 +30,7 @@ pub struct Args {
 
 /// Subjects to show.
 #[derive(Debug, Clone, Copy, clap::Subcommand)]
-enum What {
+enum Subject {
     /// Ports: interface, addresses, state, and how they forward, with the reason.
     Ports,
     /// Routes; the selected ones are marked with *.
@@ -74,30 +74,30 @@ pub fn prefix(text: &str) -> Result<IpNet, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let (topic, within) = match args.what {
-        What::Ports => (Topic::Ports, None),
-        What::Routes(Within { within }) => (Topic::Routes, within),
-        What::Neighbours(Within { within }) => (Topic::Neighbours, within),
-        What::Fib { address } => (Topic::Fib, Some(address.into())),
-        What::Flows(Within { within }) => (Topic::Flows, within),
-        What::Sas => (Topic::Sas, None),
-        What::Acl => (Topic::Acl, None),
-        What::Version => (Topic::Version, None),
-        What::Config => (Topic::Config, None),
+    let (topic, within) = match args.subject {
+        Subject::Ports => (Topic::Ports, None),
+        Subject::Routes(Within { within }) => (Topic::Routes, within),
+        Subject::Neighbours(Within { within }) => (Topic::Neighbours, within),
+        Subject::Fib { address } => (Topic::Fib, Some(address.into())),
+        Subject::Flows(Within { within }) => (Topic::Flows, within),
+        Subject::Sas => (Topic::Sas, None),
+        Subject::Acl => (Topic::Acl, None),
+        Subject::Version => (Topic::Version, None),
+        Subject::Config => (Topic::Config, None),
     };
     let request = Request::Show { topic, within, most: args.most };
-    let (which, mut out) = (&args.which, BufWriter::new(output::stdout()));
+    let (daemon, mut out) = (&args.daemon, BufWriter::new(output::stdout()));
     let out = &mut out;
     match topic {
-        Topic::Ports => shown(&which.ask(request)?, json, out, ports),
-        Topic::Routes => shown(&which.ask(request)?, json, out, route_table),
-        Topic::Neighbours => shown(&which.ask(request)?, json, out, neighbours),
-        Topic::Fib => shown(&which.ask(request)?, json, out, fib),
-        Topic::Flows => shown(&which.ask(request)?, json, out, flows),
-        Topic::Sas => shown(&which.ask(request)?, json, out, sas),
-        Topic::Acl => shown(&which.ask(request)?, json, out, acl),
-        Topic::Version => shown(&which.ask(request)?, json, out, version),
-        Topic::Config => shown(&which.ask(request)?, json, out, config),
+        Topic::Ports => shown(&daemon.ask(request)?, json, out, ports),
+        Topic::Routes => shown(&daemon.ask(request)?, json, out, route_table),
+        Topic::Neighbours => shown(&daemon.ask(request)?, json, out, neighbours),
+        Topic::Fib => shown(&daemon.ask(request)?, json, out, fib),
+        Topic::Flows => shown(&daemon.ask(request)?, json, out, flows),
+        Topic::Sas => shown(&daemon.ask(request)?, json, out, sas),
+        Topic::Acl => shown(&daemon.ask(request)?, json, out, acl),
+        Topic::Version => shown(&daemon.ask(request)?, json, out, version),
+        Topic::Config => shown(&daemon.ask(request)?, json, out, config),
     }?;
     Ok(out.flush()?)
 }
@@ -137,11 +137,11 @@ fn fib(answer: &FibEntry, out: &mut impl Write) -> io::Result<()> {
     let FibEntry { address, prefix, next_hop, .. } = answer;
     let because = answer.because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
     match prefix {
-        Some(prefix) => writeln!(out, "{address} by {prefix}: {}{because}", way(next_hop))?,
-        None => writeln!(out, "{address}: {}{because}", way(next_hop))?,
+        Some(prefix) => writeln!(out, "{address} by {prefix}: {}{because}", describe(next_hop))?,
+        None => writeln!(out, "{address}: {}{because}", describe(next_hop))?,
     }
     for member in &next_hop.members {
-        writeln!(out, "  {} places: {}", member.places, way(&member.next_hop))?;
+        writeln!(out, "  {} places: {}", member.places, describe(&member.next_hop))?;
     }
     for it in &answer.exceptions {
         writeln!(out, "  except for packets from {}: {}", it.port, it.why)?;
@@ -305,7 +305,7 @@ fn routes(routes: &[RouteEntry], out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Describes a next hop in words.
-fn way(next_hop: &NextHopView) -> String {
+fn describe(next_hop: &NextHopView) -> String {
     let mut words = next_hop.action.clone();
     for (word, value) in [
         ("port", next_hop.port.clone()),
@@ -423,7 +423,7 @@ mod tests {
         let text = printed(&answer, fib);
         assert!(text.starts_with("10.1.1.1 by 10.0.0.0/8: one of several by flow\n"), "{text}");
         assert!(text.contains("  3 places: discard\n"), "{text}");
-        assert!(text.contains("for what comes in by a: the port is left: a rule\n"), "{text}");
+        assert!(text.contains("except for packets from a: the port is left: a rule\n"), "{text}");
     }
 
     #[test]

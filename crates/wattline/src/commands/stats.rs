@@ -4,7 +4,7 @@ mod governor;
 mod latency;
 mod power;
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use super::top::bits;
 use crate::exit::ExitError;
 use crate::output;
@@ -20,12 +20,12 @@ use wattline_status::{PortState, RouterStats, Stats};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let stats: Stats = args.which.ask(Request::Stats)?;
+    let stats: Stats = args.daemon.ask(Request::Stats)?;
     let mut out = output::stdout();
     if json {
         print_json(&mut out, &stats)?;

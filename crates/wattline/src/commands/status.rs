@@ -1,6 +1,6 @@
 //! `wattline status`: waste of this machine, remedies, and problems that need attention.
 
-use super::ask::Which;
+use super::ask::Daemon;
 use super::plan::of_machine;
 use super::root::Root;
 use crate::exit::ExitError;
@@ -18,7 +18,7 @@ use wattline_status::{GovernorStats, PortState, Power, RouterStats, Stats};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
     #[command(flatten)]
     root: Root,
 }
@@ -37,10 +37,10 @@ struct Status {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let tree = args.root.tree()?;
-    let stats = match args.which.path() {
+    let stats = match args.daemon.path() {
         _ if args.root.is_recorded() => None,
         Err(SocketError::None(_)) => None,
-        _ => Some(args.which.ask::<Stats>(Request::Stats)?),
+        _ => Some(args.daemon.ask::<Stats>(Request::Stats)?),
     };
     let mut status = Status::default();
     match stats.as_ref().and_then(Stats::power) {

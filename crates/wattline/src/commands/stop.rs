@@ -1,6 +1,6 @@
 //! `wattline stop`: the end of a router.
 
-use super::ask::Which;
+use super::ask::Daemon;
 use super::block;
 use crate::exit::ExitError;
 use crate::output;
@@ -23,12 +23,12 @@ pub struct Args {
     #[arg(long)]
     open: bool,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command: returns once the router has ended, so that another may be started.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let path = match args.which.path() {
+    let path = match args.daemon.path() {
         Err(SocketError::None(_)) if args.open => return block::open(json),
         path => path?,
     };

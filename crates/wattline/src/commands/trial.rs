@@ -34,7 +34,7 @@ use wattline_units::Span;
 /// Readings of a block; at least one a second.
 const READINGS: f64 = 8.0;
 /// A signal is honoured within this time.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_PERIOD: Duration = Duration::from_millis(50);
 /// Length of a recording, in blocks.
 const RECORDED_BLOCKS: f64 = 6.0;
 /// Allowed lengths of a block, and the message for others.
@@ -391,7 +391,7 @@ impl Trial {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(State::GoesOn);
                 }
-                std::thread::sleep(LOOK.min(due.saturating_duration_since(Instant::now())));
+                std::thread::sleep(POLL_PERIOD.min(due.saturating_duration_since(Instant::now())));
             }
         }
     }

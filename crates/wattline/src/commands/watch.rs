@@ -1,6 +1,6 @@
 //! Common part of `wattline capture` and `wattline trace`: a filter, bounds, and the end.
 
-use super::ask::Which;
+use super::ask::Daemon;
 use super::duration;
 use crate::exit::ExitError;
 use crate::output::note;
@@ -30,7 +30,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 impl WatchArgs {
@@ -43,7 +43,7 @@ impl WatchArgs {
         Filter::parse(&filter, &|_| Some(0))
             .map_err(|error| ExitError::new(ExitError::USAGE, error))?;
         let look = Look { filter, snap, rate: self.rate, most: self.count };
-        let (head, inlet) = self.which.listen(&request(look))?;
+        let (head, inlet) = self.daemon.listen(&request(look))?;
         stop_by_signal(inlet.stopper()?)?;
         if let Some(time) = self.time {
             let stopper = inlet.stopper()?;

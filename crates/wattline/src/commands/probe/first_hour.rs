@@ -24,7 +24,7 @@ use wattline_linux::sysfs::Tree;
 use wattline_units::Span;
 
 /// A signal is honoured within this time.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_PERIOD: Duration = Duration::from_millis(50);
 /// Signals that end the report.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// Pairs of blocks of the trial: the minimum that shows anything.
@@ -198,6 +198,6 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> Result<Option<i32>, ExitError> 
             // The step may end by itself at this moment.
             let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_PERIOD);
     }
 }

@@ -5,7 +5,7 @@ mod screen;
 
 pub use frame::bits;
 
-use super::ask::Which;
+use super::ask::Daemon;
 use crate::exit::ExitError;
 use crate::output;
 use std::io::{IsTerminal, Write};
@@ -18,7 +18,7 @@ use wattline_status::{Rates, Sample};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
     /// Time between two samples.
     #[arg(long, default_value = "1s", value_parser = interval)]
     interval: Duration,
@@ -35,7 +35,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let look = || Ok(Sample::of(&args.which.ask(Request::Stats)?));
+    let look = || Ok(Sample::of(&args.daemon.ask(Request::Stats)?));
     let first: Sample = look()?;
     if !(json || args.once) {
         if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
