@@ -68,18 +68,18 @@ impl Places {
     pub fn take(&self, peer: Peer) -> Result<Place, String> {
         let mut taken = self.0.lock();
         if taken.all >= ALL {
-            return Err(format!("{ALL} connections are open, which is the most"));
+            return Err(format!("{ALL} connections are open, the maximum"));
         }
         if !peer.may_change {
             if taken.member_count() >= OF_MEMBERS {
                 return Err(format!(
-                    "{OF_MEMBERS} connections of members of the group are open, which is the most"
+                    "{OF_MEMBERS} connections of members of the group are open, the maximum"
                 ));
             }
             let own = taken.by_member.entry(peer.user).or_default();
             if *own >= OF_MEMBER {
                 return Err(format!(
-                    "{OF_MEMBER} connections of this user are open, which is the most"
+                    "{OF_MEMBER} connections of this user are open, the maximum"
                 ));
             }
             *own += 1;
@@ -125,7 +125,7 @@ impl Place {
         let mut taken = self.shared.lock();
         if taken.streams >= STREAMS_OF_MEMBERS {
             return Err(format!(
-                "{STREAMS_OF_MEMBERS} captures and traces of members of the group run, which is the most"
+                "{STREAMS_OF_MEMBERS} captures and traces of members of the group run, the maximum"
             ));
         }
         taken.streams += 1;

@@ -154,7 +154,7 @@ impl Inlet {
     fn line_of(&mut self, longest: u64) -> io::Result<Value> {
         let mut line = String::new();
         if (&mut self.reader).take(longest).read_line(&mut line)? == 0 {
-            let message = "it ended without a last word";
+            let message = "it ended without its final value";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
         }
         Ok(serde_json::from_str(&line)?)

@@ -33,7 +33,7 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
 pub enum ContractError {
     /// The daemon follows another contract, or none.
     #[error(
-        "the daemon speaks {theirs} of its answers, this program version {CONTRACT}: {}",
+        "the daemon's answers have {theirs}, this program expects version {CONTRACT}: {}",
         remedy(*.number)
     )]
     Other {

@@ -85,7 +85,7 @@ pub fn hand_over(what: &str) -> ExitError {
         return ExitError::new(
             ExitError::UNAVAILABLE,
             format_args!(
-                "{what} needs {PROGRAM}, but what has this name calls wattline again: {}",
+                "{what} needs {PROGRAM}, but the program of this name calls wattline again: {}",
                 advice()
             ),
         );

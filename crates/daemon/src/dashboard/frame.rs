@@ -169,7 +169,7 @@ mod tests {
     fn two_answers_make_rates_and_a_missing_one_is_reported() {
         let mut frames = Frames::new("edge");
         let first = frames.next(Some(&example(10.0, 1_000)));
-        assert!(first.point.is_none(), "one look has no rate");
+        assert!(first.point.is_none(), "one sample has no rate");
         let second = frames.next(Some(&example(12.0, 5_000)));
         let point: Value = serde_json::from_str(second.point.as_ref().unwrap()).unwrap();
         assert_eq!(

@@ -103,7 +103,7 @@ where
     let Some(place) = served.places.take(&stream, from.ip()) else {
         // A new socket has room for this, so the write does not block.
         let _ = stream.set_nonblocking(true);
-        let busy = Answer::refusal(503, "too many look at once: try again in a while");
+        let busy = Answer::refusal(503, "too many readers: try again later");
         let _ = busy.send(&mut Client::new(&stream, Instant::now()), false);
         return;
     };

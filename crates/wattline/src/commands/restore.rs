@@ -77,7 +77,7 @@ pub(in crate::commands) fn verdict(report: &Report) -> Result<(), ExitError> {
     problems.extend(report.bad_lines.iter().map(|line| damage(line)));
     if kept && !report.bad_lines.is_empty() {
         problems.push(
-            "the journal is kept as knobs.journal.damaged: look whether it names settings that \
+            "the journal is kept as knobs.journal.damaged: check whether it names settings that \
              still have the values of that run"
                 .into(),
         );

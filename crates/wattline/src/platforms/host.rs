@@ -112,7 +112,7 @@ impl OfRouter {
             }
             if by_xdp {
                 tracing::info!(
-                    "XDP programs forward beside the governor: it counts their packets and the time \
+                    "XDP programs forward independently of the governor: it counts their packets and the time \
                      in soft interrupts by CPU"
                 );
             }

@@ -41,7 +41,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
             return screen::run(first, args.interval, look);
         }
-        let message = "top needs a terminal; --once or --json print one look";
+        let message = "top needs a terminal; --once or --json print one sample";
         return Err(ExitError::new(ExitError::USAGE, message));
     }
     std::thread::sleep(args.interval);
