@@ -112,8 +112,8 @@ impl OfRouter {
             }
             if by_xdp {
                 tracing::info!(
-                    "XDP programs forward independently of the governor: it counts their packets and the time \
-                     in soft interrupts by CPU"
+                    "XDP programs forward independently of the governor: it counts their packets \
+                     and the time in soft interrupts by CPU"
                 );
             }
             let runner = Runner::start(Governor::new(machine, policy), plan.settings.sample)

@@ -30,7 +30,7 @@ const tile = (name, value, more) => {
   if (more) element("small", more, shown);
 };
 
-// A table with a heading; rows of texts, the first column to the left. Nothing where there are no rows.
+// A table with a heading; rows of texts, the first column left-aligned. Nothing without rows.
 const table = (id, title, heads, rows, wide) => {
   let box = at(id);
   if (!rows.length) return box?.remove();
@@ -74,7 +74,7 @@ const described = (change, before) => {
   return changed.length ? changed.map(([was, now, unit]) => (known(was) ? was + " → " : "") + now + unit).join(", ") : "nothing: " + whole;
 };
 
-// Which stage of a demonstration runs, and what came of those before.
+// The running stage of a demonstration, and the results of earlier ones.
 const showStages = (stages) => {
   at("stage").hidden = !stages;
   if (!stages) return;
@@ -96,7 +96,7 @@ const show = (frame) => {
   at("state").className = "";
   at("state").textContent = "live, running for " + duration(frame.uptime_seconds);
   showStages(stages);
-  // Between two stages nothing is forwarded that could be shown; the charts keep what was.
+  // Between two stages nothing is forwarded; the charts keep the old values.
   if (stages && !rates) {
     at("tiles").replaceChildren();
     at("note").hidden = true;
