@@ -52,7 +52,7 @@ pub struct Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillRead {
-    /// With the packets of the batch; a pass that finds no packet is no sample.
+    /// With the packets of the batch; an empty pass does not count.
     Before,
     /// Without the packets of the batch.
     After,

@@ -19,7 +19,7 @@ pub enum Phase {
     Account,
 }
 
-/// Seconds of real time by part; zero unless asked for.
+/// Seconds of real time by part; zero unless requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Profile {
     /// Time of [`Phase::Traffic`].

@@ -42,7 +42,7 @@ pub struct Problem {
     pub line: usize,
     /// The key with its section, such as `[[port]] mtu`.
     pub key: String,
-    /// The value as it stands in the file; empty when something is missing.
+    /// Value as written in the file; empty if something is missing.
     pub value: String,
     /// Problem, allowed values and remedy.
     pub message: String,

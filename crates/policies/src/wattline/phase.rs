@@ -2,7 +2,7 @@
 
 use wattline_units::Time;
 
-/// Phase of the policy, with what it remembers.
+/// Phase of the policy, with its state.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) enum Phase {
     /// No rate is known yet: everything is on.

@@ -85,7 +85,7 @@ pub struct RequestReport {
     /// The policy's remark on its decisions, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_remark: Option<String>,
-    /// The last changes that the policy asked for, with their reasons, the oldest first.
+    /// The last changes that the policy requested, with their reasons, the oldest first.
     #[serde(skip)]
     pub last_changes: Vec<Decision>,
     /// Outcomes of the steps since the run began, by knob; empty if the knobs are ideal.

@@ -9,7 +9,7 @@ use wattline_status::ActiveWorkers;
 /// Number of workers, and the router.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Number of workers, from 1. The others block and still forward what reaches them.
+    /// Number of workers, from 1. The others block, but forward frames that reach them.
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     workers: u16,
     #[command(flatten)]

@@ -26,7 +26,7 @@ pub struct Args {
     dashboard: Dashboard,
 }
 
-/// Runs the command. A router whose platform is `scale` is one of the laboratory.
+/// Runs the command. A router with platform `scale` belongs to the laboratory.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let config = applications::load(&args.config);
     if config.is_ok_and(|config| config.power.platform == PowerPlatform::Scale) {
