@@ -78,9 +78,7 @@ impl Places {
             }
             let own = taken.by_member.entry(peer.user).or_default();
             if *own >= OF_MEMBER {
-                return Err(format!(
-                    "{OF_MEMBER} connections of this user are open, the maximum"
-                ));
+                return Err(format!("{OF_MEMBER} connections of this user are open, the maximum"));
             }
             *own += 1;
         }

@@ -180,7 +180,8 @@ impl Policy for Copi {
                     .to_owned(),
             ),
             Some(engine) => {
-                let remarks: Vec<String> = self.notes.iter().cloned().chain(engine.remark()).collect();
+                let remarks: Vec<String> =
+                    self.notes.iter().cloned().chain(engine.remark()).collect();
                 (!remarks.is_empty()).then(|| remarks.join("; "))
             }
         }

@@ -62,5 +62,5 @@ pub use show::{
 };
 pub use stages::{DemonstrationStats, LinkStats, ModelCore, StageResult, Stages};
 pub use stats::Stats;
-pub use watch::{WatchEnd, WatchStart, TracedPacket};
+pub use watch::{TracedPacket, WatchEnd, WatchStart};
 pub use wattline_units::{Accuracy, Build, Source};

@@ -4,7 +4,8 @@ use crate::applications::{AclTable, SaTable};
 use crate::contract::{CONTRACT, Document};
 use crate::{
     ActiveWorkers, AuditReport, Empty, Explanation, FibEntry, FlowTable, Graph, HeldPoint,
-    NeighbourTable, PortTable, Rates, ReloadReport, RouteTable, Stats, WatchEnd, WatchStart, TracedPacket,
+    NeighbourTable, PortTable, Rates, ReloadReport, RouteTable, Stats, TracedPacket, WatchEnd,
+    WatchStart,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};

@@ -85,7 +85,10 @@ mod tests {
         open(&path, false).unwrap().write_all(b"mine").unwrap();
         assert!(refuses(&path, false) && !refuses(&path, true));
         let error = open(&path, false).unwrap_err();
-        assert_eq!((error.kind(), error.to_string()), (ErrorKind::AlreadyExists, EXISTS.to_owned()));
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (ErrorKind::AlreadyExists, EXISTS.to_owned())
+        );
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
         open(&path, true).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");

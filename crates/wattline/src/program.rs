@@ -37,7 +37,10 @@ pub fn run<C: Commands>(line: fn() -> clap::Command) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             if is_json(std::env::args_os()) && error.use_stderr() {
-                print_json(&ExitError::new(ExitError::USAGE, usage_error(&error.render().to_string())));
+                print_json(&ExitError::new(
+                    ExitError::USAGE,
+                    usage_error(&error.render().to_string()),
+                ));
             }
             error.exit()
         }

@@ -439,7 +439,8 @@ fn endless_files_are_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let huge = folder.path().join("huge.csv");
     std::fs::File::create(&huge).unwrap().set_len(ProfileTables::MOST_BYTES + 1).unwrap();
-    for (path, expected) in [("/dev/zero", "no regular file"), (huge.to_str().unwrap(), "128 MiB")] {
+    for (path, expected) in [("/dev/zero", "no regular file"), (huge.to_str().unwrap(), "128 MiB")]
+    {
         let error = bench.refused(&format!("copi:tables={path}"));
         assert!(error.contains(expected), "{error}");
     }

@@ -127,7 +127,8 @@ mod tests {
         assert_eq!(feed(&mut frequencies, 39..42), Some((13, 13)), "it cannot be slower");
         assert_eq!(frequencies.update(at(900_000), 13, 13), (13, 13));
         assert_eq!(frequencies.update(at(1_100_000), 13, 13), (0, 13), "it is tried again");
-        let fast = (0..42).map(|index| frequencies.update(at(2_000_000 + 200 * index), 9, 4)).last();
+        let fast =
+            (0..42).map(|index| frequencies.update(at(2_000_000 + 200 * index), 9, 4)).last();
         assert_eq!(fast, Some((0, 4)), "it cannot be faster");
     }
 
@@ -136,7 +137,8 @@ mod tests {
     fn frequency_asked_for_every_other_time_is_refused_all_the_time() {
         let mut frequencies = Frequencies::new(13);
         let asked = |index: u64| if index.is_multiple_of(2) { 3 } else { 13 };
-        let usable = (0..90).map(|index| frequencies.update(at(100 * index), asked(index), 13)).last();
+        let usable =
+            (0..90).map(|index| frequencies.update(at(100 * index), asked(index), 13)).last();
         assert_eq!(usable, Some((13, 13)));
         // It was granted in between, or refused only briefly.
         for (again, held) in [(100, 3), (2_000, 13)] {

@@ -62,7 +62,9 @@ mod tests {
 
     #[test]
     fn fewer_late_packets_are_allowed_with_rises() {
-        assert!(share_after(250, 2, false, false) > USABLE && share_after(250, 2, true, false) < USABLE);
+        assert!(
+            share_after(250, 2, false, false) > USABLE && share_after(250, 2, true, false) < USABLE
+        );
     }
 
     #[test]

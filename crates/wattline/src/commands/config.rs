@@ -107,7 +107,10 @@ mod tests {
             let problems =
                 wattline_govern::config::Config::parse(&text, "x", POLICIES).unwrap_err();
             let message = problems.to_string();
-            assert!(message.contains("belongs in the configuration of a router"), "{text}: {message}");
+            assert!(
+                message.contains("belongs in the configuration of a router"),
+                "{text}: {message}"
+            );
             checked += 1;
         }
         assert!(checked > 30, "{checked}");

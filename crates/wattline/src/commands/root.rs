@@ -91,7 +91,10 @@ mod tests {
         let denied = ended(ErrorKind::PermissionDenied);
         assert_eq!(denied.code, ExitError::NO_PERMISSION);
         let message = denied.to_string();
-        assert!(message.contains("knobs.lock") && message.ends_with("; run this as root"), "{message}");
+        assert!(
+            message.contains("knobs.lock") && message.ends_with("; run this as root"),
+            "{message}"
+        );
         // No user can write there.
         let read_only = ended(ErrorKind::ReadOnlyFilesystem);
         assert_eq!(read_only.code, ExitError::NO_PERMISSION);

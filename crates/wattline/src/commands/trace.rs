@@ -85,7 +85,8 @@ mod tests {
         packet.next_hop = Some("192.0.2.9".to_owned());
         write(&packet, 0.75, &mut out).unwrap();
         packet.end = "dropped".to_owned();
-        (packet.reason, packet.meaning) = (Some("no-route".to_owned()), Some("No route.".to_owned()));
+        (packet.reason, packet.meaning) =
+            (Some("no-route".to_owned()), Some("No route.".to_owned()));
         packet.made_by = Some("icmp4-error".to_owned());
         write(&packet, 1.0, &mut out).unwrap();
         packet.rule = Some("no-telnet".to_owned());
