@@ -1,15 +1,15 @@
 //! Hands the program the commit that it is built from, as `WATTLINE_BUILD_COMMIT`.
 //!
-//! It is empty where there is no commit: in an unpacked archive, or without git. Distributors set
-//! `WATTLINE_COMMIT`. Neither names a time or a directory, so that builds can be repeated. The Python
-//! package is built with this file as well.
+//! The commit is empty in an unpacked archive or without git. Distributors set `WATTLINE_COMMIT`.
+//! Neither names a time or a directory, so that builds can be repeated. The Python package is built
+//! with this file as well.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Files that the program is made of, below the root of the checkout.
 const SOURCES: [&str; 4] = ["crates", "python/src", "Cargo.toml", "Cargo.lock"];
-/// Folders of a crate that are no part of the program.
+/// Folders of a crate that do not belong to the program.
 const APART: [&str; 3] = ["tests", "benches", "examples"];
 /// Ending of a commit with changes on top of it.
 const MODIFIED: &str = "-modified";
@@ -35,7 +35,7 @@ fn is_commit(text: &str) -> bool {
 
 /// Returns the commit of the checkout that this package belongs to.
 fn checked_out() -> Option<String> {
-    // Sources that were unpacked inside of another checkout are no part of it.
+    // Unpacked sources inside of another checkout do not belong to it.
     git(&["ls-files", "--error-unmatch", "Cargo.toml"])?;
     let root = git(&["rev-parse", "--show-toplevel"])?;
     let root = Path::new(&root);

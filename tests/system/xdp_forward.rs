@@ -121,7 +121,7 @@ fn a_governor_sees_what_xdp_programs_forward() {
         let share = seen as f64 / by_xdp as f64;
         assert!((0.8..1.2).contains(&share), "{seen} seen of {by_xdp}");
         let log = router.log();
-        assert!(log.contains("XDP programs forward beside the governor"), "{log}");
+        assert!(log.contains("XDP programs forward independently of the governor"), "{log}");
         let outcome = probe.stop().unwrap();
         assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
         assert!(router.stop().unwrap().balance());

@@ -1,6 +1,6 @@
-//! Directories of control sockets: only one that nobody else can change is used.
+//! Directories of control sockets: they are used only if no other user can change them.
 //!
-//! A user who can rename a socket can put one of his own in its place, and gets what others send.
+//! A user who can rename a socket can replace it with his own, and receives the requests of others.
 
 use super::socket_error::SocketError;
 use rustix::process::{geteuid, getuid};
@@ -9,14 +9,15 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Directory of sockets of daemons of root.
+/// Directory for sockets of root's daemons.
 pub(crate) const OF_ROOT: &str = "/run/wattline";
 /// Write permission of group and others.
 const WRITABLE: u32 = 0o022;
-/// Only owners may rename files in such a directory.
+/// In such a directory, only owners may rename files.
 const STICKY: u32 = 0o1000;
 
-/// The directory in which daemons put their sockets, unless the configuration says otherwise.
+/// Returns the directory in which daemons put their sockets, unless the configuration names
+/// another.
 pub fn directory() -> PathBuf {
     if let Some(directory) = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
         return PathBuf::from(directory).join("wattline");
@@ -28,10 +29,10 @@ pub fn directory() -> PathBuf {
     std::env::temp_dir().join(format!("wattline-{}", user.as_raw()))
 }
 
-/// Makes the directory of a socket where it is missing, and checks it.
+/// Creates the directory of a socket if it is missing, and checks it.
 ///
 /// # Errors
-/// When it cannot be made, or others may change what is in it.
+/// Fails if the directory cannot be created, or if others may change its contents.
 pub(crate) fn prepare(socket: &Path) -> Result<(), SocketError> {
     let Some(parent) = socket.parent().filter(|path| !path.as_os_str().is_empty()) else {
         return Ok(());
@@ -41,13 +42,13 @@ pub(crate) fn prepare(socket: &Path) -> Result<(), SocketError> {
     builder.recursive(true).mode(0o700).create(parent).map_err(bind)?;
     match parent == directory() {
         true => check(parent),
-        // The administrator's choice: further up it is his to see to.
+        // The administrator's choice: directories further up are his responsibility.
         false => refusal(parent, &parent.metadata().map_err(bind)?, false),
     }
 }
 
-/// Checks that nobody but root and this user can replace what is in one of the usual directories.
-/// A directory that does not exist holds nothing.
+/// Checks that only root and this user can replace files in one of the usual directories. A
+/// directory that does not exist holds nothing.
 ///
 /// # Errors
 /// [`SocketError::Untrusted`].
@@ -66,8 +67,9 @@ pub(crate) fn check(directory: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// Returns why a directory cannot be trusted. A socket's own directory, if it is one of the usual
-/// ones, has to belong to this user or root alone; in others, only renaming has to be forbidden.
+/// Returns the reason why a directory cannot be trusted. A socket's own directory, if it is one of
+/// the usual ones, has to belong to this user or root alone; in others, only renaming has to be
+/// forbidden.
 fn refusal(path: &Path, found: &Metadata, own: bool) -> Result<(), SocketError> {
     let mode = found.mode() & 0o7777;
     let why = if found.is_symlink() {
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn own_directory_is_trusted_and_one_that_is_missing_too() {
+    fn own_and_missing_directories_are_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("wattline");
         check(&own).unwrap();
@@ -146,7 +148,7 @@ mod tests {
         chown(&own, Some(0), None).unwrap();
         chown(own.parent().unwrap(), Some(65534), None).unwrap();
         assert!(rejection(&own).contains("/a: it belongs to user 65534"), "{}", rejection(&own));
-        // A socket at a place of the configuration, too.
+        // A socket at a configured path, too.
         let socket = own.parent().unwrap().join("s.sock");
         assert!(matches!(prepare(&socket), Err(SocketError::Untrusted { .. })));
     }

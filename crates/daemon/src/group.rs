@@ -1,15 +1,15 @@
-//! The group whose members may look at a daemon.
+//! The group whose members may query a daemon.
 //!
-//! A machine has it where somebody made it (`groupadd --system wattline`); without it nobody but the
-//! owner and root gets in.
+//! An administrator creates it (`groupadd --system wattline`); without it, only the owner and root
+//! have access.
 
 use std::path::Path;
 
-/// Its name.
+/// Name of the group.
 pub const GROUP: &str = "wattline";
 
-/// Opens a socket to the group, and with it the directory that it is in where that is the usual one.
-/// The group comes before the mode, so that no other group gets in meanwhile. What fails leaves it
+/// Gives the group access to a socket, and to its directory if that is the usual one. The group is
+/// set before the mode, so that no other group gets access meanwhile. On failure the socket stays
 /// closed.
 pub(super) fn admit(socket: &Path, and_directory: bool) {
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
@@ -32,7 +32,7 @@ pub(super) fn admit(socket: &Path, and_directory: bool) {
     }
 }
 
-/// The number of a group in a text of the form of /etc/group (group(5)).
+/// Returns the number of a group from a text in the form of /etc/group (group(5)).
 fn number(groups: &str, name: &str) -> Option<u32> {
     let fields = groups.lines().map(|line| line.split(':'));
     let mut numbers = fields.filter_map(|mut fields| {

@@ -11,13 +11,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 use wattline_report::plain;
 
-/// Most descriptors in one message: one port of a router needs one, and a kernel takes 253.
+/// Maximum number of descriptors in a message: a router's port needs one, and the kernel allows
+/// 253.
 const MOST_DESCRIPTORS: usize = 64;
-/// Attempts to send a message with descriptors to a manager whose queue is full, and the pause
-/// between them: two seconds together.
+/// Attempts to send a message with descriptors to a manager whose queue is full, with pauses
+/// between them: two seconds in total.
 const SENDS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
-/// Most characters of a status.
+/// Maximum length of a status in characters.
 const STATUS_MAX: usize = 500;
 
 /// Connection to the service manager, if there is one.
@@ -29,7 +30,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// From the environment of this process.
+    /// Reads the environment of this process.
     pub fn from_environment() -> Self {
         let variable = |name: &str| std::env::var(name).ok();
         let Some(address) = variable("NOTIFY_SOCKET") else { return Self::default() };
@@ -48,42 +49,42 @@ impl Notifier {
         Self { socket: Some(socket), alive: period.map(|period| (period, Instant::now())) }
     }
 
-    /// The daemon has started.
+    /// Reports that the daemon has started.
     pub fn ready(&self) {
-        self.tell("READY=1");
+        self.send("READY=1");
     }
 
     /// Reports that the daemon begins to read its configuration again.
     pub fn reloading(&self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
     /// Reports that the daemon has read its configuration again, and the outcome as its status.
     pub fn reloaded(&self, outcome: &str) {
-        self.tell(&format!("READY=1\n{}", status_line(outcome)));
+        self.send(&format!("READY=1\n{}", status_line(outcome)));
     }
 
     /// Reports a line about the daemon's state, for people (`systemctl status`).
     pub fn status(&self, line: &str) {
-        self.tell(&status_line(line));
+        self.send(&status_line(line));
     }
 
-    /// The daemon is shutting down.
+    /// Reports that the daemon is shutting down.
     pub fn stopping(&self) {
-        self.tell("STOPPING=1");
+        self.send("STOPPING=1");
     }
 
-    /// Leaves descriptors in the manager's store, from which the daemon that it starts next gets
-    /// them. A manager without a store (FileDescriptorStoreMax=) closes them. False where there is no
-    /// manager.
+    /// Leaves descriptors in the manager's store, which passes them to the daemon's next instance.
+    /// A manager without a store (FileDescriptorStoreMax=) closes them. Returns false if there is
+    /// no manager.
     ///
     /// # Errors
-    /// Where the manager cannot be reached.
+    /// Fails if the manager cannot be reached.
     pub fn store(&self, name: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<bool> {
         let Some(socket) = &self.socket else { return Ok(false) };
-        // Nobody is to watch them: they never become readable.
+        // FDPOLL=0, since they never become readable.
         let message = format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0");
         for descriptors in descriptors.chunks(MOST_DESCRIPTORS) {
             send_with(socket, &message, descriptors)?;
@@ -91,27 +92,27 @@ impl Notifier {
         Ok(true)
     }
 
-    /// Has the manager close what its store has by this name.
+    /// Makes the manager close the descriptors in its store with this name.
     pub fn forget(&self, name: &str) {
-        self.tell(&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
+        self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
     }
 
-    /// Waits until the manager has read all that it was told (sd_notify_barrier(3)): it knows whose
-    /// message it is only while the sender lives. False where that takes too long.
+    /// Waits until the manager has read all messages (sd_notify_barrier(3)): it can identify their
+    /// sender only while that lives. Returns false after `patience`.
     ///
     /// # Errors
-    /// Where the manager cannot be reached.
+    /// Fails if the manager cannot be reached.
     pub fn wait_until_read(&self, patience: Duration) -> io::Result<bool> {
         let Some(socket) = &self.socket else { return Ok(true) };
-        let (ours, its) = rustix::pipe::pipe()?;
-        send_with(socket, "BARRIER=1", &[its.as_fd()])?;
-        // Closed by the manager when it comes to this message.
-        drop(its);
+        let (reader, writer) = rustix::pipe::pipe()?;
+        send_with(socket, "BARRIER=1", &[writer.as_fd()])?;
+        // The manager closes its end when it reaches this message.
+        drop(writer);
         let end = Instant::now() + patience;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).map_err(io::Error::other)?;
-            let mut polled = [PollFd::new(&ours, PollFlags::empty())];
+            let mut polled = [PollFd::new(&reader, PollFlags::empty())];
             match poll(&mut polled, Some(&left)) {
                 Ok(count) => return Ok(count > 0),
                 Err(rustix::io::Errno::INTR) => {}
@@ -120,13 +121,13 @@ impl Notifier {
         }
     }
 
-    /// The daemon is alive. May be called at any rate; sends only as often as the service manager
-    /// asks.
+    /// Reports that the daemon is alive. May be called at any rate; sends only as often as the
+    /// service manager requires.
     pub fn alive(&mut self, now: Instant) {
         let Some((period, last)) = &mut self.alive else { return };
         if now.saturating_duration_since(*last) >= *period / 2 {
             *last = now;
-            self.tell("WATCHDOG=1");
+            self.send("WATCHDOG=1");
         }
     }
 
@@ -135,7 +136,7 @@ impl Notifier {
         self.alive.map(|(period, _)| period / 2)
     }
 
-    fn tell(&self, message: &str) {
+    fn send(&self, message: &str) {
         if let Some(socket) = &self.socket
             && let Err(error) = socket.send(message.as_bytes())
         {
@@ -144,8 +145,8 @@ impl Notifier {
     }
 }
 
-/// Sends a message with descriptors. Unlike other messages it may wait for a manager that is busy: it
-/// is sent when nothing else is to be done.
+/// Sends a message with descriptors. Unlike other messages it may wait for a busy manager, since it
+/// is sent when the daemon has nothing else to do.
 fn send_with(
     socket: &UnixDatagram,
     message: &str,
@@ -183,7 +184,7 @@ fn connect(address: &str) -> io::Result<UnixDatagram> {
     };
     let socket = UnixDatagram::unbound()?;
     socket.connect_addr(&address)?;
-    // A manager that does not read must not stop the daemon.
+    // A manager that does not read must not block the daemon.
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_abstract_name_and_a_path_are_told_apart() {
+    fn abstract_names_and_paths_are_distinguished() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let name = format!("wattline-notify-{}", std::process::id());
@@ -212,7 +213,7 @@ mod tests {
             notifier.alive(last + Duration::from_millis(10));
             notifier.alive(last + Duration::from_millis(1010));
             notifier.stopping();
-            let told: Vec<String> = (0..4)
+            let received: Vec<String> = (0..4)
                 .map(|_| {
                     let mut buffer = [0; 64];
                     let length = listener.recv(&mut buffer).unwrap();
@@ -220,7 +221,7 @@ mod tests {
                 })
                 .collect();
             let expected = ["READY=1", "STATUS=as it should be", "WATCHDOG=1", "STOPPING=1"];
-            assert_eq!(told, expected);
+            assert_eq!(received, expected);
         }
         assert!(connect("/nowhere/at/all").is_err());
     }

@@ -1,4 +1,4 @@
-//! The other end of a control socket: whose it is.
+//! Identity of the other end of a control socket.
 
 use super::socket_error::SocketError;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
@@ -9,13 +9,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time that a daemon whose queue of connections is full is waited for.
+/// Longest wait for a daemon whose queue of connections is full.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A user at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer {
-    /// Number of the user; none if the kernel does not say.
+    /// Number of the user; `None` if the kernel does not report it.
     pub user: Option<u32>,
     /// True for root and the user who runs this process.
     pub may_change: bool,
@@ -35,11 +35,11 @@ fn is_trusted(user: Uid) -> bool {
     user.is_root() || user == geteuid()
 }
 
-/// Connects to the daemon at `path`, which has to be of root or of this user: nobody else is sent a
-/// request or believed an answer.
+/// Connects to the daemon at `path`. It has to belong to root or this user; other users' daemons
+/// are neither sent requests nor trusted.
 ///
 /// # Errors
-/// When nothing answers there, or a daemon of another user does.
+/// Fails if no daemon answers there, or if it belongs to another user.
 pub fn connect(path: &Path) -> Result<UnixStream, SocketError> {
     let stream =
         reach(path).map_err(|source| SocketError::Silent { path: path.to_owned(), source })?;
@@ -53,7 +53,7 @@ pub fn connect(path: &Path) -> Result<UnixStream, SocketError> {
     }
 }
 
-/// Connects to whoever listens at `path`.
+/// Connects to any listener at `path`.
 pub(crate) fn reach(path: &Path) -> io::Result<UnixStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
@@ -85,7 +85,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.sock");
         let other = Uid::from_raw(1234);
-        // The rights of this thread alone; the kernel keeps those of whoever calls listen(2).
+        // Drops the rights of this thread alone; the kernel records those of the caller of
+        // listen(2).
         let listener = std::thread::scope(|scope| {
             let listen = || {
                 let socket = socket_with(

@@ -1,13 +1,13 @@
-//! Answers on their way: a daemon that ends waits for them, else whoever asked it to end would hear
-//! nothing. Captures and traces end with the daemon, and so do answers over HTTP.
+//! Answers in flight: a daemon that ends waits for them; otherwise the client that asked it to end
+//! would get no answer. Captures and traces end with the daemon, and so do answers over HTTP.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Longest time that a daemon that ends waits for answers to be taken.
+/// Longest time that an ending daemon waits for answers to be taken.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Counts requests that are read and not answered yet.
+/// Counts requests that are read and not yet answered.
 #[derive(Clone, Default)]
 pub struct Pending(Arc<Counted>);
 
@@ -27,14 +27,14 @@ impl Counted {
 pub(crate) struct InFlight<'a>(&'a Counted);
 
 impl Pending {
-    /// One more request was read.
+    /// Counts a request that was read.
     pub(crate) fn begin(&self) -> InFlight<'_> {
         *self.0.lock() += 1;
         InFlight(&self.0)
     }
 
-    /// Waits until all that were read are answered, for a second at most. The caller takes no more
-    /// requests by then.
+    /// Waits until all requests that were read are answered, at most a second. The caller must not
+    /// take further requests.
     pub fn wait(&self) {
         let requests = self.0.lock();
         drop(self.0.answered.wait_timeout_while(requests, PATIENCE, |requests| *requests > 0));
@@ -54,7 +54,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn an_end_waits_for_answers_and_not_for_ever() {
+    fn shutdown_waits_for_answers_with_a_limit() {
         let pending = Pending::default();
         let begun = Instant::now();
         pending.wait();

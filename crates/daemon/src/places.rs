@@ -1,23 +1,23 @@
-//! Places for connections to a control socket: so many that nobody is kept out by others.
+//! Places for connections to a control socket, limited so that clients cannot keep each other out.
 //!
-//! Members of the group have fewer than there are, each user fewer still, and what they ask reaches
-//! the daemon one by one. The rest is for root and the user who runs the daemon.
+//! Members of the group share fewer places than there are, each user still fewer, and their
+//! requests reach the daemon one at a time. The rest is for root and the user who runs the daemon.
 
 use super::peer::Peer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Most connections at once; each has a thread of its own.
+/// Maximum number of connections; each has its own thread.
 pub(crate) const ALL: usize = 64;
-/// Places that members of the group may take together.
+/// Places that members of the group may take in total.
 const OF_MEMBERS: usize = 48;
 /// Places that one member may take.
 const OF_MEMBER: usize = 16;
-/// Most captures and traces of members at once. A router has four places for all.
+/// Maximum number of members' captures and traces. A router has four places for all.
 const STREAMS_OF_MEMBERS: usize = 2;
 
-/// Places that are taken, and whose.
+/// Places that are taken, by user.
 #[derive(Clone, Default)]
 pub(crate) struct Places(Arc<Shared>);
 
@@ -48,7 +48,7 @@ pub(crate) struct Place {
     peer: Peer,
 }
 
-/// A member's capture or trace, or his turn, until this is dropped.
+/// A member's capture or trace, or turn, until this is dropped.
 pub(crate) struct Share {
     shared: Arc<Shared>,
     give_back: fn(&mut Taken),
@@ -64,23 +64,21 @@ impl Places {
     /// Takes a place.
     ///
     /// # Errors
-    /// With the limit that is reached.
+    /// Returns the limit that is reached.
     pub fn take(&self, peer: Peer) -> Result<Place, String> {
         let mut taken = self.0.lock();
         if taken.all >= ALL {
-            return Err(format!("{ALL} connections are open, which is the most"));
+            return Err(format!("{ALL} connections are open, the maximum"));
         }
         if !peer.may_change {
             if taken.member_count() >= OF_MEMBERS {
                 return Err(format!(
-                    "{OF_MEMBERS} connections of members of the group are open, which is the most"
+                    "{OF_MEMBERS} connections of members of the group are open, the maximum"
                 ));
             }
             let own = taken.by_member.entry(peer.user).or_default();
             if *own >= OF_MEMBER {
-                return Err(format!(
-                    "{OF_MEMBER} connections of this user are open, which is the most"
-                ));
+                return Err(format!("{OF_MEMBER} connections of this user are open, the maximum"));
             }
             *own += 1;
         }
@@ -91,7 +89,7 @@ impl Places {
 }
 
 impl Place {
-    /// The user whose it is.
+    /// Returns the user who has the place.
     pub fn peer(&self) -> Peer {
         self.peer
     }
@@ -99,7 +97,7 @@ impl Place {
     /// Waits until the daemon may be asked; root and the owner may at any time.
     ///
     /// # Errors
-    /// When that takes longer than `patience`.
+    /// Fails if that takes longer than `patience`.
     pub fn turn(&self, patience: Duration) -> Result<Option<Share>, String> {
         if self.peer.may_change {
             return Ok(None);
@@ -117,7 +115,7 @@ impl Place {
     /// Takes a place for a capture or trace.
     ///
     /// # Errors
-    /// With the limit that is reached.
+    /// Returns the limit that is reached.
     pub fn stream(&self) -> Result<Option<Share>, String> {
         if self.peer.may_change {
             return Ok(None);
@@ -125,7 +123,7 @@ impl Place {
         let mut taken = self.shared.lock();
         if taken.streams >= STREAMS_OF_MEMBERS {
             return Err(format!(
-                "{STREAMS_OF_MEMBERS} captures and traces of members of the group run, which is the most"
+                "{STREAMS_OF_MEMBERS} captures and traces of members of the group run, the maximum"
             ));
         }
         taken.streams += 1;

@@ -1,4 +1,4 @@
-//! Report of a daemon on a configuration that it has read again.
+//! A daemon's report on a configuration that it has read again.
 
 use std::fmt;
 use wattline_status::{Contract, ReloadReport};
@@ -10,9 +10,9 @@ pub struct Report {
     pub applied: Vec<&'static str>,
     /// Settings that take effect only after a restart.
     pub needs_restart: Vec<&'static str>,
-    /// Reasons that are not plain, one sentence each.
+    /// Non-obvious reasons, one sentence each.
     pub because: Vec<String>,
-    /// Settings in force that differ from the configuration, and why.
+    /// Settings in force that differ from the configuration, with reasons.
     pub not_as_configured: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl From<&Report> for ReloadReport {
 }
 
 impl Report {
-    /// Logs what became of the configuration: a warning where a part of it is not in force.
+    /// Logs the result of the reload, as a warning if a part of it is not in force.
     pub fn log(&self) {
         match self.needs_restart.is_empty() {
             true => tracing::info!("configuration read again: {self}"),
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_a_sentence_for_people() {
+    fn report_is_a_sentence() {
         let mut report = Report::default();
         assert_eq!(report.to_string(), "in force: nothing; needs a restart: nothing");
         report.applied = vec!["[log] level", "[[route]]"];

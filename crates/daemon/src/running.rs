@@ -1,4 +1,4 @@
-//! The configuration of a daemon, for people to look at.
+//! The configuration of a daemon, for display.
 
 use crate::settings::running::{Running, Setting};
 use crate::settings::{Key, Section};
@@ -14,7 +14,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The answer to `show version`.
+    /// Returns the answer to `show version`.
     pub fn version(&self, uptime_seconds: f64, needs_restart: &[&str]) -> VersionEntry {
         let kernel = rustix::system::uname();
         VersionEntry {
@@ -27,7 +27,8 @@ impl Identity {
         }
     }
 
-    /// The answer to `show config`, by keys and by the sections that hold without being in the file.
+    /// Returns the answer to `show config`, with the given keys and the sections that apply without
+    /// being in the file.
     pub fn config(
         &self,
         keys: &[&Key],

@@ -29,17 +29,17 @@ use wattline_status::{Document, Empty};
 
 /// Longest request in bytes; a longer one ends the connection.
 const LONGEST_REQUEST: u64 = 64 << 10;
-/// Connections that may wait to be accepted.
+/// Maximum number of connections waiting to be accepted.
 const BACKLOG: i32 = 128;
-/// Mode of the socket's file unless the group is admitted.
+/// Mode of the socket's file without access for the group.
 const OWNER_ONLY: u32 = 0o600;
-/// Time that the other side has for a request and its answer together. What the daemon takes to
-/// answer does not count.
+/// Time that the other side has for a request and its answer together. The daemon's own time does
+/// not count.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be accepted or served.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A request to a daemon, which refuses what it does not have.
+/// A request to a daemon, which refuses unsupported ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -54,7 +54,7 @@ pub enum Request {
         /// Number of active workers, from 1.
         workers: u16,
     },
-    /// Hold an operating point in place of the policy until the lease ends; its owner asks again
+    /// Hold an operating point in place of the policy until the lease ends; its owner renews it
     /// before.
     Hold {
         /// Name of the client.
@@ -75,7 +75,8 @@ pub enum Request {
     Reload,
     /// Drain and end.
     Stop,
-    /// The same; the kernel then forwards in clear what the configuration protects.
+    /// Drain and end; the kernel then forwards in clear the traffic that the configuration
+    /// protects.
     StopAndOpen,
     /// Show state of a router.
     Show {
@@ -84,20 +85,20 @@ pub enum Request {
         /// Only entries that contain this address, or lie within this prefix.
         #[serde(default, with = "as_text", skip_serializing_if = "Option::is_none")]
         within: Option<IpNet>,
-        /// Most entries.
+        /// Maximum number of entries.
         most: u32,
     },
     /// Send packets that pass a router, as a capture file.
     Capture(Look),
-    /// Send the ways of packets through a router.
+    /// Send the paths of packets through a router.
     Trace(Look),
-    /// Compare decisions of a router with its kernel's, and send what differs.
+    /// Compare decisions of a router with its kernel's, and send the differences.
     Audit {
         /// Only addresses within this prefix.
         #[serde(default, with = "as_text", skip_serializing_if = "Option::is_none")]
         within: Option<IpNet>,
     },
-    /// Let what is shown of a router's counters begin at 0.
+    /// Restart the displayed counters of a router at 0.
     ClearCounters,
 }
 
@@ -107,18 +108,18 @@ pub enum Request {
 pub struct Look {
     /// A filter, in the router's language.
     pub filter: String,
-    /// Most bytes of a packet.
+    /// Maximum number of bytes of a packet.
     pub snap: u16,
-    /// Most packets per second and worker.
+    /// Maximum number of packets per second and worker.
     pub rate: u32,
-    /// Packets after which it ends; without end if absent.
+    /// Number of packets after which it ends; unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<u64>,
 }
 
 impl Request {
-    /// Whether it only reads.
-    pub fn only_looks(&self) -> bool {
+    /// Returns true if the request only reads.
+    pub fn is_read_only(&self) -> bool {
         match self {
             Self::Stats | Self::Graph | Self::Metrics | Self::Show { .. } => true,
             Self::Capture(_) | Self::Trace(_) | Self::Audit { .. } => true,
@@ -127,8 +128,8 @@ impl Request {
         }
     }
 
-    /// Returns true if more than one answer comes, for as long as the other side likes.
-    fn goes_on(&self) -> bool {
+    /// Returns true if the answer is followed by more, until the client ends it.
+    fn is_stream(&self) -> bool {
         matches!(self, Self::Capture(_) | Self::Trace(_) | Self::Audit { .. })
     }
 }
@@ -167,7 +168,7 @@ pub enum Topic {
     Flows,
     /// Security associations of the application `ipsec`.
     Sas,
-    /// Access lists of the application `acl`, with what their rules matched.
+    /// Access lists of the application `acl`, with the matches of their rules.
     Acl,
     /// Build, configuration file and process of the daemon, which may be a governor.
     Version,
@@ -194,7 +195,7 @@ impl Answer {
         )
     }
 
-    /// Answers with what a request gave: a document, nothing but that it is done, or the reason against it.
+    /// Answers with the result of a request: a document, success, or the reason for a refusal.
     pub fn from_result(given: Result<Option<impl Document>, String>) -> Self {
         match given {
             Ok(Some(document)) => Self::document(&document),
@@ -211,7 +212,7 @@ pub type Body = Box<dyn FnOnce(&mut Outlet<'_>) -> io::Result<()> + Send>;
 pub enum Reply {
     /// The whole reply.
     Answer(Answer),
-    /// The answer is this value, and more follows until the connection ends.
+    /// The value is the answer, and more follows until the connection ends.
     Stream(Value, Body),
 }
 
@@ -221,7 +222,7 @@ impl From<Answer> for Reply {
     }
 }
 
-/// The socket of a daemon that runs this configuration file in this process.
+/// Returns the path of the socket of a daemon that runs this configuration file in this process.
 pub fn default_path(config: &Path) -> PathBuf {
     let name = config.file_stem().unwrap_or_default().to_string_lossy();
     // A path is limited to 107 bytes (unix(7)).
@@ -229,22 +230,22 @@ pub fn default_path(config: &Path) -> PathBuf {
     directory().join(format!("{name}.{}.sock", std::process::id()))
 }
 
-/// The listening end; dropping it removes its file.
+/// Listening end; dropping it removes its file.
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
 }
 
 impl Server {
-    /// Makes the socket, and its directory if that is missing. A file that a dead daemon left
-    /// behind is replaced; a living one is not.
+    /// Creates the socket, and its directory if that is missing. Replaces a file that a dead daemon
+    /// left behind, but not that of a living one.
     ///
     /// # Errors
-    /// When that is impossible, or another daemon answers there.
+    /// Fails if that is impossible, or another daemon answers there.
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
         let error = |source| SocketError::Bind { path: path.to_owned(), source };
         prepare(path)?;
-        // Any other kind of file may be of use to somebody: only a socket is ever removed.
+        // Only a socket is ever removed: any other kind of file may be in use.
         if let Ok(found) = path.symlink_metadata() {
             if !found.file_type().is_socket() {
                 let message = "a file that is not a socket exists there: name another path";
@@ -272,16 +273,16 @@ impl Server {
         &self.path
     }
 
-    /// Another handle on the listening socket, for the thread that serves it.
+    /// Returns another handle to the listening socket, for the thread that serves it.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// Fails if the process has no free descriptor.
     pub fn listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
 }
 
-/// Makes the file of a socket that only its owner may open, and that refuses connections until
+/// Creates the file of a socket that only its owner may open, and that refuses connections until
 /// listen(2). The kernel creates the file with the mode of the socket less the umask (bind(2) on a
 /// Unix socket), so the file never has a wider mode, whatever the umask is.
 fn bind_closed(path: &Path) -> io::Result<OwnedFd> {
@@ -299,8 +300,8 @@ impl Drop for Server {
     }
 }
 
-/// Takes away what daemons left that were killed: sockets named after a process that is no more, and
-/// at which nobody listens.
+/// Removes sockets of killed daemons: they are named after a process that no longer exists, and
+/// refuse connections.
 fn remove_dead(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -320,12 +321,12 @@ fn remove_dead(directory: &Path) {
     }
 }
 
-/// Answers whoever connects, in threads that end with the process and have no capabilities: one for
-/// each connection, so that a silent one does not keep others out. `answer` is as for [`serve`].
-/// Before it ends, the process waits for the value that is returned.
+/// Answers all clients, in threads that end with the process and have no capabilities: one per
+/// connection, so that a silent client does not keep others out. `answer` is as for [`serve`].
+/// Before the process ends, it waits for the returned value.
 ///
 /// # Errors
-/// When the process may have no further thread.
+/// Fails if the process cannot create another thread.
 pub fn serve_all<R: Into<Reply>>(
     listener: UnixListener,
     answer: impl Fn(Request) -> Option<R> + Clone + Send + 'static,
@@ -352,7 +353,7 @@ pub fn serve_all<R: Into<Reply>>(
                 };
                 std::thread::Builder::new().name("control".to_owned()).spawn(serve).map(drop)
             });
-            // Without descriptors or threads it fails at once, again and again.
+            // Without free descriptors or threads it fails at once, repeatedly.
             if let Err(error) = outcome {
                 tracing::debug!("control socket: {error}");
                 std::thread::sleep(PAUSE);
@@ -362,7 +363,7 @@ pub fn serve_all<R: Into<Reply>>(
     Ok(pending)
 }
 
-/// Tells a connection that has no place why, without waiting for it.
+/// Sends the reason to a connection that gets no place, without waiting for it.
 fn refuse(stream: &UnixStream, why: &str) {
     let _ = stream.set_nonblocking(true);
     let _ = (&mut &*stream).write_all(format!("{}\n", json_error(why)).as_bytes());
@@ -372,11 +373,11 @@ fn json_error(message: &str) -> String {
     serde_json::json!({ "error": message }).to_string()
 }
 
-/// Answers one connection, request by request, until it ends. `answer` gives nothing when the
-/// daemon has ended meanwhile.
+/// Answers one connection, request by request, until it ends. `answer` returns `None` if the daemon
+/// has ended meanwhile.
 ///
 /// # Errors
-/// When the connection fails, or the other side is too slow.
+/// Fails if the connection fails, or the other side is too slow.
 fn serve<R: Into<Reply>>(
     stream: &UnixStream,
     place: &Place,
@@ -403,7 +404,7 @@ fn serve<R: Into<Reply>>(
         let refused = |message: String| Reply::Answer(Answer::Error(message));
         let mut stream_share = None;
         let reply = match serde_json::from_str::<Request>(&line) {
-            Ok(request) if !may_change && !request.only_looks() => refused(format!(
+            Ok(request) if !may_change && !request.is_read_only() => refused(format!(
                 "only its owner and root may change it; members of the group {GROUP} may look"
             )),
             Ok(request) => match shares(place, &request) {
@@ -437,17 +438,17 @@ fn serve<R: Into<Reply>>(
 /// Resources of a member's request: a turn until its answer, and a place among captures and traces.
 ///
 /// # Errors
-/// With the limit that is reached.
+/// Returns the limit that is reached.
 fn shares(place: &Place, request: &Request) -> Result<(Option<Share>, Option<Share>), String> {
     let turn = place.turn(PATIENCE)?;
-    let stream = if request.goes_on() { place.stream()? } else { None };
+    let stream = if request.is_stream() { place.stream()? } else { None };
     Ok((turn, stream))
 }
 
 /// Asks the daemon at `path`.
 ///
 /// # Errors
-/// When it does not answer or refuses, or is a daemon of another user.
+/// Fails if the daemon does not answer or refuses, or belongs to another user.
 pub fn ask(path: &Path, request: Request) -> Result<Value, SocketError> {
     let (answer, _) = exchange(path, &request)?;
     Ok(answer)
@@ -456,12 +457,12 @@ pub fn ask(path: &Path, request: Request) -> Result<Value, SocketError> {
 /// Asks the daemon at `path` for a document of the contract.
 ///
 /// # Errors
-/// As [`ask`], and when the daemon follows another contract.
+/// As [`ask`], and if the daemon follows another contract.
 pub fn ask_for<T: Document>(path: &Path, request: Request) -> Result<T, SocketError> {
     Ok(wattline_status::read(ask(path, request)?)?)
 }
 
-/// Asks the daemon at `path` for what goes on for a while: its answer, and where the rest comes.
+/// Asks the daemon at `path` for a stream. Returns its answer and the source of the rest.
 ///
 /// # Errors
 /// As [`ask`].
@@ -476,13 +477,14 @@ pub fn listen(path: &Path, request: &Request) -> Result<(Value, Inlet), SocketEr
 fn exchange(path: &Path, request: &Request) -> Result<(Value, Inlet), SocketError> {
     let stream = connect(path)?;
     let begin = || -> io::Result<(Answer, Inlet)> {
-        // An answer to what was asked takes the daemon up to its own patience.
+        // The daemon may take up to its own time limit to answer.
         stream.set_read_timeout(Some(2 * PATIENCE))?;
         let mut text = serde_json::to_string(request)?;
         text.push('\n');
         let sent = (&stream).write_all(text.as_bytes());
         let mut inlet = Inlet::new(stream);
-        // A daemon without a place for this connection says so and hangs up before it is asked.
+        // A daemon without a place for this connection reports that and hangs up before it is
+        // asked.
         let line = inlet.answer();
         let answer = serde_json::from_value(if line.is_err() { sent.and(line)? } else { line? })?;
         Ok((answer, inlet))
@@ -493,11 +495,10 @@ fn exchange(path: &Path, request: &Request) -> Result<(Value, Inlet), SocketErro
     }
 }
 
-/// The socket of the only daemon that runs, as far as the usual directories show: this user's and
-/// root's.
+/// Finds the socket of the only running daemon in the usual directories: this user's and root's.
 ///
 /// # Errors
-/// When there is none, or more than one, or none that this user may ask.
+/// Fails if there is none, or more than one, or none that this user may ask.
 pub fn find() -> Result<PathBuf, SocketError> {
     find_in(&[directory(), PathBuf::from(OF_ROOT)])
 }
@@ -508,7 +509,7 @@ fn find_in(directories: &[PathBuf]) -> Result<PathBuf, SocketError> {
     let (mut forbidden, mut untrusted) = (None, None);
     for directory in directories {
         if let Err(error) = check(directory) {
-            // Another may have what is looked for.
+            // Another directory may have it.
             untrusted.get_or_insert(error);
             continue;
         }
@@ -570,7 +571,7 @@ mod tests {
         Server::bind(&dead).unwrap();
     }
 
-    /// The rest of a request that is too long is not read as further requests.
+    /// The rest of an overlong request is not read as further requests.
     #[test]
     fn request_over_the_limit_ends_the_connection() {
         let directory = tempfile::tempdir().unwrap();
@@ -594,14 +595,15 @@ mod tests {
         assert!(requests.try_recv().is_err());
     }
 
-    /// Nobody can use the time between bind(2) and the final mode and group of the file.
+    /// The time between bind(2) and the final mode and group of the file gives access to no other
+    /// user.
     #[test]
-    fn the_file_is_closed_from_its_first_moment_whatever_the_umask() {
+    fn socket_file_is_never_open_to_others() {
         use rustix::fs::Mode;
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
-        // The umask is that of the process: other tests only get wider modes meanwhile.
+        // The umask belongs to the process: other tests only get wider modes meanwhile.
         let umask = rustix::process::umask(Mode::empty());
         let path = directory.path().join("bound.sock");
         let bound = bind_closed(&path).unwrap();
@@ -637,21 +639,21 @@ mod tests {
     }
 
     #[test]
-    fn the_only_living_one_is_found_wherever_it_is() {
+    fn only_living_daemon_is_found_in_either_directory() {
         let (own, of_root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let both = [own.path().to_owned(), of_root.path().to_owned()];
         assert!(matches!(find_in(&both), Err(SocketError::None(path)) if path == own.path()));
         drop(UnixListener::bind(own.path().join("dead.sock")).unwrap());
         let _one = UnixListener::bind(of_root.path().join("edge.1.sock")).unwrap();
         assert_eq!(find_in(&both).unwrap(), of_root.path().join("edge.1.sock"));
-        // Where root runs this, both are the same directory.
+        // Run by root, both are the same directory.
         let same = [both[1].clone(), both[1].clone()];
         assert_eq!(find_in(&same).unwrap(), of_root.path().join("edge.1.sock"));
         let _other = UnixListener::bind(own.path().join("edge.2.sock")).unwrap();
         assert!(matches!(find_in(&both), Err(SocketError::Several(all)) if all.len() == 2));
     }
 
-    /// Answers one connection that sends these bytes and then nothing more.
+    /// Returns the answers to a connection that sends these bytes and then nothing more.
     fn answers(bytes: &[u8]) -> Vec<u8> {
         let (here, there) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
@@ -675,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_asked_every_line_has_one_answer() {
+    fn every_line_has_one_answer() {
         const GOOD: &[u8] = b"{\"request\":\"active\",\"workers\":3}\n{\"request\":\"stats\"}\n";
         bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
             let mut mutated = GOOD.to_vec();
@@ -689,7 +691,7 @@ mod tests {
                 for line in &lines {
                     assert!(serde_json::from_slice::<Answer>(line).is_ok(), "{line:?}");
                 }
-                // What is no text ends the connection.
+                // Invalid UTF-8 ends the connection.
                 let requests = asked.split_inclusive(|byte| *byte == b'\n');
                 let text = requests.take_while(|line| std::str::from_utf8(line).is_ok());
                 assert_eq!(lines.len(), text.count());
@@ -697,9 +699,9 @@ mod tests {
         });
     }
 
-    /// Connections that say nothing take their places until they are cut off; others are told so.
+    /// Silent connections keep their places until they are cut off; others get an error.
     #[test]
-    fn a_crowd_is_told_that_it_is_too_many_and_cannot_keep_others_out_for_ever() {
+    fn excess_connections_are_refused_until_silent_ones_are_cut_off() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("test.sock");
         let server = Server::bind(&path).unwrap();
@@ -719,9 +721,9 @@ mod tests {
         wattline_needs::until("there is room again", || ask(&path, Request::Stats).is_ok());
     }
 
-    /// A process that ended with its last answer half-way left whoever asked with nothing.
+    /// A process that ended in the middle of its last answer would leave the client with nothing.
     #[test]
-    fn the_end_comes_after_the_answer() {
+    fn process_ends_after_its_answer() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("test.sock");
         let server = Server::bind(&path).unwrap();
@@ -736,14 +738,14 @@ mod tests {
         (&stream).write_all(b"{\"request\":\"stop\"}\n").unwrap();
         was_asked.recv().unwrap();
         pending.wait();
-        // Whatever is sent by now can be read at once.
+        // Everything sent by now can be read at once.
         stream.set_nonblocking(true).unwrap();
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line).unwrap();
         assert_eq!(line, "{\"ok\":7}\n");
     }
 
-    /// Connections of a user who has no more rights than members of the group.
+    /// Connects as a user with only the rights of a group member.
     fn as_member<T: Send>(connect: impl FnOnce() -> T + Send) -> T {
         let other = rustix::process::Uid::from_raw(1234);
         std::thread::scope(|scope| {
@@ -767,7 +769,7 @@ mod tests {
         for (path, mode) in [(directory.path(), 0o755), (path.as_path(), 0o666)] {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         }
-        // An answer that takes its time, and is longer than a socket holds.
+        // A slow answer that is longer than a socket's buffer.
         let answer = |request| {
             std::thread::sleep(Duration::from_millis(20));
             let large = matches!(request, Request::Graph);
@@ -778,7 +780,7 @@ mod tests {
         let held = as_member(|| {
             let connect = |number: usize| {
                 let stream = UnixStream::connect(&path).unwrap();
-                // One that was refused has hung up.
+                // A refused connection has been closed.
                 let _ = (&stream).write_all(texts[number % texts.len()].as_bytes());
                 stream
             };
@@ -789,19 +791,19 @@ mod tests {
             assert_eq!(ask(&path, Request::Stop).unwrap(), 7);
         }
         assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
-        let mut told = Vec::new();
+        let mut answers = Vec::new();
         for stream in held {
             stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
             let mut line = String::new();
             let _ = BufReader::new(&stream).take(1000).read_line(&mut line);
-            told.push(line);
+            answers.push(line);
         }
         for refused in ["of this user are open", "only its owner and root may change it"] {
-            assert!(told.iter().any(|line| line.contains(refused)), "{refused}: {told:?}");
+            assert!(answers.iter().any(|line| line.contains(refused)), "{refused}: {answers:?}");
         }
     }
 
-    /// Its time is for the whole request, however often a byte comes.
+    /// The time limit applies to the whole request, however often a byte comes.
     #[test]
     fn request_that_comes_byte_by_byte_is_cut_off() {
         let (here, there) = UnixStream::pair().unwrap();

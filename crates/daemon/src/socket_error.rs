@@ -19,10 +19,10 @@ pub enum SocketError {
          (`usermod -aG {GROUP} USER`; the group must exist when the router starts)"
     )]
     NotAllowed {
-        /// A socket, or the directory.
+        /// The socket, or its directory.
         path: PathBuf,
     },
-    /// Others can replace what is in the directory of a socket.
+    /// Others can replace the files in the directory of a socket.
     #[error(
         "{path}: {why}: another user could put a control socket of his own there; remove it, or set \
          XDG_RUNTIME_DIR to a directory of your own (mode 0700), or name another socket (socket = \
@@ -31,10 +31,10 @@ pub enum SocketError {
     Untrusted {
         /// The directory, or one above it.
         path: PathBuf,
-        /// Reason for which it is not trusted.
+        /// Reason why it is not trusted.
         why: String,
     },
-    /// Another user than root listens at the socket.
+    /// A user other than root listens at the socket.
     #[error(
         "{path} belongs to {user}: only daemons of root and of this user are asked; name another \
          socket with --socket"

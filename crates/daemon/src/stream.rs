@@ -15,15 +15,15 @@ use std::time::Duration;
 
 /// Longest line of a part.
 const LONGEST_LINE: u64 = 1 << 20;
-/// Longest answer before the parts: of all routes, say.
+/// Longest answer before the parts, such as all routes.
 const LONGEST_ANSWER: u64 = 256 << 20;
 /// Time that the other side has to take a part.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes of one part.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The sending end. A part that the other side does not take in time, however slowly it reads, is
-/// an error.
+/// Sending end. A part that the other side does not take in time, however slowly it reads, is an
+/// error.
 pub struct Outlet<'a> {
     stream: &'a UnixStream,
     timed: Timed<'a>,
@@ -37,7 +37,7 @@ impl<'a> Outlet<'a> {
     /// Sends bytes.
     ///
     /// # Errors
-    /// When the connection fails or is too slow.
+    /// Fails if the connection fails or is too slow.
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.line(&json!({ "bytes": bytes.len() }))?;
         self.timed.write_all(bytes)
@@ -51,7 +51,7 @@ impl<'a> Outlet<'a> {
         self.line(&json!({ "event": event }))
     }
 
-    /// Says that this was all, and a last word.
+    /// Sends the end, with a final value.
     ///
     /// # Errors
     /// As [`Self::bytes`].
@@ -59,7 +59,7 @@ impl<'a> Outlet<'a> {
         self.line(&json!({ "end": end }))
     }
 
-    /// Whether the other side still wants more.
+    /// Returns true if the other side still wants more.
     pub fn is_wanted(&self) -> bool {
         let mut byte = [0; 1];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -84,24 +84,24 @@ pub enum Part {
     Bytes(Vec<u8>),
     /// A value.
     Event(Value),
-    /// The last word.
+    /// The final value.
     End(Value),
 }
 
-/// The receiving end.
+/// Receiving end.
 #[derive(Debug)]
 pub struct Inlet {
     reader: BufReader<UnixStream>,
 }
 
-/// Asks for the end of what an [`Inlet`] gets, from another thread.
+/// Handle to end the stream of an [`Inlet`] from another thread.
 #[derive(Debug)]
 pub struct Stopper(UnixStream);
 
 impl Stopper {
-    /// Asks for it.
+    /// Asks for the end.
     pub fn stop(&self) {
-        // Where that fails the connection has ended already.
+        // On failure the connection has already ended.
         let _ = self.0.shutdown(Shutdown::Write);
     }
 }
@@ -123,10 +123,10 @@ impl Inlet {
         self.reader.get_ref().try_clone().map(Stopper)
     }
 
-    /// The next part.
+    /// Returns the next part.
     ///
     /// # Errors
-    /// When the connection fails or ends without a last word, or when what comes is no part.
+    /// Fails if the connection fails or ends without a final value, or if invalid data arrive.
     pub fn part(&mut self) -> io::Result<Part> {
         let mut line = self.line()?;
         if let Some(count) = line["bytes"].as_u64().filter(|count| *count <= MOST_BYTES) {
@@ -139,10 +139,10 @@ impl Inlet {
                 return Ok(part(value.take()));
             }
         }
-        Err(io::Error::new(io::ErrorKind::InvalidData, "it sent what is no part of an answer"))
+        Err(io::Error::new(io::ErrorKind::InvalidData, "it sent invalid data"))
     }
 
-    /// The answer, which comes before all parts.
+    /// Returns the answer, which comes before all parts.
     pub(super) fn answer(&mut self) -> io::Result<Value> {
         self.line_of(LONGEST_ANSWER)
     }
@@ -154,7 +154,7 @@ impl Inlet {
     fn line_of(&mut self, longest: u64) -> io::Result<Value> {
         let mut line = String::new();
         if (&mut self.reader).take(longest).read_line(&mut line)? == 0 {
-            let message = "it ended without a last word";
+            let message = "it ended without its final value";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
         }
         Ok(serde_json::from_str(&line)?)
@@ -183,9 +183,9 @@ mod tests {
         assert_eq!(inlet.part().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
-    /// Whatever comes is a part or an error.
+    /// Any input gives a part or an error.
     #[test]
-    fn any_bytes_are_taken() {
+    fn any_bytes_are_accepted() {
         bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
             let (mut ours, theirs) = UnixStream::pair().unwrap();
             ours.write_all(bytes).unwrap();

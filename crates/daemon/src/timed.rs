@@ -1,10 +1,10 @@
-//! Reading and writing that end at a time, however slowly the other side goes.
+//! Reading and writing with a deadline, however slow the other side is.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Bytes of one write. The kernel waits anew for each piece of a longer one.
+/// Bytes of one write. The kernel restarts its timeout for each piece of a longer one.
 const CHUNK: usize = 16 << 10;
 
 /// A connection whose reads and writes fail after a deadline.
@@ -14,7 +14,7 @@ pub(crate) struct Timed<'a> {
 }
 
 impl<'a> Timed<'a> {
-    /// A connection that ends after `patience` unless more is given.
+    /// Creates a connection that ends after `patience` unless more is given.
     pub fn new(stream: &'a UnixStream, patience: Duration) -> Self {
         Self { stream, deadline: Instant::now() + patience }
     }
@@ -24,12 +24,12 @@ impl<'a> Timed<'a> {
         self.deadline = Instant::now() + patience;
     }
 
-    /// Moves the deadline for time that the other side did not take.
+    /// Extends the deadline by time that the other side did not take.
     pub fn extend(&mut self, by: Duration) {
         self.deadline += by;
     }
 
-    /// Time until the deadline.
+    /// Returns the time until the deadline.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] after it.
@@ -64,7 +64,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_millis(300);
 
     #[test]
-    fn byte_now_and_then_does_not_prolong_a_read() {
+    fn trickling_bytes_do_not_prolong_a_read() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let writer = std::thread::spawn(move || {
             while (&theirs).write_all(b"x").is_ok() {
@@ -82,7 +82,7 @@ mod tests {
     const PAUSE: Duration = Duration::from_millis(20);
 
     #[test]
-    fn reader_that_dribbles_does_not_prolong_a_write() {
+    fn trickling_reader_does_not_prolong_a_write() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];

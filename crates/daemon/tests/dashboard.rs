@@ -21,7 +21,7 @@ fn owned(name: &str) -> String {
     name.to_owned()
 }
 
-/// The governor of a daemon that forwards more each second; some of its names mean no good.
+/// Returns the power of a daemon that forwards more each second; some of its names are malicious.
 fn power(seconds: u64, wave: f64) -> Power {
     let change = |number, at_seconds, cores_active, hertz, reason| Decision {
         number,
@@ -72,7 +72,7 @@ fn wave(seconds: u64) -> f64 {
     1.0 + (seconds as f64 * 0.7).sin()
 }
 
-/// A router with such a governor.
+/// Returns a router with such a governor.
 fn router(seconds: u64) -> RouterStats {
     let wave = wave(seconds);
     let packets = seconds * 400_000 + (50_000.0 * wave) as u64;
@@ -108,7 +108,7 @@ fn router(seconds: u64) -> RouterStats {
     }
 }
 
-/// A stage of a demonstration with such a governor, or nothing between two of them.
+/// Returns a stage of a demonstration with such a governor, or `None` between two stages.
 fn demonstration(seconds: u64, number: usize) -> DemonstrationStats {
     let wave = wave(seconds);
     let packets = seconds * 400_000 + (50_000.0 * wave) as u64;
@@ -167,7 +167,7 @@ fn serve(stats: impl Fn() -> Option<Stats> + Send + 'static) -> SocketAddr {
 const CHARTS: &str = "document.querySelectorAll('#charts canvas').length >= 6";
 
 #[test]
-fn people_see_what_runs_on_a_desk_and_on_a_telephone_by_day_and_by_night() {
+fn page_shows_the_daemon_wide_and_narrow_light_and_dark() {
     let Some(mut browser) = Browser::start("dashboard") else { return };
     let seconds = AtomicU64::new(10);
     let silent = Arc::new(AtomicBool::new(false));
@@ -206,7 +206,7 @@ fn people_see_what_runs_on_a_desk_and_on_a_telephone_by_day_and_by_night() {
     let label = browser.value(label);
     assert!(label.as_str().is_some_and(|text| text.contains("Power now: all 1")), "{label}");
 
-    // It lives: more points come by themselves.
+    // The page is live: more points arrive without interaction.
     let points = browser.value("points.length").as_u64().unwrap();
     browser.until(&format!("points.length > {points} + 1"));
     let drawn = "(() => { const c = document.querySelector('#chart-rates canvas'); \
@@ -236,9 +236,9 @@ fn without_a_governor_there_is_no_power_and_no_empty_chart() {
     assert!(!text.contains("Power") && !text.contains("Decisions"), "{text}");
 }
 
-/// A demonstration: one stage after the other, with nothing to show between them.
+/// Shows one stage after the other, with nothing between them.
 #[test]
-fn a_demonstration_says_which_stage_runs_and_what_came_of_those_before() {
+fn demonstration_shows_the_running_stage_and_earlier_results() {
     let Some(mut browser) = Browser::start("dashboard of a demonstration") else { return };
     let seconds = AtomicU64::new(10);
     let stage = Arc::new(AtomicUsize::new(1));
@@ -274,7 +274,7 @@ fn a_demonstration_says_which_stage_runs_and_what_came_of_those_before() {
     assert_eq!(browser.value("document.querySelectorAll('img, main script').length"), 0);
 }
 
-/// Another server of this machine: a port of its own is an origin of its own.
+/// Starts another server on this machine: another port is another origin.
 fn other_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! Writing files that a command line or a configuration names, in directories that others may write.
+//! Writing files that a command line or a configuration names, in directories that others may
+//! write.
 
 use crate::Directory;
 use rustix::fs::{FileType, Mode, OFlags, fstat, ftruncate, stat};
@@ -8,11 +9,11 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Opens a file to write it anew: a new one, or the emptied one that exists. Pipes and devices are
-/// opened as they are.
+/// Opens a file to write it from the start: a new one, or an existing one after emptying it. Pipes
+/// and devices are opened as they are.
 ///
-/// A link is not followed, and a file with other names is not emptied: somebody else may have put it
-/// there, so that this process writes where only it may. The files of this process itself, such as
+/// A link is not followed, and a file with several names is not emptied: another user may have put
+/// it there to redirect this process's writes. Files that the process itself has open, such as
 /// `/dev/stdout`, are the exception.
 ///
 /// # Errors
@@ -32,7 +33,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file that exists for writing, as it is and with the same precautions as [`create`].
+/// Opens an existing file for writing, unchanged and with the same precautions as [`create`].
 ///
 /// # Errors
 /// As opening a file fails.
@@ -56,7 +57,8 @@ pub fn open_existing(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Gives a file a content, wholly or not at all; it is written as `NAME.new` and then renamed.
+/// Replaces the content of a file, completely or not at all; it is written as `NAME.new` and then
+/// renamed.
 ///
 /// # Errors
 /// As creating, writing and renaming a file fails.
@@ -65,7 +67,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Directory::open(parent_of(path))?.replace(name.as_ref(), bytes)
 }
 
-/// Returns true if this names something that the process has open, such as a file of the shell's `>`.
+/// Returns true if the path names a file that the process has open, such as a file of the shell's
+/// `>`.
 pub fn is_of_this_process(path: &Path) -> bool {
     ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"].iter().any(|it| path.starts_with(it))
 }

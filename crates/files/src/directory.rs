@@ -1,4 +1,4 @@
-//! An open directory: names in it mean the same files until it is closed.
+//! An open directory: its names refer to the same files until it is closed.
 
 use crate::reopen;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, renameat, unlinkat};
@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// An open directory. The names that its functions take are single names, without `/`; a link of
-/// that name is never followed.
+/// An open directory. Its functions take single names, without `/`, and never follow a link of that
+/// name.
 #[derive(Debug, Clone)]
 pub struct Directory {
     descriptor: Arc<OwnedFd>,
@@ -36,7 +36,7 @@ impl Directory {
         &self.path
     }
 
-    /// Opens a regular file that exists.
+    /// Opens an existing regular file.
     ///
     /// # Errors
     /// As opening a file fails, and for everything that is not a regular file.
@@ -46,8 +46,8 @@ impl Directory {
         reopen(found, &[FileType::RegularFile], flags)
     }
 
-    /// Opens a regular file to change it in its place. A file with several names is refused: another
-    /// one could be anywhere.
+    /// Opens a regular file to change it in place. A file with several names is refused: another
+    /// name could be anywhere.
     ///
     /// # Errors
     /// As [`Self::open_file`].
@@ -60,7 +60,7 @@ impl Directory {
         Ok(file)
     }
 
-    /// Creates a file for reading and writing at its end; nothing of its name may exist.
+    /// Creates a file for reading and writing at its end; the name must not exist.
     ///
     /// # Errors
     /// As creating a file fails.
@@ -71,8 +71,9 @@ impl Directory {
         Ok(openat(&*self.descriptor, single(name)?, flags, mode)?.into())
     }
 
-    /// Gives a name a new content, on the disk, wholly or not at all, and returns the new file.
-    /// Until then `NAME.new` contains it. A file of that name is a leftover, and is removed first.
+    /// Gives a name a new content, on the disk, completely or not at all, and returns the new file.
+    /// Until then `NAME.new` contains it. An existing file of that name is a leftover, and is
+    /// removed first.
     ///
     /// # Errors
     /// As creating, writing and renaming a file fails.
@@ -80,7 +81,7 @@ impl Directory {
         self.replaced(name, bytes, 0o666).map(drop)
     }
 
-    /// [`Self::replace`] with the mode of the new file, which it returns.
+    /// Like [`Self::replace`], with a mode for the new file, which it returns.
     ///
     /// # Errors
     /// As [`Self::replace`].
@@ -92,12 +93,12 @@ impl Directory {
         let mut file = self.create_new(new, mode)?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         let renamed = written.and_then(|()| self.rename(new, name));
-        // On a full disk half a file takes room that another one may need.
+        // On a full disk half a file takes space that another file may need.
         renamed.inspect_err(|_| drop(self.remove(new)))?;
         Ok(file)
     }
 
-    /// Gives a file another name, in the place of what has it.
+    /// Renames a file, replacing an existing one.
     ///
     /// # Errors
     /// As renaming a file fails.
@@ -116,7 +117,7 @@ impl Directory {
         }
     }
 
-    /// Makes a directory; one that exists is no error.
+    /// Creates a directory; an existing one is no error.
     ///
     /// # Errors
     /// As making a directory fails.
@@ -137,7 +138,7 @@ impl Directory {
         Ok(openat(&*self.descriptor, ".", flags, Mode::empty())?.into())
     }
 
-    /// Returns when the names in the directory are on the disk.
+    /// Flushes the directory; returns once its names are on the disk.
     ///
     /// # Errors
     /// As flushing a directory fails.
@@ -146,7 +147,7 @@ impl Directory {
     }
 }
 
-/// Returns the name if it is a single one.
+/// Returns the name if it has a single component.
 fn single(name: &Path) -> io::Result<&Path> {
     match name.file_name() {
         Some(last) if Path::new(last).as_os_str() == name.as_os_str() => Ok(name),

@@ -1,5 +1,5 @@
-//! Files that somebody else may have put there: reading them up to a limit, finding them below a
-//! directory without leaving it, and creating new ones in directories that others can write.
+//! Files that may come from other users: reading them up to a limit, finding them below a directory
+//! without leaving it, and creating new ones in directories that others can write.
 #![forbid(unsafe_code)]
 
 mod create;
@@ -18,8 +18,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Opens the file behind a descriptor that was made with `O_PATH`, unless it is of another type than
-/// `allowed`: merely opening a device can have effects.
+/// Reopens a file from an `O_PATH` descriptor, unless its type is not among `allowed`: merely
+/// opening a device can have effects.
 fn reopen(found: impl AsFd, allowed: &[FileType], flags: OFlags) -> io::Result<File> {
     let kind = FileType::from_raw_mode(fstat(&found)?.st_mode);
     match kind {

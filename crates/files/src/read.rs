@@ -7,12 +7,12 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// Longest text in bytes that people write or let programs write: configurations, server models,
-/// results. A full table of routes of today's Internet has a tenth of it.
+/// results. A full table of today's Internet routes has a tenth of it.
 pub const MOST_TEXT: u64 = 256 << 20;
 
 /// Returns the contents of a file of at most `most` bytes.
 ///
-/// A pipe without a writer is an error: its writer would be waited for.
+/// A pipe without a writer is an error, since reading would wait for one.
 ///
 /// # Errors
 /// As opening and reading a file fails, and [`ErrorKind::FileTooLarge`].

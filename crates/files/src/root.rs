@@ -8,28 +8,28 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Times that the kernel is asked again when a directory was renamed meanwhile.
+/// Number of retries if a directory was renamed meanwhile.
 const TRIES: usize = 64;
 
 /// Symbolic links in a path below a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// Relative links that stay below the root are followed, as sysfs has them.
+    /// Follows relative links that stay below the root, as in sysfs.
     Inside,
-    /// No link is followed.
+    /// Follows no link.
     None,
 }
 
-/// A directory whose contents come from somebody else. A path below it leads nowhere else, whatever
-/// links it contains and however fast they change: the kernel resolves it (openat2(2)).
+/// A directory with untrusted contents. A path below it never leads outside, whatever links it
+/// contains and however fast they change: the kernel resolves it (openat2(2)).
 ///
-/// Hard links cannot be told from files. [`Self::replace`] gives a name another file, so what other
-/// names show stays as it is.
+/// Hard links cannot be told from files. [`Self::replace`] gives a name a new file, so the content
+/// under its other names is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// Makes a root of a directory. Links in `path` itself are followed: the caller chose it.
+    /// Makes a directory a root. Links in `path` itself are followed: the caller chose it.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
@@ -49,7 +49,8 @@ impl Root {
         reopen(found, &[FileType::RegularFile, FileType::Fifo], flags)
     }
 
-    /// Returns the type of what is at `path`; `None` if nothing is, or it is not below the root.
+    /// Returns the type of the file at `path`; `None` if there is none, or it is not below the
+    /// root.
     pub fn file_type(&self, path: &Path) -> Option<FileType> {
         let found = self.resolve(path, OFlags::PATH, Links::Inside).ok()?;
         fstat(found).ok().map(|it| FileType::from_raw_mode(it.st_mode))
@@ -73,14 +74,14 @@ impl Root {
         Ok(names)
     }
 
-    /// Gives a file that exists another content, wholly or not at all. No link is followed.
+    /// Replaces the content of an existing file, completely or not at all. No link is followed.
     ///
     /// # Errors
     /// As opening, creating and renaming a file fails.
     pub fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let (parent, name) = split(path)?;
         let directory = self.directory(parent)?;
-        // A file that may not be written, or a vanished one, stays as it is.
+        // A file that is not writable, or has vanished, stays as it is.
         drop(self.open(path, OFlags::WRONLY, Links::None)?);
         directory.replace(name, bytes)
     }
@@ -94,7 +95,7 @@ impl Root {
         Ok(Directory::of(found, self.0.join(relative(path))))
     }
 
-    /// Opens a directory, and makes it and those above it where they are missing. No link is followed.
+    /// Opens a directory, creating it and its parents if they are missing. No link is followed.
     ///
     /// # Errors
     /// As making and opening a directory fails.
@@ -158,7 +159,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// A root with a file outside, which nothing may change or show.
+    /// A root with a file outside, which must be neither changed nor shown.
     struct Fixture {
         folder: tempfile::TempDir,
         root: Root,
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn path_that_leads_out_is_neither_read_nor_written() {
+    fn path_leading_outside_is_neither_read_nor_written() {
         let fixture = Fixture::new();
         symlink(fixture.at("outside"), fixture.at("root/sys/absolute")).unwrap();
         symlink("../../outside", fixture.at("root/sys/relative")).unwrap();
@@ -241,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn files_beside_the_replaced_one_are_not_followed() {
+    fn links_next_to_the_replaced_file_are_not_followed() {
         let fixture = Fixture::new();
         symlink(fixture.at("outside/file"), fixture.at("root/sys/real/file.new")).unwrap();
         fixture.replace("/sys/real/file").unwrap();
         assert!(fixture.outside_is_unchanged());
-        // Another name of a file outside keeps its content.
+        // A second name of a file outside keeps its content.
         fs::remove_file(fixture.at("root/sys/real/file")).unwrap();
         fs::hard_link(fixture.at("outside/file"), fixture.at("root/sys/real/file")).unwrap();
         fixture.replace("/sys/real/file").unwrap();
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn link_that_is_swapped_in_meanwhile_is_not_followed() {
+    fn link_swapped_in_meanwhile_is_not_followed() {
         let fixture = Fixture::new();
         let ended = AtomicBool::new(false);
         fs::create_dir(fixture.at("root/sys/spare")).unwrap();
@@ -304,7 +305,7 @@ mod tests {
         let mode = Mode::RUSR | Mode::WUSR;
         let path = fixture.at("root/sys/zero");
         let device = rustix::fs::makedev(1, 5);
-        // Only root can make one.
+        // Only root can create one.
         if rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::CharacterDevice, mode, device)
             .is_ok()
         {

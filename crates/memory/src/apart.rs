@@ -6,8 +6,8 @@ use std::ops::Range;
 /// Largest number of ranges.
 pub const MOST_APART: usize = 64;
 
-/// Borrows ranges of a memory one after the other, for as long as the memory is borrowed: ranges that
-/// do not overlap.
+/// Borrows non-overlapping ranges of a memory one after the other, for as long as the memory is
+/// borrowed.
 pub struct Apart<'m> {
     memory: &'m mut ChunkMemory,
     starts: [u32; MOST_APART],
@@ -16,14 +16,14 @@ pub struct Apart<'m> {
 }
 
 impl<'m> Apart<'m> {
-    /// None of a memory's ranges yet.
+    /// Starts without any range.
     #[inline]
     pub fn new(memory: &'m mut ChunkMemory) -> Self {
         Self { memory, starts: [0; MOST_APART], ends: [0; MOST_APART], count: 0 }
     }
 
-    /// The bytes of a range; `None` if it is empty, does not lie within one chunk, ends beyond 4 GiB, or
-    /// has a byte of one that was taken before, or if there are [`MOST_APART`] of those.
+    /// Returns the bytes of a range. `None` if it is empty, does not lie within one chunk, ends
+    /// beyond 4 GiB, overlaps a range taken before, or if [`MOST_APART`] ranges have been taken.
     #[inline]
     pub fn take(&mut self, range: Range<usize>) -> Option<&'m mut [u8]> {
         let (start, end) = (u32::try_from(range.start).ok()?, u32::try_from(range.end).ok()?);
@@ -40,9 +40,10 @@ impl<'m> Apart<'m> {
         (self.starts[self.count], self.ends[self.count]) = (start, end);
         self.count += 1;
         let (first, length) = (bytes.as_mut_ptr(), bytes.len());
-        // SAFETY: the slice is one that `get_mut` has just made, for which the memory was borrowed; it is
-        // borrowed for as long as the new slice lives. No byte of it is in another slice: of those taken
-        // before none overlaps, as was checked, and the memory is not used in another way meanwhile.
+        // SAFETY: the slice was just made by `get_mut`, for which the memory was borrowed; it is
+        // borrowed for as long as the new slice lives. No byte of it is in another slice: as
+        // checked, it overlaps none taken before, and the memory is not used in another way
+        // meanwhile.
         #[allow(unsafe_code)]
         let bytes = unsafe { std::slice::from_raw_parts_mut(first, length) };
         Some(bytes)
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_largest_number() {
+    fn number_of_ranges_is_limited() {
         let mut memory = ChunkMemory::zeroed(1, 512);
         let mut apart = Apart::new(&mut memory);
         let taken = (0..512).map_while(|at| apart.take(at..at + 1)).count();
@@ -82,7 +83,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of the bytes that are lent.
+        /// Compared with a set of the lent bytes.
         #[test]
         fn no_byte_is_lent_twice(
             ranges in prop::collection::vec((0_usize..300, 0_usize..40), 1..60),

@@ -1,4 +1,4 @@
-//! A set of chunks: which ones somebody has.
+//! A set of chunks, such as those of one owner.
 
 /// One bit for each chunk of a memory. A chunk is named by the offset of any of its bytes.
 #[derive(Debug, Clone)]
@@ -7,12 +7,12 @@ pub struct ChunkSet {
     /// Number of chunks in the memory.
     chunks: u64,
     chunk: u64,
-    /// Binary logarithm of the chunk size where it is a power of two, as in any UMEM.
+    /// Binary logarithm of the chunk size if it is a power of two, as in any UMEM.
     shift: Option<u32>,
 }
 
 impl ChunkSet {
-    /// None of a memory of `bytes` bytes, of which only whole chunks count.
+    /// Creates an empty set for a memory of `bytes` bytes, of which only whole chunks count.
     ///
     /// # Panics
     /// Panics when `chunk` is zero.
@@ -23,7 +23,7 @@ impl ChunkSet {
         Self { words: vec![0; chunks.div_ceil(64) as usize], chunks, chunk, shift }
     }
 
-    /// All chunks of a memory.
+    /// Creates a set of all chunks of a memory.
     ///
     /// # Panics
     /// As [`Self::none`].
@@ -35,21 +35,21 @@ impl ChunkSet {
         set
     }
 
-    /// Number of a chunk; `None` outside the memory.
+    /// Returns the number of a chunk; `None` outside the memory.
     #[inline]
     fn number(&self, offset: u64) -> Option<u64> {
         let number = self.shift.map_or_else(|| offset / self.chunk, |shift| offset >> shift);
         (number < self.chunks).then_some(number)
     }
 
-    /// Number of a chunk, its word, and its bit there; `None` outside the memory.
+    /// Returns the number of a chunk, its word, and its bit there; `None` outside the memory.
     #[inline]
     fn place(&mut self, offset: u64) -> Option<(u64, &mut u64, u64)> {
         let number = self.number(offset)?;
         self.words.get_mut((number / 64) as usize).map(|word| (number, word, 1 << (number % 64)))
     }
 
-    /// Whether a chunk is in the set.
+    /// Returns true if a chunk is in the set.
     #[inline]
     pub fn contains(&self, offset: u64) -> bool {
         let bit =
@@ -57,7 +57,7 @@ impl ChunkSet {
         self.number(offset).and_then(bit).is_some_and(|word| word & 1 != 0)
     }
 
-    /// Adds a chunk and returns its number; `None` when it was in the set already, or is none of the
+    /// Adds a chunk and returns its number; `None` if it was in the set already, or is outside the
     /// memory.
     #[inline]
     pub fn insert(&mut self, offset: u64) -> Option<u64> {
@@ -67,7 +67,7 @@ impl ChunkSet {
         (!was_in).then_some(number)
     }
 
-    /// Removes a chunk; false when it was not in the set.
+    /// Removes a chunk; returns false if it was not in the set.
     #[inline]
     pub fn remove(&mut self, offset: u64) -> bool {
         let Some((_, word, bit)) = self.place(offset) else { return false };
@@ -76,7 +76,7 @@ impl ChunkSet {
         was_in
     }
 
-    /// Removes all chunks, and passes the offset of the first byte of each.
+    /// Removes all chunks, and passes the offset of the first byte of each to `each`.
     pub fn drain(&mut self, mut each: impl FnMut(u64)) {
         for (index, word) in (0_u64..).zip(&mut self.words) {
             let mut bits = std::mem::take(word);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_is_in_it_once() {
+    fn chunk_is_in_the_set_once() {
         let mut set = ChunkSet::none(100 * 2048, 2048);
         for offset in [0, 2048 + 256, 99 * 2048] {
             assert_eq!(set.insert(offset), Some(offset / 2048));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_outside_the_memory_are_never_in_it() {
+    fn offsets_outside_the_memory_are_never_in_the_set() {
         // The last word has room for 28 chunks that the memory does not have.
         let sets = [(100 * 4096 + 17, 4096), (100 * 2112 + 17, 2112)];
         for (bytes, chunk) in sets {

@@ -8,41 +8,42 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Zeroed memory divided into chunks of one size, of which some may belong to somebody else at
-/// this moment: to the kernel (an AF_XDP UMEM), or to a card.
+/// Zeroed memory divided into chunks of one size. Some of them may currently belong to another
+/// owner: the kernel (an AF_XDP UMEM), or a card.
 ///
 /// Slices lie within one chunk, so a reference never covers memory that a device may write to. The
 /// arrays of [`Self::array`], which are only read, may reach into the [`HEAD`] of the next chunk,
-/// where no device writes. (Memory on the heap has one owner; there a chunk size that is no power of
-/// two is allowed, and its borders are not checked.) This is why the references are sound:
+/// where no device writes. (Memory on the heap has one owner; its chunk size need not be a power of
+/// two, and its borders are not checked.) This is why the references are sound:
 ///
 /// - The memory is mapped and initialised while the value exists.
-/// - No other code makes references into it: [`Self::map`] hands out the mapping beside it, whose
-///   only use is its address for the kernel. Within the process the borrow of `self` excludes
-///   aliasing.
-/// - The kernel writes only to chunks that a fill ring lent it, and never to their [`HEAD`]. Whoever holds the offset of a chunk
-///   owns the chunk, and gives the offset away with it; he gets it back from a ring whose index is
-///   loaded with acquire. So no slice of a chunk exists while the kernel has it.
+/// - No other code makes references into it: [`Self::map`] also returns the mapping, whose only use
+///   is its address for the kernel. Within the process the borrow of `self` excludes aliasing.
+/// - The kernel writes only to chunks that a fill ring lent it, and never to their [`HEAD`]. The
+///   holder of a chunk's offset owns the chunk. Giving the offset away gives up the chunk; it comes
+///   back from a ring whose index is loaded with acquire. So no slice of a chunk exists while the
+///   kernel has it.
 ///
-/// The last point is a rule for the owners of offsets, like that of any memory shared with a device.
-/// [`ChunkSet`](crate::ChunkSet) finds offsets that come back twice, or that were never given.
+/// The last point is a rule for the owners of offsets, as for any memory shared with a device.
+/// [`ChunkSet`](crate::ChunkSet) detects offsets that come back twice, or that were never given.
 pub struct ChunkMemory {
     start: NonNull<u8>,
-    /// A multiple of `chunk`, in bytes.
+    /// Length in bytes, a multiple of `chunk`.
     length: usize,
-    /// In bytes.
+    /// Chunk size in bytes.
     chunk: usize,
-    /// Ranges lie within a multiple of so many bytes, a power of two; [`NO_BORDER`] for no limit.
+    /// Ranges must not cross a multiple of this number of bytes, a power of two; [`NO_BORDER`] for
+    /// no limit.
     border: usize,
     backing: Backing,
 }
 
 /// Bytes at the start of each chunk that no device writes to: the kernel receives into a chunk from
-/// `XDP_PACKET_HEADROOM` (256) bytes after its start on, for each piece of a frame
+/// `XDP_PACKET_HEADROOM` (256) bytes after its start on, for each fragment of a frame
 /// (`include/uapi/linux/bpf.h`, `net/xdp/xsk_buff_pool.c`). The headers of a frame fit into it.
 pub const HEAD: usize = 64;
 
-/// More than all memory: offsets that differ by so much are in no memory.
+/// More than all memory: offsets that differ by this much lie in no memory.
 const NO_BORDER: usize = 1 << (usize::BITS - 1);
 
 /// Owner of the memory.
@@ -66,7 +67,7 @@ impl Drop for ChunkMemory {
 }
 
 impl ChunkMemory {
-    /// `chunks` chunks of `chunk` bytes on the heap.
+    /// Creates `chunks` chunks of `chunk` bytes on the heap.
     ///
     /// # Panics
     /// Panics when `chunk` is zero, or the memory exceeds the address space.
@@ -78,8 +79,8 @@ impl ChunkMemory {
         Self { start: slice.cast(), length, chunk, border, backing: Backing::Heap(slice) }
     }
 
-    /// Chunks of `chunk` bytes in at least `length` bytes of huge pages, and the mapping, from
-    /// which the kernel is told the address.
+    /// Creates chunks of `chunk` bytes in at least `length` bytes of huge pages. Also returns the
+    /// mapping, whose address is passed to the kernel.
     ///
     /// # Errors
     /// Returns the kernel's error.
@@ -94,21 +95,21 @@ impl ChunkMemory {
         Ok((Self { start: pages.start(), length, chunk, border: chunk, backing }, pages))
     }
 
-    /// Size in bytes, a multiple of the chunk's.
+    /// Returns the size in bytes, a multiple of the chunk's.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Size of a chunk in bytes.
+    /// Returns the size of a chunk in bytes.
     pub fn chunk(&self) -> usize {
         self.chunk
     }
 
-    /// True if a range has a byte and lies in one chunk.
+    /// Returns true if a range is not empty and lies in one chunk.
     #[inline]
     fn is_within_a_chunk(&self, range: &Range<usize>) -> bool {
         let last = range.end.wrapping_sub(1);
-        // Two branches that are never taken cost a packet less than one on both conditions.
+        // Two branches that are never taken are a packet cheaper than one on both conditions.
         if range.start > last || last >= self.length {
             return outside();
         }
@@ -119,7 +120,7 @@ impl ChunkMemory {
         true
     }
 
-    /// The bytes of a range; `None` if it is empty, or does not lie within one chunk.
+    /// Returns the bytes of a range; `None` if it is empty, or does not lie within one chunk.
     #[inline]
     pub fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         self.is_within_a_chunk(&range).then(|| {
@@ -133,7 +134,7 @@ impl ChunkMemory {
         })
     }
 
-    /// Like [`Self::get`], to be written.
+    /// Like [`Self::get`], for writing.
     #[inline]
     pub fn get_mut(&mut self, range: Range<usize>) -> Option<&mut [u8]> {
         self.is_within_a_chunk(&range).then(|| {
@@ -147,8 +148,8 @@ impl ChunkMemory {
         })
     }
 
-    /// A range to be read and one to be written; `None` if they overlap, or one is not within a
-    /// chunk.
+    /// Returns a range for reading and one for writing; `None` if they overlap, or one is not
+    /// within a chunk.
     pub fn pair(&mut self, read: Range<usize>, write: Range<usize>) -> Option<(&[u8], &mut [u8])> {
         let within = self.is_within_a_chunk(&read) && self.is_within_a_chunk(&write);
         let apart = read.end <= write.start || write.end <= read.start;
@@ -164,13 +165,13 @@ impl ChunkMemory {
         })
     }
 
-    /// The `N` bytes at `start` as an array, to be read; `None` outside the memory. It may reach into
-    /// the [`HEAD`] of the next chunk: each header of each packet is read in this way, and a check
-    /// for the chunk's end would cost a packet three cycles.
+    /// Returns the `N` bytes at `start` as an array, for reading; `None` outside the memory. It may
+    /// reach into the [`HEAD`] of the next chunk: each header of each packet is read in this way,
+    /// and a check for the chunk's end would cost a packet three cycles.
     #[inline]
     pub fn array<const N: usize>(&self, start: usize) -> Option<&[u8; N]> {
         const { assert!(N > 0 && N <= HEAD, "more than no device writes to") };
-        // The same for all packets of a batch, so that one comparison is left.
+        // The same value for all packets of a batch, which leaves one comparison.
         let end = (self.length + 1).saturating_sub(N);
         if start >= end {
             return none();
@@ -179,7 +180,8 @@ impl ChunkMemory {
         Some(unsafe { &*self.start.as_ptr().add(start).cast() })
     }
 
-    /// The `N` bytes at `start` as an array, to be written; `None` if they do not lie within one chunk.
+    /// Returns the `N` bytes at `start` as an array, for writing; `None` if they do not lie within
+    /// one chunk.
     #[inline]
     pub fn array_mut<const N: usize>(&mut self, start: usize) -> Option<&mut [u8; N]> {
         const { assert!(N > 0) };
@@ -187,8 +189,8 @@ impl ChunkMemory {
         if last >= self.length {
             return none();
         }
-        // A range that wraps around begins in the upper half of the address space and ends in the lower
-        // one, so that its ends differ by more than any border.
+        // A range that wraps around begins in the upper half of the address space and ends in the
+        // lower one, so that its ends differ by more than any border.
         if (start ^ last) >= self.border {
             return none();
         }
@@ -196,7 +198,7 @@ impl ChunkMemory {
         Some(unsafe { &mut *self.start.as_ptr().add(start).cast() })
     }
 
-    /// Starts loading the cache line at `start`, whoever owns it; outside the memory nothing happens.
+    /// Starts loading the cache line at `start`, whoever owns it; does nothing outside the memory.
     #[inline(always)]
     pub fn prefetch(&self, start: usize) {
         if start < self.length {
@@ -212,7 +214,7 @@ fn outside() -> bool {
     false
 }
 
-/// Likewise, of an array.
+/// Does the same for an array.
 #[cold]
 fn none<T>() -> Option<T> {
     None
@@ -253,7 +255,7 @@ mod tests {
         assert!(memory.array::<1>(2047).is_some() && memory.array_mut::<1>(2047).is_some());
         assert!(memory.get(7..7).is_none(), "no byte, no owner");
         assert!(memory.get(0..0).is_none());
-        // As a start near the end of the address space would give.
+        // As produced by a start near the end of the address space.
         for range in [Range { start: usize::MAX, end: 3 }, Range { start: 9, end: 8 }] {
             assert!(memory.get(range.clone()).is_none(), "{range:?}");
         }
@@ -292,7 +294,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain vector, with the rule written out.
+        /// Compared with a plain vector, with the rule written out.
         #[test]
         fn ranges_are_those_of_one_chunk(
             chunk in (0_u32..6).prop_map(|power| 1_usize << power),

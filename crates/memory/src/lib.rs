@@ -1,5 +1,5 @@
-//! Memory for the data path: in huge pages ([`Pages`]), divided into chunks that the kernel may have
-//! ([`ChunkMemory`], [`Apart`], [`ChunkSet`]), and prefetched before use ([`prefetch()`]).
+//! Memory for the data path: in huge pages ([`Pages`]), divided into chunks that the kernel may
+//! have ([`ChunkMemory`], [`Apart`], [`ChunkSet`]), and prefetched before use ([`prefetch()`]).
 
 mod apart;
 mod chunk_set;

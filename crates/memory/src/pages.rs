@@ -9,27 +9,27 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 
-/// Bytes of a huge page of x86-64 and of most arm64 kernels.
+/// Bytes of a huge page on x86-64 and on most arm64 kernels.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Time at which the kernel supplies the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Supply {
-    /// On first touch, so that a generous limit costs nothing; in transparent huge pages where the
+    /// On first touch, so that a generous limit costs nothing; in transparent huge pages if the
     /// kernel has them.
     AsTouched,
-    /// On first touch, in small pages: for memory of which little is touched, here and there.
+    /// On first touch, in small pages: for memory that is touched sparsely.
     Sparsely,
     /// When mapped, so that no later access waits: from the machine's reserved huge pages if enough
-    /// are free, else in transparent huge pages.
+    /// are free, otherwise in transparent huge pages.
     AtOnce,
 }
 
-/// An anonymous private mapping of whole huge pages, zero at first, that begins at a multiple of
+/// An anonymous private mapping of whole huge pages, initially zero, that begins at a multiple of
 /// [`HUGE_PAGE`]. Dropping it unmaps it.
 ///
-/// It owns the memory and never accesses it. The code that makes references into it is responsible
-/// for them.
+/// `Pages` owns the memory and never accesses it. The code that makes references into it is
+/// responsible for them.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u8>,
@@ -82,17 +82,17 @@ impl Pages {
         Ok(Self { start, length, reserved: false, mapping, mapped })
     }
 
-    /// Address of the first byte.
+    /// Returns the address of the first byte.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// True if it lies in huge pages that the machine had reserved.
+    /// Returns true if it lies in huge pages that the machine had reserved.
     pub fn reserved(&self) -> bool {
         self.reserved
     }
@@ -100,8 +100,8 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: unmaps exactly what was mapped; the code that made references must have
-        // dropped them.
+        // SAFETY: unmaps exactly what was mapped; the code that made references must have dropped
+        // them.
         let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped) };
     }
 }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_zeroed_aligned_and_writable_to_the_last_byte() {
+    fn pages_are_zeroed_aligned_and_writable_to_the_last_byte() {
         for supply in [Supply::AsTouched, Supply::Sparsely, Supply::AtOnce] {
             let pages = Pages::map(5000, supply).unwrap();
             assert_eq!((pages.length(), pages.start().addr().get() % HUGE_PAGE), (HUGE_PAGE, 0));

@@ -8,14 +8,14 @@ pub fn prefetch<T>(cell: &T) {
     prefetch_at(std::ptr::from_ref(cell).cast());
 }
 
-/// The same for an address, at which nothing is read.
+/// Does the same for an address, from which nothing is read.
 #[inline(always)]
 pub(crate) fn prefetch_at(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that the program could observe and never
-        // faults; SSE, which has it, is part of every x86-64 processor.
+        // SAFETY: a prefetch reads nothing that the program could observe and never faults; SSE,
+        // which contains it, is part of every x86-64 processor.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

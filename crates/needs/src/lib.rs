@@ -4,10 +4,10 @@
 //! skipped: reachability::ping needs traceroute: `make tools` installs it
 //! ```
 //!
-//! The line goes past the capture of the test harness, so that a skipped test does not look like one
-//! that passed. [`REQUIRE`] names the kinds of needs for which nothing may be skipped; a test that
-//! wants to be skipped for one of these fails. `make test` sets it to what `make tools` found or
-//! installed.
+//! The line bypasses the capture of the test harness, so that a skipped test does not look like a
+//! passed one. [`REQUIRE`] names the kinds of needs for which no test may be skipped; a test that
+//! would be skipped for one of these fails. `make test` sets it to the tools that `make tools`
+//! found or installed.
 #![forbid(unsafe_code)]
 
 pub mod browser;
@@ -25,7 +25,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::panic::Location;
 
-/// The environment variable that names kinds of needs, with commas between them, or `all`.
+/// Environment variable with the kinds of needs, separated by commas, or `all`.
 pub const REQUIRE: &str = "WATTLINE_REQUIRE";
 
 /// Kinds of needs.
@@ -35,16 +35,16 @@ pub enum Need {
     Tool,
     /// Root, or a capability.
     Rights,
-    /// Data that are no part of the project.
+    /// Data outside the project.
     Data,
-    /// Something of the kernel, the processor or the system that not every machine has.
+    /// A feature of the kernel, the processor or the system that not every machine has.
     Machine,
 }
 
 impl Need {
     const ALL: [Self; 4] = [Self::Tool, Self::Rights, Self::Data, Self::Machine];
 
-    /// Its name in [`REQUIRE`].
+    /// Returns its name in [`REQUIRE`].
     fn name(self) -> &'static str {
         match self {
             Self::Tool => "tools",
@@ -64,49 +64,49 @@ impl Need {
     }
 }
 
-/// The test of this thread is skipped for want of a tool.
+/// Skips the test of this thread for lack of a tool.
 ///
 /// # Panics
-/// Where [`REQUIRE`] forbids it, as the three that follow.
+/// If [`REQUIRE`] forbids it, like the next three functions.
 #[track_caller]
 pub fn tool(what: impl Display) {
     skip(None, Need::Tool, what);
 }
 
-/// The same for want of rights.
+/// Skips the test for lack of rights.
 #[track_caller]
 pub fn rights(what: impl Display) {
     skip(None, Need::Rights, what);
 }
 
-/// The same for want of data.
+/// Skips the test for lack of data.
 #[track_caller]
 pub fn data(what: impl Display) {
     skip(None, Need::Data, what);
 }
 
-/// The same since the machine lacks something.
+/// Skips the test because the machine lacks a feature.
 #[track_caller]
 pub fn machine(what: impl Display) {
     skip(None, Need::Machine, what);
 }
 
-/// A test is skipped for want of something; without a name it is the one of this thread.
+/// Skips a test because a need is missing; without a name, the test of this thread.
 ///
 /// # Panics
-/// Where [`REQUIRE`] forbids it.
+/// If [`REQUIRE`] forbids it.
 #[track_caller]
 pub fn skip(test: Option<&str>, need: Need, what: impl Display) {
     let thread = std::thread::current();
     let location = Location::caller();
-    // With one thread for all tests, that of the harness.
+    // If all tests share one thread, this is the name of the harness's thread.
     let own = thread.name().filter(|name| *name != "main");
     let place = format!("{}:{}", location.file(), location.line());
     let test = test.or(own).unwrap_or(&place);
     let required = std::env::var(REQUIRE).unwrap_or_default();
     match outcome(test, need, &what.to_string(), &required) {
-        // Not by a macro: what these print is kept back where the test passes. The harness may stand in
-        // the middle of a line.
+        // Written directly: the harness captures the output of macros and hides it if the test
+        // passes. The harness may be in the middle of a line.
         Ok(line) => {
             let begin = if thread.name() == Some("main") { "\n" } else { "" };
             let _ = writeln!(std::io::stderr(), "{begin}{line}");
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skip_says_what_is_missing_and_what_to_do() {
+    fn skip_reports_the_missing_need_and_advice() {
         let said = outcome("a::test", Need::Tool, "ping", "").unwrap();
         assert_eq!(said, "skipped: a::test needs ping: `make tools` installs it");
     }
@@ -176,11 +176,11 @@ mod tests {
                     .env(REQUIRE, required)
                     .output()
                     .unwrap();
-                let told = String::from_utf8_lossy(&run.stderr);
-                let told = told.trim_end().to_owned();
-                let ours = outcome("a-test", need, "it", required);
-                let theirs = if run.status.success() { Ok(told) } else { Err(told) };
-                assert_eq!(theirs, ours, "{need:?} with {required:?}");
+                let message = String::from_utf8_lossy(&run.stderr);
+                let message = message.trim_end().to_owned();
+                let expected = outcome("a-test", need, "it", required);
+                let found = if run.status.success() { Ok(message) } else { Err(message) };
+                assert_eq!(found, expected, "{need:?} with {required:?}");
             }
         }
     }

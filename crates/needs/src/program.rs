@@ -8,19 +8,21 @@ use std::time::SystemTime;
 const LABORATORY: &str = "wattline-lab";
 const BUILD: &str = "cargo build -p wattline -p wattline-lab";
 
-/// Path of the `wattline` that tests of the whole program run: `WATTLINE_BINARY` where it is set (relative paths from
-/// the folder of the workspace), otherwise the one that Cargo built beside the test program.
+/// Returns the path of the `wattline` program for tests of the whole program: `WATTLINE_BINARY` if
+/// it is set (relative paths from the folder of the workspace), otherwise the one that Cargo built
+/// next to the test program.
 ///
 /// # Panics
-/// If there is none, or no `wattline-lab` beside it, or a source of either is newer: a package of tests cannot make Cargo build the program of another
-/// package, and a test of an old program proves nothing.
+/// If there is none, or no `wattline-lab` next to it, or a source of either is newer: a package of
+/// tests cannot make Cargo build the program of another package, and a test of an old program
+/// proves nothing.
 #[must_use]
 pub fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let named = std::env::var_os("WATTLINE_BINARY").map(|it| workspace().join(it));
         let program = named.unwrap_or_else(beside_this_test);
-        // It hands its commands over to the other.
+        // `wattline` hands commands over to `wattline-lab`.
         for program in [&program, &program.with_file_name(LABORATORY)] {
             if let Err(wrong) = is_current(program) {
                 panic!("{wrong}; build it: `{BUILD}`");
@@ -42,12 +44,12 @@ fn beside_this_test() -> PathBuf {
     profile.join("wattline")
 }
 
-/// Compares the program with the sources that Cargo lists beside it.
+/// Compares the program with the sources that Cargo lists next to it.
 fn is_current(program: &Path) -> Result<(), String> {
     let changed = |path: &Path| fs::metadata(path).and_then(|it| it.modified());
     let built: SystemTime =
         changed(program).map_err(|error| format!("{}: {error}", program.display()))?;
-    // Where there is no list, the program was not built here: whoever named it answers for it.
+    // Without a list, the program was not built here: the user who named it is responsible for it.
     let list = fs::read_to_string(program.with_extension("d")).unwrap_or_default();
     let sources = list.split_once(": ").map_or("", |(_, sources)| sources);
     for source in sources.split_whitespace().map(Path::new) {
@@ -65,7 +67,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     #[test]
-    fn program_that_is_older_than_a_source_is_refused() {
+    fn program_older_than_a_source_is_refused() {
         let folder = std::env::temp_dir().join(format!("wattline-needs-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let (program, source) = (folder.join("program"), folder.join("source.rs"));

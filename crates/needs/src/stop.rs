@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sets a flag that threads look at when it goes out of scope, also by a panic: a scope waits for its
-/// threads, so that a test that failed would hang otherwise.
+/// Sets a flag for threads when it goes out of scope, also by a panic: a scope waits for its
+/// threads, so a failed test would hang otherwise.
 #[derive(Debug)]
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 

@@ -1,4 +1,4 @@
-//! Waiting for a condition or a value, within a limit that a busy machine keeps.
+//! Waiting for a condition or a value, within a limit that even a busy machine meets.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A condition, or a value that may be missing.
 pub trait Awaited {
-    /// The value; nothing for a condition.
+    /// Type of the value; `()` for a condition.
     type Found;
 
     /// Returns the value, if the condition holds.
@@ -32,19 +32,19 @@ impl<T> Awaited for Option<T> {
     }
 }
 
-/// Waits until a condition holds or a value is there.
+/// Waits until a condition holds or a value is present.
 ///
 /// # Panics
-/// With `what` after [`PATIENCE`].
+/// With `what`, after [`PATIENCE`].
 #[track_caller]
 pub fn until<A: Awaited>(what: &str, look: impl FnMut() -> A) -> A::Found {
     until_or(look, || format!("not in time: {what}"))
 }
 
-/// Waits until a condition holds or a value is there.
+/// Waits until a condition holds or a value is present.
 ///
 /// # Panics
-/// With the reason, which is asked for then, after [`PATIENCE`].
+/// With the reason, which is then queried, after [`PATIENCE`].
 #[track_caller]
 pub fn until_or<A: Awaited, D: Display>(
     mut look: impl FnMut() -> A,

@@ -1,4 +1,4 @@
-//! CNDP: a thread polls, and blocks when its queues were idle for a while.
+//! CNDP: a thread polls, and blocks after its queues were idle for a while.
 
 use super::fixed;
 use super::polling::{PollRule, Polling};
@@ -8,8 +8,8 @@ use wattline_units::{Span, Time};
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "cndp-idle",
-    summary: "CNDP's idle manager: a core polls, blocks after so long without a packet, and polls again from the first packet on",
-    source: "Cloud Native Data Plane, lib/core/idlemgr; its time-out of 2 s while blocked changes nothing here: a core that looks and finds nothing blocks again",
+    summary: "CNDP's idle manager: a core polls, blocks after a time without packets, and polls again from the first packet on",
+    source: "Cloud Native Data Plane, lib/core/idlemgr; its time-out of 2 s while blocked changes nothing here: a core that finds nothing blocks again",
     parameters: &[
         fixed::CORES,
         Parameter {
@@ -27,7 +27,7 @@ const BURST: u32 = 64;
 
 struct CndpIdle {
     timeout: Span,
-    /// When each core had its last packets.
+    /// Time of each core's last packets.
     last: Vec<Time>,
 }
 
@@ -41,7 +41,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl PollRule for CndpIdle {
-    // Often enough to see the time pass: a thousand polls are some ten microseconds.
+    // Often enough to notice the time-out: a thousand polls take some ten microseconds.
     const EMPTY_POLLS: u32 = 1_000;
 
     fn packets(&mut self, now: Time, core: usize, _: u32, _: u32) -> Wait {
@@ -63,7 +63,7 @@ mod tests {
     use wattline_units::Span;
 
     #[test]
-    fn it_blocks_after_the_time_and_polls_from_the_first_packet_on() {
+    fn core_blocks_after_the_timeout_and_polls_at_the_first_packet() {
         let mut bench = Bench::playing("cndp-idle:idle_timeout=1ms");
         assert_eq!(step(&mut bench, 5), Wait::Poll);
         bench.now += Span::from_micros(900);

@@ -47,7 +47,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "sampling_down_factor",
             kind: Kind::Count { min: 1, max: 10 },
             default: "1",
-            meaning: "so many samples pass before the frequency may fall",
+            meaning: "samples that pass before the frequency may fall",
             source: KERNEL,
         },
     ],
@@ -59,7 +59,8 @@ struct Conservative {
     down: f64,
     step: f64,
     down_factor: u64,
-    /// Requested frequencies, between the P-states: steps may be smaller than a P-state's.
+    /// Requested frequencies; they may lie between P-states, since steps may be smaller than a
+    /// P-state's.
     requested: Vec<f64>,
     samples: Vec<u64>,
 }
@@ -119,7 +120,7 @@ mod tests {
     use wattline_units::Span;
 
     #[test]
-    fn steps_are_five_per_cent_and_the_middle_is_left_alone() {
+    fn steps_are_five_per_cent_outside_the_middle_range() {
         let mut bench = Bench::playing("conservative");
         let period = Span::from_millis(10);
         bench.pass(period, &[0.5], 0);

@@ -48,7 +48,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "target",
             kind: Kind::Duration { min_micros: 0, max_micros: 60_000_000 },
             default: "0us",
-            meaning: "tail latency to stay within; 0 for that of the highest V/F state with the driver's moderation, from the tables",
+            meaning: "tail latency target; 0 for that of the highest V/F state with the driver's moderation, from the tables",
             source: "Co-PI, section IV.A",
         },
         Parameter {
@@ -69,7 +69,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "hysteresis",
             kind: Kind::Number { min: 0.0, max: 100.0 },
             default: "1",
-            meaning: "a feasible point is left only for one that saves more than so many per cent",
+            meaning: "minimum saving in per cent for leaving a feasible point",
             source: "ours: a change takes time, and neighbours differ by less than a profile's noise",
         },
         Parameter {
@@ -84,7 +84,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// All idle states, as Linux allows them.
+/// Deepest idle state; all are allowed by default, as in Linux.
 const IDLE_STATE: Parameter =
     Parameter { default: "deepest", source: "Co-PI leaves idle states to the kernel", ..IDLE };
 
@@ -110,10 +110,10 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     make_with(tables, options, idle, context.platform)
 }
 
-/// Co-PI with tables that the caller has, all idle states allowed.
+/// Creates Co-PI from the caller's tables, with all idle states allowed.
 ///
 /// # Errors
-/// When the tables are of another machine.
+/// Fails if the tables belong to another machine.
 pub fn with_tables(
     tables: Arc<ProfileTables>,
     options: Options,
@@ -180,8 +180,9 @@ impl Policy for Copi {
                     .to_owned(),
             ),
             Some(engine) => {
-                let told: Vec<String> = self.notes.iter().cloned().chain(engine.remark()).collect();
-                (!told.is_empty()).then(|| told.join("; "))
+                let remarks: Vec<String> =
+                    self.notes.iter().cloned().chain(engine.remark()).collect();
+                (!remarks.is_empty()).then(|| remarks.join("; "))
             }
         }
     }

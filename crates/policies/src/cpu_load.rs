@@ -1,9 +1,9 @@
-//! The load of cores between two looks, as Linux's governors reckon it.
+//! The load of cores between two samples, computed as in Linux's governors.
 
 use wattline_policy::{CoreView, FrequencyDomain, Platform};
 use wattline_units::{Span, Time};
 
-/// Remembers what was seen last.
+/// Values of the last sample.
 #[derive(Debug, Clone)]
 pub(super) struct CpuLoad {
     at: Time,
@@ -17,8 +17,8 @@ impl CpuLoad {
         Self { at: Time::ZERO, asleep: zero.clone(), useful: zero }
     }
 
-    /// Writes the fraction of time that each core was not idle since the last look into
-    /// `load` (Linux: polling empty queues is load), or only the useful part of it.
+    /// Writes the fraction of time that each core was not idle since the last sample into `load`
+    /// (Linux: polling empty queues is load), or only the useful part of it.
     pub fn since_last(
         &mut self,
         now: Time,
@@ -41,8 +41,8 @@ impl CpuLoad {
     }
 }
 
-/// With one frequency for the chip, the busiest core decides for all (Linux reckons a
-/// governor's load as the highest of the CPUs of a policy).
+/// Gives all cores of a chip with one frequency the load of the busiest (Linux defines a governor's
+/// load as the highest of the CPUs of a policy).
 pub(super) fn over_domain(platform: &Platform, load: &mut [f64]) {
     if platform.domain == FrequencyDomain::Chip {
         let highest = load.iter().copied().fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! DPDK's power management of poll mode drivers: what a core does after many empty polls.
+//! DPDK's power management of poll mode drivers: reactions of a core to many empty polls.
 
 use super::fixed;
 use super::polling::needs;
@@ -11,7 +11,7 @@ use wattline_policy::{
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "dpdk-power",
-    summary: "DPDK's power management of polling cores: after so many empty polls a core pauses between polls, or runs at the slowest frequency until a packet comes",
+    summary: "DPDK's power management of polling cores: after many empty polls a core pauses between polls, or runs at the slowest frequency until a packet comes",
     source: "DPDK, lib/power/rte_power_pmd_mgmt.c; mode `monitor` is refused, since no platform has UMWAIT",
     parameters: &[
         fixed::CORES,

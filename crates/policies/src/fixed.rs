@@ -13,7 +13,7 @@ pub(super) const CORES: Parameter = Parameter {
     meaning: "active cores; 0 for all",
     source: "PowerSave, section 3: all cores serve",
 };
-/// At what frequency.
+/// Frequency of the cores.
 pub(super) const FREQUENCY: Parameter = Parameter {
     name: "frequency_ghz",
     kind: Kind::Number { min: 0.0, max: 20.0 },
@@ -38,8 +38,8 @@ pub(super) const MODERATION: Parameter = Parameter {
     source: "ours: PowerSave does not print it; without moderation its figures are met",
 };
 
-/// A frequency may be so much beside the platform's: it is written with few digits.
-const BESIDE: f64 = 0.1;
+/// Largest relative deviation beyond the platform's range: users write few digits.
+const TOLERANCE: f64 = 0.1;
 
 /// Reads an idle state by name.
 pub(super) fn idle_state(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
@@ -47,7 +47,7 @@ pub(super) fn idle_state(parameters: &Parameters, platform: &Platform) -> Result
     if name.eq_ignore_ascii_case("deepest") {
         return Ok(platform.deepest());
     }
-    // A platform that names its lightest state otherwise (POLL, WFI) still has one.
+    // A platform with another name for its lightest state (POLL, WFI) still has one.
     let lightest = (name == IDLE.default).then_some(0);
     platform.idle_state(name).or(lightest).ok_or_else(|| {
         let names: Vec<&str> = platform.idle_states.iter().map(|state| &*state.name).collect();
@@ -55,7 +55,7 @@ pub(super) fn idle_state(parameters: &Parameters, platform: &Platform) -> Result
     })
 }
 
-/// Reads a number of active cores.
+/// Reads the number of active cores.
 pub(super) fn core_count(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
     match parameters.count("cores") as usize {
         0 => Ok(platform.cores),
@@ -64,7 +64,8 @@ pub(super) fn core_count(parameters: &Parameters, platform: &Platform) -> Result
     }
 }
 
-/// Reads a frequency as an index. A platform that has a choice refuses what is far from all of it.
+/// Reads a frequency as an index. A platform with several frequencies refuses one that is far
+/// outside their range.
 pub(super) fn frequency(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
     let gigahertz = parameters.number("frequency_ghz");
     if gigahertz == 0.0 {
@@ -72,7 +73,7 @@ pub(super) fn frequency(parameters: &Parameters, platform: &Platform) -> Result<
     }
     let of = |index: usize| platform.frequencies[index].0 * 1e-9;
     let (slowest, fastest) = (of(0), of(platform.fastest()));
-    let near = slowest * (1.0 - BESIDE)..=fastest * (1.0 + BESIDE);
+    let near = slowest * (1.0 - TOLERANCE)..=fastest * (1.0 + TOLERANCE);
     if platform.frequencies.len() > 1 && !near.contains(&gigahertz) {
         return Err(format!(
             "frequency_ghz = {gigahertz}: the platform has {slowest:.2} to {fastest:.2}"
@@ -81,8 +82,8 @@ pub(super) fn frequency(parameters: &Parameters, platform: &Platform) -> Result<
     Ok(platform.closest(Hertz::from_gigahertz(gigahertz)))
 }
 
-/// Reads the moderation. Zero stands for the shortest period of the platform; others must be within
-/// its range, and it must have the knob.
+/// Reads the moderation. Zero stands for the platform's shortest period; other values must be
+/// within its range, and it must have the knob.
 pub(super) fn moderation(parameters: &Parameters, platform: &Platform) -> Result<Span, String> {
     let period = parameters.span(MODERATION.name);
     let (shortest, longest) = platform.moderation;
@@ -99,7 +100,7 @@ pub(super) fn moderation(parameters: &Parameters, platform: &Platform) -> Result
     Err(format!("moderation = {} us: {allowed}", micros(period)))
 }
 
-/// Sets one operating point at the start and never asks again.
+/// Sets an operating point at the start and never asks again.
 #[derive(Debug, Clone)]
 pub(super) struct Fixed {
     pub cores: usize,
@@ -110,8 +111,8 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    /// All cores awaiting interrupts at one frequency, every idle state allowed: how Linux
-    /// runs under a governor that holds the frequency.
+    /// Waits for interrupts with all cores at one frequency, every idle state allowed: Linux under
+    /// a governor that holds the frequency.
     pub fn linux(frequency: usize, platform: &Platform) -> Self {
         Self {
             cores: platform.cores,
@@ -143,7 +144,7 @@ mod tests {
     use wattline_units::Span;
 
     #[test]
-    fn a_frequency_is_one_of_the_platform_or_hardly_beside_one() {
+    fn frequency_is_near_one_of_the_platform() {
         let mut bench = Bench::new();
         for (text, frequency) in [("0", 13), ("1.5", 0), ("2", 3), ("3.6", 13)] {
             bench.play(&format!("napi:frequency_ghz={text}"), None);

@@ -1,4 +1,4 @@
-//! grout's autoscaling by the indirection table, as it was proposed.
+//! grout's autoscaling by the indirection table, as proposed.
 
 use super::fixed;
 use super::polling::needs;
@@ -12,14 +12,15 @@ use wattline_policy::{
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "grout-autoscale",
     summary: "grout's proposed autoscaling: a core with four full bursts in a row asks for one more, one with a thousand empty polls gives one back; the others are parked",
-    source: "grout, pull request 624 of 2026-05, not merged; that any idle core may give one back, and that counts begin anew after a change, is our reading",
+    source: "grout, pull request 624 of 2026-05, not merged; that any idle core may give one back, and that counts restart after a change, is our reading",
     parameters: &[fixed::IDLE],
     make,
 };
 
 /// Packets of a burst.
 const BURST: u32 = 64;
-/// Full bursts in a row of a saturated core, and empty polls in a row of an idle one.
+/// Full bursts in a row that mark a core as saturated, and empty polls in a row that mark it as
+/// idle.
 const FULL: u32 = 4;
 const EMPTY: u32 = 1_000;
 

@@ -1,4 +1,4 @@
-//! grout: the sleep of a worker grows while its graph finds nothing, as far as its rings allow.
+//! grout: a worker sleeps longer while its graph finds no packets, within the limits of its rings.
 
 use super::fixed;
 use super::polling::{PollRule, Polling};
@@ -8,7 +8,7 @@ use wattline_units::{Span, Time};
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "grout-sleep",
-    summary: "grout's workers: every 256 empty looks make the sleep 1 us longer, up to the time in which line rate fills a ring; a packet ends it",
+    summary: "grout's workers: every 256 empty polls make the sleep 1 us longer, up to the time in which line rate fills a ring; a packet ends it",
     source: "grout, modules/infra/datapath/main_loop.c and modules/infra/control/port.c (queue_buffer_us)",
     parameters: &[
         fixed::CORES,
@@ -23,23 +23,23 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// Packets of a burst: ours, grout takes what its graph nodes do.
+/// Packets of a burst: our choice, since grout's batch depends on its graph nodes.
 const BURST: u32 = 64;
-/// Longest sleep whatever the ring.
+/// Longest sleep, for any ring.
 const MOST: Span = Span::from_millis(1);
-/// By so much the sleep grows.
+/// Growth of the sleep per empty poll.
 const GROWS: Span = Span::from_micros(1);
 /// Bits of a 64-byte packet on the wire: preamble and gap are 20 bytes.
 const WIRE_BITS: f64 = 84.0 * 8.0;
 
 struct GroutSleep {
     max: Span,
-    /// By core.
+    /// Sleep by core.
     sleeps: Vec<Span>,
 }
 
-/// Time in which line rate fills a ring, by whole packets a microsecond as grout reckons: a link
-/// below 672 Mbit/s has none, and never sleeps.
+/// Returns the time in which line rate fills a ring, computed in whole packets per microsecond as
+/// grout does: a link below 672 Mbit/s has none, and never sleeps.
 fn ring_span(packets: usize, gbps: f64) -> Span {
     let a_microsecond = (gbps * 1e3 / WIRE_BITS) as usize;
     let micros = packets.checked_div(a_microsecond).unwrap_or(0);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_looks_make_it_longer_and_one_packet_ends_it() {
+    fn empty_polls_lengthen_the_sleep_and_one_packet_ends_it() {
         let mut bench = Bench::new();
         let ask = bench.play("grout-sleep", None);
         assert_eq!(ask.after_empty_polls.map(|polls| polls.get()), Some(256));

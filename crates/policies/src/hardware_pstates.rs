@@ -1,17 +1,17 @@
 //! Hardware P-states of a simulated processor (Intel HWP, AMD CPPC), by an assumed rule.
 //!
-//! The kernel gives the processor a preference between performance and energy (EPP, 0 to 255), and the
-//! processor chooses the frequency. Documented are
+//! The kernel gives the processor a preference between performance and energy (EPP, 0 to 255), and
+//! the processor chooses the frequency. Documented are
 //! - the values of the kernel's names: `drivers/cpufreq/intel_pstate.c` (`epp_values`) and
 //!   `drivers/cpufreq/amd-pstate.c` (`epp_values`), see [`Control::epp`];
-//! - the direction: 0 is performance, 255 is energy (Intel 64 and IA-32 manual, volume 3, IA32_HWP_REQUEST;
-//!   AMD64 manual, volume 2, CPPC_REQUEST);
-//! - that the processor looks every millisecond and never goes below its most efficient frequency for the
-//!   sake of energy (Rotem, "Intel Architecture, Code Name Skylake Deep Dive", IDF 2015).
+//! - the direction: 0 is performance, 255 is energy (Intel 64 and IA-32 manual, volume 3,
+//!   IA32_HWP_REQUEST; AMD64 manual, volume 2, CPPC_REQUEST);
+//! - that the processor decides every millisecond and never goes below its most efficient frequency
+//!   to save energy (Rotem, "Intel Architecture, Code Name Skylake Deep Dive", IDF 2015).
 //!
-//! No manufacturer documents the rule itself. **[`Assumed`] is our assumption**: the frequency is such that a
-//! core is busy for a share of time, and this share rises with the preference. Conclusions hold only as far
-//! as they hold for other parameters of it, too.
+//! No manufacturer documents the rule itself. **[`Assumed`] is our assumption**: the frequency is
+//! chosen so that a core is busy for a share of time, and this share rises with the preference.
+//! Conclusions hold only if they also hold for other parameters of the rule.
 
 use super::fixed::Fixed;
 use super::sampled::{LoadRule, Sampled};
@@ -77,7 +77,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// Driver of the kernel, which gives the names of preferences their values.
+/// Driver of the kernel, which maps names of preferences to values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
     /// intel_pstate with HWP.
@@ -87,7 +87,7 @@ pub enum Control {
 }
 
 impl Control {
-    /// Returns the value of a preference by its name in the kernel.
+    /// Returns the value of a preference from its name in the kernel.
     pub fn epp(self, name: &str) -> Option<u8> {
         let balance_power = if self == Self::Hwp { 192 } else { 191 };
         match name {
@@ -103,9 +103,9 @@ impl Control {
 /// Parameters of the assumed rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Assumed {
-    /// Busy share for which the processor aims just above EPP 0.
+    /// Busy share that the processor aims at just above EPP 0.
     pub least_busy: f64,
-    /// Busy share for which it aims at EPP 255.
+    /// Busy share that it aims at with EPP 255.
     pub most_busy: f64,
     /// Time in which the weight of a past load halves.
     pub half_life: Span,
@@ -114,11 +114,11 @@ pub struct Assumed {
 }
 
 impl Assumed {
-    /// Time between two looks of the processor.
+    /// Time between two decisions of the processor.
     pub const PERIOD: Span = Span::from_millis(1);
 
-    /// Returns the busy share for which the processor aims; `None` for the fastest frequency whatever the
-    /// load.
+    /// Returns the busy share that the processor aims at; `None` if it always chooses the fastest
+    /// frequency.
     pub fn busy(&self, epp: u8) -> Option<f64> {
         let part = f64::from(epp) / 255.0;
         (epp > 0).then_some(self.least_busy + (self.most_busy - self.least_busy) * part)
@@ -133,14 +133,14 @@ pub struct HardwarePstates {
 struct Rule {
     assumed: Assumed,
     epp: u8,
-    /// Share of the old load that a period leaves.
+    /// Weight of the old load after a period.
     keeps: f64,
-    /// Load of each core, of the capacity at the fastest frequency.
+    /// Load of each core, relative to its capacity at the fastest frequency.
     load: Vec<f64>,
 }
 
 impl HardwarePstates {
-    /// A processor with this preference.
+    /// Creates a processor with this preference.
     pub fn new(assumed: Assumed, epp: u8, platform: &Platform) -> Self {
         let fixed = Fixed::linux(platform.fastest(), platform);
         let rule = Rule {
@@ -193,7 +193,7 @@ impl LoadRule for Rule {
 }
 
 fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
-    // The request simulator alone prints the remark that the rule is assumed.
+    // Only the request simulator prints the remark that the rule is assumed.
     if !context.platform.can.driver_rules {
         return Err("this plays the processor of a simulated server (`wattline sim --requests`); a real one \
                     chooses its frequency itself (`wattline govern` sets its preference)"
@@ -227,7 +227,7 @@ mod tests {
     use crate::testing::Bench;
     use wattline_policy::FrequencyDomain;
 
-    /// Returns the frequency in GHz that a steady work of so many GHz settles at.
+    /// Returns the frequency in GHz at which constant work of so many GHz settles.
     fn settles(policy: &str, work: f64) -> f64 {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;

@@ -1,4 +1,4 @@
-//! The hare: race at the fastest frequency, then sleep.
+//! The hare: races at the fastest frequency, then sleeps.
 
 use super::fixed::{self, Fixed};
 use wattline_policy::{BuildContext, Parameters, Policy, PolicyInfo, Wait};

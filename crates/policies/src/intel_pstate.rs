@@ -1,4 +1,4 @@
-//! Linux's intel_pstate where the kernel, not the processor, chooses the frequency.
+//! Linux's intel_pstate in the mode in which the kernel, not the processor, chooses the frequency.
 
 use super::fixed::Fixed;
 use super::sampled::{LoadRule, Sampled};
@@ -26,7 +26,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "epp",
             kind: Kind::Word,
             default: "none",
-            meaning: "`none`: with an energy preference (EPP) the processor decides by a rule that nobody printed, so every other word is refused",
+            meaning: "`none`: with an energy preference (EPP) the processor decides by an unpublished rule, so every other word is refused",
             source: "Intel 64 and IA-32 manual, volume 3, hardware-controlled performance states",
         },
     ],
@@ -48,8 +48,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     Ok(Box::new(Sampled::new(linux, parameters.span("interval"), platform, IntelPstate)))
 }
 
-/// The wanted frequency: 1.25 times the fastest by the busy share; where the core ran faster than
-/// that, half of the way.
+/// Returns the wanted frequency: 1.25 times the fastest by the busy share; if the core ran faster
+/// than that, the mean of both.
 fn target(fastest: f64, slowest: f64, ran: f64, busy: f64) -> f64 {
     let wanted = (1.25 * fastest * busy).max(slowest);
     if ran > wanted { wanted + 0.5 * (ran - wanted) } else { wanted }
@@ -76,7 +76,7 @@ mod tests {
     use wattline_units::Span;
 
     #[test]
-    fn a_quarter_more_than_is_busy_and_down_by_halves() {
+    fn target_is_a_quarter_above_the_load_and_falls_by_halves() {
         assert_eq!(target(4.0, 1.0, 1.0, 0.5), 2.5);
         assert_eq!(target(4.0, 1.0, 4.0, 0.5), 3.25, "half of the way from 4 to 2.5");
         assert_eq!(target(4.0, 1.0, 1.0, 0.0), 1.0, "never below the slowest");

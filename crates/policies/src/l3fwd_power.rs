@@ -1,4 +1,4 @@
-//! DPDK's example l3fwd-power in its first mode: interrupts when idle, frequency by the queue.
+//! DPDK's example l3fwd-power in its first mode: interrupts when idle, frequency by queue fill.
 
 use super::fixed;
 use super::polling::needs;
@@ -51,7 +51,7 @@ struct Core {
     trend: u32,
     packets: u64,
     polls: u64,
-    /// Since when it waits for an interrupt, and for how long it did in this period.
+    /// Start of the present wait for an interrupt, and time asleep in this period.
     waits: Option<Time>,
     asleep: Span,
 }
@@ -97,7 +97,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl L3fwdPower {
-    /// power_freq_scaleup_heuristic: the frequency after a look at a queue that held `fill`.
+    /// Returns the frequency after a poll of a queue that held `fill`
+    /// (power_freq_scaleup_heuristic).
     fn up(core: &mut Core, fill: u32, frequency: usize, fastest: usize) -> usize {
         if fill > GEARS[2] {
             core.trend = 0;
@@ -115,7 +116,7 @@ impl L3fwdPower {
         frequency
     }
 
-    /// power_timer_cb: whether a period makes a core slower.
+    /// Returns true if a period makes a core slower (power_timer_cb).
     fn slower(core: &mut Core, now: Time) -> bool {
         let since = core.waits.map_or(Span::ZERO, |since| now.since(since));
         core.waits = core.waits.map(|_| now);
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_asleep_or_of_small_batches_takes_a_step_and_full_ones_do_not() {
+    fn periods_asleep_or_with_small_batches_lower_the_frequency() {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;
         bench.play("l3fwd-power:cores=3", None);

@@ -1,7 +1,8 @@
 //! The policies, one file each; [`POLICIES`] lists them.
 //!
 //! Only programs and studies that name a policy use this crate. Libraries use the contract
-//! (`wattline-policy`) and are handed the registry, so that a change of a policy rebuilds few of them.
+//! (`wattline-policy`) and are given the registry, so that a change of a policy rebuilds few of
+//! them.
 #![forbid(unsafe_code)]
 
 pub mod cndp_idle;

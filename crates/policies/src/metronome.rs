@@ -1,4 +1,4 @@
-//! Metronome: a core sleeps so long that a queue is looked at once in a mean time.
+//! Metronome: a core sleeps so that a queue is polled once per mean vacation time.
 
 use super::fixed;
 use super::polling::needs;
@@ -8,7 +8,7 @@ use wattline_units::Span;
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "metronome",
-    summary: "Metronome with a core for each queue: it empties the queue and sleeps for the mean time between two looks",
+    summary: "Metronome with a core for each queue: it empties the queue and sleeps for the mean time between two polls",
     source: "Faltelli et al., Metronome, CoNEXT 2020 / ToN 2022: T = M V (1 - r) / (1 - r^M), which is V for M = 1 thread of a queue. More threads of one queue cannot be expressed: a queue belongs to one core",
     parameters: &[
         fixed::CORES,
@@ -16,7 +16,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "vacation",
             kind: Kind::Duration { min_micros: 1, max_micros: 1_000_000 },
             default: "10us",
-            meaning: "mean time from an emptied queue to the next look",
+            meaning: "mean time from an emptied queue to the next poll",
             source: "Metronome: 10 us, with which its server lost nothing",
         },
         Parameter {
@@ -42,7 +42,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     needs(platform, &[wait])?;
     Ok(Box::new(fixed::Fixed {
         cores: fixed::core_count(parameters, platform)?,
-        // Its governor has to be `performance`.
+        // Its cpufreq governor has to be `performance`.
         frequency: platform.fastest(),
         idle: platform.deepest(),
         wait,

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_of_their_own_domain_go_their_own_way() {
+    fn cores_with_their_own_domain_scale_separately() {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;
         bench.play("ondemand:sampling_down_factor=5", None);

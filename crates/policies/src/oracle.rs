@@ -16,7 +16,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "period",
             kind: Kind::Duration { min_micros: 10, max_micros: 10_000_000 },
             default: "1ms",
-            meaning: "time between two looks at the rate",
+            meaning: "time between two decisions",
             source: "ours",
         },
         LOAD,
@@ -42,7 +42,8 @@ pub(super) fn take_step(
 ) {
     let step = envelope.at(rate);
     point.set_active(step.cores, 0, seen.platform.deepest());
-    // The envelope may belong to another server, with other P-states; files round theirs.
+    // The envelope may belong to another server, with other P-states; files round their
+    // frequencies.
     let rounded = Hertz(step.hertz.0 * (1.0 - 1e-6));
     point.set_frequency(seen.platform.at_least(rounded));
 }

@@ -1,4 +1,4 @@
-//! Open vSwitch: the poll mode threads sleep longer, the longer little comes.
+//! Open vSwitch: poll mode threads sleep longer the fewer packets arrive.
 
 use super::fixed;
 use super::polling::{PollRule, Polling};
@@ -8,7 +8,7 @@ use wattline_units::{Span, Time};
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "ovs-sleep",
-    summary: "Open vSwitch's poll threads: each look that finds less than half a burst makes the sleep 1 us longer, half a burst ends it",
+    summary: "Open vSwitch's poll threads: each poll that finds less than half a burst makes the sleep 1 us longer, half a burst ends it",
     source: "Open vSwitch, lib/dpif-netdev.c (pmd-sleep-max) and Documentation/topics/dpdk/pmd.rst; here a core sleeps when its queues are empty, not after every round",
     parameters: &[
         fixed::CORES,
@@ -23,15 +23,15 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// Packets of a batch (NETDEV_MAX_BURST), and those of half a one (PMD_SLEEP_THRESH).
+/// Packets of a batch (NETDEV_MAX_BURST), and of half a batch (PMD_SLEEP_THRESH).
 const BURST: u32 = 32;
 const ENOUGH: u32 = BURST / 2;
-/// By so much the sleep grows (PMD_SLEEP_INC_US).
+/// Growth of the sleep (PMD_SLEEP_INC_US).
 const GROWS: Span = Span::from_micros(1);
 
 struct OvsSleep {
     max: Span,
-    /// By core.
+    /// Sleep by core.
     sleeps: Vec<Span>,
 }
 

@@ -1,4 +1,4 @@
-//! Common part of data planes that poll: every core by itself, with a wait in between.
+//! Common part of polling data planes: each core separately, with a wait between polls.
 
 use super::fixed::{self, Fixed};
 use std::num::NonZeroU32;
@@ -10,17 +10,18 @@ use wattline_units::{Span, Time};
 
 /// Rule for the next wait of a core.
 pub(super) trait PollRule: Send {
-    /// So many empty polls in a row are one thing to be told; every further one of so many, too.
+    /// Number of empty polls in a row after which [`Self::nothing`] is called; repeated after every
+    /// further such number.
     const EMPTY_POLLS: u32;
 
-    /// The core took so many packets from a queue that held `fill`.
+    /// Called after the core took `taken` packets from a queue that held `fill`.
     fn packets(&mut self, now: Time, core: usize, taken: u32, fill: u32) -> Wait;
 
-    /// It found its queues empty so many times in a row.
+    /// Called after the core found its queues empty [`Self::EMPTY_POLLS`] times in a row.
     fn nothing(&mut self, now: Time, core: usize) -> Wait;
 }
 
-/// Applies a fixed operating point at the start, then a rule to each core by itself.
+/// Applies a fixed operating point at the start, then a rule to each core separately.
 pub(super) struct Polling<R> {
     start: Fixed,
     batch: u32,
@@ -28,11 +29,11 @@ pub(super) struct Polling<R> {
 }
 
 impl<R: PollRule> Polling<R> {
-    /// All cores of the parameters at their fastest, polling, every idle state allowed, with
-    /// batches of so many packets.
+    /// Starts with the given number of cores at the fastest frequency, polling in batches of
+    /// `batch` packets, every idle state allowed.
     ///
     /// # Errors
-    /// When the platform does not ask at batches and at empty polls, or lacks a way to wait.
+    /// Fails if the platform does not ask at batches and at empty polls, or lacks a way to wait.
     pub fn new(
         parameters: &Parameters,
         context: &BuildContext<'_>,
@@ -53,7 +54,7 @@ impl<R: PollRule> Polling<R> {
     }
 }
 
-/// Says what a policy of this kind lacks on a platform.
+/// Reports the abilities that a policy of this kind needs and the platform lacks.
 pub(super) fn needs(platform: &Platform, waits: &[Wait]) -> Result<(), String> {
     let asks = platform.can.asks;
     if !asks.batch.is_noticed() || !asks.empty_polls.is_noticed() {
@@ -105,7 +106,7 @@ impl<R: PollRule> Policy for Polling<R> {
     }
 }
 
-/// Asks a rule on the bench of the tests: packets of one core, or nothing.
+/// Applies a rule on the bench of the tests: packets of one core, or none.
 #[cfg(test)]
 pub(super) mod testing {
     use crate::testing::Bench;

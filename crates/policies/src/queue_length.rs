@@ -18,7 +18,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "preset",
             kind: Kind::Preset { presets: PRESETS },
             default: "latency",
-            meaning: "what the values below are by default: `latency` keeps capacity, and draws up to some 60 W more at \
+            meaning: "defaults of the values below: `latency` keeps capacity, and draws up to some 60 W more at \
                       a steady rate; `efficient` stays near the optimum at one, with eight times the 99th \
                       percentile and thousands of changes per second",
             source: "ours: see docs/lab-notes/powersave-readings.md",
@@ -70,7 +70,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "reset",
             kind: Kind::Word,
             default: "all",
-            meaning: "whose counters a change resets: those of `all` interfaces or its `own`",
+            meaning: "counters that a change resets: of `all` interfaces or its `own`",
             source: "ours, the paper's text allows both: see docs/lab-notes/powersave-readings.md",
         },
         fixed::IDLE,
@@ -85,7 +85,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "look",
             kind: Kind::Duration { min_micros: 0, max_micros: 1_000_000 },
             default: "0us",
-            meaning: "time between two samples of a queue, to see what is lost by looking seldom; 0 for one at each \
+            meaning: "time between two samples of a queue, to see the loss by rare sampling; 0 for one at each \
                       batch. A sample stands for the batches since the last one",
             source: "ours: the paper's estimator runs at each batch",
         },
@@ -93,18 +93,19 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// Presets for the lost constants: those of the least latency, which are the parameters' defaults,
-/// and those nearest to the optimum at a steady rate.
+/// Presets for the lost constants: for the lowest latency (the parameters' defaults), and for the
+/// smallest distance from the optimum at a steady rate.
 const PRESETS: &[Preset] = &[
     Preset { name: "latency", values: &[] },
     Preset { name: "efficient", values: &[("c_up", "7"), ("c_down", "10"), ("read", "after")] },
 ];
 
-/// Time after which the controller, at an end of the ladder, looks whether the machine is still there.
+/// Time after which the controller, at an end of the ladder, checks that the machine is still
+/// there.
 const LOOK_AGAIN: Span = Span::from_millis(1_000);
 
-/// The controller. Its estimator ([`wattline_policy::QueueEstimator`]) runs on one core per interface: the
-/// lowest active one, which is there as long as the router is.
+/// The controller. Its estimator ([`wattline_policy::QueueEstimator`]) runs on one core per
+/// interface: the lowest active one, which always exists while the router runs.
 #[derive(Debug)]
 struct QueueLength {
     rule: StreakRule,
@@ -122,8 +123,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let read = match parameters.word("read") {
         "before" => FillRead::Before,
         "after" => FillRead::After,
-        // The paper has `qlen, batch = input(batch_len)` and, after the batch is processed,
-        // `if qlen == 0 halt()`: to the letter, a pass that finds nothing is a sample.
+        // The paper has `qlen, batch = input(batch_len)` and, after the batch is processed, `if
+        // qlen == 0 halt()`: to the letter, a pass that finds nothing is a sample.
         "pass" => FillRead::Pass,
         other => return Err(format!("read = {other}: allowed are before, after and pass")),
     };
@@ -150,7 +151,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl QueueLength {
-    /// One rung up or down the ladder.
+    /// Takes one rung up or down the ladder.
     fn step(&self, up: bool, platform: &Platform, point: &mut OperatingPoint) {
         let (cores, frequency) = (point.active.len(), point.fastest_active());
         if up {
@@ -166,8 +167,8 @@ impl QueueLength {
         }
     }
 
-    /// Once the machine is at an end of the ladder, streaks that would lead beyond it change nothing,
-    /// so nobody is woken for them.
+    /// Returns the streaks to ask for. Once the machine is at an end of the ladder, streaks that
+    /// would lead beyond it change nothing, so the policy does not ask for them.
     fn ask(&self, now: Time, point: &OperatingPoint, at_top: bool, at_bottom: bool) -> AskAgain {
         let cores = point.active.lowest().map_or(CoreSet::EMPTY, CoreSet::only);
         let at_silence = self.rule.silence > Span::ZERO && !at_bottom;
@@ -180,13 +181,13 @@ impl QueueLength {
     }
 }
 
-/// Whether nothing can be added.
+/// Returns true if nothing can be added.
 fn at_top(platform: &Platform, point: &OperatingPoint) -> bool {
     let all_cores = point.active.len() >= platform.cores || !platform.can.set_cores;
     all_cores && (point.fastest_active() >= platform.fastest() || !platform.can.set_frequency)
 }
 
-/// Whether nothing can be taken away.
+/// Returns true if nothing can be taken away.
 fn at_bottom(platform: &Platform, point: &OperatingPoint) -> bool {
     let one_core = point.active.len() <= 1 || !platform.can.set_cores;
     one_core && (point.fastest_active() == 0 || !platform.can.set_frequency)
@@ -242,7 +243,7 @@ mod tests {
     use wattline_server::Application;
     use wattline_units::PacketsPerSecond;
 
-    /// The 25 rungs: cores first at the lowest frequency, then frequency (PS-F9).
+    /// Returns the 25 rungs: cores first at the lowest frequency, then frequency (PS-F9).
     fn ladder() -> Vec<(usize, usize)> {
         (1..=12).map(|cores| (cores, 0)).chain((1..14).map(|step| (12, step))).collect()
     }
@@ -292,10 +293,10 @@ mod tests {
         }
     }
 
-    /// At an end of the ladder nobody is woken for what cannot lead further, once the machine is
-    /// really there: it may have refused the last step.
+    /// At an end of the ladder the policy does not ask for streaks that cannot lead further, once
+    /// the machine is really there: it may have refused the last step.
     #[test]
-    fn ends_of_the_ladder_ask_for_less() {
+    fn ladder_ends_ask_for_fewer_streaks() {
         let mut bench = Bench::new();
         let ask = bench.play("queue-length", None).on_streak;
         assert!(ask.at_below && ask.at_silence, "the machine may not have followed yet");
@@ -329,8 +330,8 @@ mod tests {
     }
 
     /// On the ladder the first rung that carries a rate costs less than 5 W above the lower
-    /// envelope at low rates (section 6, figure 12). At the worst single rate of all, just
-    /// where a pair reaches its capacity, the model gives 5.2 W.
+    /// envelope at low rates (section 6, figure 12). At the worst single rate of all, just where a
+    /// pair reaches its capacity, the model gives 5.2 W.
     #[test]
     fn the_ladder_stays_near_the_envelope() {
         let model = server();

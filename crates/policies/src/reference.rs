@@ -3,7 +3,7 @@
 use crate::POLICIES;
 use std::fmt::Write;
 
-/// `docs/reference/policies.md`: every policy with its parameters.
+/// Returns `docs/reference/policies.md`: every policy with its parameters.
 pub fn reference_markdown() -> String {
     let mut page = String::from(
         "# Policies\n\nWritten from the registry; `wattline policies` prints the same. \

@@ -1,4 +1,4 @@
-//! The list of policies: the one place to add a new one.
+//! The list of policies, and the only place to add a new one.
 
 use crate::*;
 use wattline_policy::Registry;
@@ -47,7 +47,7 @@ mod tests {
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         for info in POLICIES.iter() {
             let mut bench = Bench::new();
-            // As the request simulator has it.
+            // As in the request simulator.
             bench.platform.can.driver_rules = true;
             let context = BuildContext {
                 platform: &bench.platform,

@@ -1,4 +1,4 @@
-//! RSS++: cores are added and removed by the sum of what they are below their target load.
+//! RSS++: adds and removes cores by the sum of their unused load below the target.
 
 use super::cpu_load::CpuLoad;
 use super::fixed;
@@ -33,10 +33,10 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// Room beyond a core that a removal leaves, and share of it for each core.
+/// Spare capacity, beyond that of a core, that a removal has to leave, and the addition per core.
 const ROOM: f64 = 0.2;
 const ROOM_OF_A_CORE: f64 = 0.05;
-/// A core more from this sum below zero on.
+/// A core is added once the sum is this far below zero.
 const MISSING: f64 = 0.1;
 
 struct RssPp {
@@ -64,7 +64,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     }))
 }
 
-/// Cores more (1) or less (-1) by the loads of the active ones.
+/// Returns the change in the number of cores (1, 0 or -1) for the loads of the active ones.
 fn change(load: &[f64], target: f64) -> i32 {
     let room: f64 = load.iter().map(|load| target - load).sum();
     let most = load.iter().copied().fold(0.0, f64::max);
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(change(&[0.44; 4], 0.8), 0);
         assert_eq!(change(&[0.82; 4], 0.8), 0);
         assert_eq!(change(&[0.83; 4], 0.8), 1);
-        // One far above the target asks for more room: 1.2 + 5 x 0.2.
+        // A core far above the target requires more room: 1.2 + 5 x 0.2.
         assert_eq!(change(&[1.0, 0.15, 0.15, 0.15], 0.8), 0);
         assert_eq!(change(&[0.85, 0.15, 0.15, 0.15], 0.8), -1);
     }

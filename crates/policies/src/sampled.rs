@@ -1,4 +1,4 @@
-//! Common part of governors that set frequencies by the load of a past period.
+//! Common part of governors that set frequencies from the load of a past period.
 
 use super::cpu_load::{CpuLoad, over_domain};
 use super::fixed::Fixed;
@@ -7,11 +7,11 @@ use wattline_units::Span;
 
 /// Rule that sets frequencies by loads.
 pub(super) trait LoadRule: Send {
-    /// Whether polling empty queues is no load.
+    /// True if polling empty queues does not count as load.
     const USEFUL_ONLY: bool;
 
-    /// Sets the frequency of each core by its load (0 to 1) over the last period, and says
-    /// in how many periods to look again.
+    /// Sets the frequency of each core from its load (0 to 1) over the last period. Returns the
+    /// number of periods until the next decision.
     fn decide(&mut self, platform: &Platform, load: &[f64], point: &mut OperatingPoint) -> u64;
 }
 
@@ -30,7 +30,7 @@ impl<R: LoadRule> Sampled<R> {
         Self { start, period, seen, load: vec![0.0; platform.cores], rule }
     }
 
-    /// The rule, for a change of its parameters.
+    /// Returns the rule, to change its parameters.
     pub fn rule_mut(&mut self) -> &mut R {
         &mut self.rule
     }

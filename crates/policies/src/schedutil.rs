@@ -19,7 +19,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "rate_limit",
             kind: Kind::Duration { min_micros: 100, max_micros: 10_000_000 },
             default: "2ms",
-            meaning: "time between two decisions; the kernel looks whenever utilisation changes",
+            meaning: "time between two decisions; the kernel decides whenever utilisation changes",
             source: "Linux, CPUFREQ_DBS_MIN_SAMPLING_INTERVAL (2 ms) bounds it; drivers differ",
         },
         Parameter {
@@ -33,7 +33,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "margin",
             kind: Kind::Number { min: 1.0, max: 4.0 },
             default: "1.25",
-            meaning: "the frequency is so many times what the utilisation needs",
+            meaning: "factor on the frequency that the utilisation needs",
             source: KERNEL,
         },
     ],
@@ -42,9 +42,9 @@ pub static INFO: PolicyInfo = PolicyInfo {
 
 struct Schedutil {
     margin: f64,
-    /// Share of the old utilisation that a period leaves.
+    /// Weight of the old utilisation after a period.
     keeps: f64,
-    /// By core, of the capacity at the fastest frequency.
+    /// Utilisation by core, relative to the capacity at the fastest frequency.
     utilisation: Vec<f64>,
 }
 
@@ -74,7 +74,7 @@ impl LoadRule for Schedutil {
             *utilisation = *utilisation * self.keeps + load * now / fastest * (1.0 - self.keeps);
             // next_freq = 1.25 * max_freq * util / max, CPUFREQ_RELATION_L.
             let wanted = platform.at_least(Hertz(self.margin * fastest * *utilisation));
-            // A core that never idled may need more than it could show: not lowered.
+            // A core that never idled may need more than it could show, so it is not lowered.
             setting.frequency = if load >= 1.0 { wanted.max(setting.frequency) } else { wanted };
         }
         1
@@ -99,13 +99,13 @@ mod tests {
             bench.pass(Span::from_millis(2), &[busy, 0.0], 0);
             frequency = bench.platform.frequencies[bench.point.cores[0].frequency].gigahertz();
         }
-        // 1.25 x 1.6 = 2.0 GHz is a P-state; the smoothed value stays a hair below it.
+        // 1.25 x 1.6 = 2.0 GHz is a P-state; the smoothed value stays slightly below it.
         assert!((frequency - 2.0).abs() < 0.01, "{frequency}");
         assert_eq!(bench.point.cores[1].frequency, 0);
     }
 
     #[test]
-    fn it_rises_by_half_lives_and_never_falls_without_idling() {
+    fn utilisation_rises_by_half_lives_and_never_falls_without_idling() {
         let mut bench = Bench::new();
         bench.platform.domain = FrequencyDomain::Core;
         bench.play("schedutil", None);

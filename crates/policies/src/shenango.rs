@@ -1,4 +1,4 @@
-//! Shenango and Caladan: a core more whenever something waits for too long, one less when idle.
+//! Shenango and Caladan: add a core whenever a packet waits for too long, and remove an idle one.
 
 use wattline_policy::{
     AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Policy,
@@ -9,21 +9,21 @@ use wattline_units::Span;
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "shenango",
-    summary: "Shenango's and Caladan's core allocation: one core more at each look that finds a packet which waited at the last look, too; an idle core parks",
+    summary: "Shenango's and Caladan's core allocation: one core more at each sample with a packet that waited at the last one, too; an idle core parks",
     source: "Ousterhout et al., Shenango, NSDI 2019; Fried et al., Caladan, OSDI 2020 (`interval=10us,qdelay=10us`). Packets go to cores by the indirection table, since none can be stolen; the allocator's own core is not counted",
     parameters: &[
         Parameter {
             name: "interval",
             kind: Kind::Duration { min_micros: 1, max_micros: 1_000_000 },
             default: "5us",
-            meaning: "time between two looks",
+            meaning: "time between two samples",
             source: "Shenango, section 4: 5 us; Caladan: 10 us",
         },
         Parameter {
             name: "qdelay",
             kind: Kind::Duration { min_micros: 0, max_micros: 1_000_000 },
             default: "0us",
-            meaning: "wait of the oldest packet that asks for a core; 0 for any packet that waited at the last look, too",
+            meaning: "wait of the oldest packet that asks for a core; 0 for any packet that waited at the last sample, too",
             source: "Caladan's qdelay_us; Shenango's rule is that of 0",
         },
     ],
@@ -33,7 +33,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
 struct Shenango {
     interval: Span,
     delay: Span,
-    /// Queues at the last look; and packets served, by core.
+    /// Queues at the last sample, and packets served, by core.
     queues: Vec<QueueView>,
     served: Vec<u64>,
 }
@@ -59,12 +59,13 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 }
 
 impl Shenango {
-    /// Whether a queue asks for a core.
+    /// Returns true if a queue needs another core.
     fn is_congested(&self, before: &QueueView, now: &QueueView) -> bool {
         if self.delay > Span::ZERO {
             return now.oldest.is_some_and(|oldest| oldest >= self.delay);
         }
-        // The first in is the first out: more wait than have come since, so one waited then.
+        // Queues are FIFO: if more packets wait than have arrived since, one waited at the last
+        // sample.
         u64::from(now.fill) > now.arrivals.saturating_sub(before.arrivals)
     }
 }
@@ -110,15 +111,15 @@ mod tests {
     const LOOK: Span = Span::from_micros(5);
 
     #[test]
-    fn a_packet_that_waited_at_both_looks_brings_a_core_and_an_idle_one_parks() {
+    fn packet_waiting_in_two_samples_adds_a_core_and_an_idle_one_parks() {
         let mut bench = Bench::playing("shenango");
         assert_eq!(bench.rung(), (1, 13));
-        // Ten wait, but all of them came since the last look.
+        // Ten packets wait, but all of them arrived since the last sample.
         bench.queues[0].fill = 10;
         bench.cores[0].packets += 1;
         bench.pass(LOOK, &[1.0], 10);
         assert_eq!(bench.rung().0, 1);
-        // Of these eleven one waited then.
+        // One of these eleven packets waited at the last sample.
         bench.queues[0].fill = 11;
         bench.cores[0].packets += 1;
         bench.pass(LOOK, &[1.0], 10);
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_counts_where_it_is_shown_and_is_refused_where_not() {
+    fn delay_limit_needs_a_platform_that_reports_delays() {
         let mut bench = Bench::new();
         let error = bench.refused("shenango:qdelay=10us");
         assert!(error.contains("how long packets wait"), "{error}");

@@ -1,4 +1,5 @@
-//! Snabb: the engine's breath sleeps longer while nothing moves, half as long when something does.
+//! Snabb: the engine's breath sleeps longer while it moves no packets, and half as long when it
+//! does.
 
 use super::fixed;
 use super::polling::{PollRule, Polling};
@@ -28,7 +29,7 @@ const BREATH: u32 = 100;
 
 struct Snabb {
     max: u64,
-    /// Whole microseconds, by core.
+    /// Sleep in whole microseconds, by core.
     sleeps: Vec<u64>,
 }
 
@@ -65,7 +66,7 @@ mod tests {
     use wattline_units::Span;
 
     #[test]
-    fn one_more_without_packets_and_half_with_them() {
+    fn sleep_grows_by_one_without_packets_and_halves_with_them() {
         let mut bench = Bench::playing("snabb:max=4us");
         let sleep = |micros| Wait::Sleep(Span::from_micros(micros));
         let script = [

@@ -26,7 +26,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "headroom",
             kind: Kind::Number { min: 1.0, max: 10.0 },
             default: "1.1",
-            meaning: "the rate looked up is so many times the measured one",
+            meaning: "factor on the measured rate before the look-up",
             source: "ours: the next period may bring more",
         },
         Parameter {
@@ -79,7 +79,7 @@ impl Policy for Table {
         let arrivals = seen.arrivals();
         let elapsed = now.since(self.last.0).as_seconds();
         let rate = match seen.trigger {
-            // Nothing was measured yet.
+            // No rate has been measured yet.
             Trigger::Start => f64::INFINITY,
             _ if elapsed > 0.0 => (arrivals - self.last.1) as f64 / elapsed * self.headroom,
             _ => return AskAgain::at(now + self.period),
@@ -109,7 +109,7 @@ mod tests {
 
     /// A model with three of the machine's fourteen frequencies.
     #[test]
-    fn frequencies_of_a_file_are_found_on_the_machine() {
+    fn frequencies_of_a_file_map_to_the_machine() {
         let text = wattline_server::library::read(
             "westmere-2010",
             wattline_server::library::Kind::Servers,

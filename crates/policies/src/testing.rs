@@ -1,4 +1,4 @@
-//! A bench on which a policy plays: scripted observations, the operating points that follow.
+//! A bench for policies: scripted observations, and the resulting operating points.
 
 use crate::POLICIES;
 use wattline_policy::testing::westmere;
@@ -6,18 +6,18 @@ use wattline_policy::*;
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_units::{PacketsPerSecond, Span, Time};
 
-/// The shipped model of PowerSave's machine.
+/// Returns the shipped model of PowerSave's machine.
 pub(crate) fn server() -> ServerModel {
     ServerFile::load("westmere-2010").unwrap().model().unwrap().clone()
 }
 
-/// A platform with what a policy would see on it.
+/// A platform and a policy's observations of it.
 pub(crate) struct Bench {
     pub platform: Platform,
     pub queues: Vec<QueueView>,
     pub cores: Vec<CoreView>,
     pub offered: Option<PacketsPerSecond>,
-    /// Shown to policies that look at latency.
+    /// Shown to policies that observe latency.
     pub latency: Option<LatencyView>,
     pub point: OperatingPoint,
     pub now: Time,
@@ -39,8 +39,8 @@ impl Bench {
         }
     }
 
-    /// Makes a policy for this platform. With a model of the server it may reckon with
-    /// 64-byte packets that are routed.
+    /// Builds a policy for this platform. With a model of the server it may assume routed 64-byte
+    /// packets.
     pub fn make(
         &self,
         text: &str,
@@ -56,31 +56,31 @@ impl Bench {
         build(&POLICIES.parse(text)?, &context)
     }
 
-    /// Returns the error with which a policy is refused.
+    /// Returns the error that refuses a policy.
     pub fn refused(&self, text: &str) -> String {
         self.make(text, None).err().unwrap().to_string()
     }
 
-    /// A bench on which this policy plays.
+    /// Creates a bench that runs this policy.
     pub fn playing(text: &str) -> Self {
         let mut bench = Self::new();
         bench.play(text, None);
         bench
     }
 
-    /// Makes a policy, which plays from now on.
+    /// Builds a policy and runs it from now on.
     pub fn play(&mut self, text: &str, model: Option<&ServerModel>) -> AskAgain {
         let policy = self.make(text, model).unwrap();
         self.begin(policy)
     }
 
-    /// Lets a policy play from now on.
+    /// Runs a policy from now on.
     pub fn begin(&mut self, policy: Box<dyn Policy>) -> AskAgain {
         self.policy = Some(policy);
         self.ask(Trigger::Start)
     }
 
-    /// The policy that plays.
+    /// Returns the running policy.
     pub fn policy(&self) -> &dyn Policy {
         self.policy.as_deref().expect("a policy plays")
     }
@@ -95,39 +95,40 @@ impl Bench {
         policy.decide(&observation, &mut self.point)
     }
 
-    /// A batch on a queue whose ring holds `fill` packets.
+    /// Reports a batch on a queue whose ring holds `fill` packets.
     pub fn batch(&mut self, queue: usize, fill: u32) -> AskAgain {
         self.queues[queue].fill = fill;
         self.now += Span::from_micros(10);
         self.ask(Trigger::Batch { queue, taken: fill.clamp(1, 32), batches: 1 })
     }
 
-    /// A batch of so many packets, all that the ring holds.
+    /// Reports a batch of so many packets, all that the ring holds.
     pub fn burst(&mut self, queue: usize, taken: u32) -> AskAgain {
         self.queues[queue].fill = taken;
         self.now += Span::from_micros(10);
         self.ask(Trigger::Batch { queue, taken, batches: 1 })
     }
 
-    /// A core has found its queues empty as often as was asked for.
+    /// Reports that a core found its queues empty as often as requested.
     pub fn empty_polls(&mut self, core: usize) -> AskAgain {
         self.now += Span::from_micros(10);
         self.ask(Trigger::EmptyPolls { core })
     }
 
-    /// A streak above the upper level of a queue, or below the lower one.
+    /// Reports a streak above the upper level of a queue, or below the lower one.
     pub fn streak(&mut self, queue: usize, above: bool) -> AskAgain {
         self.now += Span::from_micros(10);
         self.ask(Trigger::Streak { queue, above })
     }
 
-    /// A core has had no sample for a long time.
+    /// Reports that a core has had no sample for a long time.
     pub fn silence(&mut self, core: usize) -> AskAgain {
         self.now += Span::from_millis(1);
         self.ask(Trigger::Silence { core })
     }
 
-    /// Time passes: each core is useful for its fraction of it, parked ones sleep, `packets` arrive.
+    /// Lets time pass: each core is useful for its fraction of it, parked ones sleep, `packets`
+    /// arrive.
     pub fn pass(&mut self, span: Span, useful: &[f64], packets: u64) -> AskAgain {
         self.now += span;
         for (core, view) in self.cores.iter_mut().enumerate() {
@@ -142,7 +143,7 @@ impl Bench {
         self.ask(Trigger::Timer)
     }
 
-    /// Number of active cores and index of their frequency.
+    /// Returns the number of active cores and the index of their frequency.
     pub fn rung(&self) -> (usize, usize) {
         (self.point.active.len(), self.point.fastest_active())
     }

@@ -1,4 +1,5 @@
-//! Tests of the contract that need policies: their text form, a moderation beside them, and their needs.
+//! Tests of the contract that need policies: their text form, a moderation given with them, and
+//! their needs.
 
 mod spec {
     use crate::POLICIES;
@@ -27,7 +28,7 @@ mod spec {
     }
 
     #[test]
-    fn preset_gives_values_that_are_not_set() {
+    fn preset_supplies_unset_values() {
         let of = |text: &str| POLICIES.parse(text).unwrap().parameters;
         let same = |text: &str, values: &str| {
             let (preset, written) = (of(text), of(values));
@@ -69,7 +70,7 @@ mod moderated {
     use wattline_units::Span;
 
     #[test]
-    fn a_fixed_period_takes_the_place_of_the_policys_own() {
+    fn fixed_period_replaces_the_policys_own() {
         let mut bench = Bench::playing("ondemand+84us");
         assert!(bench.point.moderation.iter().all(|period| *period == Span::from_micros(84)));
         bench.pass(Span::from_millis(10), &[0.0], 0);
@@ -104,7 +105,7 @@ mod needs {
             ("queue-length", Some(NeedsWorkers::Batches)),
             ("oracle", Some(NeedsWorkers::OfferedRate)),
             ("poll", Some(NeedsWorkers::Polling)),
-            // The governor finds out: the file does not exist.
+            // Only the governor notices that the file does not exist.
             ("copi:tables=/nonexistent", None),
         ] {
             let spec = POLICIES.parse(text).unwrap();

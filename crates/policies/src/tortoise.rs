@@ -1,4 +1,4 @@
-//! The tortoise: the slowest frequency that keeps up, so that nothing is left to sleep for.
+//! The tortoise: the slowest frequency that keeps up, which leaves no time to sleep.
 
 use super::fixed::{self, Fixed};
 use super::sampled::{LoadRule, Sampled};
@@ -57,7 +57,7 @@ impl LoadRule for Tortoise {
         for (core, &load) in load.iter().enumerate() {
             let present = platform.frequencies[point.cores[core].frequency];
             point.cores[core].frequency = if load > 0.99 {
-                // Saturated: how much more is needed cannot be seen.
+                // Saturated: the missing capacity cannot be observed.
                 platform.fastest()
             } else {
                 platform.at_least(Hertz(present.0 * load / self.target))

@@ -1,4 +1,4 @@
-//! VPP: an input node polls while much comes, and waits for interrupts while little does.
+//! VPP: an input node polls under high load, and waits for interrupts under low load.
 
 use super::fixed;
 use super::polling::{PollRule, Polling};
@@ -8,7 +8,7 @@ use wattline_units::Time;
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
     name: "vpp-adaptive",
-    summary: "VPP's adaptive receive mode: a core polls from so many packets a loop on, and waits for interrupts again below fewer",
+    summary: "VPP's adaptive receive mode: a core polls above a number of packets a loop, and waits for interrupts again below a lower one",
     source: "VPP, src/vlib/main.c (polling_threshold_vector_length, interrupt_threshold_vector_length); a worker's delays before it sleeps are left out, and all its ports change together",
     parameters: &[
         fixed::CORES,
@@ -45,7 +45,7 @@ struct Loops {
 struct VppAdaptive {
     up: f64,
     down: f64,
-    /// By core.
+    /// Loops by core.
     loops: Vec<Loops>,
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use wattline_policy::Wait;
 
     #[test]
-    fn it_polls_from_ten_packets_a_loop_on_and_stops_at_five() {
+    fn node_polls_above_ten_packets_a_loop_and_stops_at_five() {
         let mut bench = Bench::playing("vpp-adaptive");
         for (found, wait) in [
             (6, Wait::Poll), // it begins by polling, and six are more than five
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_the_wrong_way_round_are_refused() {
+    fn reversed_thresholds_are_refused() {
         let error = Bench::new().refused("vpp-adaptive:up=2");
         assert!(error.contains("at most up"), "{error}");
     }

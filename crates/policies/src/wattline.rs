@@ -1,8 +1,8 @@
-//! Sets all knobs together for a latency budget: cores, frequency, naps and how they end.
+//! Sets all knobs together for a latency budget: cores, frequency, and the length and end of naps.
 //!
-//! The budget gives the time that a packet may spend in queue and core. With the measured rate and its
-//! variability, this time gives the longest nap and the points that keep the budget; the policy takes the
-//! cheapest. `docs/explanation/wattline.md` is its page.
+//! The budget gives the time that a packet may spend in queue and core. With the measured rate and
+//! its variability, this time gives the longest nap and the points that keep the budget; the policy
+//! takes the cheapest. `docs/explanation/wattline.md` is its page.
 
 mod constants;
 mod falls;
@@ -42,7 +42,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             kind: Kind::Duration { min_micros: 1, max_micros: MOST_MICROS },
             default: "100us",
             meaning: "latency that at most 1 % of the packets may exceed",
-            source: "the operator's wish",
+            source: "the operator's choice",
         },
         Parameter {
             name: "guard",
@@ -56,13 +56,13 @@ pub static INFO: PolicyInfo = PolicyInfo {
             kind: Kind::Count { min: 1, max: MAX_CORES as u64 },
             default: "1",
             meaning: "fewest active cores",
-            source: "the operator's wish",
+            source: "the operator's choice",
         },
     ],
     make,
 };
 
-/// Purposes of a search: the next point, that of the recent peak, that of the load.
+/// Purposes of a search: the next point, the point of the recent peak, the point of the load.
 #[derive(Debug, Clone, Copy)]
 enum Purpose {
     Next,
@@ -70,19 +70,19 @@ enum Purpose {
     Low,
 }
 
-/// A moment at which the policy is asked.
+/// A decision of the policy.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct Update {
     now: Time,
-    /// Seconds since the last one.
+    /// Seconds since the last decision.
     seconds: f64,
-    /// The mean and the highest rate before a rise that is seen now.
+    /// Mean and highest rate before a rise that has just been detected.
     rise: Option<(f64, f64)>,
-    /// True if a queue grew though the rate did not rise.
+    /// True if a queue grew although the rate did not rise.
     crowded: bool,
 }
 
-/// Parameters and the platform's figures.
+/// Parameters and figures of the platform.
 #[derive(Debug, Clone, Copy, Default)]
 struct Given {
     late_after: Span,
@@ -98,27 +98,27 @@ struct Given {
     exit: Span,
     /// Seconds that a change of frequency takes.
     transition: f64,
-    /// Time between two looks, and the same while a rise is answered.
-    looks: [Span; 2],
-    /// True if the kernel or XDP programs take the packets: the fill of queues is not seen, and counters
-    /// are read now and then.
+    /// Time between two decisions, normally and while a rise is answered.
+    periods: [Span; 2],
+    /// True if the kernel or XDP programs take the packets: the fill of queues is not visible, and
+    /// counters are read only now and then.
     by_kernel: bool,
 }
 
 #[derive(Default)]
 struct Wattline {
     given: Given,
-    /// Fill of a queue at which to be asked, by the last decision.
+    /// Queue fill at which the policy asked to be called, in the last decision.
     level: u32,
-    /// Packets up to which a queue that the kernel polls is no news: bursts fill it at any speed. Decays as
-    /// the remembered peak of the rate does.
+    /// Number of packets up to which a queue that the kernel polls is not alarming: bursts fill it
+    /// at any speed. Decays like the remembered peak of the rate.
     usual: f64,
-    /// The level by the last decision, if a queue had grown.
+    /// Level of the last decision, if a queue had grown.
     reached: f64,
     phase: Phase,
     machine: Machine,
     rate: Rate,
-    /// Recent peak of the rate that is needed if some packets wait.
+    /// Recent peak of the rate that is needed if some packets may wait.
     needed: Recent,
     falls: Falls,
     rent: Rent,
@@ -130,14 +130,14 @@ struct Wattline {
     risen: Option<Time>,
     risen_before: Option<Time>,
     present: Option<Choice>,
-    /// Frequency that was asked for last.
+    /// Frequency requested last.
     asked: Option<usize>,
     last: Time,
-    /// Until then the answer to a growing queue takes effect.
+    /// Time at which the answer to a growing queue takes effect.
     eased: Time,
-    /// True if the last decision ended naps that were longer.
+    /// True if the last decision ended longer naps.
     cuts_short: bool,
-    /// Packets that wait.
+    /// Number of waiting packets.
     waiting: f64,
     cores: Vec<CoreView>,
     /// Requirements and result of the last search for each purpose.
@@ -174,9 +174,9 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let ports = (platform.queues.len() / platform.cores.max(1)).max(1);
     let exit = platform.idle_states.last().map_or(Span::ZERO, IdleState::wakes_within);
     let exit = exit + Span::from_seconds(machine.wake[0]);
-    // Where nobody says, no ring is the limit.
+    // If unknown, the rings impose no limit.
     let ring = platform.ring_size.map_or(f64::INFINITY, |ring| (ring * ports) as f64);
-    // Until all cores are awake, the rings of the active cores hold what comes at line rate.
+    // Until all cores are awake, the rings of the active cores hold the arrivals at line rate.
     let comes = link.map_or(0.0, |link| link * (exit + ALERT).as_seconds());
     let by_kernel = !platform.can.asks.fill.is_noticed();
     let given = Given {
@@ -188,11 +188,11 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         ports,
         exit,
         transition: platform.frequency_transition.as_seconds(),
-        looks: if by_kernel { [LOOK_AT_KERNEL; 2] } else { [LOOK, ALERT] },
+        periods: if by_kernel { [KERNEL_PERIOD; 2] } else { [PERIOD, ALERT] },
         by_kernel,
     };
     let cores = vec![CoreView::default(); platform.cores];
-    // No worker has to be woken by the governor where interrupts do it.
+    // With interrupts, the governor does not have to wake workers.
     let step = if by_kernel { 0.0 } else { exit.as_seconds() };
     let (frequencies, steps) = (Frequencies::new(fastest), Steps::new(step));
     Ok(Box::new(Wattline { given, machine, cores, frequencies, steps, ..Wattline::default() }))
@@ -202,10 +202,10 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 impl Wattline {
     fn required(&self, need: f64) -> Requirements {
         let (all, carries) = (self.machine.most(), self.phase.carried() > 0.0);
-        // Where the recent peak is carried, the load is at its height already now and then.
+        // If the recent peak is carried, the load reaches its height now and then anyway.
         let mut surprise = if carries { 0.0 } else { SURPRISE * self.rate.mean };
         if self.risen_before.is_some() && self.has_risen() {
-            // At its height the load does not rise ten times as high again.
+            // At its height the load does not rise tenfold again.
             surprise = surprise.min(2.0 * self.rate.peak);
         }
         let measured = surprise.max(MARGIN * self.rate.peak).min(all).max(need);
@@ -230,17 +230,18 @@ impl Wattline {
         }
     }
 
-    /// Returns the rate that a rise reaches as a rule.
+    /// Returns the usual rate that a rise reaches.
     fn known_peak(&self) -> f64 {
         (1.0 + TRUSTED) * self.rate.peak
     }
 
-    /// Returns true if a rise came of late.
+    /// Returns true if a rise came recently.
     fn has_risen(&self) -> bool {
         self.risen.is_some_and(|at| self.last.since(at) < CALM)
     }
 
-    /// Returns the cheapest point: that of the last search for this purpose where it still holds.
+    /// Returns the cheapest point; reuses that of the last search for this purpose if it still
+    /// holds.
     fn search(&mut self, purpose: Purpose, required: &Requirements) -> Choice {
         match self.searched[purpose as usize] {
             Some((planned, best)) if planned.covers(required) => best,
@@ -252,8 +253,8 @@ impl Wattline {
         }
     }
 
-    /// Returns the energy in joules of going from one point to another and back: cores wake, tables are
-    /// written, and all cores wait for the frequency.
+    /// Returns the energy in joules of going from one point to another and back: cores wake, tables
+    /// are written, and all cores wait for the frequency.
     fn switch_joules(&self, from: &Choice, to: &Choice) -> f64 {
         let awake = self.machine.awake[to.frequency];
         let changed = from.cores.abs_diff(to.cores) as f64;
@@ -265,8 +266,9 @@ impl Wattline {
         (changed * wake + write) * awake + change
     }
 
-    /// Returns the energy in joules of a rise back to a point: cores wake, and all are fast for a while.
-    fn way_back_joules(&self, stays: &Choice, low: &Choice, at_peak: &Requirements) -> f64 {
+    /// Returns the energy in joules of a rise back to a point: cores wake, and all run fast for a
+    /// while.
+    fn return_joules(&self, stays: &Choice, low: &Choice, at_peak: &Requirements) -> f64 {
         let answer = self.machine.at_full_speed(MARGIN * self.rate.peak, 1, at_peak);
         let added = answer.cores.saturating_sub(low.cores);
         let awake = |choice: &Choice| choice.cores as f64 * self.machine.awake[choice.frequency];
@@ -274,7 +276,7 @@ impl Wattline {
         self.switch_joules(low, &answer) + faster + self.switch_joules(&answer, stays)
     }
 
-    /// Returns how long the answer to a rise stays that adds so many cores.
+    /// Returns the duration of the answer to a rise that adds so many cores.
     fn holds(&self, added: usize) -> Span {
         let steps = self.steps.seconds() * (added + 1) as f64;
         HOLD + Span::from_seconds(steps.min(2.0 * RECENT))
@@ -283,8 +285,8 @@ impl Wattline {
 
 /// The phases.
 impl Wattline {
-    /// Returns the rate to carry though the load is lower, or zero if a fall of the load is worth following.
-    /// `before` was carried so far.
+    /// Returns the rate to carry though the load is lower, or zero if a fall of the load is worth
+    /// following. `before` is the rate carried so far.
     fn carry(&mut self, seconds: f64, need: f64, before: f64) -> f64 {
         let (peak, required) = (self.needed.highest(), self.required(need));
         let fell_from = |rate: f64| rate >= 2.0 / MARGIN * need;
@@ -294,7 +296,7 @@ impl Wattline {
             let low = self.search(Purpose::Low, &required);
             let saved = (stays.watts - low.watts).max(0.0) * seconds;
             let change = self.switch_joules(&stays, &low);
-            self.falls.falls(saved, change + self.way_back_joules(&stays, &low, &at_peak));
+            self.falls.falls(saved, change + self.return_joules(&stays, &low, &at_peak));
         } else {
             // A fall that outlasts the memory of its peak was worth following.
             self.falls.ends(fell_from(before));
@@ -302,8 +304,9 @@ impl Wattline {
         if self.falls.stays() { peak } else { 0.0 }
     }
 
-    /// Answers a rise: capacity for one as high as before. The height of the first one, and of one that
-    /// goes on, is not known. `mean` and `peak` are the rates before this look, which has part of it.
+    /// Answers a rise with capacity for one as high as before. The height of the first rise, and of
+    /// one that continues, is unknown. `mean` and `peak` are the rates before this decision, whose
+    /// interval contains part of the rise.
     fn answer(&mut self, now: Time, need: f64, (mean, peak): (f64, f64)) -> Choice {
         let goes_on = self.phase.answers(now);
         let known = peak > 2.0 * mean && !goes_on;
@@ -321,7 +324,7 @@ impl Wattline {
             (false, true) => 2.0 * capacity,
             (false, false) => 2.0 * required.rise.rate,
         };
-        // Until all of them are awake, their rings hold what comes.
+        // Until all of them are awake, their rings hold the arrivals.
         let rings =
             (wanted * self.given.exit.as_seconds() / (USABLE * self.given.ring)).ceil() as usize;
         let least = before.max(rings.min(self.machine.cores));
@@ -331,8 +334,9 @@ impl Wattline {
         answer
     }
 
-    /// Returns the point until a rate is known: everything on, and then as many cores parked as the load allows, up to
-    /// half of them, which times the steps of the machine. Cores that poll park at once.
+    /// Returns the point until a rate is known: everything on at first, then as many cores parked
+    /// as the load allows, up to half of them, to time the steps of the machine. Polling cores park
+    /// at once.
     fn start(&self, now: Time, need: f64) -> Choice {
         let required = self.required(need);
         let is_timed = 2.0 * now.as_seconds() >= RECENT;
@@ -342,42 +346,43 @@ impl Wattline {
     }
 
     /// Returns the next choice, and its reason.
-    fn next(&mut self, look: Look) -> (Choice, &'static str) {
-        let (now, need) = (look.now, self.rate.need());
+    fn next(&mut self, update: Update) -> (Choice, &'static str) {
+        let (now, need) = (update.now, self.rate.need());
         if self.phase == Phase::Start && now.as_seconds() < RECENT {
             return (self.start(now, need), why::START);
         }
-        if let Some(before) = look.rise {
+        if let Some(before) = update.rise {
             return (self.answer(now, need, before), why::RISE);
         }
         if self.phase.answers(now) {
-            return self.follow(need, look);
+            return self.follow(need, update);
         }
         let was = std::mem::replace(&mut self.phase, Phase::Follow);
-        let rate = self.carry(look.seconds, need, was.carried());
+        let rate = self.carry(update.seconds, need, was.carried());
         if rate > 0.0 {
             self.phase = Phase::Carry { rate };
-            return self.follow(rate, look);
+            return self.follow(rate, update);
         }
-        // The answer to a rise was not chosen for its energy, so it goes at once.
+        // The answer to a rise was not chosen for its energy, so it is dropped at once.
         match was {
-            Phase::Follow | Phase::Carry { .. } => self.follow(need, look),
-            _ => (self.best(need, look.crowded), why::SETTLED),
+            Phase::Follow | Phase::Carry { .. } => self.follow(need, update),
+            _ => (self.best(need, update.crowded), why::SETTLED),
         }
     }
 
-    /// Returns the cheapest point, with more capacity than the present one if a queue grows at the planned rate.
+    /// Returns the cheapest point, with more capacity than the present one if a queue grows at the
+    /// planned rate.
     fn best(&mut self, need: f64, crowded: bool) -> Choice {
         let present = self.present.filter(|_| crowded).map_or(0.0, |present| present.capacity);
         self.search(Purpose::Next, &self.required(need.max(present)))
     }
 
-    /// Returns the present point with the naps that fit now, or the cheapest one: if the present one does
-    /// not carry the load, or if waiting has cost as much as the change.
-    fn follow(&mut self, need: f64, look: Look) -> (Choice, &'static str) {
-        let best = self.best(need, look.crowded);
+    /// Returns the present point with the naps that fit now. Returns the cheapest point if the
+    /// present one does not carry the load, or if waiting has cost as much as the change.
+    fn follow(&mut self, need: f64, update: Update) -> (Choice, &'static str) {
+        let best = self.best(need, update.crowded);
         let Some(present) = self.present else { return (best, why::START) };
-        let at_least = if look.crowded { present.capacity } else { 0.0 };
+        let at_least = if update.crowded { present.capacity } else { 0.0 };
         let required = self.required(need.max(at_least));
         let carries =
             present.capacity * MOST_LOAD >= required.need && present.cores >= required.floor;
@@ -385,12 +390,12 @@ impl Wattline {
         let answers = matches!(self.phase, Phase::Answer { .. });
         let Some(same) = same.filter(|_| carries) else {
             self.rent = Rent::default();
-            let why = match (carries, look.crowded) {
+            let why = match (carries, update.crowded) {
                 (true, _) => why::GUARD,
                 (false, true) => why::CROWDED,
                 (false, false) => why::NEED,
             };
-            // During a rise, capacity never falls; another one is not expected meanwhile.
+            // Capacity never falls during a rise; another rise is not expected meanwhile.
             if answers && best.capacity < present.capacity {
                 return (self.machine.at_full_speed(0.0, present.cores, &required), why::RISE);
             }
@@ -400,34 +405,36 @@ impl Wattline {
             return (same, why::RISE);
         }
         let costs = self.switch_joules(&same, &best);
-        let pays = self.rent.pays((same.watts - best.watts) * look.seconds, costs);
+        let pays = self.rent.pays((same.watts - best.watts) * update.seconds, costs);
         (if pays { best } else { same }, why::CHEAPER)
     }
 }
 
 /// Queues.
 impl Wattline {
-    /// Returns the rate that is no news if it returns: what is carried, while the cores for it are awake.
+    /// Returns the rate whose return is no alarm: the carried rate, while the cores for it are
+    /// awake.
     fn returning(&self, now: Time) -> f64 {
         let carried = self.phase.carried();
         let is_there = self.present.is_some_and(|choice| choice.capacity >= carried);
         if is_there && self.waking.is_over(now) { carried } else { 0.0 }
     }
 
-    /// Returns the rate to carry if what comes now returns and part of it waits: no more than half of the
-    /// rings of the fewest cores hold that carry it.
+    /// Returns the rate to carry if the present arrivals return and part of them waits: at most
+    /// what fills half of the rings of the fewest cores that carry it.
     fn needed(&self) -> f64 {
         let peak = self.rate.peak.max(1.0);
         let held = self.given.ring * self.machine.fewest(peak, 1) as f64;
         self.rate.window.highest((GOAL * self.given.slack).min(held / (2.0 * peak)))
     }
 
-    /// Returns the seconds of arrivals that wait by plan: those in which a core does not look at its queues.
+    /// Returns the seconds of arrivals that wait by plan: the time in which a core does not poll
+    /// its queues.
     fn blind(&self, choice: &Choice) -> f64 {
         choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency]
     }
 
-    /// Returns the fill of a queue, in packets, at which to ask again.
+    /// Returns the queue fill, in packets, at which to ask again.
     fn level(&self, choice: &Choice, now: Time, seen: &Observation<'_>) -> u32 {
         let queues = choice.cores as f64 * self.given.ports as f64;
         let ring = self.given.ring / self.given.ports as f64;
@@ -436,13 +443,14 @@ impl Wattline {
         let alarm = notice(planned, self.rate.dispersion / choice.cores as f64);
         let alarm = (planned + alarm).min(ring / 2.0).max(self.usual);
         let level = if self.phase.answers(now) { USABLE * ring } else { alarm };
-        // A queue that is fuller than planned, and is no news, would be so again with each packet.
+        // A queue that is fuller than planned, but not alarming, would trigger again with each
+        // packet.
         let grown = self.grew(seen).map_or(0.0, |(_, fill)| MARGIN * fill + DEVIATIONS);
         level.max(grown.min(ring.max(2.0 * self.usual))).max(1.0) as u32
     }
 
-    /// Returns the queue that is fuller than planned, and its packets; if they are not seen, as many as
-    /// the policy asked for.
+    /// Returns the queue that is fuller than planned, and its packets; if they are not visible, the
+    /// level that the policy asked for.
     fn grew(&self, seen: &Observation<'_>) -> Option<(usize, f64)> {
         match seen.trigger {
             Trigger::Fill { queue } => Some((queue, f64::from(seen.queues[queue].fill))),
@@ -451,8 +459,8 @@ impl Wattline {
         }
     }
 
-    /// Adds to `ask` the fill of a queue of these cores at which to be asked. A queue that holds more than
-    /// one poll of the kernel takes makes as many full polls in a row.
+    /// Adds to `ask` the fill of these cores' queues at which to be called. If the level exceeds
+    /// one poll of the kernel, it corresponds to as many full polls in a row.
     fn ask_at_level(&self, ask: AskAgain, cores: usize, platform: &Platform) -> AskAgain {
         let cores = CoreSet::first(cores);
         if !self.given.by_kernel {
@@ -466,8 +474,8 @@ impl Wattline {
         AskAgain { on_streak: Streaks { cores, rule, at_above: true, ..Streaks::NEVER }, ..ask }
     }
 
-    /// Returns true if a queue has too many packets though the rate did not rise: twice the planned fill,
-    /// and more than half of the slack to serve.
+    /// Returns true if a queue has too many packets although the rate did not rise: twice the
+    /// planned fill, and more than half of the slack to serve.
     fn is_crowded(&self, fill: f64) -> bool {
         let Some(choice) = self.present else { return false };
         let half = self.given.ring / self.given.ports as f64 / 2.0;
@@ -482,8 +490,8 @@ impl Wattline {
 
 /// Knobs.
 impl Wattline {
-    /// Returns the cores among those that a choice adds at which packets would be late before they are awake,
-    /// and those whose rings would overflow. A parked core may be deeper than its limit.
+    /// Returns the added cores at which packets would be late before they are awake, and the cores
+    /// whose rings would overflow. A parked core may be deeper than its limit.
     fn asleep(
         &self,
         choice: &Choice,
@@ -500,7 +508,7 @@ impl Wattline {
             if wakes > self.given.slack {
                 slow.insert(core);
             }
-            // Where an empty ring would not hold it either, all cores have to share it.
+            // If an empty ring could not hold the share either, all cores have to share it.
             let held = USABLE * self.given.ring / self.given.ports as f64 - each * wakes;
             let mut queues = seen.queues.iter().skip(core).step_by(self.machine.cores);
             if held >= 0.0 && queues.any(|queue| f64::from(queue.fill) > held) {
@@ -514,11 +522,11 @@ impl Wattline {
     fn take(
         &mut self,
         choice: Choice,
-        look: Look,
+        update: Update,
         seen: &Observation<'_>,
         point: &mut OperatingPoint,
     ) {
-        let (now, rises, deepest) = (look.now, look.rise.is_some(), seen.platform.deepest());
+        let (now, rises, deepest) = (update.now, update.rise.is_some(), seen.platform.deepest());
         let rate = if rises { choice.capacity } else { self.rate.need() };
         let asleep = self.asleep(&choice, rate, seen, point);
         point.set_active(choice.cores, choice.idle, deepest);
@@ -526,12 +534,12 @@ impl Wattline {
             core.idle_limit = choice.parked.min(deepest);
         }
         if seen.platform.can.set_weights {
-            self.waking.look(now, point);
+            self.waking.update(now, point);
             let awake = self.waking.wake(now, self.given.exit, asleep, point);
             let carried = self.machine.capacity(awake, choice.frequency);
             match self.phase {
                 _ if self.present.is_none() => {}
-                // In a rise, cores that are awake serve what waits, too.
+                // In a rise, cores that are awake also serve the waiting packets.
                 Phase::Answer { known, .. } if rises => {
                     let carried = carried - self.waiting / self.given.exit.as_seconds();
                     let rate = if known { self.known_peak() } else { choice.capacity };
@@ -548,15 +556,16 @@ impl Wattline {
         (self.asked, self.present) = (Some(choice.frequency), Some(choice));
     }
 
-    /// Sets how cores wait. New cores poll until the next look, so that they wake; so do all of them at the start, in
-    /// a rise, or when naps that were much longer end: a core that naps wakes by the timer that it set.
+    /// Sets the wait mode of cores. New cores poll until the next decision, so that they wake. All
+    /// cores do so at the start, in a rise, or when much longer naps end: a napping core wakes by
+    /// the timer that it set.
     fn set_waits(&mut self, choice: &Choice, all: bool, on: &Platform, point: &mut OperatingPoint) {
         let sleep = |nap| Wait::Sleep(Span::from_seconds(nap));
         let wait = choice.nap.map_or(Wait::Interrupt, sleep);
         let wait = if on.can.waits.allows(wait) { wait } else { Wait::Interrupt };
         let before = self.present.unwrap_or(*choice);
         let nap_before = before.nap.unwrap_or(0.0);
-        // With fewer cores, more comes to each in what is left of the old nap.
+        // With fewer cores, each receives more during the rest of the old nap.
         let held = USABLE * self.given.ring * choice.cores as f64;
         let overfills = choice.cores < before.cores && MARGIN * self.rate.peak * nap_before > held;
         self.cuts_short = 2.0 * choice.nap.unwrap_or(0.0) < nap_before || overfills;
@@ -568,27 +577,29 @@ impl Wattline {
         point.set_moderation(on, Span::from_seconds(moderated));
     }
 
-    /// Takes what became of the last decision. A frequency that was refused is not the present one: what is
-    /// measured was measured at the one that holds.
+    /// Evaluates the last decision. If a frequency was refused, measurements belong to the
+    /// frequency that holds.
     fn check(&mut self, now: Time, seen: &Observation<'_>, point: &OperatingPoint) {
         if !self.given.by_kernel {
-            self.steps.look(self.last, self.given.exit, seen.cores);
+            self.steps.update(self.last, self.given.exit, seen.cores);
         }
         let (Some(present), Some(asked)) = (&mut self.present, self.asked) else { return };
         let held = point.cores[0].frequency.min(self.machine.frequencies.len() - 1);
         present.frequency = held;
-        let usable = self.frequencies.look(now, asked, held);
+        let usable = self.frequencies.update(now, asked, held);
         if self.machine.usable != usable {
             self.machine.usable = usable;
             self.searched = Default::default();
         }
     }
 
-    /// Learns from what came and left since the last look. Returns the rates before a rise, if one is seen.
+    /// Learns from arrivals and departures since the last decision. Returns the rates before a
+    /// rise, if one is detected.
     fn learn(&mut self, now: Time, seconds: f64, seen: &Observation<'_>) -> Option<(f64, f64)> {
         let mut read = now;
         if self.given.by_kernel {
-            // Cards are not asked at each look: what had arrived when they were is no news.
+            // Cards are not read for each decision: packets that had arrived at the last reading
+            // are not new.
             let age = seen.queues.iter().map(|queue| queue.age).max().unwrap_or(Span::ZERO);
             read = Time::ZERO + (now.since(Time::ZERO) - age.min(now.since(Time::ZERO)));
         }
@@ -596,9 +607,9 @@ impl Wattline {
         let grew = self.grew(seen).is_some();
         let rises = grew && self.rate.rises(at, arrivals, self.returning(now));
         let before = (self.rate.mean, self.rate.peak);
-        let news = self.rate.look(at, arrivals);
+        let news = self.rate.update(at, arrivals);
         if news {
-            self.needed.look(at, self.needed());
+            self.needed.update(at, self.needed());
         }
         if let Some(latency) = seen.latency.filter(|latency| latency.samples > 0) {
             let (left, rises) = ((latency.samples, latency.late), self.has_risen());
@@ -606,7 +617,7 @@ impl Wattline {
             self.lateness.book(left, self.rate.mean, rises, answers);
         }
         if self.given.by_kernel && !grew {
-            // Queues that grew at a steady rate are as full as usual.
+            // At a steady rate, the present fill of queues counts as usual.
             let steady = !self.has_risen() && self.rate.now <= MARGIN * before.0;
             let reached = if steady { self.reached } else { 0.0 };
             self.usual = (self.usual * (-seconds / MEMORY).exp2()).max(reached);
@@ -643,26 +654,26 @@ impl Policy for Wattline {
         let crowded =
             now >= self.eased && self.grew(seen).is_some_and(|(_, fill)| self.is_crowded(fill));
         if crowded {
-            // Parked cores wake, and what waits leaves.
+            // Parked cores wake, and the waiting packets leave.
             self.eased = now + self.given.exit + Span::from_seconds(self.given.slack);
         }
         let rise = self.learn(now, seconds, seen);
-        let look = Look { now, seconds, rise, crowded };
+        let update = Update { now, seconds, rise, crowded };
         self.waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
-        let (choice, why) = self.next(look);
+        let (choice, why) = self.next(update);
         let before = self.present.map(|present| (present.cores, self.asked));
         if before != Some((choice.cores, Some(choice.frequency))) {
             let rate = (why != why::START).then_some(PacketsPerSecond(self.rate.need()));
             self.why = Some(Reason { words: why, rate, phase: Some(self.phase.name()) });
         }
         self.steps.ask(now, (point.active.len(), choice.cores), choice.parked, seen.cores);
-        self.take(choice, look, seen, point);
+        self.take(choice, update, seen, point);
         let calm = !self.phase.answers(now) && !self.cuts_short && self.phase != Phase::Start;
-        let [look, alert] = self.given.looks;
-        let next = now + if calm { look } else { alert };
+        let [normal, alert] = self.given.periods;
+        let next = now + if calm { normal } else { alert };
         let everything =
             choice.cores == self.machine.cores && choice.frequency == self.machine.usable.1;
-        // A point of full capacity has no answer to a fuller queue.
+        // A point of full capacity cannot react to a fuller queue.
         let ask = AskAgain::at(next.min(self.waking.until.unwrap_or(next)));
         self.level = self.level(&choice, now, seen);
         self.reached = self.grew(seen).map_or(0.0, |_| f64::from(self.level));

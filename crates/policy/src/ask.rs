@@ -1,12 +1,12 @@
-//! When a policy wants to be asked next.
+//! The time and events at which a policy wants to be asked next.
 
 use crate::{CoreSet, Streaks};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use wattline_units::Time;
 
-/// When a policy wants to be asked next: at the first of these occasions. The others remain valid
-/// until the next answer replaces them.
+/// Occasions for the next call of a policy: it is asked at the first of them. The others remain
+/// valid until the next answer replaces them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskAgain {
     /// At this time; [`Time::NEVER`] for no timer. A time in the past means "as soon as time has
@@ -33,12 +33,12 @@ pub struct FillLevel {
 }
 
 impl FillLevel {
-    /// Never.
+    /// No fill level.
     pub const NEVER: Self = Self { cores: CoreSet::EMPTY, packets: u32::MAX };
 }
 
 impl AskAgain {
-    /// Never again: the operating point does not change any more.
+    /// Never again: the operating point is final.
     pub const NEVER: Self = Self {
         at: Time::NEVER,
         on_batch: CoreSet::EMPTY,
@@ -47,28 +47,28 @@ impl AskAgain {
         on_streak: Streaks::NEVER,
     };
 
-    /// At a point of time.
+    /// Asks at a point of time.
     pub const fn at(at: Time) -> Self {
         Self { at, ..Self::NEVER }
     }
-    /// At every batch of these cores.
+    /// Asks at every batch of these cores.
     pub const fn on_batch(cores: CoreSet) -> Self {
         Self { on_batch: cores, ..Self::NEVER }
     }
-    /// Also when one of these cores finds a queue with at least this many packets.
+    /// Also asks when one of these cores finds a queue with at least this many packets.
     #[must_use]
     pub const fn and_on_fill(self, cores: CoreSet, packets: u32) -> Self {
         Self { on_fill: FillLevel { cores, packets }, ..self }
     }
-    /// At streaks, and never else.
+    /// Asks only at streaks.
     pub const fn on_streak(streaks: Streaks) -> Self {
         Self { on_streak: streaks, ..Self::NEVER }
     }
-    /// The cores whose queues are watched for this.
+    /// Returns the cores whose queues are watched.
     pub fn watched(&self) -> CoreSet {
         self.sampled().union(self.on_streak.cores)
     }
-    /// Those of them whose queues a machine that looks once per period has to look at.
+    /// Returns the watched cores whose queues a machine has to read if it samples once per period.
     pub fn sampled(&self) -> CoreSet {
         self.on_batch.union(self.on_fill.cores)
     }

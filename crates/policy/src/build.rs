@@ -1,14 +1,14 @@
-//! Making a policy from its specification.
+//! Building a policy from its specification.
 
 use crate::Policy;
 use crate::info::BuildContext;
 use crate::moderated;
 use crate::spec::{PolicySpec, SpecError, SpecProblem};
 
-/// Makes the policy.
+/// Builds the policy.
 ///
 /// # Errors
-/// When the platform or its model lacks what the policy needs.
+/// Fails if the platform or its model lacks something that the policy needs.
 pub fn build(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, SpecError> {
     let unsupported = |problem| SpecError {
         text: spec.to_string(),
@@ -17,7 +17,7 @@ pub fn build(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<Box<dyn Po
     let Some(choice) = spec.moderation else {
         return (spec.policy.make)(&spec.parameters, context).map_err(unsupported);
     };
-    // The policy itself sets no moderation beside the one that was chosen for it.
+    // The policy itself must not set a moderation in addition to the chosen one.
     let mut platform = context.platform.clone();
     platform.can.set_moderation = false;
     let own = BuildContext { platform: &platform, ..*context };

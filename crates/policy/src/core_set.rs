@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Most cores of one machine.
+/// Maximum number of cores of a machine.
 pub const MAX_CORES: usize = 4096;
-/// Bits of a word of the mask.
+/// Bits per word of the mask.
 const BITS: usize = u64::BITS as usize;
 const WORDS: usize = MAX_CORES / BITS;
 
@@ -13,16 +13,17 @@ const WORDS: usize = MAX_CORES / BITS;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<usize>", into = "Vec<usize>")]
 pub struct CoreSet {
-    /// Words that may have bits, so that sets of usual machines cost no more than they need.
+    /// Number of words that may have bits, so that sets of usual machines cost no more than they
+    /// need.
     used: usize,
     words: [u64; WORDS],
 }
 
 impl CoreSet {
-    /// No core.
+    /// The empty set.
     pub const EMPTY: Self = Self { used: 0, words: [0; WORDS] };
 
-    /// The cores `0..count`; at most [`MAX_CORES`].
+    /// Returns the cores `0..count`; at most [`MAX_CORES`].
     pub const fn first(count: usize) -> Self {
         let count = if count > MAX_CORES { MAX_CORES } else { count };
         let mut set = Self { used: count.div_ceil(BITS), ..Self::EMPTY };
@@ -36,7 +37,7 @@ impl CoreSet {
         }
         set
     }
-    /// One core; the empty set when there is no such number.
+    /// Returns a set of one core; the empty set if there is no such number.
     pub const fn only(core: usize) -> Self {
         let mut set = Self::EMPTY;
         if core < MAX_CORES {
@@ -45,7 +46,7 @@ impl CoreSet {
         }
         set
     }
-    /// The words that may have bits.
+    /// Returns the words that may have bits.
     fn words(&self) -> &[u64] {
         self.words.get(..self.used).unwrap_or(&self.words)
     }
@@ -62,15 +63,15 @@ impl CoreSet {
         }
         self
     }
-    /// Counts its cores.
+    /// Returns the number of cores.
     pub fn len(&self) -> usize {
         self.words().iter().map(|word| word.count_ones() as usize).sum()
     }
-    /// Whether no core is in it.
+    /// Returns true if the set is empty.
     pub const fn is_empty(&self) -> bool {
         self.used == 0
     }
-    /// Whether this core is in it.
+    /// Returns true if the set contains this core.
     pub const fn contains(&self, core: usize) -> bool {
         core < MAX_CORES && self.words[core / BITS] & (1 << (core % BITS)) != 0
     }
@@ -81,32 +82,32 @@ impl CoreSet {
             self.used = self.used.max(core / BITS + 1);
         }
     }
-    /// Takes a core away.
+    /// Removes a core.
     pub fn remove(&mut self, core: usize) {
         *self = self.without(Self::only(core));
     }
-    /// The cores of either set.
+    /// Returns the cores of either set.
     pub fn union(self, other: Self) -> Self {
         self.with(&other, |own, other| own | other)
     }
-    /// The cores of both sets.
+    /// Returns the cores of both sets.
     pub fn intersection(self, other: Self) -> Self {
         self.with(&other, |own, other| own & other)
     }
-    /// The cores of this set that are not in the other.
+    /// Returns the cores of this set that are not in the other.
     pub fn without(self, other: Self) -> Self {
         self.with(&other, |own, other| own & !other)
     }
-    /// The lowest numbered core.
+    /// Returns the core with the lowest number.
     pub fn lowest(self) -> Option<usize> {
         self.iter().next()
     }
-    /// The highest numbered core.
+    /// Returns the core with the highest number.
     pub fn highest(&self) -> Option<usize> {
         let last = self.words().last()?;
         Some(self.used * BITS - 1 - last.leading_zeros() as usize)
     }
-    /// The cores in ascending order.
+    /// Iterates over the cores in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let (mut word, mut rest) = (0, self.words[0]);
         std::iter::from_fn(move || {
@@ -174,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn iterates_what_was_inserted(cores in prop::collection::btree_set(0..MAX_CORES, 0..20)) {
+        fn iterates_over_inserted_cores(cores in prop::collection::btree_set(0..MAX_CORES, 0..20)) {
             let set: CoreSet = cores.iter().copied().collect();
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), cores.iter().copied().collect::<Vec<_>>());
             prop_assert_eq!(set.len(), cores.len());

@@ -18,21 +18,21 @@ pub struct EnvelopeStep {
     pub power: Watts,
 }
 
-/// The cheapest number of cores and frequency for each rate, as PowerSave's optimal
-/// strategy (section 6, figure 12): the lower envelope over all pairs that carry the rate.
+/// Cheapest number of cores and frequency for each rate, as in PowerSave's optimal strategy
+/// (section 6, figure 12): the lower envelope over all pairs that carry the rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
     steps: Vec<EnvelopeStep>,
 }
 
 impl Envelope {
-    /// Rates at which the envelope is computed, evenly spaced up to the capacity, beside
-    /// the capacities of all pairs.
+    /// Number of rates at which the envelope is computed, evenly spaced up to the capacity, in
+    /// addition to the capacities of all pairs.
     pub const RATES: usize = 400;
 
-    /// The envelope of a server for packets of this cost and length. `cores` limits how
-    /// many may be used; `most_load` is the utilisation of a core that still counts as
-    /// carrying the rate, 1 for the limit of stability.
+    /// Computes the envelope of a server for packets of this cost and length. `cores` limits the
+    /// number of cores; `most_load` is the highest utilisation at which a core counts as carrying
+    /// the rate, 1 for the limit of stability.
     pub fn of(
         server: &ServerModel,
         cores: usize,
@@ -45,8 +45,8 @@ impl Envelope {
         let capacity = |cores, frequency: usize| {
             server.core_capacity(cost, cores, frequencies[frequency]).0 * most_load
         };
-        // Between two capacities the same pairs carry the rate, so a step that ends at each
-        // of them leaves out no pair; the even grid follows the crossings in between.
+        // Between two capacities the same pairs carry the rate, so a step that ends at each of them
+        // omits no pair; the even grid follows the crossings in between.
         let pairs = (1..=cores).flat_map(|cores| (0..=fastest).map(move |f| (cores, f)));
         let mut ends: Vec<f64> = pairs.map(|(cores, f)| capacity(cores, f)).collect();
         let most = ends.iter().copied().fold(0.0, f64::max);
@@ -79,13 +79,13 @@ impl Envelope {
         Self { steps: steps.collect() }
     }
 
-    /// The step that serves a rate; the last one beyond the capacity.
+    /// Returns the step that serves a rate; the last one beyond the capacity.
     pub fn at(&self, rate: PacketsPerSecond) -> EnvelopeStep {
         let index = self.steps.partition_point(|step| step.up_to < rate);
         self.steps[index.min(self.steps.len() - 1)]
     }
 
-    /// All steps by rising rate; never empty.
+    /// Returns all steps by rising rate; never empty.
     pub fn steps(&self) -> &[EnvelopeStep] {
         &self.steps
     }

@@ -3,18 +3,18 @@
 use crate::{FillRead, Level, StreakReset, StreakRule};
 use wattline_units::{Span, Time};
 
-/// Samples in a row above and below the levels (c_h and c_l), of one queue.
+/// Samples in a row above and below the levels (c_h and c_l) of a queue.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counters {
     high: u64,
     low: u64,
-    /// Batches since the last sample, and when the next one is due.
+    /// Batches since the last sample, and the time of the next one.
     batches: u64,
     due: Time,
 }
 
-/// The estimator of one core, with a pair of counters for each port. The model of a core and the
-/// workers of a router run the same one. A sample allocates nothing.
+/// Estimator of one core, with a pair of counters for each port. The simulated core and the workers
+/// of a router run the same one. Taking a sample allocates nothing.
 #[derive(Debug)]
 pub struct QueueEstimator {
     rule: StreakRule,
@@ -24,7 +24,7 @@ pub struct QueueEstimator {
 }
 
 impl QueueEstimator {
-    /// An estimator for so many ports, by which nothing is an event.
+    /// Creates an estimator for so many ports, for which nothing is an event.
     pub fn new(ports: usize) -> Self {
         Self {
             rule: StreakRule::NEVER,
@@ -33,7 +33,7 @@ impl QueueEstimator {
         }
     }
 
-    /// Starts anew under a rule.
+    /// Restarts the estimator under a rule.
     pub fn start(&mut self, now: Time, rule: StreakRule) {
         self.rule = rule;
         self.restart(now);
@@ -44,20 +44,21 @@ impl QueueEstimator {
         &self.rule
     }
 
-    /// Starts all counters anew, as after a silence.
+    /// Resets all counters, as after a silence.
     pub fn restart(&mut self, now: Time) {
         self.counters.fill(Counters::default());
         self.last = now;
     }
 
-    /// Returns when the core will have been silent; [`Time::NEVER`] if that does not matter.
+    /// Returns the time at which a core without samples counts as silent; [`Time::NEVER`] without
+    /// that rule.
     pub fn silent_at(&self) -> Time {
         let silence = self.rule.silence;
         if silence == Span::ZERO { Time::NEVER } else { self.last + silence }
     }
 
-    /// Counts a batch of `taken` packets from a port's queue in which `found` packets waited.
-    /// Returns true at a streak above the upper level, false at one below the lower level.
+    /// Counts a batch of `taken` packets from a port's queue that held `found` packets. Returns
+    /// true at a streak above the upper level, false at one below the lower level.
     #[inline]
     pub fn batch(&mut self, now: Time, port: usize, found: u32, taken: u32) -> Option<bool> {
         self.end_silence(now);
@@ -110,10 +111,10 @@ impl QueueEstimator {
             None
         };
         if event.is_some() {
-            let start_anew = |counters: &mut Counters| (counters.high, counters.low) = (0, 0);
+            let restart_counters = |counters: &mut Counters| (counters.high, counters.low) = (0, 0);
             match reset {
-                StreakReset::All => self.counters.iter_mut().for_each(start_anew),
-                StreakReset::Own => start_anew(&mut self.counters[port]),
+                StreakReset::All => self.counters.iter_mut().for_each(restart_counters),
+                StreakReset::Own => restart_counters(&mut self.counters[port]),
             }
         }
         event
@@ -140,7 +141,7 @@ mod tests {
         Time::ZERO + Span::from_micros(micros)
     }
 
-    /// Events of these fill levels, ten microseconds apart, in batches of 32.
+    /// Returns the events of these fill levels, ten microseconds apart, in batches of 32.
     fn events(estimator: &mut QueueEstimator, fills: &[(usize, u32)]) -> Vec<Option<bool>> {
         let fills = fills.iter().zip(1..);
         let batch = |(&(port, fill), turn): (&(usize, u32), u64)| {
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn fill_levels_at_and_beside_both_limits_give_these_events() {
+    fn fill_levels_at_and_next_to_both_limits_give_these_events() {
         // More than two samples in a row act; 32 is not above, and 4 is not below.
         let (up, down, no) = (Some(true), Some(false), None);
         let script = [
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn each_port_counts_by_itself_and_an_event_resets_all_or_its_own() {
+    fn each_port_counts_separately_and_an_event_resets_all_or_its_own() {
         let fills = [(0, 50), (1, 50), (0, 50), (1, 50)];
         let all = events(&mut estimator(1, 9, |_| {}), &fills);
         assert_eq!(all, [None, None, Some(true), None]);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_starts_the_counters_anew() {
+    fn silence_restarts_the_counters() {
         let mut estimator = estimator(1, 9, |rule| rule.silence = Span::from_micros(50));
         assert_eq!(estimator.batch(at(10), 0, 40, 8), None);
         assert_eq!(estimator.silent_at(), at(60));
@@ -213,9 +214,9 @@ mod tests {
         assert_eq!(estimator.batch(at(121), 0, 40, 8), Some(true));
     }
 
-    /// A streak lasts as long, but several looks have to agree.
+    /// A streak takes as long, but several samples have to agree.
     #[test]
-    fn look_counts_for_the_batches_since_the_last_one() {
+    fn sample_counts_for_the_batches_since_the_last_one() {
         let looks_until_an_event = |batches: u64| {
             let mut estimator = estimator(0, 80, |rule| rule.look = Span::from_micros(1_000));
             let pause = 1_000 / batches;

@@ -1,4 +1,4 @@
-//! The indirection table of receive-side scaling: which queue gets which hash.
+//! The indirection table of receive-side scaling, which maps hashes to queues.
 
 use crate::{CoreSet, MAX_CORES};
 use serde::{Deserialize, Serialize};
@@ -11,18 +11,19 @@ pub struct IndirectionTable {
 }
 
 impl IndirectionTable {
-    /// A table of `size` entries (a power of two) spread evenly over the active cores.
+    /// Creates a table of `size` entries (a power of two) spread evenly over the active cores.
     pub fn new(size: usize, active: CoreSet) -> Self {
         let mut table = Self { entries: vec![active.lowest().unwrap_or(0) as u16; size] };
         table.spread(active);
         table
     }
 
-    /// Tables of several ports. Other cores get the larger shares on each, so that the shares of all
-    /// ports together are nearly even.
+    /// Creates tables for several ports. Different cores get the larger shares on each, so that the
+    /// shares of all ports together are nearly even.
     pub fn for_ports(ports: usize, size: usize, active: CoreSet) -> Vec<Self> {
         let mut cores: Vec<usize> = active.iter().collect();
-        // Nearly all entries are the same on every port, so that flows in turn come evenly spaced.
+        // Nearly all entries are the same on every port, so that alternating flows arrive evenly
+        // spaced.
         let mut tables = vec![Self::new(size, active); ports];
         if active.is_empty() {
             return tables;
@@ -43,34 +44,34 @@ impl IndirectionTable {
         tables
     }
 
-    /// A table as a card has it already: the core of each entry.
+    /// Creates a table from a card's present entries, by core.
     pub fn from_cores(entries: Vec<u16>) -> Self {
         Self { entries }
     }
 
-    /// The core of each entry.
+    /// Returns the core of each entry.
     pub fn entries(&self) -> &[u16] {
         &self.entries
     }
 
-    /// The core that a hash leads to.
+    /// Returns the core for a hash.
     #[inline]
     pub fn core(&self, hash: u32) -> usize {
         usize::from(self.entries[hash as usize & (self.entries.len() - 1)])
     }
 
-    /// Spreads the entries evenly over the active cores (their shares differ by one at
-    /// most) and moves as few as can be, since a moved flow may be reordered. Returns how
-    /// many were moved. An empty set of cores leaves the table alone.
+    /// Spreads the entries evenly over the active cores (their shares differ by one at most). Moves
+    /// as few entries as possible, since a moved flow may be reordered. Returns the number of moved
+    /// entries. An empty set of cores leaves the table unchanged.
     pub fn spread(&mut self, active: CoreSet) -> usize {
-        self.spread_beside(active, &mut [0; MAX_CORES])
+        self.spread_among(active, &mut [0; MAX_CORES])
     }
 
-    /// [`Self::spread`] for one of several ports: as far as no more entries move for it,
-    /// the larger shares go to the cores that have the fewest entries in the tables before,
-    /// `held_elsewhere`, to which this table's are added. So the shares of all ports
-    /// together are nearly even, too.
-    pub fn spread_beside(
+    /// Like [`Self::spread`] for one of several ports: if that moves no more entries, the larger
+    /// shares go to the cores that have the fewest entries in the other tables (`held_elsewhere`,
+    /// to which the entries of this table are added). So the shares of all ports together are
+    /// nearly even, too.
+    pub fn spread_among(
         &mut self,
         active: CoreSet,
         held_elsewhere: &mut [usize; MAX_CORES],
@@ -82,8 +83,8 @@ impl IndirectionTable {
         self.entries.iter().for_each(|&core| held[usize::from(core)] += 1);
         let mut cores: Vec<usize> = active.iter().collect();
         let (share, larger) = (self.entries.len() / cores.len(), self.entries.len() % cores.len());
-        // A larger share first where it spares a move: no entry ever goes from one core that
-        // stays to another. Then where the other tables gave least.
+        // Larger shares go first to cores where they save a move: no entry ever moves between cores
+        // that stay. Then they go to the cores with the fewest entries in the other tables.
         cores.sort_by_key(|&core| {
             (held[core] <= share, held_elsewhere[core], std::cmp::Reverse(held[core]))
         });
@@ -95,8 +96,8 @@ impl IndirectionTable {
         self.fill(&cores, &held, room)
     }
 
-    /// [`Self::spread_beside`] with shares in proportion to the weights of the cores (by number;
-    /// a missing or zero weight counts as 1), to the nearest entry.
+    /// Like [`Self::spread_among`] with shares in proportion to the weights of the cores (by
+    /// number; a missing or zero weight counts as 1), to the nearest entry.
     pub fn spread_weighted(
         &mut self,
         active: CoreSet,
@@ -106,7 +107,7 @@ impl IndirectionTable {
         let weight = |core: usize| usize::from(weights.get(core).copied().unwrap_or(1).max(1));
         let mut cores: Vec<usize> = active.iter().collect();
         if cores.iter().all(|&core| weight(core) == weight(cores[0])) {
-            return self.spread_beside(active, held_elsewhere);
+            return self.spread_among(active, held_elsewhere);
         }
         let mut held = [0usize; MAX_CORES];
         self.entries.iter().for_each(|&core| held[usize::from(core)] += 1);
@@ -115,7 +116,7 @@ impl IndirectionTable {
         for &core in &cores {
             room[core] = self.entries.len() * weight(core) / sum;
         }
-        // What is left over goes to those that lost most by rounding down; then to those that
+        // The remaining entries go to the cores that lost most by rounding down; then to those that
         // hold more already, so that fewer entries move.
         let left = self.entries.len() - room.iter().sum::<usize>();
         cores.sort_by_key(|&core| {
@@ -127,16 +128,16 @@ impl IndirectionTable {
         self.fill(&cores, &held, room)
     }
 
-    /// Moves as few entries as can be so that each core has as many as it has room for; `held`
-    /// are those that it has now. The rooms add up to the size of the table.
+    /// Moves as few entries as possible so that each core has as many as its room; `held` is the
+    /// number it has now. The rooms add up to the size of the table.
     fn fill(
         &mut self,
         cores: &[usize],
         held: &[usize; MAX_CORES],
         mut room: [usize; MAX_CORES],
     ) -> usize {
-        // What a core gives up and what it is given lies spread over the table: neighbouring
-        // entries stay with different cores, so that flows in turn do not come in bursts.
+        // The entries that a core gives up or receives are spread over the table: neighbouring
+        // entries stay with different cores, so that alternating flows do not arrive in bursts.
         let mut met = [0usize; MAX_CORES];
         let mut homeless = Vec::new();
         let keeps = room;
@@ -150,7 +151,7 @@ impl IndirectionTable {
                 homeless.push(index);
             }
         }
-        // There is room for exactly as many as are homeless.
+        // The total room equals the number of entries without a core.
         let mut turn = 0;
         for &index in &homeless {
             while room[cores[turn % cores.len()]] == 0 {
@@ -191,10 +192,10 @@ mod tests {
         for cores in 2..=12 {
             held = [0; MAX_CORES];
             for table in &mut tables {
-                table.spread_beside(CoreSet::first(cores), &mut held);
+                table.spread_among(CoreSet::first(cores), &mut held);
             }
         }
-        // 4 x 128 entries are 42.7 for each of 12 cores; the last one that came has 4 x 10.
+        // 4 x 128 entries are 42.7 for each of 12 cores; the last added core has 4 x 10.
         assert!(held[..11].iter().all(|&entries| entries == 42 || entries == 43), "{held:?}");
         assert_eq!(held[11], 40);
     }
@@ -216,8 +217,8 @@ mod tests {
     }
 
     proptest! {
-        /// Shares follow the weights to the nearest entry, and no entry moves but to a core that
-        /// has too few.
+        /// Shares follow the weights to the nearest entry, and entries move only to cores that have
+        /// too few.
         #[test]
         fn weights_are_shares(
             weights in prop::collection::vec(1u8..=20, 12),
@@ -239,9 +240,9 @@ mod tests {
             prop_assert_eq!(moved, grown);
         }
 
-        /// Entries that move between cores that stay would reorder flows for nothing.
+        /// Moving entries between cores that stay would reorder flows needlessly.
         #[test]
-        fn only_what_comes_or_goes_moves_entries(
+        fn entries_move_only_for_added_or_removed_cores(
             steps in prop::collection::vec((any::<bool>(), 0usize..12), 1..40),
         ) {
             let mut tables = vec![IndirectionTable::new(128, CoreSet::first(6)); 4];
@@ -257,7 +258,7 @@ mod tests {
                 let mut held = [0; MAX_CORES];
                 for table in &mut tables {
                     let before = table.clone();
-                    table.spread_beside(next, &mut held);
+                    table.spread_among(next, &mut held);
                     for (&from, &to) in before.entries.iter().zip(&table.entries) {
                         let (from, to) = (usize::from(from), usize::from(to));
                         prop_assert!(from == to || !next.contains(from) || !active.contains(to));

@@ -1,15 +1,15 @@
-//! Registry entries of policies, and the context in which a policy is made.
+//! Registry entries of policies, and the context in which a policy is built.
 
 use crate::{Parameter, Parameters, Platform, Policy};
 use serde::Serialize;
 use wattline_server::{PacketCost, ServerModel};
 
-/// Context in which a policy is made.
+/// Context in which a policy is built.
 #[derive(Clone, Copy)]
 pub struct BuildContext<'a> {
-    /// The machine that it will govern.
+    /// Machine to govern.
     pub platform: &'a Platform,
-    /// A model of that machine, where there is one.
+    /// Model of that machine, if there is one.
     pub server: Option<&'a ServerModel>,
     /// Cost of a packet and its mean length in bytes, for policies that use the model.
     pub packet: Option<(PacketCost, u32)>,
@@ -17,21 +17,21 @@ pub struct BuildContext<'a> {
     pub seed: u64,
 }
 
-/// Function that makes a policy of the registry; the error says what the policy lacks.
+/// Function that builds a policy of the registry; the error names the needs that are not met.
 pub type Maker = fn(&Parameters, &BuildContext<'_>) -> Result<Box<dyn Policy>, String>;
 
 /// Registry entry of a policy.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct PolicyInfo {
-    /// Its name.
+    /// Name of the policy.
     pub name: &'static str,
-    /// One line on what it does.
+    /// Effect in one line.
     pub summary: &'static str,
-    /// Publication or program that it comes from.
+    /// Publication or program that the policy comes from.
     pub source: &'static str,
-    /// Its parameters.
+    /// Parameters of the policy.
     pub parameters: &'static [Parameter],
-    /// Makes it.
+    /// Builds the policy.
     #[serde(skip)]
     pub make: Maker,
 }

@@ -2,10 +2,10 @@
 //!
 //! A [`Policy`] reads no clock and does no I/O. Random numbers come only from the seed that it was
 //! built with. So the same code decides on simulated packets, on emulated cores and on a real
-//! machine. [`Platform`] tells it which knobs exist.
+//! machine. [`Platform`] lists the available knobs.
 //!
-//! The policies themselves are in `wattline-policies`; programs hand its [`Registry`] to what chooses by
-//! name.
+//! The policies themselves are in `wattline-policies`; programs hand its [`Registry`] to the code
+//! that chooses by name.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -58,19 +58,19 @@ pub use wait::Wait;
 
 use moderation::RuleKind;
 
-/// Decides from observations how the machine should run.
+/// Decides from observations how a machine should run.
 ///
 /// The caller asks once at the start ([`Trigger::Start`]) and then whenever the last [`AskAgain`]
-/// says. `point` holds the present operating point before the call and the wanted one after it. It
-/// is changed in place, so that a decision allocates nothing. The platform ignores and reports
-/// settings that it does not have; a policy may leave such fields as they are.
+/// requires. `point` holds the present operating point before the call and the wanted one after it.
+/// It is changed in place, so that a decision allocates nothing. The platform ignores and reports
+/// settings that it does not have; a policy may leave such fields unchanged.
 pub trait Policy: Send {
     /// Returns the parts of the observation that the policy uses.
     fn looks_at(&self) -> Looks {
         Looks::WHOLE
     }
 
-    /// Decides from what it sees now.
+    /// Decides from the present observation.
     fn decide(&mut self, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain;
 
     /// Returns the driver's rule that moderates a queue's interrupts after the last decision;

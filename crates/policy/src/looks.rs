@@ -1,8 +1,8 @@
-//! Parts of an observation that a policy looks at.
+//! Parts of an observation that a policy uses.
 
 use wattline_units::Span;
 
-/// Parts of an observation that a policy looks at. The platform omits the rest, since gathering it
+/// Parts of an observation that a policy uses. The platform omits the rest, since gathering it
 /// costs time: a simulated server of twelve cores and four ports has 48 queues, and PowerSave reads
 /// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,18 +15,18 @@ pub struct Looks {
     pub counters: bool,
     /// The latency of the packets that left since the policy was last asked, if it is measured.
     pub latency: bool,
-    /// The bound beyond which [`crate::LatencyView::late`] counts a packet.
+    /// Bound above which [`crate::LatencyView::late`] counts a packet.
     pub late_after: Option<Span>,
     /// Watts.
     pub power: bool,
     /// Packets by entry of the indirection table.
     pub entries: bool,
-    /// The rate that is offered now. This makes a policy clairvoyant: it is for comparison only.
+    /// The present offered rate. This makes a policy clairvoyant: it is for comparison only.
     pub offered: bool,
 }
 
 impl Default for Looks {
-    /// All queues and cores.
+    /// Uses all queues and cores.
     fn default() -> Self {
         Self::WHOLE
     }
@@ -78,7 +78,7 @@ impl Looks {
         Self { entries: true, ..self }
     }
 
-    /// Adds the rate that is offered now.
+    /// Adds the present offered rate.
     #[must_use]
     pub const fn clairvoyant(self) -> Self {
         Self { offered: true, ..self }

@@ -1,7 +1,7 @@
-//! Any policy with a moderation of the caller's choice: `ondemand+dim`, `performance+84us`.
+//! Any policy with a moderation chosen by the caller: `ondemand+dim`, `performance+84us`.
 //!
-//! Governors of the kernel know nothing of the card; its driver moderates beside them. So they
-//! are compared with the driver's rule, or with a fixed period, put next to them.
+//! The kernel's governors do not know the card; its driver moderates independently. So they are
+//! compared in combination with the driver's rule, or with a fixed period.
 
 use crate::moderation::RuleKind;
 use crate::{AskAgain, BuildContext, Looks, Observation, OperatingPoint, Policy, Reason};
@@ -13,7 +13,7 @@ pub const ALLOWED: &str = "ixgbe, ixgbe-classic, dim or a duration such as 84us"
 /// Moderation of all queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// A period that stays.
+    /// A constant period.
     Fixed(Span),
     /// A rule of the driver.
     Driver(RuleKind),
@@ -32,10 +32,10 @@ struct Moderated {
     choice: Choice,
 }
 
-/// The policy with that moderation.
+/// Builds the policy with that moderation.
 ///
 /// # Errors
-/// When the platform cannot moderate so.
+/// Fails if the platform cannot moderate in this way.
 pub fn make(
     policy: Box<dyn Policy>,
     choice: Choice,
@@ -57,7 +57,7 @@ pub fn make(
     }
 }
 
-/// Returns why this rule of drivers works on no real machine, and what to write instead.
+/// Returns the reason why this driver rule works on no real machine, and an alternative.
 pub fn needs_simulated_driver(rule: RuleKind) -> String {
     format!(
         "moderation = \"{rule}\": this rule decides at each interrupt, which only a simulated \

@@ -1,4 +1,4 @@
-//! Needs of a policy that only workers can meet that handle every packet.
+//! Needs of a policy that require workers which handle every packet.
 //!
 //! When the kernel or XDP programs forward, batches and fill levels of rings are not reported, and
 //! no core polls. A policy that needs them is refused there, or workers get the packets.
@@ -15,22 +15,22 @@ use wattline_units::{Hertz, Span, Time};
 pub enum NeedsWorkers {
     /// The offered rate, which only a simulator knows.
     OfferedRate,
-    /// It decides at batches of packets, fill levels of rings or empty polls.
+    /// The policy decides at batches of packets, fill levels of rings or empty polls.
     Batches,
-    /// It lets cores wait in another way than for interrupts.
+    /// The policy lets cores wait in another way than for interrupts.
     Polling,
 }
 
 impl NeedsWorkers {
-    /// Finds the need of a policy by its first decision on a platform that does not meet it.
+    /// Finds the need of a policy from its first decision on a platform that does not meet it.
     pub fn of(policy: &mut dyn Policy, platform: &Platform) -> Option<Self> {
         Self::and_ask(policy, platform).err()
     }
 
-    /// The same; a policy without one gives its first answer.
+    /// Like [`Self::of`], but returns the first answer of a policy without such a need.
     ///
     /// # Errors
-    /// The need.
+    /// Returns the need.
     pub fn and_ask(policy: &mut dyn Policy, platform: &Platform) -> Result<AskAgain, Self> {
         if policy.looks_at().offered {
             return Err(Self::OfferedRate);
@@ -54,10 +54,10 @@ impl NeedsWorkers {
         if polls { Err(Self::Polling) } else { Ok(ask) }
     }
 
-    /// The same from the policy's text, on a stand-in machine, for checking a configuration. `None`
-    /// also if the policy cannot be built there, such as one that reads tables of another machine;
-    /// the governor checks again.
-    /// `asks` are the events that are noticed.
+    /// Finds the need from the policy's text, on a stand-in machine, to check a configuration.
+    /// Returns `None` also if the policy cannot be built there, such as one that reads tables of
+    /// another machine; the governor checks again. `asks` lists the events that the platform
+    /// notices.
     pub fn of_text(spec: &PolicySpec, asks: Asks) -> Option<Self> {
         let mut platform = stand_in();
         platform.can.asks = asks;
@@ -74,7 +74,7 @@ impl NeedsWorkers {
 /// Mean packet length in bytes for packet costs.
 const MEAN_BYTES: u32 = 600;
 
-/// A machine with every knob, on which batches are not reported.
+/// Returns a machine with every knob, on which batches are not reported.
 fn stand_in() -> Platform {
     const CORES: usize = 2;
     let idle = IdleState {

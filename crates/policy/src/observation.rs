@@ -1,10 +1,10 @@
-//! The observation that a policy gets when it is asked.
+//! A policy's observation when it is asked.
 
 use crate::Platform;
 use serde::{Deserialize, Serialize};
 use wattline_units::{Hertz, PacketsPerSecond, Provenance, Span, Time, Watts};
 
-/// Most idle states with a residency: the limit of Linux (`CPUIDLE_STATE_MAX`).
+/// Maximum number of idle states with a residency: the limit of Linux (`CPUIDLE_STATE_MAX`).
 pub const MAX_IDLE_STATES: usize = 10;
 
 /// Event at which a policy is asked.
@@ -36,12 +36,12 @@ pub enum Trigger {
         /// Number of the core.
         core: usize,
     },
-    /// More samples in a row than [`crate::AskAgain::on_streak`] allows found this queue too full or
-    /// nearly empty.
+    /// More samples in a row than [`crate::AskAgain::on_streak`] allows found this queue too full
+    /// or nearly empty.
     Streak {
         /// Number of the queue.
         queue: usize,
-        /// Whether it was too full.
+        /// True if it was too full.
         above: bool,
     },
     /// A core that counts streaks has had no sample for [`crate::StreakRule::silence`].
@@ -54,7 +54,7 @@ pub enum Trigger {
 /// A receive queue at the time of asking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueView {
-    /// Packets that wait in the ring. At [`Trigger::Batch`] this includes the packets of the batch:
+    /// Packets waiting in the ring. At [`Trigger::Batch`] this includes the packets of the batch:
     /// it is the fill level that the core found.
     pub fill: u32,
     /// Packets that arrived since the start, dropped ones included.
@@ -65,14 +65,13 @@ pub struct QueueView {
     pub bytes: Option<u64>,
     /// Time that the oldest waiting packet has waited; `None` if none waits or it is not measured.
     pub oldest: Option<Span>,
-    /// Age of the counts: zero where the data path itself counts, more where a card is asked for
-    /// them now and then.
+    /// Age of the counts: zero if the data path itself counts, more if a card is read only now and
+    /// then.
     #[serde(default)]
     pub age: Span,
 }
 
-/// A core at the time of asking; all spans count from the start and add up to the time
-/// passed.
+/// A core at the time of asking; all spans count from the start and add up to the time passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreView {
     /// Time awake with work: serving packets, and waking up for them.
@@ -87,12 +86,12 @@ pub struct CoreView {
     pub packets: u64,
     /// Its present idle state; `None` while it is awake.
     pub idle_state: Option<usize>,
-    /// The frequency at which it really runs. It may differ from the requested one, since a change
-    /// takes time and hardware may refuse it. `None` if it is not known.
+    /// Real frequency. It may differ from the requested one, since a change takes time and hardware
+    /// may refuse it. `None` if it is not known.
     pub frequency: Option<Hertz>,
     /// Time in each idle state, by its index. In a model they add up to `asleep`. On a machine they
-    /// are the kernel's counts for the CPU, including everything else that runs there. `None` if
-    /// only the sum is known.
+    /// are the kernel's counts for the CPU, including all other tasks there. `None` if only the sum
+    /// is known.
     pub residency: Option<[Span; MAX_IDLE_STATES]>,
     /// Time in soft interrupts; `None` if it is not measured.
     pub softirq: Option<Span>,
@@ -104,7 +103,7 @@ pub struct CoreView {
 pub struct LatencyView {
     /// Packets that were measured.
     pub samples: u64,
-    /// Number of them that took longer than the policy's bound ([`crate::Looks::late_after`]).
+    /// Number of packets that took longer than the policy's bound ([`crate::Looks::late_after`]).
     pub late: u64,
     /// Mean.
     pub mean: Span,
@@ -112,20 +111,20 @@ pub struct LatencyView {
     pub p95: Span,
     /// 99th percentile; an hour if it is beyond the range of the source.
     pub p99: Span,
-    /// Time since the newest sample, for a source that reports seldom; zero for other sources. If
-    /// the same view is shown again, only its age has grown.
+    /// Time since the newest sample, for a source that reports infrequently; zero for other
+    /// sources. If the same view is shown again, only its age has grown.
     pub age: Span,
     /// Length of the source's time window: samples may be this much older than the newest one. Zero
     /// if all samples are from the time since the policy was last asked.
     pub window: Span,
-    /// Whether the samples cover only a part of the service, such as TCP's round trips. They must
+    /// True if the samples cover only a part of the service, such as TCP's round trips. They must
     /// not be compared with a target for whole requests.
     pub part: bool,
 }
 
 impl LatencyView {
-    /// The earliest time that a sample may be from; `None` if all samples are from the time since
-    /// the policy was last asked.
+    /// Returns the earliest possible time of a sample; `None` if all samples are from the time
+    /// since the policy was last asked.
     pub fn since(&self, now: Time) -> Option<Time> {
         let back = self.age + self.window;
         (back > Span::ZERO).then(|| Time::ZERO + (now.since(Time::ZERO) - back))
@@ -143,7 +142,7 @@ pub struct PowerView {
     pub provenance: Provenance,
 }
 
-/// Everything that a policy sees, apart from the present operating point.
+/// All inputs of a policy except the present operating point.
 #[derive(Debug, Clone, Copy)]
 pub struct Observation<'a> {
     /// The time, counted from the start of the run.
@@ -156,21 +155,21 @@ pub struct Observation<'a> {
     pub queues: &'a [QueueView],
     /// By core number.
     pub cores: &'a [CoreView],
-    /// Latency, if it is measured and the policy looks at it ([`crate::Looks::latency`]). `None`
-    /// means that it is not measured; if no packet left, the view has no samples.
+    /// Latency, if it is measured and the policy uses it ([`crate::Looks::latency`]). `None` means
+    /// that it is not measured; if no packet left, the view has no samples.
     pub latency: Option<LatencyView>,
-    /// Power, if it is known and the policy looks at it ([`crate::Looks::power`]).
+    /// Power, if it is known and the policy uses it ([`crate::Looks::power`]).
     pub power: Option<PowerView>,
     /// Packets that arrived since the start, by entry of the indirection table, port after port.
-    /// Empty unless they are counted and the policy looks at them ([`crate::Looks::entries`]).
+    /// Empty unless they are counted and the policy uses them ([`crate::Looks::entries`]).
     pub entries: &'a [u64],
-    /// The rate that is offered now. Only clairvoyant policies see it ([`crate::Looks::offered`]),
-    /// and only in a simulator.
+    /// The present offered rate. Only clairvoyant policies see it ([`crate::Looks::offered`]), and
+    /// only in a simulator.
     pub offered: Option<PacketsPerSecond>,
 }
 
 impl<'a> Observation<'a> {
-    /// An observation of queues and cores alone.
+    /// Creates an observation of queues and cores alone.
     pub fn new(
         now: Time,
         platform: &'a Platform,
@@ -193,7 +192,7 @@ impl<'a> Observation<'a> {
 }
 
 impl Observation<'_> {
-    /// Packets that arrived at all queues since the start.
+    /// Returns the number of packets that arrived at all queues since the start.
     pub fn arrivals(&self) -> u64 {
         self.queues.iter().map(|queue| queue.arrivals).sum()
     }

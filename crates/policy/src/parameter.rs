@@ -29,9 +29,9 @@ pub enum Kind {
         /// Longest, in microseconds.
         max_micros: u64,
     },
-    /// A word; what words are allowed depends on the platform or is checked by the policy.
+    /// A word; the allowed words depend on the platform or are checked by the policy.
     Word,
-    /// A word that stands for values of other parameters. Those that are set themselves count before.
+    /// A word that stands for values of other parameters. Explicitly set values take precedence.
     Preset {
         /// The words.
         presets: &'static [Preset],
@@ -80,7 +80,7 @@ impl Kind {
     /// Reads a value and checks its range.
     ///
     /// # Errors
-    /// What is allowed, in words.
+    /// Describes the allowed values.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let value = match *self {
             Self::Count { min, max } => {
@@ -122,14 +122,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The parameters of one policy with their values: defaults where nothing was said.
+/// Parameters of a policy with their values; unset ones have their defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameters {
     values: Vec<(&'static str, Value)>,
 }
 
 impl Parameters {
-    /// From values in the order of the policy's list; `spec` makes them.
+    /// Takes the values in the order of the policy's list; `spec` provides them.
     pub(crate) fn new(values: Vec<(&'static str, Value)>) -> Self {
         Self { values }
     }
@@ -138,31 +138,31 @@ impl Parameters {
         self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    // A policy asks only for what its own list declares; the registry's test builds every
-    // policy, so that a slip shows there and not at a user's desk.
+    // A policy asks only for parameters that it declares; the registry's test builds every policy,
+    // so that a mistake shows there and not at a user's desk.
 
-    /// A count; 0 when the policy declares none of that name.
+    /// Returns a count; 0 if the policy declares none with that name.
     pub fn count(&self, name: &str) -> u64 {
         match self.value(name) {
             Some(Value::Count(count)) => *count,
             other => missing(name, other),
         }
     }
-    /// A number.
+    /// Returns a number.
     pub fn number(&self, name: &str) -> f64 {
         match self.value(name) {
             Some(Value::Number(number)) => *number,
             other => missing(name, other),
         }
     }
-    /// A span of time.
+    /// Returns a span of time.
     pub fn span(&self, name: &str) -> Span {
         match self.value(name) {
             Some(Value::Duration(span)) => *span,
             other => missing(name, other),
         }
     }
-    /// A word.
+    /// Returns a word.
     pub fn word(&self, name: &str) -> &str {
         match self.value(name) {
             Some(Value::Word(word)) => word,

@@ -11,15 +11,16 @@ use wattline_units::{Hertz, Span};
 pub enum FrequencyDomain {
     /// Each core has its own frequency.
     Core,
-    /// All cores have one frequency: the fastest that any core asks for.
+    /// All cores have one frequency: the fastest that any core requests.
     Chip,
-    /// Groups of n neighbours have one frequency each: cores 0 to n - 1, n to 2n - 1 and so on. It is
-    /// the fastest that an active core of the group asks for.
+    /// Groups of n neighbours have one frequency each: cores 0 to n - 1, n to 2n - 1 and so on. It
+    /// is the fastest that an active core of the group requests.
     Cluster(std::num::NonZeroU8),
 }
 
 impl FrequencyDomain {
-    /// The cores that share a frequency with `core`, itself included, on a platform of `cores`.
+    /// Returns the cores that share a frequency with `core`, itself included, on a platform of
+    /// `cores`.
     pub fn sharers(self, core: usize, cores: usize) -> CoreSet {
         match self {
             Self::Core => CoreSet::only(core),
@@ -41,12 +42,13 @@ pub struct IdleState {
     /// Mean time from an interrupt until the core executes again, from the machine's tables or the
     /// server model.
     pub exit_latency: Span,
-    /// The same, as measured on this machine.
+    /// Exit latency as measured on this machine.
     pub exit_latency_measured: Option<Span>,
 }
 
 impl IdleState {
-    /// Mean time from an interrupt until the core executes again: as measured, where that is known.
+    /// Returns the mean time from an interrupt until the core executes again: the measured one, if
+    /// known.
     pub fn wakes_within(&self) -> Span {
         self.exit_latency_measured.unwrap_or(self.exit_latency)
     }
@@ -61,7 +63,7 @@ pub struct Queue {
     pub core: usize,
 }
 
-/// Knobs of the platform, figures that it can show, and events at which it can ask.
+/// Knobs of the platform, and the figures and events that it reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Can {
     /// Cores can be removed from the indirection table and added again.
@@ -84,14 +86,14 @@ pub struct Can {
     pub driver_rules: bool,
     /// The wait modes that cores can be given.
     pub waits: Waits,
-    /// Figures that it can show.
+    /// Figures that it reports.
     pub sees: Sees,
-    /// On which events it can ask, and how exactly.
+    /// Events at which it can ask, with their accuracy.
     pub asks: Asks,
 }
 
 impl Can {
-    /// Nothing.
+    /// No abilities.
     pub const NOTHING: Self = Self {
         set_cores: false,
         set_frequency: false,
@@ -105,7 +107,7 @@ impl Can {
         sees: Sees::NOTHING,
         asks: Asks::NOTHING,
     };
-    /// Every knob, and every event exactly; shows queues and cores only.
+    /// Every knob, and every event exactly; reports queues and cores only.
     pub const EVERY_KNOB: Self = Self {
         set_cores: true,
         set_frequency: true,
@@ -121,7 +123,7 @@ impl Can {
     };
 }
 
-/// The machine as a policy sees it; fixed during a run.
+/// The machine, as described to a policy; constant during a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Platform {
     /// Number of cores that can forward packets, 1 to [`MAX_CORES`].
@@ -144,19 +146,19 @@ pub struct Platform {
     pub hardware: Vec<String>,
     /// Packets that one receive ring holds; `None` if it has no limit.
     pub ring_size: Option<usize>,
-    /// The most packets that a core can take from a queue at once; `None` if there is no limit.
+    /// Maximum number of packets that a core can take from a queue at once; `None` if there is no
+    /// limit.
     #[serde(default)]
     pub batch_max: Option<u32>,
     /// Shortest and longest span between two interrupts of a queue that can be set.
     pub moderation: (Span, Span),
-    /// The span that the drivers had before anyone set it; `None` where nobody knows, or where
-    /// there was none to know.
+    /// Span set by the drivers before it was first changed; `None` if unknown or absent.
     pub moderation_found: Option<Span>,
     /// Abilities of the platform.
     pub can: Can,
 }
 
-/// A platform that no policy could work on.
+/// Reason why no policy can work on a platform.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PlatformError {
     /// The number of cores is out of range.
@@ -168,12 +170,12 @@ pub enum PlatformError {
     /// No idle state.
     #[error("platform needs at least one idle state (the lightest, such as C1)")]
     IdleStates,
-    /// A queue that belongs to no core.
+    /// A queue refers to a core that does not exist.
     #[error("queue {queue} belongs to core {core}, but there are {cores} cores")]
     Queue {
         /// The queue.
         queue: usize,
-        /// The core that it names.
+        /// Its core.
         core: usize,
         /// Number of cores.
         cores: usize,
@@ -181,7 +183,7 @@ pub enum PlatformError {
 }
 
 impl Platform {
-    /// One core without any knob. A description starts from it and adds what the platform has.
+    /// One core without any knob. Descriptions start from it and add the platform's abilities.
     pub const BARE: Self = Self {
         cores: 1,
         frequencies: Vec::new(),
@@ -220,39 +222,41 @@ impl Platform {
         }
     }
 
-    /// The moderation of a queue for which nobody chooses any: what its driver had, or none where
-    /// that is not known.
+    /// Returns the moderation of a queue for which none is chosen: the driver's original one, or no
+    /// moderation if that is unknown.
     pub fn default_moderation(&self) -> Span {
         self.moderation_found.unwrap_or(self.moderation.0)
     }
 
-    /// All its cores.
+    /// Returns all cores.
     pub fn all_cores(&self) -> CoreSet {
         CoreSet::first(self.cores)
     }
-    /// Index of the fastest frequency.
+    /// Returns the index of the fastest frequency.
     pub fn fastest(&self) -> usize {
         self.frequencies.len().saturating_sub(1)
     }
-    /// Index of the deepest idle state.
+    /// Returns the index of the deepest idle state.
     pub fn deepest(&self) -> usize {
         self.idle_states.len().saturating_sub(1)
     }
-    /// Index of the slowest frequency that is not below `wanted`; the fastest when none is.
+    /// Returns the index of the slowest frequency that is not below `wanted`; of the fastest if
+    /// none is.
     pub fn at_least(&self, wanted: Hertz) -> usize {
         self.frequencies.iter().position(|&f| f >= wanted).unwrap_or(self.fastest())
     }
-    /// Index of the fastest frequency that is not above `wanted`; the slowest when none is.
+    /// Returns the index of the fastest frequency that is not above `wanted`; of the slowest if
+    /// none is.
     pub fn at_most(&self, wanted: Hertz) -> usize {
         self.frequencies.iter().rposition(|&f| f <= wanted).unwrap_or(0)
     }
-    /// Index of the frequency nearest to `wanted`, the faster of two equally near.
+    /// Returns the index of the frequency nearest to `wanted`, the faster of two equally near.
     pub fn closest(&self, wanted: Hertz) -> usize {
         let (below, above) = (self.at_most(wanted), self.at_least(wanted));
         let gap = |index: usize| (self.frequencies[index].0 - wanted.0).abs();
         if gap(below) < gap(above) { below } else { above }
     }
-    /// Index of the idle state of this name, letter case aside.
+    /// Returns the index of the idle state with this name, ignoring case.
     pub fn idle_state(&self, name: &str) -> Option<usize> {
         self.idle_states.iter().position(|state| state.name.eq_ignore_ascii_case(name))
     }

@@ -4,42 +4,43 @@ use crate::{CoreSet, FrequencyDomain, Platform, Wait};
 use serde::{Deserialize, Serialize};
 use wattline_units::Span;
 
-/// The setting of one core.
+/// Setting of one core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreSetting {
     /// Index into [`Platform::frequencies`], 0 is the slowest.
     pub frequency: usize,
-    /// Index into [`Platform::idle_states`]: the deepest that it may enter.
+    /// Index into [`Platform::idle_states`]: the deepest allowed state.
     pub idle_limit: usize,
     /// Wait mode.
     pub wait: Wait,
 }
 
-/// Operating point of a machine: which cores are active, how fast each is, how deep it may sleep,
-/// how it waits, and how far interrupts are moderated.
+/// Operating point of a machine: the active cores, their frequencies, idle limits and wait modes,
+/// and the moderation of interrupts.
 #[derive(Debug, Clone, Eq, Serialize, Deserialize)]
 pub struct OperatingPoint {
-    /// Cores that the indirection table sends packets to; never empty.
+    /// Cores that receive packets from the indirection table; never empty.
     pub active: CoreSet,
     /// By number of the core, inactive ones included.
     pub cores: Vec<CoreSetting>,
-    /// Share of each core in the indirection table relative to the others, by number of the core;
-    /// at least 1, those of inactive cores do not count. Equal shares are all 1.
+    /// Relative share of each core in the indirection table, by number of the core; at least 1.
+    /// Values of inactive cores are ignored. Equal shares are all 1.
     pub weights: Vec<u8>,
     /// Shortest span between two interrupts, by number of the queue.
     pub moderation: Vec<Span>,
-    /// Whether the driver moderates a queue as it did before anyone set it, in its own time and with
-    /// its own logic; by number of the queue. [`Self::moderation`] says what that time was.
+    /// True if the driver moderates a queue as it did before it was first changed, with its own
+    /// period and logic; by number of the queue. [`Self::moderation`] then holds that period.
     #[serde(default)]
     pub as_found: Vec<bool>,
-    /// As many packets as a core takes from a queue at once, at least one.
+    /// Maximum number of packets that a core takes from a queue at once, at least one.
     pub batch: u32,
-    /// Index into [`Platform::uncore`]: the uncore's upper limit. `None` lets it go with the
-    /// fastest active core ([`Self::uncore_limit`]), as of a policy that knows of no uncore.
+    /// Index into [`Platform::uncore`]: the uncore's upper limit. With `None` it follows the
+    /// fastest active core ([`Self::uncore_limit`]), as for policies without an uncore setting.
     pub uncore: Option<usize>,
 }
 
-/// Field by field. Written out for the list of spans alone: points are compared at each decision.
+/// Compares field by field. Written out because of the list of spans: points are compared at each
+/// decision.
 impl PartialEq for OperatingPoint {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -55,12 +56,13 @@ impl PartialEq for OperatingPoint {
 }
 
 impl OperatingPoint {
-    /// Packets of a batch unless a policy says otherwise: the budget of one NAPI poll
-    /// (Linux, `NAPI_POLL_WEIGHT`).
+    /// Packets of a batch unless a policy sets another number: the budget of one NAPI poll (Linux,
+    /// `NAPI_POLL_WEIGHT`).
     pub const NAPI_BUDGET: u32 = 64;
 
-    /// All cores active at the fastest frequency, waiting for interrupts in the lightest
-    /// idle state, without moderation: how a run begins before the policy is asked.
+    /// Returns the point with which a run begins before the policy is asked: all cores active at
+    /// the fastest frequency, waiting for interrupts in the lightest idle state, without
+    /// moderation.
     pub fn full(platform: &Platform) -> Self {
         let setting =
             CoreSetting { frequency: platform.fastest(), idle_limit: 0, wait: Wait::Interrupt };
@@ -75,7 +77,7 @@ impl OperatingPoint {
         }
     }
 
-    /// Becomes the other, without allocating where both are of one platform.
+    /// Copies the other point, without allocating if both belong to one platform.
     pub fn copy_from(&mut self, other: &Self) {
         let Self { active, cores, weights, moderation, as_found, batch, uncore } = self;
         (*active, *batch, *uncore) = (other.active, other.batch, other.uncore);
@@ -89,12 +91,12 @@ impl OperatingPoint {
     pub fn set_frequency(&mut self, frequency: usize) {
         self.cores.iter_mut().for_each(|core| core.frequency = frequency);
     }
-    /// Lets all cores wait in one way.
+    /// Gives all cores one wait mode.
     pub fn set_wait(&mut self, wait: Wait) {
         self.cores.iter_mut().for_each(|core| core.wait = wait);
     }
-    /// Makes the cores `0..count` active (at least one); active ones may sleep down to
-    /// `nap`, the others down to `park`.
+    /// Makes the cores `0..count` active (at least one); active ones may sleep down to `nap`, the
+    /// others down to `park`.
     pub fn set_active(&mut self, count: usize, nap: usize, park: usize) {
         self.active = CoreSet::first(count.clamp(1, self.cores.len()));
         let active = self.active;
@@ -107,8 +109,8 @@ impl OperatingPoint {
         self.moderation.fill(period.max(platform.moderation.0).min(platform.moderation.1));
         self.as_found.fill(false);
     }
-    /// Gives a queue a moderation, or none of ours: then its driver moderates as it did before, or
-    /// interrupts keep the shortest distance where nobody knows that.
+    /// Sets the moderation of a queue. With `None` its driver moderates as it originally did, or
+    /// the shortest period applies if that is unknown.
     pub fn moderate(&mut self, platform: &Platform, queue: usize, period: Option<Span>) {
         let (Some(own), Some(as_found)) =
             (self.moderation.get_mut(queue), self.as_found.get_mut(queue))
@@ -118,14 +120,14 @@ impl OperatingPoint {
         *own = period.unwrap_or(platform.default_moderation());
         *as_found = period.is_none() && platform.moderation_found.is_some();
     }
-    /// Leaves the moderation of all queues to their drivers, as [`Self::moderate`] does it.
+    /// Leaves the moderation of all queues to their drivers, as in [`Self::moderate`].
     pub fn leave_moderation(&mut self, platform: &Platform) {
         (0..self.moderation.len()).for_each(|queue| self.moderate(platform, queue, None));
     }
-    /// Takes back what the platform cannot do, so that a policy may ask for the impossible
-    /// without harm: cores that do not exist, no core at all (those of `present` stay),
-    /// frequencies, idle states and interrupt moderations beyond the range, an empty batch or one that
-    /// is too long, too few or too many entries. What a platform has no knob for stays as it is at present.
+    /// Replaces settings that the platform does not support, so that a policy may request the
+    /// impossible without harm: cores that do not exist, an empty set of cores (those of `present`
+    /// stay), frequencies, idle states and interrupt moderations beyond the range, an empty or too
+    /// large batch, too few or too many entries. Settings without a knob keep their present value.
     pub fn bound(&mut self, platform: &Platform, present: &Self) {
         self.active = self.active.intersection(platform.all_cores());
         let can = &platform.can;
@@ -164,7 +166,7 @@ impl OperatingPoint {
         }
         let (shortest, longest) = platform.moderation;
         for period in &mut self.moderation {
-            // Not `clamp`, which panics on a range upside down.
+            // Not `clamp`, which panics if the range is reversed.
             *period = (*period).min(longest).max(shortest);
         }
         if !can.set_batch {
@@ -178,9 +180,9 @@ impl OperatingPoint {
         self.uncore = self.uncore.and_then(|index| Some(index.min(highest?)));
     }
 
-    /// The uncore's upper limit, as an index into [`Platform::uncore`]; `None` where it cannot be
-    /// chosen. Left to itself it lies between its lowest and its highest where the fastest
-    /// active core lies between its own, rounded up.
+    /// Returns the uncore's upper limit, as an index into [`Platform::uncore`]; `None` if it cannot
+    /// be chosen. Without an explicit limit, its position between lowest and highest is that of the
+    /// fastest active core in its own range, rounded up.
     pub fn uncore_limit(&self, platform: &Platform) -> Option<usize> {
         let limits = &platform.uncore;
         let (low, high) = (limits.first()?, limits.last()?);
@@ -192,14 +194,14 @@ impl OperatingPoint {
         let (slowest, most) = (steps.first()?, steps.last()?);
         let range = most.0 - slowest.0;
         let place = if range > 0.0 { (fastest.0 - slowest.0) / range } else { 1.0 };
-        let wish = low.0 + place * (high.0 - low.0);
-        // A hertz less than a step is that step.
-        Some(limits.iter().position(|limit| limit.0 >= wish - 1.0).unwrap_or(limits.len() - 1))
+        let wanted = low.0 + place * (high.0 - low.0);
+        // A difference of up to a hertz still counts as the same step.
+        Some(limits.iter().position(|limit| limit.0 >= wanted - 1.0).unwrap_or(limits.len() - 1))
     }
 
-    /// The frequency that each core runs at, as an index: its own, or the fastest that an
-    /// active one of those asks for that share it. A cluster without an active core runs at
-    /// what its fastest core asks for.
+    /// Returns the frequency of each core, as an index: its own, or the fastest requested by an
+    /// active core that shares it. A cluster without an active core runs at the highest request of
+    /// its cores.
     pub fn frequencies(&self, platform: &Platform) -> impl Iterator<Item = usize> {
         let common = (platform.domain == FrequencyDomain::Chip).then(|| self.fastest_active());
         let cluster = matches!(platform.domain, FrequencyDomain::Cluster(_));
@@ -216,7 +218,8 @@ impl OperatingPoint {
         })
     }
 
-    /// The fastest frequency that an active core asks for: what a chip-wide domain runs at.
+    /// Returns the fastest frequency that an active core requests, at which a chip-wide domain
+    /// runs.
     pub fn fastest_active(&self) -> usize {
         self.active.iter().map(|core| self.cores[core].frequency).max().unwrap_or(0)
     }
@@ -228,7 +231,7 @@ mod tests {
     use crate::testing::westmere;
 
     #[test]
-    fn the_impossible_is_taken_back() {
+    fn impossible_settings_are_replaced() {
         let platform = westmere();
         let present = OperatingPoint::full(&platform);
         let mut wanted = OperatingPoint {
@@ -268,15 +271,15 @@ mod tests {
         assert_eq!(wanted.cores[5].idle_limit, 2, "that can be limited");
     }
 
-    /// A time that happens to be the one that was found is still a time of ours.
+    /// A period that happens to equal the original one still counts as set by us.
     #[test]
-    fn left_to_its_driver_is_not_the_same_as_the_time_that_was_found() {
+    fn left_to_its_driver_differs_from_the_original_period() {
         let found = Span::from_micros(50);
         let mut platform = westmere();
         let full = OperatingPoint::full(&platform);
         let (mut left, mut set) = (full.clone(), full.clone());
         left.leave_moderation(&platform);
-        assert_eq!(left, full, "nobody knows what there was");
+        assert_eq!(left, full, "the original is unknown");
         platform.moderation_found = Some(found);
         left.leave_moderation(&platform);
         set.set_moderation(&platform, found);
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chip_runs_at_what_its_fastest_active_core_asks_for() {
+    fn chip_runs_at_the_highest_request_of_its_active_cores() {
         let mut platform = westmere();
         let mut point = OperatingPoint::full(&platform);
         point.set_frequency(2);
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_uncore_goes_with_the_fastest_active_core_until_a_policy_fixes_it() {
+    fn uncore_follows_the_fastest_active_core_until_a_policy_fixes_it() {
         let mut platform = westmere();
         let mut point = OperatingPoint::full(&platform);
         assert_eq!(point.uncore_limit(&platform), None, "there is none to be set");

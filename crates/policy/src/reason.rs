@@ -4,15 +4,15 @@ use serde::Serialize;
 use std::fmt;
 use wattline_units::PacketsPerSecond;
 
-/// Reason for the operating point after the last decision. It is cheap to copy, so that every
-/// decision may be asked for it; it becomes text where somebody reads it.
+/// Reason for the operating point after the last decision. It is cheap to copy, so that it may be
+/// requested for every decision; it is formatted only when displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Reason {
     /// The reason in words, as a clause: "the load exceeded the capacity".
     pub words: &'static str,
-    /// The rate that the policy planned for, where it plans for one.
+    /// Rate that the policy planned for, if any.
     pub rate: Option<PacketsPerSecond>,
-    /// The phase that the policy was in, where it has phases.
+    /// Phase of the policy, if it has phases.
     pub phase: Option<&'static str>,
 }
 
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_has_rate_and_phase_where_there_are_some() {
+    fn reason_has_rate_and_phase_if_known() {
         let words = "the load exceeded the capacity";
         let bare = Reason { words, rate: None, phase: None };
         assert_eq!(bare.to_string(), words);

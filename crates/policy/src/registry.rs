@@ -1,21 +1,21 @@
-//! The policies among which a program chooses.
+//! Policies available to a program.
 
 use crate::PolicyInfo;
 use crate::spec::{PolicySpec, SpecError};
 use std::fmt;
 use std::ops::Deref;
 
-/// List of policies, which a program hands to the libraries that choose by name.
+/// List of policies that a program hands to the libraries that choose by name.
 #[derive(Clone, Copy, Default)]
 pub struct Registry(&'static [PolicyInfo]);
 
 impl Registry {
-    /// Makes a registry of these policies.
+    /// Creates a registry of these policies.
     pub const fn new(policies: &'static [PolicyInfo]) -> Self {
         Self(policies)
     }
 
-    /// Finds the policy of this name.
+    /// Finds the policy with this name.
     pub fn find(self, name: &str) -> Option<&'static PolicyInfo> {
         self.0.iter().find(|policy| policy.name == name)
     }
@@ -23,8 +23,7 @@ impl Registry {
     /// Reads the text form of a policy: `name`, `name+moderation` or
     /// `name+moderation:key=value,key=value`.
     ///
-    /// # Errors
-    /// Lists all problems of the text, each with what would be allowed.
+    /// Lists all problems of the text, each with the allowed values.
     pub fn parse(self, text: &str) -> Result<PolicySpec, SpecError> {
         PolicySpec::read(text, self.0)
     }

@@ -1,20 +1,20 @@
-//! Figures that a platform can show to a policy, and events at which it can ask the policy.
+//! Figures that a platform can report to a policy, and events at which it can ask the policy.
 
 use serde::{Deserialize, Serialize};
 use wattline_units::Span;
 
-/// Figures that a platform measures. A figure that it does not measure stays `None`, or empty, in
-/// every [`crate::Observation`]. A figure that it promises here is shown whenever the policy looks
-/// at it ([`crate::Looks`]).
+/// Figures that a platform measures. Other figures stay `None`, or empty, in every
+/// [`crate::Observation`]. A figure promised here is present whenever the policy requests it
+/// ([`crate::Looks`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sees {
     /// Percentiles of latency ([`crate::Observation::latency`]).
     pub latency: bool,
-    /// Packets later than a bound that the policy names ([`crate::LatencyView::late`]).
+    /// Packets later than the policy's bound ([`crate::LatencyView::late`]).
     pub late: bool,
     /// Watts, with their source ([`crate::Observation::power`]).
     pub power: bool,
-    /// The frequency that each core really runs at ([`crate::CoreView::frequency`]).
+    /// Real frequency of each core ([`crate::CoreView::frequency`]).
     pub frequency: bool,
     /// Bytes per queue ([`crate::QueueView::bytes`]).
     pub bytes: bool,
@@ -26,12 +26,12 @@ pub struct Sees {
     pub softirq: bool,
     /// Age of the oldest waiting packet ([`crate::QueueView::oldest`]).
     pub oldest: bool,
-    /// The rate offered now ([`crate::Observation::offered`]): only a simulator can tell.
+    /// The present offered rate ([`crate::Observation::offered`]): only a simulator knows it.
     pub offered: bool,
 }
 
 impl Sees {
-    /// Nothing but queues and cores.
+    /// Only queues and cores.
     pub const NOTHING: Self = Self {
         latency: false,
         late: false,
@@ -55,19 +55,19 @@ pub enum Timing {
     Never,
     /// Each time it happens.
     Exact,
-    /// By looking once per period. A trigger then stands for all events since the last one
-    /// ([`crate::Trigger::Batch`] says for how many batches).
+    /// By sampling once per period. A trigger then stands for all events since the last one
+    /// ([`crate::Trigger::Batch`] contains the number of batches).
     Sampled(Span),
 }
 
 impl Timing {
-    /// Whether the platform notices it at all.
+    /// Returns true if the platform notices the event.
     pub fn is_noticed(self) -> bool {
         self != Self::Never
     }
 }
 
-/// On which events a platform can ask a policy. All platforms also have timers.
+/// Events at which a platform can ask a policy. All platforms also have timers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asks {
     /// [`crate::Trigger::Batch`].
@@ -82,14 +82,14 @@ pub struct Asks {
 }
 
 impl Asks {
-    /// On no event.
+    /// No events.
     pub const NOTHING: Self = Self {
         batch: Timing::Never,
         fill: Timing::Never,
         empty_polls: Timing::Never,
         streaks: Timing::Never,
     };
-    /// On every event, exactly.
+    /// Every event, exactly.
     pub const EXACT: Self = Self {
         batch: Timing::Exact,
         fill: Timing::Exact,
@@ -98,7 +98,7 @@ impl Asks {
     };
 }
 
-/// In which ways the cores of a platform can wait for packets ([`crate::Wait`]).
+/// Wait modes that the cores of a platform support ([`crate::Wait`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
     /// [`crate::Wait::Poll`].
@@ -112,12 +112,12 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// No wait can be chosen: cores wait in their own way.
+    /// No wait mode can be chosen: cores wait in their own way.
     pub const NONE: Self = Self { poll: false, pause: false, sleep: false, interrupt: false };
-    /// Every way.
+    /// Every wait mode.
     pub const ALL: Self = Self { poll: true, pause: true, sleep: true, interrupt: true };
 
-    /// Whether a core can be told to wait like this.
+    /// Returns true if a core supports this wait mode.
     pub fn allows(self, wait: crate::Wait) -> bool {
         match wait {
             crate::Wait::Poll => self.poll,
@@ -127,7 +127,7 @@ impl Waits {
         }
     }
 
-    /// Whether any wait can be chosen.
+    /// Returns true if any wait mode can be chosen.
     pub fn any(self) -> bool {
         self != Self::NONE
     }

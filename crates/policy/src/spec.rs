@@ -6,21 +6,21 @@ use serde::Serialize;
 use std::fmt;
 use thiserror::Error;
 
-/// A policy chosen by name, with its parameters read and checked.
+/// A policy chosen by name, with its parsed and checked parameters.
 #[derive(Debug, Clone)]
 pub struct PolicySpec {
     /// The policy.
     pub policy: &'static PolicyInfo,
-    /// Its parameters, defaults filled in.
+    /// Parameters, including defaults.
     pub parameters: Parameters,
     /// Moderation of the queues that replaces the policy's own.
     pub moderation: Option<Choice>,
-    /// The text.
+    /// Text form.
     text: String,
 }
 
 impl PolicySpec {
-    /// Returns why this policy works in a simulator alone, if it names a rule of drivers.
+    /// Returns the reason why this policy works only in a simulator, if it names a rule of drivers.
     pub fn needs_simulated_driver(&self) -> Option<String> {
         match self.moderation {
             Some(Choice::Driver(rule)) => Some(moderated::needs_simulated_driver(rule)),
@@ -28,7 +28,7 @@ impl PolicySpec {
         }
     }
 
-    /// Reads the text form of one of these policies.
+    /// Parses the text form of one of these policies.
     pub(crate) fn read(text: &str, policies: &'static [PolicyInfo]) -> Result<Self, SpecError> {
         let (names, settings) = text.split_once(':').unwrap_or((text, ""));
         let (name, rule) = names.split_once('+').map_or((names, None), |(n, r)| (n, Some(r)));
@@ -107,7 +107,7 @@ impl fmt::Display for PolicySpec {
     }
 }
 
-/// A policy text that cannot be read, with all its problems.
+/// Error for a policy text that cannot be parsed, with all its problems.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize)]
 #[error("policy \"{text}\": {}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct SpecError {
@@ -117,7 +117,7 @@ pub struct SpecError {
     pub problems: Vec<SpecProblem>,
 }
 
-/// One thing wrong with a policy text.
+/// One problem of a policy text.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize)]
 pub enum SpecProblem {
     /// No policy has this name.
@@ -142,12 +142,12 @@ pub enum SpecProblem {
         /// Description of the allowed values.
         allowed: String,
     },
-    /// The platform or the server model cannot support what is asked for.
+    /// The platform or the server model does not support the request.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// The names that exist, the nearest to a mistyped one first.
+/// Known names, the nearest to a mistyped one first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Known {
     nearest: Option<String>,

@@ -9,15 +9,15 @@ use wattline_units::Span;
 /// [`crate::QueueEstimator`], so that the policy is asked at the end of a streak only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streaks {
-    /// Cores that count; empty for none.
+    /// Cores that count streaks; empty for none.
     pub cores: CoreSet,
-    /// The rule by which they count.
+    /// Counting rule.
     pub rule: StreakRule,
-    /// Whether to ask at streaks above the upper level.
+    /// True to ask at streaks above the upper level.
     pub at_above: bool,
-    /// Whether to ask at streaks below the lower level.
+    /// True to ask at streaks below the lower level.
     pub at_below: bool,
-    /// Whether to ask when one of these cores has had no sample for [`StreakRule::silence`].
+    /// True to ask when one of these cores has had no sample for [`StreakRule::silence`].
     pub at_silence: bool,
 }
 
@@ -28,14 +28,14 @@ pub struct StreakRule {
     pub above: Level,
     /// Samples with fewer packets than this level.
     pub below: Level,
-    /// The fill level that counts.
+    /// Fill level that counts.
     pub read: FillRead,
-    /// Counters that start anew at an event.
+    /// Counters that restart at an event.
     pub reset: StreakReset,
     /// Time between two samples; zero for a sample at each batch. A later sample represents the
     /// batches since the one before.
     pub look: Span,
-    /// All counters of a core start anew after such a time without a sample; zero for never.
+    /// Time without a sample after which all counters of a core restart; zero for never.
     pub silence: Span,
 }
 
@@ -44,7 +44,7 @@ pub struct StreakRule {
 pub struct Level {
     /// Packets in the ring.
     pub packets: u32,
-    /// More samples in a row than this are an event.
+    /// Maximum number of samples in a row without an event.
     pub samples: u32,
 }
 
@@ -52,7 +52,7 @@ pub struct Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FillRead {
-    /// With the packets of the batch; a pass that finds no packet is no sample.
+    /// With the packets of the batch; an empty pass does not count.
     Before,
     /// Without the packets of the batch.
     After,
@@ -61,22 +61,22 @@ pub enum FillRead {
     Pass,
 }
 
-/// Counters of a core that start anew at an event.
+/// Counters of a core that restart at an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StreakReset {
-    /// Those of all its queues.
+    /// The counters of all its queues.
     All,
-    /// Those of the queue with the event.
+    /// The counters of the queue with the event.
     Own,
 }
 
 /// Reason why streaks cannot be counted where the kernel polls (NAPI).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BeyondPolls {
-    /// The rule reads the queue after the batch, or at passes that find nothing.
+    /// The rule reads the queue after the batch, or at empty passes.
     #[error(
-        "read: the kernel does not tell how many packets wait after a poll, and has no pass over all \
+        "read: the kernel does not report how many packets wait after a poll, and has no pass over all \
          queues: only `before` works where it forwards"
     )]
     Read,
@@ -90,9 +90,9 @@ pub enum BeyondPolls {
 }
 
 impl Level {
-    /// Returns the most batches that a sample counts for. A sample says less than the batches that it
-    /// represents, so it counts for no more than an eighth of those that an event takes: several in a
-    /// row have to agree.
+    /// Returns the maximum number of batches that a sample counts for. A sample contains less
+    /// information than the batches that it represents, so it counts for at most an eighth of those
+    /// needed for an event: several in a row have to agree.
     pub const fn most_of_a_sample(self) -> u32 {
         self.samples / 8 + 1
     }
@@ -126,14 +126,14 @@ impl Streaks {
         Ok(())
     }
 
-    /// Whether to ask at an event of a core that counts.
+    /// Returns true if an event of a counting core triggers the policy.
     pub fn asks(&self, above: bool) -> bool {
         if above { self.at_above } else { self.at_below }
     }
 }
 
 impl StreakRule {
-    /// A rule by which nothing is an event.
+    /// A rule without events.
     pub const NEVER: Self = Self {
         above: Level { packets: u32::MAX, samples: u32::MAX },
         below: Level { packets: 0, samples: u32::MAX },

@@ -5,10 +5,10 @@ use wattline_server::ServerModel;
 use wattline_server::tables::{Fingerprint, ProfileTables};
 use wattline_units::Span;
 
-/// The tables of a file; one that has no end, or does not begin, is refused before it is read.
+/// Reads the tables of a file; endless files, and those that block on opening, are refused first.
 ///
 /// # Errors
-/// Says what is wrong with the file, and with which lines.
+/// Describes the problems of the file, with their lines.
 pub fn read_tables(path: &str) -> Result<ProfileTables, String> {
     if let Ok(file) = std::fs::metadata(path) {
         if !file.is_file() {
@@ -19,7 +19,7 @@ pub fn read_tables(path: &str) -> Result<ProfileTables, String> {
             return Err(format!("tables: {path} has {} bytes; {most} MiB are allowed", file.len()));
         }
     }
-    // Says itself why a file cannot be read.
+    // The error describes itself why a file cannot be read.
     ProfileTables::load(path).map_err(|error| {
         let hint = match path.rsplit_once('+') {
             Some((file, _)) if std::path::Path::new(file).exists() => {
@@ -31,15 +31,15 @@ pub fn read_tables(path: &str) -> Result<ProfileTables, String> {
     })
 }
 
-/// Returns the model of a server by its name, or of a file.
+/// Returns the model of a server by its name, or from a file.
 ///
 /// # Errors
-/// Says what is wrong with the file, and with which lines.
+/// Describes the problems of the file, with their lines.
 pub fn read_server(name_or_path: &str) -> Result<ServerModel, String> {
     ServerModel::load(name_or_path).map_err(|error| format!("server: {error}"))
 }
 
-/// Reads the files that a policy's parameters `tables` and `server` name, as the policy does itself
+/// Reads the files named by a policy's parameters `tables` and `server`, as the policy itself does
 /// on the machine. Policies without these parameters read none.
 ///
 /// # Errors
@@ -59,7 +59,7 @@ pub fn check_tables(spec: &PolicySpec) -> Result<(), String> {
     }
 }
 
-/// Returns the fingerprint that tables must have to fit a platform.
+/// Returns the fingerprint of tables that fit a platform.
 pub fn fingerprint(platform: &Platform) -> Fingerprint {
     let micros = |span: Span| span.as_seconds() * 1e6;
     Fingerprint {

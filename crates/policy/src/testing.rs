@@ -45,7 +45,7 @@ where
     }
 }
 
-/// Returns a policy that looks at these parts of an observation and decides by a function.
+/// Returns a policy that uses these parts of an observation and decides by a function.
 pub fn policy(
     looks: Looks,
     decide: impl FnMut(&Observation<'_>, &mut OperatingPoint) -> AskAgain + Send + 'static,

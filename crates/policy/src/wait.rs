@@ -7,13 +7,13 @@ use wattline_units::Span;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wait {
-    /// It looks again at once, and never sleeps.
+    /// The core polls again at once, and never sleeps.
     Poll,
-    /// It looks again after a pause that the processor offers for it (`PAUSE`, `TPAUSE`), and
-    /// never sleeps.
+    /// The core polls again after a pause offered by the processor (`PAUSE`, `TPAUSE`), and never
+    /// sleeps.
     Pause,
-    /// It sleeps so long, then looks again; interrupts stay off.
+    /// The core sleeps for this time, then polls again; interrupts stay off.
     Sleep(Span),
-    /// It enables interrupts and sleeps until one comes (NAPI).
+    /// The core enables interrupts and sleeps until the next one (NAPI).
     Interrupt,
 }

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use wattline_units::Time;
 
-/// The clock of an emulated machine: at a dilation of 500, a second of the model lasts 500
-/// seconds. Monotonic; it shows zero until it is started.
+/// Clock of an emulated machine: at a dilation of 500, a second of the model lasts 500 seconds.
+/// Monotonic; it shows zero until it is started.
 #[derive(Debug)]
 pub struct ModelClock {
     origin: OnceLock<Instant>,
@@ -13,17 +13,17 @@ pub struct ModelClock {
 }
 
 impl ModelClock {
-    /// A clock that stands; `dilation` is at least 1.
+    /// Creates a stopped clock; `dilation` is at least 1.
     pub fn new(dilation: u32) -> Self {
         Self { origin: OnceLock::new(), dilation: dilation.max(1) }
     }
 
-    /// Returns the factor by which everything lasts longer.
+    /// Returns the dilation factor.
     pub fn dilation(&self) -> u32 {
         self.dilation
     }
 
-    /// Lets it run, if it does not yet.
+    /// Starts the clock, if it is not running.
     pub fn start(&self) {
         let _ = self.origin.set(Instant::now());
     }
@@ -35,23 +35,23 @@ impl ModelClock {
         Time::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
     }
 
-    /// Real time that has passed since the start.
+    /// Returns the real time since the start.
     pub fn real(&self) -> Duration {
         self.origin.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// Real time until it shows `at`, if it runs; zero when it does already.
+    /// Returns the real time until the clock shows `at`, if it runs; zero if it already does.
     pub fn until(&self, at: Time) -> Duration {
         self.lasting(at).saturating_sub(self.real())
     }
 
-    /// By how much real time it is past `at`; zero before.
+    /// Returns the real time since the clock showed `at`; zero before.
     pub fn since(&self, at: Time) -> Duration {
         self.real().saturating_sub(self.lasting(at))
     }
 
-    /// Returns the real time from zero to `at`, rounded up, so that a thread that waits so long
-    /// does not wake early.
+    /// Returns the real time from zero to `at`, rounded up, so that a thread that waits for it does
+    /// not wake early.
     pub fn lasting(&self, at: Time) -> Duration {
         let nanos = u128::from(at.as_picos()) * u128::from(self.dilation);
         Duration::from_nanos(u64::try_from(nanos.div_ceil(1_000)).unwrap_or(u64::MAX))

@@ -12,10 +12,10 @@ pub(super) struct Lateness {
     waits: AtomicU64,
     late_nanos: AtomicU64,
     latest_nanos: AtomicU64,
-    /// Frames that came after the core had looked for them.
+    /// Frames that arrived after the core had polled for them.
     late_frames: AtomicU64,
     frames: AtomicU64,
-    /// Orders that came after the time for which they were meant.
+    /// Orders that arrived after their time.
     late_orders: AtomicU64,
     orders: AtomicU64,
     order_lag_picos: AtomicU64,
@@ -44,7 +44,7 @@ impl Lateness {
         }
     }
 
-    /// Adds what was counted to a summary; its means are sums meanwhile.
+    /// Adds the counts to a summary, whose means are sums until it is complete.
     fn add_to(&self, sum: &mut Disturbance) {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         sum.waits += get(&self.waits);

@@ -22,7 +22,7 @@ pub struct Emulation {
     pub(super) mailboxes: Vec<Mailbox>,
     pub(super) energy_account: Mutex<EnergyAccount>,
     pub(super) reported: Condvar,
-    /// Keeps flows in order, where indirection tables are written.
+    /// Keeps flows in order if indirection tables are written.
     pub(super) order: Option<Arc<Order>>,
 }
 
@@ -49,8 +49,8 @@ impl Emulation {
         self.energy_account().change(at, at, Change::Active(Box::new(active)));
     }
 
-    /// The energy when a run begins.
-    pub(super) fn nothing_yet(&self) -> Energy {
+    /// Returns the energy at the start of a run.
+    pub(super) fn initial_energy(&self) -> Energy {
         let parts = self.server.power.base.parts();
         let parts = parts.map(|(component, _)| (component.name(), Joules::ZERO));
         Energy::new(Joules::ZERO, parts, Provenance::EMULATED)

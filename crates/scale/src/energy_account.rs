@@ -1,4 +1,4 @@
-//! Energy by the states that the cores really passed through.
+//! Energy from the states that the cores really passed through.
 
 use super::mailbox::Report;
 use wattline_cores::{AwakeLog, power_terms};
@@ -18,17 +18,17 @@ pub(super) enum Change {
     Active(Box<CoreSet>),
 }
 
-/// Collects what cores report and reckons energy from it.
+/// Collects the cores' reports and computes energy from them.
 #[derive(Debug)]
 pub(super) struct EnergyAccount {
-    /// By core; of one moment when all are there.
+    /// Reports by core; all of the same moment once complete.
     reports: Vec<Option<Report>>,
-    /// Changes to come or not yet booked, by time.
+    /// Changes in the future or not yet booked, by time.
     changes: Vec<(u64, Change)>,
     awake: AwakeLog,
     frequencies: Vec<usize>,
     active: CoreSet,
-    /// Energy of the shared parts, up to `booked`.
+    /// Energy of the shared parts up to `booked`.
     uncore_joules: f64,
     booked: u64,
     energy: Energy,
@@ -50,7 +50,7 @@ impl EnergyAccount {
         }
     }
 
-    /// Notes a change at a time. Frequencies replace those that were still to come.
+    /// Notes a change at a time. New frequencies replace those that had not taken effect.
     pub fn change(&mut self, at: u64, now: u64, change: Change) {
         if matches!(change, Change::Frequencies(_)) {
             let due = |(at, old): &(u64, Change)| *at <= now || matches!(old, Change::Active(_));
@@ -59,7 +59,7 @@ impl EnergyAccount {
         self.changes.push((at, change));
     }
 
-    /// Takes a report; true when all cores have sent that number.
+    /// Takes a report. Returns true once all cores have sent the report of that number.
     pub fn take(&mut self, report: Report) -> bool {
         let number = report.number;
         if let Some(place) = self.reports.get_mut(report.core) {
@@ -68,22 +68,22 @@ impl EnergyAccount {
         self.complete(number)
     }
 
-    /// Whether all cores have sent the report of this number.
+    /// Returns true if all cores have sent the report of this number.
     pub fn complete(&self, number: u64) -> bool {
         self.reports.iter().all(|report| report.as_ref().is_some_and(|r| r.number == number))
     }
 
-    /// Whether a core has sent the report of this number.
+    /// Returns true if a core has sent the report of this number.
     pub fn has(&self, core: usize, number: u64) -> bool {
         self.reports.get(core).and_then(Option::as_ref).is_some_and(|r| r.number == number)
     }
 
-    /// The energy up to the last close.
+    /// Returns the energy up to the last close.
     pub fn energy(&self) -> &Energy {
         &self.energy
     }
 
-    /// Adds up the reports of `at`, in picoseconds.
+    /// Adds up the reports of the time `at`, in picoseconds.
     pub fn close(&mut self, at: u64, server: &ServerModel) -> (MachineTotals, Option<Latency>) {
         let mut totals = MachineTotals::default();
         let (mut spent, mut bytes, mut latency) = (Vec::new(), 0, None::<Latency>);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shared_part_draws_while_any_core_is_awake_at_the_frequency_of_then() {
+    fn shared_part_draws_while_any_core_is_awake() {
         let file = ServerFile::load("westmere-2010").unwrap();
         let server = file.model().unwrap();
         let mut energy_account = EnergyAccount::new(2, 0);
@@ -190,7 +190,7 @@ mod tests {
         let power = |index: usize| server.power.uncore(server.processor.frequencies[index]).0;
         let expected = (power(0) * 50.0 + power(13) * 20.0) * 1e-6;
         assert!((energy_account.uncore_joules / expected - 1.0).abs() < 1e-9);
-        // The parts are the whole, and the base alone draws for all of the time.
+        // The parts add up to the whole, and only the base draws all of the time.
         let energy = totals.energy;
         assert!(energy.rest().unwrap().0.abs() < 1e-12);
         assert!(energy.whole.unwrap().0 > server.power.base.total().0 * 100e-6);

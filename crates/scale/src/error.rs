@@ -5,7 +5,7 @@ use wattline_cores::ModelError;
 /// Reason why a server cannot be emulated.
 #[derive(Debug, thiserror::Error)]
 pub enum ScaleError {
-    /// The server, the application or the policy are not fit for each other.
+    /// Server, application and policy do not fit each other.
     #[error(transparent)]
     Model(#[from] ModelError),
     /// More workers than the model has cores.
@@ -16,9 +16,9 @@ pub enum ScaleError {
     Workers {
         /// Name of the server model.
         server: String,
-        /// Its cores.
+        /// Number of its cores.
         most: usize,
-        /// The workers.
+        /// Number of workers.
         workers: usize,
     },
     /// The system failed.

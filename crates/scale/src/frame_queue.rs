@@ -31,7 +31,7 @@ pub(super) struct FrameQueue {
 
 struct Waiting {
     number: u64,
-    /// `None` where indirection tables are never rewritten.
+    /// `None` if indirection tables are never rewritten.
     place: Option<Place>,
     frame: Frame,
 }
@@ -63,8 +63,8 @@ impl FrameQueue {
         at
     }
 
-    /// Marks the frames as ready that the core has served, except those held back for order, and
-    /// frees the frames that found the ring full. True if any frame is ready.
+    /// Marks the frames that the core has served as ready, except those held back for order, and
+    /// frees the frames that found the ring full. Returns true if any frame is ready.
     pub fn serve(&mut self, ring: &mut Ring, order: Option<&Order>, pool: &mut FramePool) -> bool {
         let Self { frames, dropped, served, held, ready, leaving, .. } = self;
         let may_leave = |place| order.is_none_or(|order| order.may_leave(place));
@@ -149,8 +149,8 @@ mod tests {
 
     const OTHER: usize = 1;
 
-    /// The queue of core 0 with four frames, of the entries 7, 8, 7 and 8. The ring has served
-    /// three. An earlier frame of entry 7 is still at another core.
+    /// Returns the queue of core 0 with four frames, of the entries 7, 8, 7 and 8. The ring has
+    /// served three. An earlier frame of entry 7 is still at another core.
     fn served(order: &Order) -> (FrameQueue, Ring, Place) {
         let handover = order.counted().unwrap();
         handover.steer(0, 7, OTHER);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moved_entry_waits_and_others_go_on() {
+    fn moved_entry_waits_and_others_continue() {
         let order = Order::counting(1, 128);
         let (mut queue, mut ring, other) = served(&order);
         let mut pool = FramePool::zeroed(8, 512, 64);

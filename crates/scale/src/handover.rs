@@ -1,10 +1,9 @@
 //! Entries of an indirection table move from core to core, and every flow stays in order.
 //!
 //! After the move, the new core receives the packets of the entry. The old core may still hold
-//! earlier ones. So packets that the new core has served wait at the egress port until the
-//! earlier ones have left, even if the entry has passed through several cores meanwhile. Only
-//! sending waits: all cores continue to serve. The simulator does the same (`wattline_cores`,
-//! `reorder`).
+//! earlier ones. So packets that the new core has served wait at the egress port until the earlier
+//! ones have left, even if the entry has passed through several cores meanwhile. Only sending
+//! waits: all cores continue to serve. The simulator does the same (`wattline_cores`, `reorder`).
 //!
 //! A deadlock is impossible: a packet waits only for packets that were steered to a core before it.
 
@@ -14,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_packet::toeplitz::Toeplitz;
 
-/// Place of a frame: an entry of a port's indirection table, and the entry's stay at a core that
-/// led it there.
+/// Place of a frame: an entry of a port's indirection table, and the entry's stay at the core that
+/// received the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     port: usize,
@@ -24,24 +23,24 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The entry of its port's table.
+    /// Returns the entry of its port's table.
     pub(super) fn entry(&self) -> u32 {
         self.entry
     }
 }
 
-/// The time that an entry leads to one core.
+/// Period in which an entry leads to one core.
 #[derive(Debug)]
 struct Stay {
     core: usize,
     since: Instant,
-    /// Frames that were steered to the core, and that it has not taken.
-    led: u64,
-    /// Frames that it has taken, and that have not left.
+    /// Frames steered to the core and not yet taken by it.
+    steered: u64,
+    /// Frames taken by the core that have not left.
     inside: u64,
 }
 
-/// An entry: its present stay, and those before of which frames are left.
+/// An entry: its present stay, and earlier ones that still have frames.
 #[derive(Debug, Default)]
 struct Entry {
     /// Number of the first stay.
@@ -60,7 +59,7 @@ pub struct Handover {
 
 #[derive(Debug)]
 struct State {
-    /// By port, then by entry.
+    /// Entries by port, then by number.
     entries: Vec<Vec<Entry>>,
     sums: Sums,
 }
@@ -71,7 +70,7 @@ struct Sums {
 }
 
 impl Handover {
-    /// For so many ports with tables of so many entries (a power of two).
+    /// Creates the state for so many ports with tables of so many entries (a power of two).
     pub fn new(ports: usize, entries: usize) -> Self {
         let table = || (0..entries.max(1)).map(|_| Entry::default()).collect();
         let entries_by_port = (0..ports).map(|_| table()).collect();
@@ -82,67 +81,68 @@ impl Handover {
         }
     }
 
-    /// A frame with this hash is steered to a core, to which its entry leads now.
+    /// Notes that a frame with this hash is steered to a core, to which its entry now leads.
     pub(super) fn steer(&self, port: usize, hash: u32, core: usize) {
         self.with(port, hash & self.mask, |entry, sums| {
             entry.go_to(core, sums);
             if let Some(stay) = entry.stays.back_mut() {
-                stay.led += 1;
+                stay.steered += 1;
             }
         });
     }
 
-    /// The last frame with this hash that was steered to a core comes back before the core has
-    /// taken it: to be led anew.
+    /// Withdraws the last frame with this hash that was steered to a core and not yet taken, so
+    /// that it can be steered again.
     pub(super) fn take_back(&self, port: usize, hash: u32) {
         self.with(port, hash & self.mask, |entry, _| {
-            if let Some(stay) = entry.stays.iter_mut().rev().find(|stay| stay.led > 0) {
-                stay.led -= 1;
+            if let Some(stay) = entry.stays.iter_mut().rev().find(|stay| stay.steered > 0) {
+                stay.steered -= 1;
             }
         });
     }
 
-    /// A core takes a frame, the first of its entry that was steered to it; `None` for one that
-    /// nobody led.
+    /// Notes that a core takes a frame, the first of its entry that was steered to it. Returns
+    /// `None` if the frame was never steered.
     pub(super) fn take(&self, port: usize, frame: &[u8], core: usize) -> Option<Place> {
         self.take_hash(port, rss::hash(&self.toeplitz, frame), core)
     }
 
-    /// The same by the frame's hash.
+    /// Like [`Self::take`], by the frame's hash.
     pub(super) fn take_hash(&self, port: usize, hash: u32, core: usize) -> Option<Place> {
         let number = hash & self.mask;
         self.with(port, number, |entry, _| {
             let mut stays = entry.stays.iter_mut().zip(entry.first..);
-            let (stay, at) = stays.find(|(stay, _)| stay.core == core && stay.led > 0)?;
-            (stay.led, stay.inside) = (stay.led - 1, stay.inside + 1);
+            let (stay, at) = stays.find(|(stay, _)| stay.core == core && stay.steered > 0)?;
+            (stay.steered, stay.inside) = (stay.steered - 1, stay.inside + 1);
             Some(Place { port, entry: number, stay: at })
         })
         .flatten()
     }
 
-    /// Whether a frame may leave: no other core has earlier ones of its entry.
+    /// Returns true if a frame may leave: no other core has earlier ones of its entry.
     pub(super) fn may_leave(&self, place: Place) -> bool {
         let first = self.with(place.port, place.entry, |entry, sums| {
-            entry.forget_the_past(sums);
+            entry.remove_finished_stays(sums);
             entry.first
         });
         first.is_none_or(|first| place.stay <= first)
     }
 
-    /// A frame has left, or never will. Gives the core that may have waited for it.
+    /// Notes that a frame has left, or never will. Returns the core that may have waited for it.
     pub(super) fn left(&self, place: Place) -> Option<usize> {
         self.with(place.port, place.entry, |entry, sums| {
             let stay = entry.stays.get_mut(place.stay.checked_sub(entry.first)? as usize)?;
             stay.inside = stay.inside.saturating_sub(1);
             let first = entry.first;
-            entry.forget_the_past(sums);
+            entry.remove_finished_stays(sums);
             let next = entry.stays.front().filter(|_| entry.first != first)?;
             (next.inside > 0).then_some(next.core)
         })
         .flatten()
     }
 
-    /// Longest real time from an entry's move until its old core had nothing left of it.
+    /// Returns the longest real time from an entry's move until its old core had no frames of it
+    /// left.
     pub(super) fn longest(&self) -> Duration {
         self.state().sums.longest
     }
@@ -160,24 +160,24 @@ impl Handover {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that holds it leaves it half done.
+        // No holder leaves the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Entry {
-    /// It leads to a core from now on, if it does not yet.
+    /// Makes the entry lead to a core from now on, if it does not yet.
     fn go_to(&mut self, core: usize, sums: &mut Sums) {
         if self.stays.back().is_none_or(|stay| stay.core != core) {
-            self.stays.push_back(Stay { core, since: Instant::now(), led: 0, inside: 0 });
-            self.forget_the_past(sums);
+            self.stays.push_back(Stay { core, since: Instant::now(), steered: 0, inside: 0 });
+            self.remove_finished_stays(sums);
         }
     }
 
-    /// Stays of which nothing is left are over, but for the present one.
-    fn forget_the_past(&mut self, sums: &mut Sums) {
+    /// Removes stays without frames, except the present one.
+    fn remove_finished_stays(&mut self, sums: &mut Sums) {
         while self.stays.len() > 1
-            && self.stays.front().is_some_and(|stay| stay.led + stay.inside == 0)
+            && self.stays.front().is_some_and(|stay| stay.steered + stay.inside == 0)
         {
             self.stays.pop_front();
             self.first += 1;
@@ -194,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_frame_waits_for_those_that_other_cores_have_of_its_entry() {
+    fn frame_waits_for_earlier_ones_at_other_cores() {
         let handover = Handover::new(2, 128);
         let (old, new, third) = (0, 1, 2);
         handover.steer(0, 7, old);
@@ -203,7 +203,7 @@ mod tests {
         handover.steer(0, 128 + 7, new);
         let second = handover.take_hash(0, 7, new).unwrap();
         assert!(handover.may_leave(first) && !handover.may_leave(second));
-        // Another entry, another port, and a frame that nobody led.
+        // Another entry, another port, and a frame that was never steered.
         handover.steer(0, 8, new);
         assert!(handover.may_leave(handover.take_hash(0, 8, new).unwrap()));
         handover.steer(1, 7, new);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn withdrawn_frames_leave_nobody_waiting() {
+    fn withdrawn_frames_block_no_core() {
         let handover = Handover::new(1, 128);
         handover.steer(0, 7, 0);
         handover.take_back(0, 7);
@@ -235,11 +235,11 @@ mod tests {
     }
 
     proptest! {
-        /// Frames are steered to changing cores; cores take and let go whenever they like, each its
-        /// own in order. Whatever happens, entries leave in order, and in the end all have.
+        /// Frames are steered to changing cores; each core takes and releases its own in order, at
+        /// any time. Entries must leave in order, and completely in the end.
         #[test]
         fn entries_leave_in_order(
-            led in prop::collection::vec((0u32..3, 0usize..4), 1..60),
+            steered in prop::collection::vec((0u32..3, 0usize..4), 1..60),
             turns in prop::collection::vec(0usize..4, 0..200),
         ) {
             let handover = Handover::new(1, 4);
@@ -261,17 +261,17 @@ mod tests {
                     !leaves
                 });
             };
-            for (number, (entry, core)) in led.iter().copied().enumerate() {
+            for (number, (entry, core)) in steered.iter().copied().enumerate() {
                 handover.steer(0, entry, core);
                 cores[core].push_back((number, entry));
                 if let Some(core) = turns.next() {
                     turn(core, &mut cores);
                 }
             }
-            for _ in 0..led.len() {
+            for _ in 0..steered.len() {
                 (0..4).for_each(|core| turn(core, &mut cores));
             }
-            prop_assert_eq!(left.iter().map(Vec::len).sum::<usize>(), led.len());
+            prop_assert_eq!(left.iter().map(Vec::len).sum::<usize>(), steered.len());
             prop_assert!(left.iter().all(|numbers| numbers.is_sorted()));
         }
     }

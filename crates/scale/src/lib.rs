@@ -1,21 +1,21 @@
-//! The platform `scale`: real packets through the real data plane, whose workers behave like
-//! the cores of a server model, slowed down so that this machine can play them all.
+//! The platform `scale`: real packets through the real data plane, whose workers behave like the
+//! cores of a server model, slowed down so that this machine can emulate them all.
 //!
-//! At a dilation of 500 every time of the model lasts 500 times as long and every rate is 500
-//! times lower. All figures are in model time. Power is that of the model for the states that
-//! the cores really passed through: emulated, never measured.
+//! At a dilation of 500 every time of the model lasts 500 times as long and every rate is 500 times
+//! lower. All figures are in model time. Power is that of the model for the states that the cores
+//! really passed through: emulated, never measured.
 //!
 //! - [`clock`]: model time; [`pacer`]: a worker as a core of the model;
 //! - [`card`]: a card in memory with an indirection table, for routers without interfaces;
 //! - [`steered`]: the tables of virtual cards, for routers with interfaces;
 //! - `order`: flows stay in order when tables are rewritten;
-//! - `machine`: steps of a governor become orders to cores; `mailbox`: how they reach them;
-//!   `disturbance`: how far threads lagged behind the model;
+//! - `machine`: turns steps of a governor into orders to cores; `mailbox`: delivers them;
+//!   `disturbance`: lag of threads behind the model;
 //! - `energy_account`: energy from states.
 //!
-//! A policy is asked in the thread of the core that met what it waits for, under a lock, since
-//! that core goes on only with the answer; timers are asked for by a thread of their own.
-//! `docs/explanation/closed-loop.md` says what is emulated and what is not.
+//! A policy is called in the thread of the core that met the event it asked for, under a lock,
+//! since that core continues only with the answer; a separate thread handles timers.
+//! `docs/explanation/closed-loop.md` lists what is emulated and what is not.
 //!
 //! Used by `wattline run` on platform `scale` and by the demonstration.
 #![forbid(unsafe_code)]
@@ -68,9 +68,9 @@ use wattline_server::{Application, ServerModel};
 use wattline_status::HeldPoint;
 use wattline_units::Time;
 
-/// The thread of timers looks around this often.
+/// Longest sleep of the timer thread.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
-/// Reports of cores come within so long after their time, or the run is given up.
+/// Time within which cores must report, or the run is aborted.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Setting of an emulation.
@@ -82,19 +82,19 @@ pub struct Setting {
     pub application: Application,
     /// The governor.
     pub policy: PolicySpec,
-    /// Mean length of a packet in bytes, for policies that reckon with the model.
+    /// Mean length of a packet in bytes, for policies that use the model.
     pub mean_bytes: u32,
-    /// Factor by which everything lasts longer, at least 1.
+    /// Dilation factor, at least 1.
     pub dilation: u32,
     /// Seed of policy and service times.
     pub seed: u64,
 }
 
-/// The emulation with its governor.
+/// The emulation and its governor.
 struct Shared {
     emulation: Arc<Emulation>,
     governor: Mutex<Governor<ScaleMachine>>,
-    /// Wakes the thread of timers, which waits for `timer_due`.
+    /// Wakes the timer thread, which waits for `timer_due`.
     timer: Waker,
     timer_due: AtomicU64,
     stopping: AtomicBool,
@@ -112,7 +112,7 @@ impl Shared {
         self.governor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a question to the policy, from the thread of a core or of timers.
+    /// Calls the policy, from the thread of a core or of timers.
     fn trigger(&self, at: Time, trigger: Trigger, from: Option<usize>) {
         let mut governor = self.governor();
         if !governor.trigger(at, trigger) {
@@ -121,12 +121,12 @@ impl Shared {
         self.publish_triggers(&governor, from);
     }
 
-    /// A rewriting of tables is over: what was put off for it is done.
-    fn go_on(&self) {
-        self.governor().machine().go_on();
+    /// Performs a deferred rewrite of tables, now that the previous one is over.
+    fn resume(&self) {
+        self.governor().machine().resume();
     }
 
-    /// Tells the cores and the timer thread when they are to ask the policy next.
+    /// Publishes the events for the policy's next call to the cores and the timer thread.
     fn publish_triggers(&self, governor: &Governor<ScaleMachine>, from: Option<usize>) {
         let ask = governor.ask();
         for (core, mailbox) in self.mailboxes.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Shared {
         }
     }
 
-    /// Asks the policy whenever its time has come, until told to stop.
+    /// Calls the policy whenever its time has come, until the emulation ends.
     fn keep_time(&self, waiter: &mut PollWaiter) {
         while !self.stopping.load(Ordering::Acquire) {
             let due = Time::from_picos(self.timer_due.load(Ordering::Acquire));
@@ -155,22 +155,21 @@ impl Shared {
     }
 }
 
-/// An emulated server with its governor; the workers are whoever runs the [`Pacer`]s.
+/// An emulated server with its governor; the threads that run the [`Pacer`]s are its workers.
 pub struct Scale {
     shared: Arc<Shared>,
-    /// Lock for closing an account; the number of the last one.
+    /// Lock for closing an account; holds the number of the last one.
     closing: Mutex<u64>,
     timer: Option<JoinHandle<()>>,
     timer_waiter: Option<PollWaiter>,
 }
 
 impl Scale {
-    /// An emulation that stands still, and what its workers are to run: one for each waker, which
-    /// wakes that worker's thread. Without anyone to write indirection tables, all cores stay
-    /// active.
+    /// Creates a stopped emulation, and a pacer for each waker, which wakes the thread that runs
+    /// the pacer. Without a writer of indirection tables, all cores stay active.
     ///
     /// # Errors
-    /// When the policy cannot be made for the server or the setting contradicts itself.
+    /// Fails if the policy cannot be built for the server or the setting contradicts itself.
     pub fn new(
         setting: &Setting,
         ports: usize,
@@ -182,8 +181,8 @@ impl Scale {
         })
     }
 
-    /// [`Self::new`] under a policy of the caller's own, which need not be in the registry, instead
-    /// of the setting's.
+    /// Like [`Self::new`], with the caller's policy instead of the setting's; it need not be in the
+    /// registry.
     ///
     /// # Errors
     /// As [`Self::new`], and those of `make_policy`.
@@ -254,10 +253,10 @@ impl Scale {
         Ok((Self { shared, closing, timer: None, timer_waiter: Some(waiter) }, pacers))
     }
 
-    /// Asks for the first operating point and lets time run.
+    /// Asks for the first operating point and starts time.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// Fails if no thread can be started.
     pub fn start(&mut self) -> Result<(), ScaleError> {
         let Some(mut waiter) = self.timer_waiter.take() else { return Ok(()) };
         {
@@ -275,12 +274,12 @@ impl Scale {
         Ok(())
     }
 
-    /// Whether the thread of timers has panicked: nobody asks the policy any more.
+    /// Returns true if the timer thread has panicked: the policy is no longer called.
     pub fn has_failed(&self) -> bool {
         self.timer.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    /// The clock of the model.
+    /// Returns the clock of the model.
     pub fn clock(&self) -> &ModelClock {
         &self.shared.emulation.clock
     }
@@ -290,21 +289,20 @@ impl Scale {
         self.shared.governor().platform().clone()
     }
 
-    /// Waits until a model time and gives everything counted up to then, with the latencies
-    /// since the last call. Call it ahead of that time: what is asked for later is a little
-    /// late.
+    /// Waits until a model time and returns all counts up to then, with the latencies since the
+    /// last call. Call it ahead of that time: a later call yields slightly late figures.
     ///
     /// # Errors
-    /// When a worker does not answer: it has ended, or the machine is hopelessly busy.
+    /// Fails if a worker does not answer: it has ended, or the machine is overloaded.
     pub fn totals_at(&self, at: Time) -> Result<(Totals, Option<Latency>), ScaleError> {
         self.close(at, PATIENCE)
     }
 
-    /// Everything counted up to now, and the latencies since the last call: whoever records
-    /// ([`Self::record`]) at the same time misses those.
+    /// Returns all counts up to now, and the latencies since the last call. A concurrent
+    /// [`Self::record`] misses those.
     ///
     /// # Errors
-    /// When a worker does not answer within so long.
+    /// Fails if a worker does not answer within `patience`.
     pub fn totals_now(&self, patience: Duration) -> Result<(Totals, Option<Latency>), ScaleError> {
         self.close(self.shared.clock.now(), patience)
     }
@@ -312,7 +310,7 @@ impl Scale {
     fn close(&self, at: Time, patience: Duration) -> Result<(Totals, Option<Latency>), ScaleError> {
         let shared = &self.shared;
         if at == Time::ZERO {
-            let energy = shared.nothing_yet();
+            let energy = shared.initial_energy();
             let machine = MachineTotals { energy, ..MachineTotals::default() };
             return Ok((Totals { at, own: LoopTotals::default(), machine }, None));
         }
@@ -337,7 +335,7 @@ impl Scale {
             if began.elapsed() > patience {
                 return Err(ScaleError::Silent);
             }
-            // Workers that have ended are asked here; one may end at any time.
+            // The reports of ended workers are taken here; a worker may end at any time.
             for (core, mailbox) in shared.mailboxes.iter().enumerate() {
                 if !energy_account.has(core, *number)
                     && let Some(report) = mailbox.report_retired(at, *number)
@@ -363,7 +361,7 @@ impl Scale {
         look(&mut self.shared.governor())
     }
 
-    /// Lets a client hold an operating point, or ends that. A lease is in real time.
+    /// Makes a client hold an operating point, or ends that. A lease is in real time.
     ///
     /// # Errors
     /// As [`Governor::lease`].

@@ -1,4 +1,4 @@
-//! The emulated server as a governor sees it: it turns steps into orders to cores.
+//! The emulated server as seen by a governor: turns steps into orders to cores.
 
 use super::mailbox::Order;
 use super::{Emulation, Redirect};
@@ -10,24 +10,24 @@ use wattline_policy::Latency;
 use wattline_policy::{OperatingPoint, Platform, Sees};
 use wattline_units::{Span, Time};
 
-/// The cores of a server model, played by worker threads.
+/// The cores of a server model, emulated by worker threads.
 ///
-/// Steps are collected and given to the cores when all have been taken: each core then gets
-/// one order with all that concerns it, for the model time of the decision. Only a redirect
-/// table is rewritten at once.
+/// Steps are collected and given to the cores when all have been taken. Each core then gets one
+/// order with all its changes, for the model time of the decision. Only an indirection table is
+/// rewritten at once.
 pub struct ScaleMachine {
     emulation: Arc<Emulation>,
     redirect: Option<Box<dyn Redirect>>,
     platform: Platform,
-    /// Present state of the cores, and the one after the collected steps have been given out.
+    /// Present state of the cores, and the state after the collected steps have been given out.
     given: OperatingPoint,
     point: OperatingPoint,
-    /// The time of the last look.
+    /// Time of the last observation.
     now: Time,
-    /// Changes of frequency take so long.
+    /// Duration of a change of frequency.
     transition: Span,
     entries_moved: u64,
-    /// Latencies since the policy looked at them last.
+    /// Latencies since the policy's last observation.
     latency: Option<Latency>,
 }
 
@@ -54,9 +54,9 @@ impl ScaleMachine {
         }
     }
 
-    /// Does what the indirection tables could not do at once.
-    pub(super) fn go_on(&mut self) {
-        match self.redirect.as_mut().map(|redirect| redirect.go_on()) {
+    /// Performs the rewrite that the indirection tables had deferred.
+    pub(super) fn resume(&mut self) {
+        match self.redirect.as_mut().map(|redirect| redirect.resume()) {
             Some(Ok(moved)) => self.entries_moved += moved,
             Some(Err(why)) => tracing::warn!("cannot write an indirection table: {why}"),
             None => {}
@@ -64,7 +64,7 @@ impl ScaleMachine {
         self.wake_awaited();
     }
 
-    /// Wakes those that others wait for.
+    /// Wakes the cores that others wait for.
     fn wake_awaited(&self) {
         let Some(order) = &self.emulation.order else { return };
         let mailboxes = self.emulation.mailboxes.iter().enumerate();
@@ -146,7 +146,7 @@ impl Machine for ScaleMachine {
                 self.wake_awaited();
                 self.point.active = active;
             }
-            // A core that wakes or is parked is told with the rest: who is in the table is awake.
+            // Other steps need no order of their own: cores in the table are awake.
             _ => step.set(&mut self.point),
         }
         Taken::Done
@@ -158,7 +158,7 @@ impl Machine for ScaleMachine {
         let after: Vec<usize> = self.point.frequencies(&self.platform).collect();
         let active_changed = self.given.active != self.point.active;
         if before != after {
-            // The first point holds from the start.
+            // The first point applies from the start.
             let wait = if self.now == Time::ZERO { Span::ZERO } else { self.transition };
             let due = self.now.as_picos() + wait.as_picos().max(1);
             let changes = before.iter().zip(&after).zip(&self.emulation.mailboxes);

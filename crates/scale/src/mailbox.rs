@@ -8,22 +8,22 @@ use wattline_policy::{AskAgain, CoreSetting, CoreView, QueueView};
 use wattline_ports::waiter::Waker;
 use wattline_units::{Span, Time};
 
-/// Something for a core to do at a model time.
+/// An order for a core at a model time.
 #[derive(Debug, Clone)]
 pub(super) enum Order {
-    /// Run like this from now on.
+    /// Use these settings from now on.
     Set {
         setting: CoreSetting,
         active: bool,
         batch: u32,
-        /// By port, in picoseconds.
+        /// Moderation by port, in picoseconds.
         moderation: Vec<u64>,
-        /// Active cores of the machine: they share its memory.
+        /// Number of active cores of the machine, which share its memory.
         active_cores: usize,
     },
-    /// Run at this frequency from `due` on, instead of what was asked for before.
+    /// Run at this frequency after the transition, instead of an earlier requested one.
     Frequency { takes: Span, index: usize },
-    /// Say what was done up to now.
+    /// Report the work up to now.
     Report { number: u64 },
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Report {
     pub counts: Counts,
     pub arrivals: u64,
     pub drops: u64,
-    /// Since the last report.
+    /// Latencies since the last report.
     pub latency: Latency,
     pub awake: AwakeLog,
 }
@@ -67,7 +67,7 @@ pub(super) struct Seen {
     pub at: Time,
     pub view: CoreView,
     pub accruing: Accruing,
-    /// By port.
+    /// Queues by port.
     pub queues: Vec<QueueView>,
 }
 
@@ -100,9 +100,9 @@ pub(super) struct Mailbox {
     waker: Waker,
     orders: Mutex<Vec<(Time, Order)>>,
     seen: Mutex<Seen>,
-    /// Latencies that the policy has not seen yet, where it looks at them.
+    /// Latencies that the policy has not seen yet, if it uses them.
     latency: Mutex<Option<Latency>>,
-    /// When the policy wants to be asked about it.
+    /// Events of this core at which the policy wants to be asked.
     watched: Mutex<Watched>,
     pub lateness: Lateness,
     /// The core of a worker that has ended.
@@ -125,7 +125,7 @@ impl Mailbox {
 
     /// Gives an order, without waking the core for it.
     pub fn give(&self, at: Time, order: Order) {
-        // Nobody would ever take it.
+        // A retired core would never take it.
         if self.retired().is_none() {
             self.orders().push((at, order));
         }
@@ -136,7 +136,7 @@ impl Mailbox {
         *self.retired() = Some((core, sink));
     }
 
-    /// The report of a core whose worker has ended.
+    /// Returns the report of a core whose worker has ended.
     pub fn report_retired(&self, at: Time, number: u64) -> Option<Report> {
         let mut retired = self.retired();
         let (core, sink) = retired.as_mut()?;
@@ -149,7 +149,7 @@ impl Mailbox {
         self.waker.wake();
     }
 
-    /// Moves the orders given meanwhile behind those in `orders`.
+    /// Moves new orders behind those in `orders`.
     pub fn take(&self, orders: &mut Vec<(Time, Order)>) {
         orders.append(&mut self.orders());
     }
@@ -168,7 +168,7 @@ impl Mailbox {
         latency.reset();
     }
 
-    /// Adds what was handed over since the last call.
+    /// Adds the latencies handed over since the last call.
     pub fn take_latency(&self, sum: &mut Latency) {
         let mut shown = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shown) = shown.as_mut().filter(|shown| shown.packets() > 0) {
@@ -185,7 +185,8 @@ impl Mailbox {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says when the policy wants to be asked about core number `core`; true when that is news.
+    /// Sets the events of core number `core` at which the policy wants to be asked. Returns true if
+    /// they changed.
     pub fn watch(&self, core: usize, ask: &AskAgain) -> bool {
         let wanted = Watched::by(ask, core);
         std::mem::replace(&mut *self.watched_now(), wanted) != wanted

@@ -19,7 +19,7 @@ pub struct Order {
 enum Kind {
     /// Frames are counted when they are steered to a core.
     Counted(Handover),
-    /// Nobody counts them before a core takes them.
+    /// Frames are not counted before a core takes them.
     Drained(Transit),
 }
 
@@ -40,18 +40,18 @@ struct Sums {
 }
 
 impl Order {
-    /// For so many ports with tables of so many entries (a power of two), where whoever leads
-    /// frames to cores counts them ([`Self::counted`]).
+    /// Creates the state for so many ports with tables of so many entries (a power of two), whose
+    /// frames are counted when steered ([`Self::counted`]).
     pub fn counting(ports: usize, entries: usize) -> Self {
         Self { kind: Kind::Counted(Handover::new(ports, entries)), sums: Mutex::default() }
     }
 
-    /// For interfaces and so many cores.
+    /// Creates the state for interfaces and so many cores.
     pub fn draining(cores: usize) -> Self {
         Self { kind: Kind::Drained(Transit::new(cores)), sums: Mutex::default() }
     }
 
-    /// The counts, where frames are counted.
+    /// Returns the counts, if frames are counted.
     pub(super) fn counted(&self) -> Option<&Handover> {
         match &self.kind {
             Kind::Counted(handover) => Some(handover),
@@ -59,7 +59,7 @@ impl Order {
         }
     }
 
-    /// The state of rewriting, where frames are not.
+    /// Returns the state of rewriting, if frames are not counted.
     pub(super) fn drained(&self) -> Option<&Transit> {
         match &self.kind {
             Kind::Counted(_) => None,
@@ -67,7 +67,7 @@ impl Order {
         }
     }
 
-    /// A core takes a frame from a port.
+    /// Notes that a core takes a frame from a port.
     pub(super) fn take(&self, port: usize, frame: &[u8], core: usize) -> Option<Place> {
         match &self.kind {
             Kind::Counted(handover) => handover.take(port, frame, core).map(Place::Counted),
@@ -75,7 +75,7 @@ impl Order {
         }
     }
 
-    /// Whether a frame may leave.
+    /// Returns true if a frame may leave.
     pub(super) fn may_leave(&self, place: Place) -> bool {
         match (&self.kind, place) {
             (Kind::Counted(handover), Place::Counted(place)) => handover.may_leave(place),
@@ -84,7 +84,7 @@ impl Order {
         }
     }
 
-    /// A frame has left, or never will. Gives the core that may have waited for it.
+    /// Notes that a frame has left, or never will. Returns the core that may have waited for it.
     pub(super) fn left(&self, place: Place) -> Option<usize> {
         match (&self.kind, place) {
             (Kind::Counted(handover), Place::Counted(place)) => handover.left(place),
@@ -96,23 +96,23 @@ impl Order {
         }
     }
 
-    /// A core has looked at its queues and forwarded what it could. Gives the cores that need
-    /// wait for it no longer.
+    /// Notes that a core has polled its queues and forwarded its frames. Returns the cores that no
+    /// longer wait for it.
     pub(super) fn look(&self, core: usize, found_none: bool) -> CoreSet {
         self.drained().map_or(CoreSet::EMPTY, |transit| transit.look(core, found_none))
     }
 
-    /// Whether others wait until a core has looked.
+    /// Returns true if others wait until a core has polled its queues.
     pub(super) fn awaits(&self, core: usize) -> bool {
         self.drained().is_some_and(|transit| transit.awaits(core))
     }
 
-    /// A core ends.
+    /// Notes that a core ends.
     pub(super) fn forget(&self, core: usize) -> CoreSet {
         self.drained().map_or(CoreSet::EMPTY, |transit| transit.forget(core))
     }
 
-    /// A frame was held back for so long in real time.
+    /// Notes that a frame was held back for so long in real time.
     pub(super) fn held(&self, hold: Duration) {
         let mut sums = self.sums();
         sums.held += 1;
@@ -120,7 +120,7 @@ impl Order {
         sums.longest_hold = sums.longest_hold.max(hold);
     }
 
-    /// A rewriting was put off for so long in real time.
+    /// Notes that a rewrite was deferred for so long in real time.
     pub(super) fn deferred(&self, deferral: Duration) {
         let mut sums = self.sums();
         sums.deferred += 1;
@@ -146,13 +146,13 @@ impl Order {
     }
 
     fn sums(&self) -> MutexGuard<'_, Sums> {
-        // Nothing that holds it leaves it half done.
+        // No holder leaves the state inconsistent.
         self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Place {
-    /// The entry of its port's table; where it is not known, one for all.
+    /// Returns the entry of its port's table; a common value if it is unknown.
     pub(super) fn entry(&self) -> u32 {
         match self {
             Self::Counted(place) => place.entry(),

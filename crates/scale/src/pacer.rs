@@ -1,10 +1,10 @@
 //! A worker that behaves like one core of a server model.
 //!
-//! The core itself is the simulator's ([`wattline_cores::Core`]): the same rules say when it sleeps
-//! and wakes, when it takes a batch, and how long that lasts. Here a clock moves it through time
-//! instead of a list of packets. The packets are real: at the end of a batch, the packets that the
-//! core has served go through the worker's graph and are sent. Model times follow from the model
-//! alone, so a thread that wakes late is late once and does not fall behind.
+//! The core itself is the simulator's ([`wattline_cores::Core`]): the same rules determine when it
+//! sleeps and wakes, when it takes a batch, and how long that lasts. Here a clock moves it through
+//! time instead of a list of packets. The packets are real: at the end of a batch, the packets that
+//! the core has served go through the worker's graph and are sent. Model times follow from the
+//! model alone, so a thread that wakes late is late once and does not fall behind.
 
 use super::Shared;
 use super::frame_queue::FrameQueue;
@@ -32,18 +32,18 @@ pub struct Pacer {
     shared: Arc<Shared>,
     core: Core,
     sink: Sink,
-    /// By port.
+    /// Queues by port.
     queues: Vec<FrameQueue>,
     /// Orders that are not due yet, by time.
     orders: Vec<(Time, Order)>,
-    /// The frequency change under way.
+    /// The frequency change in progress.
     frequency: UnderWay,
     active_cores: usize,
-    /// When latencies are passed on next.
+    /// Time at which latencies are passed on next.
     latency_due: u64,
     /// Model time that the core has reached, in picoseconds.
     position: u64,
-    /// Whether frames wait for a free chunk.
+    /// True if frames wait for a free chunk.
     starved: bool,
 }
 
@@ -64,7 +64,7 @@ impl Pacer {
         }
     }
 
-    /// Runs until the worker is told to stop; then frees its frames.
+    /// Runs until the worker is asked to stop; then frees its frames.
     pub fn run(mut self, worker: &mut Worker, waiter: &mut dyn Waiter) {
         // By default the kernel may wake a thread up to 50 us late, to combine wake-ups.
         if let Err(error) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
@@ -144,7 +144,7 @@ impl Pacer {
         }
     }
 
-    /// Carries out the orders that are due by `now`, each at its time.
+    /// Executes the orders that are due by `now`, each at its time.
     fn follow_orders(&mut self, worker: &mut Worker, now: Time) {
         self.take_orders();
         while let Some((at, _)) = self.orders.first()
@@ -257,7 +257,7 @@ impl Pacer {
         if let Some(order) = &self.shared.order
             && order.awaits(core)
         {
-            // A port whose frames have time stamps cannot be asked like this, and need not be.
+            // Ports whose frames have time stamps do not support this query, and do not need it.
             let found_none = !self.starved && worker.ports().0.iter_mut().all(|p| p.pending() == 0);
             self.wake(order.look(core, found_none));
         }
@@ -266,7 +266,7 @@ impl Pacer {
     /// Wakes cores that waited for this one, and continues a rewrite of the table that did.
     fn wake(&self, cores: CoreSet) {
         if !cores.is_empty() {
-            self.shared.go_on();
+            self.shared.resume();
             cores.iter().filter_map(|core| self.shared.mailboxes.get(core)).for_each(Mailbox::wake);
         }
     }
@@ -316,7 +316,7 @@ impl Pacer {
         self.shared.report(Report::of(&mut self.core, &mut self.sink, at, number));
     }
 
-    /// Time of the core's next event, as far as it is known.
+    /// Returns the time of the core's next event, as far as it is known.
     fn core_event(&mut self, worker: &mut Worker) -> Option<u64> {
         let mut next = self.core.next_event();
         let mut or = |at: Option<u64>| next = next.into_iter().chain(at).min();
@@ -332,7 +332,7 @@ impl Pacer {
         next
     }
 
-    /// Time of the next event or order, as far as it is known.
+    /// Returns the time of the next event or order, as far as it is known.
     fn next_event(&mut self, worker: &mut Worker) -> Option<Time> {
         let others = self.frequency.due().map(Time::as_picos).into_iter();
         let others = others.chain(self.orders.first().map(|(at, _)| at.as_picos())).min();

@@ -1,4 +1,4 @@
-//! A stretch of model time, by interval.
+//! Recording of a span of model time, by interval.
 
 use super::{Disturbance, Scale, ScaleError};
 use serde::Serialize;
@@ -9,21 +9,21 @@ use wattline_units::{Span, Time};
 /// Recorded intervals of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Record {
-    /// The whole stretch.
+    /// The whole span.
     #[serde(flatten)]
     pub whole: Interval,
-    /// By interval. One that a late thread closed is longer than asked for.
+    /// Intervals. One that a late thread closed is longer than requested.
     pub intervals: Vec<Interval>,
     /// Lag of the threads behind the model.
     pub disturbance: Disturbance,
 }
 
 impl Scale {
-    /// Records from one model time on for so long, by intervals, while time runs; `each` sees
-    /// every interval as soon as it is over.
+    /// Records from one model time on for so long, by intervals, while time runs; `each` gets every
+    /// interval as soon as it is over.
     ///
     /// # Errors
-    /// When a worker does not answer.
+    /// Fails if a worker does not answer.
     pub fn record(
         &self,
         from: Time,

@@ -1,4 +1,4 @@
-//! Who rewrites indirection tables.
+//! Writers of indirection tables.
 
 use super::card::Card;
 use super::order::Order;
@@ -8,27 +8,29 @@ use wattline_units::Time;
 
 /// Writer of the indirection tables that spread packets over the workers.
 pub trait Redirect: Send {
-    /// Sends what arrives after `now` to these cores, in shares by their weights (by number of the
-    /// core); says how many entries moved.
+    /// Sends arrivals after `now` to these cores, in shares by their weights (by number of the
+    /// core). Returns the number of moved entries.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// Returns the reason why nothing was changed.
     fn redirect(&mut self, now: Time, active: CoreSet, weights: &[u8]) -> Result<u64, String>;
 
-    /// Does what [`Self::redirect`] has put off, if it can now; says how many entries moved.
+    /// Performs the deferred part of [`Self::redirect`], if possible now. Returns the number of
+    /// moved entries.
     ///
     /// # Errors
-    /// Why not.
-    fn go_on(&mut self) -> Result<u64, String> {
+    /// Returns the reason of the failure.
+    fn resume(&mut self) -> Result<u64, String> {
         Ok(0)
     }
 
-    /// Whether packets are counted by the entry that they came by ([`Self::entries`]).
+    /// Returns true if packets are counted by the entry that steered them ([`Self::entries`]).
     fn counts_entries(&self) -> bool {
         false
     }
 
-    /// Packets that arrived by each entry up to `now`, port after port; empty where nobody counts.
+    /// Returns the packets that arrived by each entry up to `now`, port after port; empty if they
+    /// are not counted.
     fn entries(&mut self, _now: Time, counts: &mut Vec<u64>) {
         counts.clear();
     }

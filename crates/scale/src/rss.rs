@@ -1,4 +1,4 @@
-//! The hash of receive-side scaling, of a frame as a card sees it.
+//! The hash of receive-side scaling, computed from a frame as a card does.
 
 use std::net::IpAddr;
 use wattline_packet::ethernet;
@@ -6,8 +6,8 @@ use wattline_packet::flow::FlowKey;
 use wattline_packet::ipv4::Ipv4Packet;
 use wattline_packet::toeplitz::Toeplitz;
 
-/// The Toeplitz hash of an Ethernet frame: addresses and, where every packet of the flow shows
-/// them, ports. Zero for what is neither IPv4 nor IPv6, or is malformed.
+/// Returns the Toeplitz hash of an Ethernet frame: over addresses and, if every packet of the flow
+/// contains them, ports. Zero for malformed frames and other protocols than IPv4 and IPv6.
 pub fn hash(toeplitz: &Toeplitz, frame: &[u8]) -> u32 {
     let Some((kind, packet)) =
         frame.get(ethernet::HEADER - 2..).and_then(<[u8]>::split_first_chunk::<2>)
@@ -22,7 +22,7 @@ pub fn hash(toeplitz: &Toeplitz, frame: &[u8]) -> u32 {
     key.map_or(0, |key| flow_hash(toeplitz, &key))
 }
 
-/// The hash of a flow.
+/// Returns the hash of a flow.
 pub fn flow_hash(toeplitz: &Toeplitz, key: &FlowKey) -> u32 {
     match (key.source, key.destination, key.ports) {
         (IpAddr::V4(source), IpAddr::V4(destination), Some((from, to))) => {
@@ -33,7 +33,7 @@ pub fn flow_hash(toeplitz: &Toeplitz, key: &FlowKey) -> u32 {
             toeplitz.ipv6_ports((source, from), (destination, to))
         }
         (IpAddr::V6(source), IpAddr::V6(destination), None) => toeplitz.ipv6(source, destination),
-        // One packet has one family.
+        // Both addresses of a packet have the same family.
         _ => 0,
     }
 }
@@ -42,7 +42,7 @@ pub fn flow_hash(toeplitz: &Toeplitz, key: &FlowKey) -> u32 {
 mod tests {
     use super::*;
 
-    /// Microsoft's first vector, in a frame: 66.9.149.187:2794 to 161.142.100.80:1766.
+    /// Returns Microsoft's first vector, in a frame: 66.9.149.187:2794 to 161.142.100.80:1766.
     fn frame() -> Vec<u8> {
         let mut frame = vec![0; 14];
         frame[12] = 8;
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn stumps_and_strangers_hash_to_zero() {
+    fn truncated_and_foreign_frames_hash_to_zero() {
         let frame = frame();
         for length in 0..frame.len() {
             hash(&Toeplitz::default(), &frame[..length]);

@@ -1,5 +1,5 @@
-//! The indirection tables of virtual cards: veth pairs whose sender's end has a steering
-//! classifier ([`wattline_xdp::steer`]).
+//! The indirection tables of virtual cards: veth pairs whose sender's end has a steering classifier
+//! ([`wattline_xdp::steer`]).
 
 use super::order::Order;
 use super::redirect::Redirect;
@@ -30,11 +30,11 @@ pub enum SteerError {
     Thread(std::io::Error),
 }
 
-/// Puts a table on the egress of a sender's interface, spread over so many queues; taken off
-/// when it is dropped. In the caller's namespace, or in one that `ip netns` knows.
+/// Puts a table on the egress of a sender's interface, spread over so many queues; dropping the
+/// value removes it. The interface is in the caller's namespace, or in one known to `ip netns`.
 ///
 /// # Errors
-/// When there is no such namespace or interface, without CAP_BPF, CAP_NET_ADMIN and (for a
+/// Fails if there is no such namespace or interface, without CAP_BPF, CAP_NET_ADMIN and (for a
 /// namespace) CAP_SYS_ADMIN, or on a kernel without TCX.
 pub fn attach(
     namespace: Option<&str>,
@@ -48,7 +48,7 @@ pub fn attach(
             .map_err(|source| SteerError::Attach { interface: interface.to_owned(), source })
     };
     let Some(name) = namespace else { return attach() };
-    // A thread of its own: it does not come back from there.
+    // In a separate thread, since it stays in that namespace.
     std::thread::scope(|scope| {
         let inside = || {
             namespace::enter_thread(name)?;
@@ -60,12 +60,12 @@ pub fn attach(
     })
 }
 
-/// The tables of all ports that have one. Workers serve the queues of their number.
+/// Tables of all steered ports. Workers serve the queues with their number.
 pub struct Steered {
     tables: Vec<(Steering, IndirectionTable)>,
     order: Arc<Order>,
-    /// Cores that the tables shall lead to with their weights, and since when, while the last
-    /// rewriting is not over.
+    /// Deferred target of the tables, with weights, and the time of the request, while the last
+    /// rewrite is not over.
     wanted: Option<(CoreSet, Vec<u8>, Instant)>,
 }
 
@@ -77,7 +77,7 @@ impl Steered {
         Self { tables, order: Arc::new(Order::draining(cores)), wanted: None }
     }
 
-    /// Rewrites all tables; the rewriting before is over.
+    /// Rewrites all tables; the previous rewrite is over.
     fn rewrite(&mut self, active: CoreSet, weights: &[u8]) -> Result<u64, String> {
         let mut held = [0; MAX_CORES];
         let mut next: Vec<IndirectionTable> =
@@ -116,7 +116,7 @@ impl Redirect for Steered {
         Ok(0)
     }
 
-    fn go_on(&mut self) -> Result<u64, String> {
+    fn resume(&mut self) -> Result<u64, String> {
         if self.wanted.is_none() {
             return Ok(0);
         }

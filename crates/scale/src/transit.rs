@@ -14,21 +14,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_policy::CoreSet;
 
-/// Time (real) until frames sent by the old table have reached their queue, and sent frames have
+/// Real time until frames sent by the old table have reached their queue, and sent frames have
 /// passed the kernel.
 const GRACE: Duration = Duration::from_millis(2);
 
-/// Place of a frame: the core that took it, and when.
+/// Place of a frame: the core that took it, and the table in force then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     core: usize,
-    /// Rewritings before it was taken.
+    /// Number of rewrites before it was taken.
     rewritings: u64,
-    /// It may have been steered to the core by the table before the last of these.
+    /// True if the table before the last of these may have steered it to the core.
     old: bool,
 }
 
-/// The rewriting that is not over.
+/// The rewrite in progress.
 #[derive(Debug)]
 struct Rewriting {
     since: Instant,
@@ -38,19 +38,19 @@ struct Rewriting {
 #[derive(Debug)]
 struct Giver {
     core: usize,
-    /// The cores that were given entries of its.
+    /// Cores that received entries from this core.
     to: CoreSet,
-    /// All that the old table had led to it is in its hands.
+    /// True if the core has taken all frames that the old table steered to it.
     complete: bool,
-    /// Frames of these that have not left.
+    /// Number of these frames that have not left.
     old: u64,
-    /// Since when there have been none.
+    /// Time since which there have been none.
     empty_since: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By core: frames that it has taken, and that have not left.
+    /// Frames taken by each core that have not left.
     inside: Vec<u64>,
     rewritings: u64,
     present: Option<Rewriting>,
@@ -68,12 +68,12 @@ impl Transit {
         Self { state: Mutex::new(State { inside: vec![0; cores], ..State::default() }) }
     }
 
-    /// Whether the last rewriting is over, so that another may begin.
+    /// Returns true if the last rewrite is over, so that another may begin.
     pub fn is_over(&self) -> bool {
         self.state().present.is_none()
     }
 
-    /// Tables are about to be rewritten: entries go from core to core.
+    /// Starts a rewrite of tables in which entries move from core to core.
     pub fn begin(&self, moves: impl Iterator<Item = (usize, usize)>) {
         let mut state = self.state();
         state.rewritings += 1;
@@ -93,7 +93,7 @@ impl Transit {
         state.present = (!givers.is_empty()).then(|| Rewriting { since: Instant::now(), givers });
     }
 
-    /// A core takes a frame.
+    /// Notes that a core takes a frame.
     pub fn take(&self, core: usize) -> Option<Place> {
         let mut state = self.state();
         let rewritings = state.rewritings;
@@ -106,7 +106,8 @@ impl Transit {
         Some(Place { core, rewritings, old })
     }
 
-    /// Whether a frame may leave: nobody who gave entries to its core has older ones.
+    /// Returns true if a frame may leave: the cores that gave entries to its core have no older
+    /// ones.
     pub fn may_leave(&self, place: Place) -> bool {
         let state = self.state();
         let Some(present) = &state.present else { return true };
@@ -114,7 +115,7 @@ impl Transit {
             || !present.givers.iter().any(|giver| giver.to.contains(place.core))
     }
 
-    /// A frame has left, or never will.
+    /// Notes that a frame has left, or never will.
     pub fn left(&self, place: Place) {
         let mut state = self.state();
         if let Some(inside) = state.inside.get_mut(place.core) {
@@ -126,8 +127,8 @@ impl Transit {
         }
     }
 
-    /// A core has looked at all its queues and forwarded what it could; `found_none` where they
-    /// were empty. Gives the cores that need wait for it no longer. Call it often while
+    /// Notes that a core has polled all its queues and forwarded its frames; `found_none` if they
+    /// were empty. Returns the cores that no longer wait for it. Call it often while
     /// [`Self::awaits`] that core.
     pub fn look(&self, core: usize, found_none: bool) -> CoreSet {
         let mut state = self.state();
@@ -153,7 +154,7 @@ impl Transit {
         to
     }
 
-    /// A core ends: nobody waits for it any longer.
+    /// Notes that a core ends, so that no core waits for it any longer.
     pub fn forget(&self, core: usize) -> CoreSet {
         let mut state = self.state();
         let to = state.giver(core).map_or(CoreSet::EMPTY, |giver| giver.to);
@@ -166,18 +167,18 @@ impl Transit {
         to
     }
 
-    /// Whether others wait for a core.
+    /// Returns true if others wait for a core.
     pub fn awaits(&self, core: usize) -> bool {
         self.state().giver(core).is_some()
     }
 
-    /// The longest that a rewriting took until it was over.
+    /// Returns the longest duration of a rewrite.
     pub fn longest(&self) -> Duration {
         self.state().longest
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that holds it leaves it half done.
+        // No holder leaves the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_new_core_waits_until_the_old_one_has_emptied_itself() {
+    fn new_core_waits_until_the_old_one_is_empty() {
         let transit = Transit::new(3);
         let before = transit.take(0).unwrap();
         let early = transit.take(1).unwrap();
@@ -224,9 +225,9 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_gets_and_gives_waits_and_is_waited_for() {
+    fn core_that_gains_and_loses_entries_waits_and_is_waited_for() {
         let transit = Transit::new(3);
-        // The first leaves, the third comes.
+        // The first core is removed, the third added.
         transit.begin([(0, 1), (1, 2)].into_iter());
         let (middle, last) = (transit.take(1).unwrap(), transit.take(2).unwrap());
         assert!(!transit.may_leave(middle) && !transit.may_leave(last));

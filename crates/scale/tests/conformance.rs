@@ -1,5 +1,5 @@
-//! Emulated cores do what their platform promises to policies: with packets from a card in memory,
-//! four cores of PowerSave's server, at least 500 times slower.
+//! Emulated cores keep the promises of their platform to policies: with packets from a card in
+//! memory, four cores of PowerSave's server, at least 500 times slower.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -22,19 +22,19 @@ use wattline_units::{Span, Time};
 const CORES: usize = 4;
 const PORTS: usize = 2;
 const CHUNK: u32 = 2_048;
-/// Packets come this far apart, and are on the wire so long before.
+/// Distance of the packets, which are on the wire so long in advance.
 const GAP: Span = Span::from_micros(4);
 const LEAD: Span = Span::from_micros(400);
 const PATIENCE: Duration = Duration::from_secs(300);
 const PAGE: &str = include_str!("../../../docs/explanation/policy-contract.md");
 
-struct Nobody;
+struct Discard;
 
-impl FarEnd for Nobody {
+impl FarEnd for Discard {
     fn receive(&mut self, _: PortId, _: &[u8]) {}
 }
 
-/// A frame of its own flow.
+/// Returns a frame of its own flow.
 fn frame(flow: u8) -> Vec<u8> {
     let mut frame = vec![0; 60];
     frame[12..14].copy_from_slice(&[0x86, 0xdd]);
@@ -45,10 +45,10 @@ fn frame(flow: u8) -> Vec<u8> {
     frame
 }
 
-/// On a machine that is busy with other things, threads are late, which is no broken word: at a larger
-/// dilation the same delay is a shorter time of the model.
+/// Late threads on a busy machine are no broken promise: at a larger dilation the same delay is a
+/// shorter time of the model.
 #[test]
-fn emulated_cores_keep_their_word() {
+fn emulated_cores_keep_their_promises() {
     let mut found = Vec::new();
     for dilation in [500, 2_000, 8_000] {
         let findings = findings(dilation);
@@ -81,13 +81,14 @@ fn findings(dilation: u32) -> Findings {
         seed: 1,
     };
     let all = CoreSet::first(CORES);
-    let card = Card::new(&setting.server.nic, PORTS, CORES, all, Box::new(Nobody));
+    let card = Card::new(&setting.server.nic, PORTS, CORES, all, Box::new(Discard));
     let waiters: Vec<PollWaiter> = (0..CORES).map(|_| PollWaiter::new([]).unwrap()).collect();
     let wakers: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
     card.connect(wakers.clone());
     let redirect: Box<dyn Redirect> = Box::new(Arc::clone(&card));
     let mut findings = None;
-    // Model time; at least 250 ms of real time, so that a thread that is late is not a broken word.
+    // Model time; at least 250 ms of real time, so that a late thread does not count as a broken
+    // promise.
     let circumstances =
         Circumstances { period: Span::from_micros(500), traffic: true, follows: Follows::ALL };
     let made = Scale::new_with(&setting, PORTS, wakers.clone(), Some(redirect), |context| {

@@ -16,7 +16,7 @@ pub enum SimError {
     /// Server, application and policy do not fit each other.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The policy needs what NAPI polls do not show.
+    /// The policy needs information that NAPI polls do not provide.
     #[error(
         "policy: it cannot govern where the kernel or XDP programs forward: {0}; use path workers"
     )]
@@ -51,7 +51,7 @@ pub enum SimError {
         /// Length of the warm-up.
         warmup_seconds: f64,
     },
-    /// A replayed capture has no packet in the measured time.
+    /// A replayed capture has no packet in the measured span.
     #[error(
         "traffic: the capture has no packet from {from_seconds} s to {until_seconds} s after the start, \
          so that nothing is measured; lengthen the duration, change the warm-up, or replay it at a \

@@ -10,7 +10,7 @@
 //! separately, in a tight loop over its packets, and there is no list of events.
 //! `docs/explanation/simulator.md` explains this.
 //!
-//! [`requests`] has servers that answer requests through the kernel's stack.
+//! [`requests`] simulates servers that answer requests through the kernel's stack.
 #![forbid(unsafe_code)]
 
 mod engine;

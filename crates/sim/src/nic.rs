@@ -11,7 +11,8 @@ struct Port {
     table: IndirectionTable,
 }
 
-/// Number of a flow's entry in the table of `port`, counted over the tables of all ports.
+/// Returns the number of a flow's entry in the table of `port`, counted over the tables of all
+/// ports.
 #[inline]
 fn entry(table: &IndirectionTable, port: usize, flow: u32) -> usize {
     let size = table.entries().len();
@@ -22,7 +23,7 @@ fn entry(table: &IndirectionTable, port: usize, flow: u32) -> usize {
 #[derive(Debug)]
 pub(crate) struct Nic {
     ports: Vec<Port>,
-    /// Packets directed by each table entry, port after port; empty unless asked for.
+    /// Packets directed by each table entry, port after port; empty unless requested.
     led: Vec<u64>,
     /// Number of these packets that have arrived.
     arrivals: Vec<u64>,
@@ -31,7 +32,7 @@ pub(crate) struct Nic {
 }
 
 impl Nic {
-    /// Tables for these active cores; `count_entries` asks for counts per table entry.
+    /// Creates tables for these active cores; `count_entries` enables counts per table entry.
     pub fn new(model: &NicModel, active: CoreSet, count_entries: bool) -> Self {
         let entries = model.redirect_table_entries;
         let tables = IndirectionTable::for_ports(model.ports, entries, active);
@@ -44,8 +45,8 @@ impl Nic {
         }
     }
 
-    /// Packets that have arrived per table entry, port after port; empty unless asked for. The
-    /// cores must have admitted what has arrived.
+    /// Returns the packets that have arrived per table entry, port after port; empty unless
+    /// requested. The cores must have admitted all arrivals.
     pub fn arrivals(&mut self, cores: &[Core]) -> &[u64] {
         self.arrivals.clone_from(&self.led);
         if !self.led.is_empty() {
@@ -68,7 +69,7 @@ impl Nic {
         }
     }
 
-    /// [`Self::steer`], with or without counts by table entry.
+    /// Does the work of [`Self::steer`], with or without counts by table entry.
     fn steer_block<const COUNT: bool>(&mut self, block: &[Packet], cores: &mut [Core]) {
         let count = self.ports.len();
         // Rings by core, then by port: found without a search per packet.

@@ -19,7 +19,7 @@ pub enum Phase {
     Account,
 }
 
-/// Seconds of real time by part; zero unless asked for.
+/// Seconds of real time by part; zero unless requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Profile {
     /// Time of [`Phase::Traffic`].
@@ -55,7 +55,7 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// A stopwatch that runs, or one that costs nothing.
+    /// Creates a stopwatch that runs, or one that costs nothing.
     pub fn new(running: bool) -> Self {
         Self { last: running.then(Instant::now), profile: Profile::default() }
     }

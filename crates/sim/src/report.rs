@@ -143,7 +143,7 @@ pub struct Report {
     pub any_core_awake: f64,
     /// Residency per state and core.
     pub residency: Residency,
-    /// Results by interval; empty unless asked for.
+    /// Results by interval; empty unless requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Report>,
     /// Real time of the simulation; zero for an interval.
@@ -153,19 +153,19 @@ pub struct Report {
     /// Outcomes of the steps since the run began, by knob; empty if the knobs are ideal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub knobs: Vec<Entry>,
-    /// The last changes that the policy asked for, with their reasons, the oldest first.
+    /// The last changes that the policy requested, with their reasons, the oldest first.
     #[serde(skip)]
     pub last_changes: Vec<Decision>,
-    /// Real time by part of the simulator, if asked for.
+    /// Real time by part of the simulator, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// States of all cores; empty unless asked for.
+    /// States of all cores; empty unless requested.
     #[serde(skip)]
     pub states: Vec<StateSpan>,
 }
 
 impl Report {
-    /// Shares of the packets at which the distribution of the latency is told.
+    /// Shares of the packets at which the distribution of the latency is reported.
     const SHARES: [f64; 13] =
         [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.999_99, 1.0];
 
@@ -175,7 +175,7 @@ impl Report {
         self.latency_curve = Self::SHARES.into_iter().filter_map(at).collect();
     }
 
-    /// Results between two moments.
+    /// Returns the results between two moments.
     pub(crate) fn between(
         start: &Totals,
         end: &Totals,
@@ -269,7 +269,8 @@ impl Report {
     }
 }
 
-/// Mean power of cores in the named receive path, by its share of their clock cycles with packets.
+/// Returns the mean power of cores in the named receive path, by its share of their clock cycles
+/// with packets.
 fn received(spent: &[Spent], packets: u64, seconds: f64, server: &ServerModel) -> Watts {
     let (mut cycles, mut joules) = (0.0, 0.0);
     for (frequency, core) in

@@ -22,8 +22,7 @@ pub fn run(setting: &Setting<'_>, source: &mut dyn Source) -> Result<Report, Sim
     })
 }
 
-/// Like [`run`], with a policy of the caller, which need not be in the registry, instead of the
-/// setting's.
+/// Like [`run`], with the caller's policy instead of the setting's; it need not be in the registry.
 ///
 /// # Errors
 /// Fails like [`run`], or when `make` fails.

@@ -14,8 +14,8 @@ use wattline_units::Span;
 /// One simulation. The same scenario gives the same report, except for real time.
 #[derive(Debug, Clone)]
 pub struct Scenario<'a> {
-    /// All but the packets; its seed is that of the traffic, too, and the mean length of its packets follows
-    /// from the traffic.
+    /// All settings except the packets; the seed also applies to the traffic, and the mean length
+    /// of packets follows from the traffic.
     pub setting: Setting<'a>,
     /// Description of the traffic.
     pub traffic: &'a Spec,
@@ -33,7 +33,7 @@ impl Scenario<'_> {
         self.run_with(|context| Ok(build(&self.setting.policy, context).map_err(ModelError::from)?))
     }
 
-    /// Runs the simulation with a policy of the caller instead.
+    /// Runs the simulation with the caller's policy.
     ///
     /// # Errors
     /// Fails like [`Self::run`], or when `make` fails.
@@ -44,8 +44,8 @@ impl Scenario<'_> {
         self.run_watched(|source| source, make)
     }
 
-    /// The same with the packets that `watch` lets through: so a caller shows progress, or ends the run
-    /// by an error of its source.
+    /// Like [`Self::run_with`], with the packets that `watch` passes on: a caller can show
+    /// progress, or end the run by an error of its source.
     ///
     /// # Errors
     /// As [`Self::run_with`], and those of the watched source.
@@ -59,7 +59,7 @@ impl Scenario<'_> {
         self.measured(run_with(&self.setting(), source.as_mut(), make)?)
     }
 
-    /// Runs the simulation with a policy and packets of the caller, and tallies every span of length
+    /// Runs the simulation with the caller's policy and packets, and tallies every span of length
     /// `every`.
     ///
     /// # Errors
@@ -74,20 +74,20 @@ impl Scenario<'_> {
         tallied(&self.setting(), source, every, make)
     }
 
-    /// Whether the times can be simulated, and the links carry what is known of the traffic: what can
-    /// be told before a run. No capture is opened.
+    /// Checks before a run that the times can be simulated, and that the links carry the traffic as
+    /// far as it is known. No capture is opened.
     ///
     /// # Errors
-    /// [`SimError::Duration`] and [`SimError::BeyondLinks`], as a run gives them.
+    /// Returns [`SimError::Duration`] and [`SimError::BeyondLinks`], as a run does.
     pub fn check(&self) -> Result<(), SimError> {
         self.setting.check()?;
         self.check_links()
     }
 
-    /// Whether the policy can be made for the server, as a run makes it.
+    /// Checks that the policy can be built for the server, as in a run.
     ///
     /// # Errors
-    /// What the policy lacks.
+    /// Describes the unmet needs of the policy.
     pub fn check_policy(&self) -> Result<(), SimError> {
         let platform = platform_of(self.setting.server);
         platform.check().map_err(ModelError::from)?;
@@ -96,8 +96,8 @@ impl Scenario<'_> {
         check_polls(&mut *policy.map_err(ModelError::from)?, self.setting.server, &platform)
     }
 
-    /// The report, unless a capture was to be replayed and its packets miss the measured time: idle power
-    /// would pass for its result. Described traffic may be as slow as it likes.
+    /// Returns the report, unless a replayed capture has no packets in the measured span: idle
+    /// power would pass for its result. Described traffic may have any rate.
     fn measured(&self, report: Report) -> Result<Report, SimError> {
         if report.offered_packets > 0 || !self.traffic.replays() {
             return Ok(report);
@@ -112,7 +112,7 @@ impl Scenario<'_> {
         Setting { mean_bytes: self.mean_bytes(), ..self.setting.clone() }
     }
 
-    /// Mean length of a packet in bytes, as given to policies.
+    /// Returns the mean length of a packet in bytes, as given to policies.
     pub fn mean_bytes(&self) -> u32 {
         match (self.traffic.bit_rate(), self.traffic.packet_rate()) {
             (Some(bits), Some(packets)) if packets.0 > 0.0 => {

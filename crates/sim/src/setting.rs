@@ -23,23 +23,24 @@ pub struct Setting<'a> {
     pub warmup: Span,
     /// Length of the reported intervals; `None` for a total only.
     pub interval: Option<Span>,
-    /// Whether packets leave through output links of the server's rate, with one port per flow.
+    /// True if packets leave through output links of the server's rate, with one port per flow.
     /// Otherwise a packet has left when its core has finished it.
     pub output_links: bool,
     /// Seed of policy and service times; the traffic has its own seed.
     pub seed: u64,
-    /// Whether to log all states of all cores. This is for tests and short plots, since the log
-    /// grows with the simulated time.
+    /// True to log all states of all cores. This is for tests and short plots, since the log grows
+    /// with the simulated time.
     pub log_states: bool,
-    /// Whether to measure the real time of the simulator's parts.
+    /// True to measure the real time of the simulator's parts.
     pub profile: bool,
     /// Behaviour of the server's knobs.
     pub knobs: KnobBehaviour,
     /// Latencies above which packets are counted exactly: above the first one in
-    /// [`crate::Report::late_packets`], above the others in [`crate::Report::late_packets_further`].
+    /// [`crate::Report::late_packets`], above the others in
+    /// [`crate::Report::late_packets_further`].
     pub late_after: Vec<Span>,
-    /// Period in each of which the latency of one packet alone is measured: the first that leaves, as a
-    /// tester that sends probes sees it. `None` for that of every packet.
+    /// Sampling period of the latency: only the first packet that leaves in each period is
+    /// measured, as by a tester that sends probes. `None` measures every packet.
     pub sample: Option<Span>,
 }
 
@@ -48,8 +49,8 @@ const LONGEST: Span = Span::from_millis(10 * 24 * 3_600 * 1_000);
 const MOST_INTERVALS: u64 = 100_000;
 
 impl<'a> Setting<'a> {
-    /// IPv4 packets of 64 bytes on ideal knobs and without output links, reported on as a whole from
-    /// the start.
+    /// Creates a setting with IPv4 packets of 64 bytes, on ideal knobs and without output links,
+    /// reported as a whole from the start.
     pub fn new(server: &'a ServerModel, policy: PolicySpec, duration: Span) -> Self {
         Self {
             server,
@@ -69,7 +70,7 @@ impl<'a> Setting<'a> {
         }
     }
 
-    /// Returns the context of a policy that is made for the simulated machine.
+    /// Returns the context of a policy that is built for the simulated machine.
     pub(crate) fn context<'b>(&'b self, platform: &'b Platform) -> BuildContext<'b> {
         let cost = self.server.packet_cost(self.application, self.mean_bytes);
         BuildContext {

@@ -4,12 +4,12 @@ use rayon::prelude::*;
 use rayon::{ThreadPoolBuildError, ThreadPoolBuilder};
 
 /// Calls `work` for every item on this many threads (0: the threads that the whole process shares,
-/// one for each core of this machine, so that sweeps side by side do not crowd each other). The
-/// results are in the order of the items and do not depend on the number of threads. `done` is
-/// called after each item. `work` must not wait for another sweep.
+/// one per core of this machine, so that concurrent sweeps do not compete). The results are in the
+/// order of the items and do not depend on the number of threads. `done` is called after each item.
+/// `work` must not wait for another sweep.
 ///
 /// # Errors
-/// Fails when the threads cannot be started.
+/// Fails if the threads cannot be started.
 pub fn sweep<T: Sync, R: Send>(
     items: &[T],
     threads: usize,

@@ -1,6 +1,6 @@
-//! Runs in short spans, of which only energy and late packets are asked: a search over schedules
-//! plays thousands of runs in thousands of spans each, and a [`Report`] for each span would take
-//! longer than the packets.
+//! Runs in short spans that report only energy and late packets: a search over schedules simulates
+//! thousands of runs with thousands of spans each, and a [`Report`] for each span would take longer
+//! than the packets.
 
 use crate::engine::Engine;
 use crate::error::SimError;
@@ -19,7 +19,7 @@ use wattline_units::{BitsPerSecond, Span, Watts};
 pub struct Tally {
     /// Energy of the server, in joules.
     pub joules: f64,
-    /// Packets that left in it later than the bound.
+    /// Packets that left in the span later than the bound.
     pub late: u64,
     /// Packets that found their ring full.
     pub dropped: u64,
@@ -62,7 +62,7 @@ pub(crate) fn tallied(
     Ok((report, tallies))
 }
 
-/// Energy between two moments.
+/// Returns the energy between two moments.
 fn joules(from: &Totals, until: &Totals, server: &ServerModel) -> f64 {
     let seconds = (until.at - from.at) as f64 * 1e-12;
     let spent: Vec<Spent> =

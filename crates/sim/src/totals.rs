@@ -40,8 +40,8 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Integral of the number of packets in the system up to this moment, modulo 2^64, in
-    /// packet picoseconds.
+    /// Returns the integral of the number of packets in the system up to this moment, modulo 2^64,
+    /// in packet picoseconds.
     fn packet_picos(&self) -> u64 {
         let accepted = self.arrivals - self.drops;
         let departed = self.forwarded + self.output_drops;
@@ -49,7 +49,7 @@ impl Totals {
         inside.wrapping_sub(self.arrival_sum).wrapping_add(self.departure_sum)
     }
 
-    /// Mean number of packets in the system since an earlier moment.
+    /// Returns the mean number of packets in the system since an earlier moment.
     pub fn packets_inside_since(&self, earlier: &Self) -> f64 {
         let picos = self.packet_picos().wrapping_sub(earlier.packet_picos());
         picos as f64 / (self.at - earlier.at) as f64

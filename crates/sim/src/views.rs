@@ -9,7 +9,7 @@ pub(crate) struct Views {
     pub queues: Vec<QueueView>,
     pub cores: Vec<CoreView>,
     frequencies: Vec<Hertz>,
-    /// Whether the packets that wait can be seen, as they cannot where the kernel polls.
+    /// True if the waiting packets are visible, which they are not if the kernel polls.
     waiting: bool,
 }
 

@@ -21,26 +21,26 @@ pub struct AuditReport {
     pub left_to_kernel: u64,
     /// Addresses for which the decisions need not agree, by reason.
     pub not_compared: BTreeMap<String, u64>,
-    /// Differences that lasted, one for each prefix.
+    /// Persistent differences, one for each prefix.
     pub differences: Vec<AuditDifference>,
-    /// Differences, those included that are not listed.
+    /// Number of differences, unlisted ones included.
     pub total: usize,
 }
 
-/// A packet about which router and kernel decide differently.
+/// A packet for which router and kernel decide differently.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditDifference {
-    /// Prefix that decides. Its packets are left to the kernel until both agree.
+    /// Deciding prefix. Its packets are left to the kernel until both agree.
     pub prefix: String,
     /// Source of the packet.
     pub source: IpAddr,
     /// Its destination.
     pub destination: IpAddr,
-    /// Interface that it comes in by.
+    /// Ingress interface.
     pub ingress: Option<String>,
     /// The kernel's decision.
     pub kernel: AuditDecision,
-    /// The router's.
+    /// The router's decision.
     pub wattline: AuditDecision,
 }
 

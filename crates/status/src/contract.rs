@@ -1,21 +1,22 @@
-//! The number of the contract, and reading of documents that carry it.
+//! Number of the contract, and reading of documents that carry it.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Number of the contract. It rises when a key goes, changes its meaning or becomes required; an
-/// optional key may be added without a new number.
+/// Number of the contract. It rises when a key is removed, changes its meaning or becomes required;
+/// an optional key may be added without a new number.
 pub const CONTRACT: u32 = 3;
 
-/// Number of the contract that the document follows. A program reads documents of its own number alone.
+/// Number of the contract that the document follows. A program reads only documents of its own
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Contract(pub u32);
 
 impl Default for Contract {
-    /// The contract of this program.
+    /// Returns the contract of this program.
     fn default() -> Self {
         Self(CONTRACT)
     }
@@ -32,11 +33,11 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
 pub enum ContractError {
     /// The daemon follows another contract, or none.
     #[error(
-        "the daemon speaks {theirs} of its answers, this program version {CONTRACT}: {}",
+        "the daemon's answers have {theirs}, this program expects version {CONTRACT}: {}",
         remedy(*.number)
     )]
     Other {
-        /// Their contract in words.
+        /// The daemon's contract in words.
         theirs: String,
         /// Its number; absent if it has none.
         number: Option<u32>,
@@ -54,15 +55,15 @@ pub enum ContractError {
     },
 }
 
-fn remedy(theirs: Option<u32>) -> &'static str {
-    if theirs > Some(CONTRACT) {
+fn remedy(number: Option<u32>) -> &'static str {
+    if number > Some(CONTRACT) {
         "the daemon is newer; use the program that it was started from"
     } else {
         "the daemon is older; restart it with this program, or use the one that it was started from"
     }
 }
 
-/// The only key that is read before the contract is known.
+/// The only key read before the contract is known.
 #[derive(Deserialize)]
 struct Head {
     contract: Option<u32>,
@@ -71,7 +72,7 @@ struct Head {
 /// Reads a document.
 ///
 /// # Errors
-/// [`ContractError`] if it follows another contract, or does not keep its own.
+/// [`ContractError`] if it follows another contract, or breaks its own.
 pub fn read<T: Document>(answer: Value) -> Result<T, ContractError> {
     let head = Head::deserialize(&answer).ok().filter(|_| answer.is_object());
     let head = head.and_then(|head| head.contract);
@@ -96,15 +97,15 @@ mod tests {
         assert!(newer.contains("newer"), "{newer}");
         let strange = [json!({"uptime_seconds": 1.0}), json!(null), json!([1]), json!("x")];
         for older in strange.into_iter().chain([json!({"contract": 0}), json!({"contract": "1"})]) {
-            let told = read::<Stats>(older.clone()).unwrap_err().to_string();
-            assert!(told.contains("older; restart it"), "{older}: {told}");
+            let message = read::<Stats>(older.clone()).unwrap_err().to_string();
+            assert!(message.contains("older; restart it"), "{older}: {message}");
         }
     }
 
     #[test]
     fn document_that_breaks_its_contract_is_named() {
-        let told = read::<Graph>(json!({"contract": CONTRACT, "nodes": 3})).unwrap_err();
-        assert!(matches!(told, ContractError::Broken { document: "graph", .. }), "{told}");
+        let error = read::<Graph>(json!({"contract": CONTRACT, "nodes": 3})).unwrap_err();
+        assert!(matches!(error, ContractError::Broken { document: "graph", .. }), "{error}");
         assert!(read::<Empty>(json!({"contract": CONTRACT, "added_later": 1})).is_ok());
     }
 }

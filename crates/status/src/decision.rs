@@ -5,13 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Way in which active cores wait, without the length of their naps.
+/// Wait mode of active cores, without the length of their naps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiting {
-    /// They look again at once.
+    /// They poll again at once.
     Poll,
-    /// They look again after a pause of the processor.
+    /// They poll again after a pause of the processor.
     Pause,
     /// They sleep by timer.
     Sleep,
@@ -19,21 +19,20 @@ pub enum Waiting {
     Interrupt,
 }
 
-/// A change of the operating point, as it is told.
+/// A change of the operating point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
-    /// Counted from 1 since the policy is in charge, those included that are not kept any more.
+    /// Number since the policy took charge, from 1; discarded changes count.
     pub number: u64,
-    /// Time on the clock of the machine, in seconds since its governor began.
+    /// Time on the machine's clock, in seconds since its governor began.
     pub at_seconds: f64,
     /// Active cores.
     pub cores_active: usize,
-    /// Lowest and highest frequency of the active cores; none where the platform has no such knob.
+    /// Lowest and highest frequency of the active cores; null if the platform has no such knob.
     pub frequency_hertz: Option<(f64, f64)>,
-    /// Way in which the active cores wait.
+    /// Wait mode of the active cores.
     pub wait: Waiting,
-    /// Length of their naps by timer, or the shortest span between two interrupts; none where there
-    /// is neither.
+    /// Length of timed naps, or the shortest span between two interrupts; null if there is neither.
     pub nap_seconds: Option<f64>,
     /// Reason, in words.
     pub reason: String,

@@ -5,7 +5,8 @@ use crate::{
     RouterStats, Source, Stats, WorkerStats,
 };
 
-/// Statistics of a router of two ports and two workers after so many seconds, with so many packets.
+/// Returns statistics of a router of two ports and two workers after so many seconds, with so many
+/// packets.
 pub fn example(uptime_seconds: f64, packets: u64) -> Stats {
     let port = |name: &str, received: u64, lost: u64, transmitted: u64| PortStats {
         name: name.to_owned(),

@@ -33,12 +33,12 @@ pub struct GovernorStats {
     pub govern: GovernStatus,
 }
 
-/// An interface as the kernel counts it.
+/// An interface, counted by the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InterfaceStats {
     /// Its name.
     pub name: String,
-    /// Its operational state; `gone` if there is no such interface any more.
+    /// Operational state; `gone` if the interface no longer exists.
     pub state: String,
     /// Packets that came in.
     pub received_packets: u64,
@@ -48,11 +48,11 @@ pub struct InterfaceStats {
     pub transmitted_packets: u64,
     /// Bytes of them.
     pub transmitted_bytes: u64,
-    /// Packets that the card had no room for.
+    /// Packets lost for lack of room in the card.
     pub missed_packets: u64,
 }
 
-/// A governed CPU since governing began.
+/// A governed CPU, since governing began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreStats {
     /// Number of the CPU.
@@ -72,11 +72,11 @@ pub struct CoreStats {
 pub struct GovernStatus {
     /// Name of the profile.
     pub profile: String,
-    /// Keys that the configuration sets otherwise than the profile.
+    /// Keys whose values differ from the profile.
     pub overrides: Vec<String>,
     /// The policy, with its parameters.
     pub policy: String,
-    /// Remark of the policy on its own work.
+    /// The policy's remark on its own work.
     pub policy_remark: Option<String>,
     /// Rule in force; absent while nothing is governed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,9 +84,9 @@ pub struct GovernStatus {
     /// Reason why nothing is governed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_because: Option<String>,
-    /// The 99th percentile that is to be kept.
+    /// Target of the 99th percentile.
     pub latency_target_seconds: Option<f64>,
-    /// The 95th percentile that the policy keeps.
+    /// The policy's target of the 95th percentile.
     pub policy_target_seconds: Option<f64>,
     /// Sources of latency.
     #[serde(default)]
@@ -96,7 +96,7 @@ pub struct GovernStatus {
     pub left_out: Vec<LeftOut>,
     /// Other programs and drivers that set the same knobs.
     pub rivals: Vec<Rival>,
-    /// Times that governing began again because the machine or the configuration changed.
+    /// Restarts of governing after changes of the machine or the configuration.
     pub restarts: u64,
     /// Processor time and memory of this process.
     pub process: ProcessStats,
@@ -106,15 +106,15 @@ pub struct GovernStatus {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// Clients of the service, as they measured it; the load generator is one, which counts from the
-    /// intended time of sending to the answer.
+    /// Clients of the service, by their own measurement; a load generator is one, which counts from
+    /// the intended time of sending to the answer.
     #[default]
     Clients,
-    /// The application's own histogram: without the network, and mostly without what a request
-    /// waited before the application took it.
+    /// The application's own histogram: without the network, and mostly without the wait of a
+    /// request before the application takes it.
     Application,
-    /// TCP's own measurement on the server's connections: the network and both kernels, without
-    /// the application.
+    /// TCP's own measurement on the server's connections: the network and both kernels, without the
+    /// application.
     RoundTrips,
 }
 
@@ -125,19 +125,19 @@ pub struct SourceState {
     pub name: String,
     /// Origin of its samples.
     pub origin: Origin,
-    /// True if it was not heard within `latency_silence`.
+    /// True if it did not report within `latency_silence`.
     pub silent: bool,
-    /// Time since it was heard; null if it never was.
+    /// Time since its last report; null without any.
     pub heard_seconds_ago: Option<f64>,
-    /// Reason why it was not heard, as far as that is known.
+    /// Reason for the silence, if known.
     pub problem: Option<String>,
-    /// Requests behind the figures; 0 where there are none.
+    /// Number of requests behind the figures.
     pub samples: u64,
-    /// Time since the newest of them.
+    /// Age of the newest request.
     pub age_seconds: Option<f64>,
     /// Mean.
     pub latency_mean_seconds: Option<f64>,
-    /// Median; null where unknown or beyond what the source can tell.
+    /// Median; null if unknown or beyond the source's range.
     pub latency_p50_seconds: Option<f64>,
     /// 95th percentile.
     pub latency_p95_seconds: Option<f64>,
@@ -156,7 +156,7 @@ macro_rules! refused {
         }
 
         impl Refused {
-            /// All reasons, as metrics name them, with their counts.
+            /// Returns all reasons, as metrics name them, with their counts.
             pub fn by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$(($label, self.$name)),*].into_iter()
             }
@@ -171,18 +171,18 @@ refused! {
     negative = "negative",
     /// Not a number, or infinite.
     not_a_number = "not-a-number",
-    /// Latencies above an hour, counts that no service reaches, texts that are too long.
+    /// Latencies above an hour, impossible counts, texts that are too long.
     absurd = "absurd",
     /// From the future.
     future = "future",
-    /// From longer ago than the source looks back.
+    /// From before the source's window.
     old = "old",
-    /// Contradicting itself: a bucket that holds less than one below it, or that shrinks.
+    /// Contradictory: a bucket that holds less than one below it, or that shrinks.
     inconsistent = "inconsistent",
 }
 
 impl Refused {
-    /// All reasons together.
+    /// Returns the total of all reasons.
     pub fn total(&self) -> u64 {
         self.by_reason().map(|(_, count)| count).sum()
     }
@@ -204,9 +204,9 @@ pub struct Rival {
     pub name: String,
     /// Knobs that it sets, in words.
     pub sets: String,
-    /// Labels of these knobs, as in counters of writes.
+    /// Labels of these knobs, as in write counters.
     pub labels: Vec<String>,
-    /// Sign by which it was noticed.
+    /// Sign of its presence.
     pub seen: String,
     /// Way to stop it.
     pub remedy: String,

@@ -48,7 +48,7 @@ pub struct ReloadReport {
     pub applied: Vec<String>,
     /// Parts that are in force only after a restart.
     pub needs_restart: Vec<String>,
-    /// Reasons, a sentence each, where they are not plain.
+    /// Non-obvious reasons, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub because: Vec<String>,
     /// Parts that are in force and differ from the configuration, with the reason.
@@ -60,7 +60,7 @@ pub struct ReloadReport {
 pub struct ActiveWorkers {
     /// Number of the contract that this document follows.
     pub contract: Contract,
-    /// Workers that traffic is sent to.
+    /// Workers that receive traffic.
     pub active_workers: u16,
 }
 
@@ -73,21 +73,21 @@ pub struct HeldPoint {
     pub owner: String,
     /// Active cores.
     pub cores_active: usize,
-    /// Frequencies that the active cores hold.
+    /// Frequencies of the active cores.
     pub frequency_hertz: Vec<f64>,
-    /// Time after which the policy decides again, unless the client asks again.
+    /// Time after which the policy decides again, unless the client renews.
     pub lease_seconds: f64,
-    /// Whether steps to the point are still under way.
+    /// True while steps to the point are in progress.
     pub under_way: bool,
-    /// Cores that the machine has.
+    /// Number of cores of the machine.
     pub cores: usize,
-    /// Whether fewer of them can be active.
+    /// True if fewer of them can be active.
     pub can_set_cores: bool,
-    /// Frequencies that can be asked for.
+    /// Frequencies that can be requested.
     pub frequencies_hertz: Vec<f64>,
 }
 
-/// Confirmation without a figure: of `clear` and `stop`.
+/// Confirmation without figures, for `clear` and `stop`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Empty {
     /// Number of the contract that this document follows.

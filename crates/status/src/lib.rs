@@ -1,9 +1,10 @@
 //! The contract between daemons and their readers.
 //!
-//! Everything that a router, a governor or a demonstration says over its control socket is a type of
-//! this crate: daemons build it, and commands, metrics, dashboard and `top` read it. No reader names a
-//! JSON key as a string. A document carries the number of its contract ([`CONTRACT`]), so that a
-//! program of another version is recognised before its figures are misread.
+//! Every document that a router, a governor or a demonstration sends over its control socket is a
+//! type of this crate: daemons build it, and commands, metrics, dashboard and `top` read it. No
+//! reader names a JSON key as a string. A document carries the number of its contract
+//! ([`CONTRACT`]), so that a program of another version is recognised before its figures are
+//! misread.
 //!
 //! Doc comments of fields are the reference: the JSON schema ([`schema`]) and the page
 //! `docs/reference/daemon-json.md` ([`reference`]) are made from them. A key ends in its unit;
@@ -61,5 +62,5 @@ pub use show::{
 };
 pub use stages::{DemonstrationStats, LinkStats, ModelCore, StageResult, Stages};
 pub use stats::Stats;
-pub use watch::{WatchEnd, WatchStart, Way};
+pub use watch::{TracedPacket, WatchEnd, WatchStart};
 pub use wattline_units::{Accuracy, Build, Source};

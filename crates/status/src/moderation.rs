@@ -3,20 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Interrupt moderation by queue; absent or empty where it is not governed.
+/// Interrupt moderation by queue; absent or empty if it is not governed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Moderation {
     /// Time between interrupts, by queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moderation_seconds: Vec<f64>,
-    /// True if the queue is left to the driver, as the governor found it.
+    /// True if the queue is left to the driver, with its original moderation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moderation_as_found: Vec<bool>,
 }
 
 impl Moderation {
-    /// One period or their range, and how many queues are as found; `None` where nothing is
-    /// governed.
+    /// Returns the period or the range of periods, and the number of queues left as found; `None`
+    /// if moderation is not governed.
     pub fn in_words(&self) -> Option<String> {
         let queues = self.moderation_seconds.len();
         let as_found = |queue: usize| self.moderation_as_found.get(queue) == Some(&true);

@@ -8,19 +8,20 @@ use serde::{Deserialize, Serialize};
 pub struct PortPlan {
     /// Name of the port.
     pub name: String,
-    /// True while there is no such interface: the port is served once there is.
+    /// True while the interface does not exist: the port is served once it does.
     pub is_absent: bool,
-    /// Reason for which all of its packets would be the kernel's.
+    /// Reason why all of its packets would be the kernel's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_because: Option<String>,
-    /// Prefixes whose packets alone would be the kernel's.
+    /// Prefixes of which only the packets would be the kernel's.
     pub left_prefixes: Vec<String>,
     /// Reasons for these prefixes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prefixes_because: Vec<String>,
-    /// Its flowtable, whose flows XDP programs may forward, or how one would be added to the ruleset.
+    /// Its flowtable, whose flows XDP programs may forward, or the way to add one to the ruleset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flowtable: Option<String>,
-    /// True if an application judges its packets: what would be left is dropped, or the router refuses to start.
+    /// True if an application judges its packets: they would be dropped instead of left, or the
+    /// router would not start.
     pub is_guarded: bool,
 }

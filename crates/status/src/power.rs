@@ -11,42 +11,42 @@ use wattline_units::{Accuracy, Source, named};
 /// The governor's figures: power, energy, operating point, decisions and knobs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Power {
-    /// Object of the governor.
+    /// Platform of the governor.
     pub platform: PlatformName,
     /// Name of the policy.
     pub policy: String,
-    /// Name or file of the server model; a router alone has it.
+    /// Name or file of the server model; only for a router.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Work per packet that the model assumes; a router alone has it.
+    /// Work per packet assumed by the model; only for a router.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// Factor by which everything is slowed down, on platform `scale`.
+    /// Slow-down factor on platform `scale`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<u32>,
     /// Source of power and energy.
     pub source: Source,
     /// Their accuracy.
     pub accuracy: Accuracy,
-    /// Mean power of the last five seconds, of the whole run once it is over; null where unknown.
+    /// Mean power of the last five seconds, or of the whole run at its end; null if unknown.
     pub power_watts: Option<f64>,
     /// The same by component.
     pub power_by_component_watts: BTreeMap<String, f64>,
     /// Power that no component accounts for.
     pub power_rest_watts: Option<f64>,
-    /// Latency of the same seconds: of packets in model time on platform `scale`, of requests where a
-    /// governor has a source of latency.
+    /// Latency of the same seconds: of packets in model time on platform `scale`, of requests for a
+    /// governor with a source of latency.
     #[serde(flatten)]
     pub latency: Latency,
     /// Latency since the start, in model time, on platform `scale`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_histogram: Option<LatencyHistogram>,
-    /// Energy since the start; null where unknown.
+    /// Energy since the start; null if unknown.
     pub energy_joules: Option<f64>,
     /// The same by component.
     pub energy_by_component_joules: BTreeMap<String, f64>,
-    /// Time since the meters' first figure that no figure covers: a meter was rejected or did not
-    /// answer, or nobody governed while ports changed. `energy_joules` lacks its energy.
+    /// Time without metered energy since the meters' first figure: a meter was rejected or did not
+    /// answer, or no governor ran while ports changed. `energy_joules` lacks its energy.
     pub energy_unmetered_seconds: f64,
     /// Model time since the start, on platform `scale`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,18 +59,18 @@ pub struct Power {
     pub dropped_packets: u64,
     /// Cores that can forward.
     pub cores: usize,
-    /// Cores that packets are sent to.
+    /// Cores that receive packets.
     pub cores_active: usize,
-    /// Frequency by core; empty where nobody here sets it.
+    /// Frequency by core; empty if it is not governed.
     pub frequency_hertz: Vec<f64>,
-    /// Deepest idle state that a core may enter, by core; null where that is not governed. A
-    /// governor without a router alone has it.
+    /// Deepest allowed idle state by core; null if it is not governed. Only for a governor without
+    /// a router.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deepest_idle_state: Option<Vec<Option<String>>>,
-    /// Interrupt moderation; a governor without a router alone has it.
+    /// Interrupt moderation; only for a governor without a router.
     #[serde(flatten)]
     pub moderation: Moderation,
-    /// Knobs that can be set; a governor without a router alone has it.
+    /// Knobs that can be set; only for a governor without a router.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can: Option<CanSet>,
     /// Changes of the operating point: `core_changes` and `frequency_changes`.
@@ -79,12 +79,12 @@ pub struct Power {
     pub core_changes: u64,
     /// Changes of frequencies.
     pub frequency_changes: u64,
-    /// Times that the policy was asked.
+    /// Calls of the policy.
     pub decisions: u64,
     /// Reason of the last change of the operating point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The last changes that the policy asked for, the oldest first.
+    /// Last changes requested by the policy, the oldest first.
     pub last_changes: Vec<Decision>,
     /// Entries of indirection tables that were moved.
     pub entries_moved: u64,
@@ -92,20 +92,20 @@ pub struct Power {
     pub steps: u64,
     /// Steps for which the machine chose another value.
     pub steps_altered: u64,
-    /// Steps that failed, or were left because another program holds the knob.
+    /// Steps that failed, or were skipped because another program holds the knob.
     pub steps_failed: u64,
     /// Results of the steps, by knob.
     pub knobs: Vec<KnobSteps>,
-    /// Reason why nobody governs now, although a governor is configured: ports have changed and it could not
-    /// begin again. Counts and energy are older then, and all cores serve.
+    /// Reason why a configured governor does not run now: ports have changed and it could not
+    /// restart. Counts and energy are then outdated, and all cores serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_because: Option<String>,
-    /// Figures of one platform alone.
+    /// Figures of one platform only.
     #[serde(flatten)]
     pub details: Details,
 }
 
-/// Object of a governor.
+/// Platform of a governor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlatformName {
@@ -119,7 +119,7 @@ pub enum PlatformName {
 }
 
 impl PlatformName {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -129,7 +129,7 @@ impl PlatformName {
     }
 }
 
-/// A distribution of latencies; a figure is absent where it is unknown.
+/// A distribution of latencies; unknown figures are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Mean.
@@ -156,11 +156,11 @@ pub struct LatencyHistogram {
     pub packets: u64,
     /// Sum of their latencies.
     pub sum_seconds: f64,
-    /// Upper bounds in seconds, ascending, each with the packets that took at most so long.
+    /// Upper bounds in seconds, ascending, each with the number of packets up to it.
     pub buckets: Vec<(f64, u64)>,
 }
 
-// In the order in which knobs are turned where capacity is added.
+// In the order in which knobs are turned to add capacity.
 named! {
     /// A knob of the operating point.
     #[derive(
@@ -174,7 +174,7 @@ named! {
         Frequency = "frequency",
         /// Deepest idle state of a core.
         IdleLimit = "idle-limit",
-        /// Way in which a core waits.
+        /// Wait mode of a core.
         Wait = "wait",
         /// Interrupt moderation.
         Moderation = "moderation",
@@ -186,7 +186,7 @@ named! {
 }
 
 impl Knob {
-    /// Returns the knob of a name.
+    /// Returns the knob with a name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|knob| knob.name() == name)
     }
@@ -205,13 +205,13 @@ pub struct KnobSteps {
     pub foreign: u64,
     /// Steps that were refused or failed.
     pub failed: u64,
-    /// Message of the last step that was not done as asked.
+    /// Message of the last step that was not done as requested.
     pub last_problem: Option<String>,
-    /// False once several steps were taken and none was done as asked.
+    /// False once several steps were taken and none was done as requested.
     pub effective: bool,
 }
 
-/// Figures that one platform alone has.
+/// Figures of one platform only.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Details {
     /// The knobs and meters of this machine, on platform `host`.
@@ -228,20 +228,20 @@ pub struct Details {
 /// The state of this machine's knobs and meters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostStatus {
-    /// Knobs that a policy lacks here, and why.
+    /// Knobs that a policy lacks here, with reasons.
     #[serde(default)]
     pub missing: Vec<String>,
     /// Problems, each once while it lasts: foreign changes, CPUs and queues that went; the latest
     /// hundred.
     #[serde(default)]
     pub troubles: Vec<String>,
-    /// Packets that waited in the rings of queues when these lost entries of an indirection table: so
-    /// many may have been overtaken by later ones of their flow. Packets inside a card are not seen.
+    /// Packets in the rings of queues when these lost entries of an indirection table: at most so
+    /// many were overtaken by later packets of their flow. Packets inside a card are not seen.
     pub waited_at_moves_packets: u64,
-    /// Settings whose driver hangs: they are left out until it answers.
+    /// Settings whose driver hangs: they are skipped until it answers.
     #[serde(default)]
     pub stuck: Vec<Stuck>,
-    /// Meters, and whether each gave a figure when it was read last.
+    /// Meters, with true if the last reading gave a figure.
     #[serde(default)]
     pub sensors: BTreeMap<String, bool>,
     /// Writes by knob, and there by outcome: `done`, `altered`, `foreign`, `failed`.
@@ -257,11 +257,11 @@ pub struct HostStatus {
 pub struct Stuck {
     /// The setting.
     pub setting: String,
-    /// Time since it was asked.
+    /// Time since the request.
     pub stuck_seconds: f64,
 }
 
-/// The kernel's shares of one CPU's time.
+/// The kernel's shares of a CPU's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelShare {
     /// Number of the worker.
@@ -270,8 +270,8 @@ pub struct KernelShare {
     pub cpu: u32,
     /// Share of its time in softirq context, 0 to 1.
     pub softirq_share: f64,
-    /// Share of its time in ksoftirqd, 0 to 1; kernels that count by ticks have it in the other share,
-    /// too.
+    /// Share of its time in ksoftirqd, 0 to 1; kernels that count by ticks also include it in the
+    /// other share.
     pub ksoftirqd_share: f64,
     /// Share of its time in threads of NAPI instances, 0 to 1.
     #[serde(default)]
@@ -281,16 +281,15 @@ pub struct KernelShare {
 impl KernelShare {
     /// Returns the share of its time in which the kernel worked for packets.
     pub fn work(&self) -> f64 {
-        // Time of ksoftirqd is soft interrupts' time where the kernel counts by ticks.
+        // If the kernel counts by ticks, the time of ksoftirqd counts as soft interrupts, too.
         (self.softirq_share.max(self.ksoftirqd_share) + self.napi_share).min(1.0)
     }
 }
 
-/// Lag of threads behind the model that they play. Lateness is real time, lags of orders are
-/// model time.
+/// Lag of threads behind the emulated model. Lateness is real time, lags of orders are model time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {
-    /// Waits of all threads for a point of time.
+    /// Timed waits of all threads.
     pub waits: u64,
     /// Mean time by which a thread woke too late.
     pub lateness_mean_seconds: f64,
@@ -298,37 +297,37 @@ pub struct Disturbance {
     pub lateness_max_seconds: f64,
     /// Frames received.
     pub frames: u64,
-    /// Frames that came after the core had looked for them.
+    /// Frames that arrived after the core had polled for them.
     pub late_frames: u64,
     /// Orders to cores.
     pub orders: u64,
-    /// Orders that a core got after it had gone on beyond the time for which they were meant.
+    /// Orders that reached a core after their time.
     pub late_orders: u64,
-    /// Mean time, over all orders, by which it had gone on.
+    /// Mean lag of all orders.
     pub order_lag_mean_seconds: f64,
-    /// Longest time by which it had gone on.
+    /// Longest lag.
     pub order_lag_max_seconds: f64,
 }
 
 /// Packets held back to keep flows in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Holds {
-    /// Longest time from a move until the old core had nothing left of what moved.
+    /// Longest time from a move until the old core had no moved packets left.
     pub handover_max_seconds: f64,
-    /// Packets that were held back meanwhile.
+    /// Packets held back meanwhile.
     pub held_packets: u64,
-    /// Mean time that one was held back.
+    /// Mean time of holding back a packet.
     pub hold_mean_seconds: f64,
     /// Longest time.
     pub hold_max_seconds: f64,
-    /// Rewritings of tables that were put off until the one before was over; on interfaces.
+    /// Rewritings of tables delayed until the previous one was over; on interfaces.
     pub deferred_moves: u64,
-    /// Longest time that one was put off.
+    /// Longest such delay.
     pub deferral_max_seconds: f64,
 }
 
 impl Power {
-    /// Power and its origin in words.
+    /// Describes the power and its origin.
     pub fn watts_in_words(&self) -> String {
         let Self { source, accuracy, .. } = self;
         match self.power_watts {
@@ -340,14 +339,14 @@ impl Power {
 }
 
 impl Disturbance {
-    /// Reasons why figures may show how far the threads lagged behind the model: more than one frame
-    /// in a hundred was there too late, or some core had gone on for more than 10 us of the model,
-    /// about two batches, before an order reached it.
+    /// Returns reasons to doubt the figures because threads lagged behind the model: more than one
+    /// frame in a hundred was there too late, or some core had advanced more than 10 us of the
+    /// model, about two batches, before an order reached it.
     pub fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.late_frames * 100 > self.frames {
             let percent = 100.0 * self.late_frames as f64 / self.frames.max(1) as f64;
-            reasons.push(format!("{percent:.1} % of the frames came after their core had looked"));
+            reasons.push(format!("{percent:.1} % of the frames came after their core had polled"));
         }
         if self.order_lag_max_seconds > 10e-6 {
             let micros = self.order_lag_max_seconds * 1e6;

@@ -21,7 +21,7 @@ pub struct Sample {
     losses: BTreeMap<String, u64>,
     power: Option<PowerNow>,
     kernel: Vec<KernelShare>,
-    /// True if busy time is all of a CPU's.
+    /// True if busy time covers the whole CPU, kernel included.
     busy_has_kernel: bool,
 }
 
@@ -40,9 +40,9 @@ pub struct PowerNow {
     pub policy: String,
     /// Mean power of the last five seconds; null where unknown.
     pub power_watts: Option<f64>,
-    /// Its source.
+    /// Source of the power.
     pub source: Source,
-    /// Its accuracy.
+    /// Accuracy of the power.
     pub accuracy: Accuracy,
     /// Frequency by core.
     pub frequency_hertz: Vec<f64>,
@@ -51,40 +51,40 @@ pub struct PowerNow {
     pub moderation: Moderation,
     /// Cores that packets are sent to.
     pub cores_active: Option<usize>,
-    /// Median latency of the last five seconds; an emulated machine's, in its time.
+    /// Median latency of the last five seconds; in model time for an emulated machine.
     pub latency_p50_seconds: Option<f64>,
     /// The 99th percentile.
     pub latency_p99_seconds: Option<f64>,
 }
 
-/// Rates between two looks.
+/// Rates between two samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rates {
     /// Time since the daemon was started.
     pub uptime_seconds: f64,
-    /// Time between the looks, on the daemon's clock.
+    /// Time between the samples, on the daemon's clock.
     pub duration_seconds: f64,
     /// Ports.
     pub ports: Vec<Port>,
     /// Workers.
     pub workers: Vec<Worker>,
-    /// Drops by reason, losses of ports and drops of XDP programs among them.
+    /// Drops by reason, including losses of ports and drops of XDP programs.
     pub drops: Vec<Drop>,
-    /// Losses of applications by overload that are no frames, such as flow records.
+    /// Losses of applications by overload other than frames, such as flow records.
     #[serde(default)]
     pub losses: Vec<Drop>,
     /// Power, where there is a governor.
     pub power: Option<PowerNow>,
 }
 
-/// A port between two looks.
+/// A port between two samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Port {
     /// Its name.
     pub name: String,
     /// State of its interface; empty where there is none.
     pub state: String,
-    /// Frames that came in, those lost before a worker saw them included.
+    /// Frames that came in, including those lost before a worker.
     pub offered_rate_pps: f64,
     /// Frames that went out.
     pub forwarded_rate_pps: f64,
@@ -96,7 +96,7 @@ pub struct Port {
     pub transmitted_bits_per_second: Option<f64>,
 }
 
-/// A worker between two looks.
+/// A worker between two samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Worker {
     /// True if traffic is meant for it.
@@ -109,14 +109,14 @@ pub struct Worker {
     pub sleeps_per_second: f64,
     /// Its core's frequency, where known.
     pub frequency_hertz: Option<f64>,
-    /// Share of its CPU's last second in softirq, where known: what the kernel did for packets.
+    /// Share of its CPU's last second in softirq, if known: the kernel's work for packets.
     pub kernel_softirq_share: Option<f64>,
     /// The same in ksoftirqd.
     pub kernel_ksoftirqd_share: Option<f64>,
     /// The same in soft interrupts, ksoftirqd and threads of NAPI instances together.
     #[serde(default)]
     pub kernel_work_share: Option<f64>,
-    /// Part of its CPU's time in which it found frames or the kernel worked for them, at most 1.
+    /// Share of its CPU's time in which it found frames or the kernel worked for them, at most 1.
     #[serde(default)]
     pub work_ratio: f64,
 }
@@ -128,17 +128,18 @@ pub struct Drop {
     pub reason: String,
     /// Their number since the router was started.
     pub packets: u64,
-    /// Rate between the looks.
+    /// Rate between the samples.
     pub rate_pps: f64,
 }
 
-/// A governor without workers reports times instead of cycles: busy is a ratio of either.
+/// Converts seconds: a governor without workers reports times instead of cycles; the busy ratio is
+/// the same for both.
 fn nanos(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
 impl Sample {
-    /// Takes the counters out of an answer to `stats`.
+    /// Takes the counters from an answer to `stats`.
     pub fn of(stats: &Stats) -> Self {
         let power = stats.power();
         let host = power.and_then(|power| power.details.host.as_ref());
@@ -236,7 +237,7 @@ impl PowerNow {
         }
     }
 
-    /// The watts with what they are, as text.
+    /// Describes the watts with their source, as text.
     pub fn describe(&self) -> String {
         match self.power_watts {
             Some(watts) => format!("{watts:.1} W ({}, {})", self.source, self.accuracy),
@@ -246,8 +247,8 @@ impl PowerNow {
 }
 
 impl Rates {
-    /// Returns the rates from one look to the next. A router that was started anew meanwhile
-    /// counts from zero.
+    /// Returns the rates between two samples. A router that was restarted in between counts from
+    /// zero.
     pub fn between(before: &Sample, now: &Sample) -> Self {
         let restarted = now.uptime_seconds < before.uptime_seconds;
         let nothing = Sample::default();
@@ -258,7 +259,7 @@ impl Rates {
             if seconds > 0.0 { more / seconds } else { 0.0 }
         };
         let ports = now.ports.iter().map(|port| {
-            // Ports come and go while a router runs.
+            // Ports may be added and removed while a router runs.
             let old = before.ports.iter().find(|old| old.name == port.name);
             let old = old.cloned().unwrap_or_default();
             let (counts, old) = (&port.counters, &old.counters);
@@ -318,17 +319,17 @@ impl Rates {
         }
     }
 
-    /// Frames per second that came in at all ports.
+    /// Returns the frames per second that came in at all ports.
     pub fn offered(&self) -> f64 {
         self.ports.iter().map(|port| port.offered_rate_pps).sum()
     }
 
-    /// Frames per second that went out of all ports.
+    /// Returns the frames per second that went out of all ports.
     pub fn forwarded(&self) -> f64 {
         self.ports.iter().map(|port| port.forwarded_rate_pps).sum()
     }
 
-    /// Frames per second that were dropped.
+    /// Returns the frames per second that were dropped.
     pub fn dropped(&self) -> f64 {
         self.drops.iter().map(|drop| drop.rate_pps).sum()
     }
@@ -381,8 +382,8 @@ mod tests {
     #[test]
     fn restarted_daemon_counts_from_zero() {
         let [before, now] = [(10.0, 900), (1.0, 100)].map(|(at, sent)| example(at, sent));
-        let anew = Rates::between(&Sample::of(&before), &Sample::of(&now));
-        assert_eq!((anew.duration_seconds, anew.offered()), (1.0, 105.0));
+        let restarted = Rates::between(&Sample::of(&before), &Sample::of(&now));
+        assert_eq!((restarted.duration_seconds, restarted.offered()), (1.0, 105.0));
         let silent = PowerNow { power_watts: None, ..PowerNow::default() };
         assert_eq!(silent.describe(), "unavailable", "which is not 0 W");
     }
@@ -401,11 +402,11 @@ mod tests {
             Sample::of(&Stats::Router(Box::new(stats)))
         };
         let rates = Rates::between(&at(1.0, 1), &at(3.0, 5));
-        let told = |drops: &[Drop]| -> Vec<(String, u64, f64)> {
+        let rows = |drops: &[Drop]| -> Vec<(String, u64, f64)> {
             drops.iter().map(|it| (it.reason.clone(), it.packets, it.rate_pps)).collect()
         };
-        assert_eq!(told(&rates.drops), [("xdp-no-worker".to_owned(), 10, 4.0)]);
-        assert_eq!(told(&rates.losses), [("flow-records-overload".to_owned(), 50, 20.0)]);
+        assert_eq!(rows(&rates.drops), [("xdp-no-worker".to_owned(), 10, 4.0)]);
+        assert_eq!(rows(&rates.losses), [("flow-records-overload".to_owned(), 50, 20.0)]);
         assert_eq!(rates.dropped(), 4.0, "records are no frames");
     }
 }

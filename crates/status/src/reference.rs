@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Units that a key may end in, with their names, the longest first.
+/// Unit suffixes of keys, with their names, the longest first.
 const UNITS: &[(&str, &str)] = &[
     ("_rate_pps", "packets/s"),
     ("_bits_per_second", "bit/s"),
@@ -27,7 +27,7 @@ const UNITS: &[(&str, &str)] = &[
     ("_share", "0 to 1"),
 ];
 
-/// The unit of a key, by its end.
+/// Returns the unit of a key, by its suffix.
 fn unit(key: &str) -> &'static str {
     match key {
         "packets" => "packets",
@@ -41,7 +41,7 @@ fn unit(key: &str) -> &'static str {
     }
 }
 
-/// The page, in Markdown.
+/// Returns the page, in Markdown.
 pub fn reference() -> String {
     let mut generator = SchemaGenerator::default();
     let documents = documents(&mut generator);
@@ -101,7 +101,7 @@ fn list<'a>(schema: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     schema.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The description on one line.
+/// Returns the description on one line.
 fn description(schema: &Value) -> String {
     text_of(schema, "description").unwrap_or_default().replace('\n', " ")
 }
@@ -110,7 +110,7 @@ fn reference_of(schema: &Value) -> Option<&str> {
     text_of(schema, "$ref")?.rsplit('/').next()
 }
 
-/// Names of the types that a schema mentions, in order.
+/// Returns the names of the types that a schema mentions, in order.
 fn named(schema: &Value) -> Vec<String> {
     let mut names = Vec::new();
     match schema {
@@ -128,14 +128,14 @@ fn named(schema: &Value) -> Vec<String> {
     names
 }
 
-/// Keys of an object with their schemas, and whether they are required.
+/// Returns the keys of an object with their schemas; true for required keys.
 fn keys(part: &Value) -> Vec<(&str, &Value, bool)> {
     let required: BTreeSet<&str> = list(part, "required").filter_map(Value::as_str).collect();
     let properties = part.get("properties").and_then(Value::as_object).into_iter().flatten();
     properties.map(|(key, schema)| (&**key, schema, required.contains(&**key))).collect()
 }
 
-/// Values of a choice, with their meanings.
+/// Returns the values of a choice, with their meanings.
 fn values(part: &Value) -> Vec<(String, String)> {
     let one = |schema: &Value| {
         let word = text_of(schema, "const").map(|word| format!("`{word}`"));
@@ -157,7 +157,7 @@ fn kind_name(name: &str) -> String {
     format!("[{name}](#{})", name.to_lowercase())
 }
 
-/// The type of a value, in words.
+/// Returns the type of a value, in words.
 fn kind(schema: &Value) -> String {
     if let Some(name) = reference_of(schema) {
         return kind_name(name);

@@ -17,7 +17,7 @@ pub struct RouterStats {
     pub build: Build,
     /// Time since the router was started.
     pub uptime_seconds: f64,
-    /// Time since counters were cleared, if they were: all but those of applications and of the
+    /// Time since counters were cleared, if they were: all except those of applications and of the
     /// governor count from then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleared_seconds_ago: Option<f64>,
@@ -25,21 +25,21 @@ pub struct RouterStats {
     pub received: u64,
     /// Frames that ports took.
     pub forwarded: u64,
-    /// Frames that XDP programs forwarded by themselves, a part of `received` and `forwarded`: no worker
-    /// saw them.
+    /// Frames that XDP programs forwarded by themselves, part of `received` and `forwarded`: no
+    /// worker saw them.
     pub xdp_forwarded: u64,
     /// Frames that workers left to the kernel.
     pub punted: u64,
-    /// Frames that XDP programs left to the kernel before a worker saw them, no part of `received`:
-    /// packets for the router itself, ARP, routing protocols and others by verdict.
+    /// Frames that XDP programs left to the kernel before a worker saw them, not part of
+    /// `received`: packets for the router itself, ARP, routing protocols and others by verdict.
     #[serde(default)]
     pub xdp_passed: u64,
     /// Frames that the router made itself: ICMP errors and further fragments.
     pub generated: u64,
-    /// Frames that wait for a neighbour now.
+    /// Frames waiting for a neighbour now.
     pub held: u64,
-    /// Chunks of frame memory that were freed though they were free already, or not of that memory:
-    /// a defect of Wattline.
+    /// Chunks of frame memory that were freed twice, or belong to other memory: a defect of
+    /// Wattline.
     pub frees_refused: u64,
     /// Parts of the configuration, as last read, that are not in force before a restart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -48,8 +48,8 @@ pub struct RouterStats {
     pub log_lines_lost: u64,
     /// Frames dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Frames that XDP programs dropped before anybody received them, by reason: no part of `received` and
-    /// `dropped`.
+    /// Frames dropped by XDP programs before a worker saw them, by reason: not part of `received`
+    /// and `dropped`.
     #[serde(default)]
     pub xdp_dropped: BTreeMap<String, u64>,
     /// ICMP errors that were not sent, by reason.
@@ -60,41 +60,41 @@ pub struct RouterStats {
     pub ports: Vec<PortStats>,
     /// Workers.
     pub workers: Vec<WorkerStats>,
-    /// Workers of the configuration that were not started.
+    /// Configured workers that were not started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers_not_started: Option<NotStarted>,
     /// Nodes, all workers together.
     pub nodes: Vec<NodeStats>,
-    /// Losses of applications by overload that are no frames, by kind: `flow-records-overload` are
-    /// records that found no room on their way to the collectors, `flow-records-collector` those that a
-    /// collector did not take.
+    /// Losses of applications by overload other than frames, by kind: `flow-records-overload` for
+    /// records that found no room on their way to the collectors, `flow-records-collector` for
+    /// those that a collector did not take.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub losses: BTreeMap<String, u64>,
     /// Counters of the applications that run.
     #[serde(default, skip_serializing_if = "ApplicationStats::is_empty")]
     pub applications: ApplicationStats,
-    /// Functions of the kernel beside routing, where ports have interfaces.
+    /// Functions of the kernel other than routing, if ports have interfaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub takeover: Option<TakeoverStats>,
-    /// The governor's figures, where there is one.
+    /// The governor's figures, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<Power>,
-    /// Success in following the kernel's state, where it is followed.
+    /// Success in following the kernel's state, if it is followed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelStats>,
 }
 
-/// Functions of the kernel beside routing, and the ports that have them.
+/// Functions of the kernel other than routing, and the ports that have them.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct TakeoverStats {
-    /// Choice of the configuration.
+    /// Configured choice.
     pub choice: TakeoverChoice,
-    /// Work of the kernel that is bypassed, or would be: ports that are left to the kernel for it have
-    /// the state `left`.
+    /// Work of the kernel that is bypassed, or would be: ports left to the kernel for it have the
+    /// state `left`.
     pub passed_by: Vec<String>,
 }
 
-/// Treatment of ports whose packets the kernel would do more with than route them.
+/// Treatment of ports for whose packets the kernel does more than routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TakeoverChoice {
@@ -102,16 +102,16 @@ pub enum TakeoverChoice {
     Strict,
     /// They are left to the kernel.
     Narrow,
-    /// They are forwarded all the same.
+    /// They are forwarded nonetheless.
     Force,
 }
 
-/// Workers that would have no queue of some port.
+/// Workers without a queue at some port.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct NotStarted {
     /// Their number.
     pub count: u16,
-    /// The port that has too few queues, and what to do.
+    /// The port that has too few queues, and the remedy.
     pub because: String,
 }
 
@@ -129,8 +129,8 @@ pub struct Prefixes {
 pub struct PortStats {
     /// Its name.
     pub name: String,
-    /// Way in which it is served: `capture`, the mode of AF_XDP, or `kernel`, `blocked` or `not attached`,
-    /// as its state says.
+    /// Mode in which it is served: `capture`, the mode of AF_XDP, or `kernel`, `blocked` or `not
+    /// attached`, depending on its state.
     pub mode: String,
     /// State of its interface; absent for a capture.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,21 +141,21 @@ pub struct PortStats {
     /// Frames of workers and XDP programs, and losses before a worker.
     #[serde(flatten)]
     pub counters: PortCounters,
-    /// Received bits per second, with link header and without checksum and preamble: the mean of the last
-    /// five to ten seconds, or since the start.
+    /// Received bits per second, with link header and without checksum and preamble: the mean of
+    /// the last five to ten seconds, or since the start.
     #[serde(default)]
     pub received_bits_per_second: Option<f64>,
     /// Transmitted bits per second.
     #[serde(default)]
     pub transmitted_bits_per_second: Option<f64>,
-    /// Frames that XDP programs forwarded by themselves, a part of the counters above.
+    /// Frames that XDP programs forwarded by themselves, part of the counters above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xdp: Option<XdpTraffic>,
-    /// Reason why workers forward and XDP programs send nothing out of it now: something in the configuration
-    /// needs workers, it is down, or its interface has refused their frames.
+    /// Reason why workers forward and XDP programs send nothing out of it now: something in the
+    /// configuration needs workers, it is down, or its interface has refused their frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xdp_closed_because: Option<String>,
-    /// Frames that came in by it, by verdict of its XDP program.
+    /// Incoming frames by verdict of its XDP program.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub verdicts: BTreeMap<String, u64>,
 }
@@ -169,19 +169,19 @@ named! {
         Up = "up",
         /// An administrator has set its interface down.
         Down = "down",
-        /// Its interface is set up, and its cable or the far end is not.
+        /// Its interface is set up, but its cable or the far end is not.
         NoCarrier = "no-carrier",
         /// Its sockets are cut off.
         Gone = "gone",
         /// Workers take its interface.
         Attaching = "attaching",
-        /// There is no interface of its name.
+        /// No interface has its name.
         Absent = "absent",
         /// Its interface cannot be taken over.
         Failed = "failed",
-        /// The kernel forwards, since it would do more with the packets than to route them.
+        /// The kernel forwards, since it does more with the packets than routing.
         Left = "left",
-        /// It would be left to the kernel, and its packets are judged: none passes.
+        /// The port would be left to the kernel, but its packets are judged: none passes.
         Blocked = "blocked",
     }
 }
@@ -206,7 +206,7 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
-    /// Losses before a worker, by reason as `top` and metrics name it.
+    /// Returns losses before a worker, by reason as in `top` and metrics.
     pub fn losses(&self) -> [(&'static str, u64); 3] {
         [
             ("receive-ring-full", self.receive_ring_full),
@@ -215,12 +215,12 @@ impl PortCounters {
         ]
     }
 
-    /// All losses before a worker.
+    /// Returns the total of losses before a worker.
     pub fn lost(&self) -> u64 {
         self.losses().into_iter().map(|(_, count)| count).sum()
     }
 
-    /// Counts since an earlier reading.
+    /// Returns the counts since an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let less = |of: fn(&Self) -> u64| of(self).saturating_sub(of(before));
@@ -245,10 +245,10 @@ pub struct XdpTraffic {
     pub received_bytes: u64,
     /// Frames that went out by it.
     pub transmitted_packets: u64,
-    /// Bytes of those. The kernel counts refused frames without their bytes: they count with the mean
-    /// length of the frames of their time.
+    /// Bytes of those. The kernel counts refused frames without their bytes: they count with the
+    /// mean length of frames at that time.
     pub transmitted_bytes: u64,
-    /// Frames that its interface refused, its ring being full or itself down.
+    /// Frames that its interface refused because its ring was full or the interface down.
     pub refused_packets: u64,
 }
 
@@ -284,17 +284,17 @@ pub struct NodeStats {
     pub name: String,
     /// Frames that it processed.
     pub packets: u64,
-    /// Batches in which they came.
+    /// Number of batches.
     pub batches: u64,
-    /// Time-stamp counter cycles per packet, of the runs in which it was timed.
+    /// Time-stamp counter cycles per packet, over the timed runs.
     pub cycles_per_packet: f64,
-    /// Packets and cycles of these runs; not part of the document.
+    /// Packets and cycles of the timed runs; not part of the document.
     #[serde(skip)]
     pub timed: (u64, u64),
 }
 
 impl NodeStats {
-    /// Sets the packets and cycles of the runs in which it was timed.
+    /// Sets the packets and cycles of the timed runs.
     pub fn set_timed(&mut self, packets: u64, cycles: u64) {
         self.timed = (packets, cycles);
         self.cycles_per_packet = cycles as f64 / packets.max(1) as f64;
@@ -306,20 +306,20 @@ impl NodeStats {
 pub struct KernelStats {
     /// Complete dumps: one at start, more after overruns and silent changes.
     pub dumps: u64,
-    /// Messages that could not be understood.
+    /// Unintelligible messages.
     pub unreadable: u64,
     /// Requests to the kernel to resolve or confirm a neighbour.
     pub neighbour_requests: u64,
-    /// Requests for neighbours that found no room in the kernel's table of neighbours.
+    /// Requests for neighbours that found no room in the kernel's neighbour table.
     pub neighbour_requests_refused: u64,
-    /// Requests for neighbours that were left out because there were too many at once.
+    /// Requests for neighbours skipped because there were too many at once.
     pub neighbour_requests_dropped: u64,
     /// Updates of the tables that were refused.
     pub refused_updates: u64,
     /// Addresses for which the router's decision was compared with the kernel's.
     pub audited_addresses: u64,
-    /// Differences between both that lasted.
+    /// Persistent differences between both.
     pub audit_mismatches: u64,
-    /// Prefixes that are left to the kernel for such a difference.
+    /// Prefixes left to the kernel for such a difference.
     pub audit_left_prefixes: u64,
 }

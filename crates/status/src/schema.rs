@@ -4,12 +4,13 @@ use crate::applications::{AclTable, SaTable};
 use crate::contract::{CONTRACT, Document};
 use crate::{
     ActiveWorkers, AuditReport, Empty, Explanation, FibEntry, FlowTable, Graph, HeldPoint,
-    NeighbourTable, PortTable, Rates, ReloadReport, RouteTable, Stats, WatchEnd, WatchStart, Way,
+    NeighbourTable, PortTable, Rates, ReloadReport, RouteTable, Stats, TracedPacket, WatchEnd,
+    WatchStart,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-/// Documents by name: each with its schema, whose parts are in `to`.
+/// Returns the documents by name: each with its schema, whose parts are in `to`.
 pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     fn of<T: Document>(to: &mut SchemaGenerator) -> (&'static str, Schema) {
         (T::NAME, to.subschema_for::<T>())
@@ -29,7 +30,7 @@ pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         of::<AclTable>(to),
         of::<AuditReport>(to),
         of::<WatchStart>(to),
-        part::<Way>("trace, packet", to),
+        part::<TracedPacket>("trace, packet", to),
         part::<WatchEnd>("capture and trace, end", to),
         part::<Explanation>("explain", to),
         part::<Rates>("top", to),
@@ -40,7 +41,7 @@ pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     ]
 }
 
-/// The JSON schema of everything that a daemon says.
+/// Returns the JSON schema of all documents of a daemon.
 pub fn schema() -> Value {
     let mut generator = SchemaGenerator::default();
     let documents = documents(&mut generator);
@@ -49,8 +50,8 @@ pub fn schema() -> Value {
     schema.into()
 }
 
-/// Returns the JSON schema (draft 2020-12) of these documents, whose parts are in `generator`: one definition
-/// for each in `properties`, by name.
+/// Returns the JSON schema (draft 2020-12) of these documents, whose parts are in `generator`: one
+/// definition for each in `properties`, by name.
 pub fn schema_of<'n>(
     title: &str,
     documents: impl IntoIterator<Item = (&'n str, Schema)>,

@@ -94,7 +94,7 @@ pub struct PortEntry {
     pub mac: String,
     /// Largest packet of its interface, in bytes.
     pub mtu: Option<u32>,
-    /// Its addresses with their prefix length.
+    /// Its addresses with prefix length.
     pub addresses: Vec<String>,
     /// VLANs on it.
     pub vlans: Vec<u16>,
@@ -102,7 +102,7 @@ pub struct PortEntry {
     pub state: Option<PortState>,
     /// Reason why it is not `up`.
     pub reason: Option<String>,
-    /// Way in which it is served, as in `stats`.
+    /// Mode in which it is served, as in `stats`.
     pub mode: String,
     /// Checks of applications on its packets, in words.
     pub checks: Vec<String>,
@@ -123,7 +123,7 @@ pub struct RouteTable {
     pub contract: Contract,
     /// Routes.
     pub routes: Vec<RouteEntry>,
-    /// Prefixes, those included that are not listed.
+    /// Number of prefixes, unlisted ones included.
     pub total: usize,
 }
 
@@ -168,7 +168,7 @@ pub struct NeighbourTable {
     pub contract: Contract,
     /// Neighbours.
     pub neighbours: Vec<NeighbourEntry>,
-    /// Neighbours, those included that are not listed.
+    /// Number of neighbours, unlisted ones included.
     pub total: usize,
 }
 
@@ -185,7 +185,7 @@ pub struct NeighbourEntry {
     pub mac: Option<String>,
     /// True if the kernel has not confirmed it for a while.
     pub stale: bool,
-    /// `known`, `stale`, `incomplete` while it is asked for, `failed` if it did not answer.
+    /// `known`, `stale`, `incomplete` while being resolved, `failed` if it did not answer.
     pub state: String,
     /// `configuration` or `kernel`.
     pub source: String,
@@ -198,19 +198,19 @@ pub struct FibEntry {
     pub contract: Contract,
     /// The address.
     pub address: IpAddr,
-    /// The longest prefix that holds it.
+    /// The longest prefix that contains it.
     pub prefix: Option<String>,
     /// Treatment of packets to it.
     pub next_hop: NextHopView,
-    /// Reason why routes do not count; null where they do.
+    /// Reason why routes are not used; null if they are.
     #[serde(default)]
     pub because: Option<String>,
     /// IPsec policies for the address, in the order in which they apply, in words.
     #[serde(default)]
     pub policies: Vec<String>,
-    /// Routes that hold it.
+    /// Routes that contain it.
     pub routes: Vec<RouteEntry>,
-    /// Ports whose packets are forwarded otherwise.
+    /// Ports whose packets are forwarded differently.
     pub exceptions: Vec<Exception>,
 }
 
@@ -255,7 +255,7 @@ pub struct GroupMember {
     pub next_hop: NextHopView,
 }
 
-/// A port whose packets are forwarded otherwise.
+/// A port whose packets are forwarded differently.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Exception {
     /// The ingress port.
@@ -271,7 +271,7 @@ pub struct FlowTable {
     pub contract: Contract,
     /// Records.
     pub flows: Vec<Flow>,
-    /// Records, those included that are not listed.
+    /// Number of records, unlisted ones included.
     pub total: usize,
     /// Flows in the tables that have no record yet.
     pub flows_without_a_record_yet: u64,

@@ -1,4 +1,4 @@
-//! Statistics of a demonstration, which has stages with counters of their own.
+//! Statistics of a demonstration, whose stages have their own counters.
 
 use crate::contract::Contract;
 use crate::power::Power;
@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wattline_units::Build;
 
-/// Statistics of a demonstration; counters are since the stage began.
+/// Statistics of a demonstration; counters start with the stage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DemonstrationStats {
     /// Number of the contract that this document follows.
     pub contract: Contract,
     /// Build of the daemon.
     pub build: Build,
-    /// Time since the demonstration began, at the newest figures.
+    /// Time from the start of the demonstration to the newest figures.
     pub uptime_seconds: f64,
     /// Links; absent between stages.
     #[serde(skip_serializing_if = "Option::is_none")]

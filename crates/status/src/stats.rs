@@ -26,7 +26,7 @@ impl Document for Stats {
 }
 
 impl Stats {
-    /// Number of the contract.
+    /// Returns the number of the contract.
     pub fn contract(&self) -> Contract {
         match self {
             Self::Router(stats) => stats.contract,
@@ -35,7 +35,7 @@ impl Stats {
         }
     }
 
-    /// Build of the daemon.
+    /// Returns the build of the daemon.
     pub fn build(&self) -> &Build {
         match self {
             Self::Router(stats) => &stats.build,
@@ -44,7 +44,7 @@ impl Stats {
         }
     }
 
-    /// Time since the daemon was started.
+    /// Returns the time since the daemon was started.
     pub fn uptime_seconds(&self) -> f64 {
         match self {
             Self::Router(stats) => stats.uptime_seconds,
@@ -53,7 +53,7 @@ impl Stats {
         }
     }
 
-    /// Figures of its governor, if it has one.
+    /// Returns the figures of its governor, if it has one.
     pub fn power(&self) -> Option<&Power> {
         match self {
             Self::Router(stats) => stats.power.as_ref(),
@@ -62,7 +62,7 @@ impl Stats {
         }
     }
 
-    /// Parts of the configuration that are not in force before a restart.
+    /// Returns the parts of the configuration that are not in force before a restart.
     pub fn needs_restart(&self) -> &[String] {
         match self {
             Self::Router(stats) => &stats.needs_restart,
@@ -71,7 +71,7 @@ impl Stats {
         }
     }
 
-    /// Lines of the log that could not be written.
+    /// Returns the number of lost log lines.
     pub fn log_lines_lost(&self) -> u64 {
         match self {
             Self::Router(stats) => stats.log_lines_lost,

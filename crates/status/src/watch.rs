@@ -1,4 +1,4 @@
-//! Captures and traces: what comes before, between and after packets.
+//! Captures and traces: documents before, between and after packets.
 
 use crate::contract::{Contract, Document};
 use schemars::JsonSchema;
@@ -8,21 +8,22 @@ impl Document for WatchStart {
     const NAME: &'static str = "capture and trace, start";
 }
 
-/// Beginning of a capture or trace.
+/// Start of a capture or trace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchStart {
-    /// Number of the contract that this document and those after it follow.
+    /// Number of the contract that this document and the later ones follow.
     pub contract: Contract,
     /// Packets that are not seen, in words.
     pub unseen: Vec<String>,
 }
 
-/// A packet's way through the router, as a trace sends it.
+/// A packet's path through the router, as a trace sends it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Way {
+pub struct TracedPacket {
     /// Number of the packet, by worker.
     pub packet: u32,
-    /// Number of the worker. Packets that XDP programs forward have the number after the last worker's.
+    /// Number of the worker. Packets that XDP programs forward have the number after the last
+    /// worker's.
     pub worker: usize,
     /// Time since 1970 at which it came in.
     pub time_seconds: f64,
@@ -36,7 +37,8 @@ pub struct Way {
     pub length_bytes: u32,
     /// Nodes that it passed.
     pub nodes: Vec<String>,
-    /// `sent`, `dropped`, `left to the kernel`, `went on in other packets` or `held for its neighbour`.
+    /// `sent`, `dropped`, `left to the kernel`, `went on in other packets` or `held for its
+    /// neighbour`.
     pub end: String,
     /// Egress port of a sent packet.
     pub port_out: Option<String>,
@@ -45,7 +47,7 @@ pub struct Way {
     pub next_hop: Option<String>,
     /// Reason of a drop.
     pub reason: Option<String>,
-    /// Rule of an access list that dropped it; null if no rule did, also where none matched.
+    /// Access-list rule that dropped it; null if none did, also if none matched.
     #[serde(default)]
     pub rule: Option<String>,
     /// The reason in words.
@@ -59,9 +61,10 @@ pub struct WatchEnd {
     pub packets: u64,
     /// Packets that matched the filter.
     pub matched: u64,
-    /// Packets that matched and came too fast.
+    /// Matched packets lost because they came too fast.
     pub missed: u64,
-    /// Packets that XDP programs could not copy, as the buffer was full; the filter did not see them.
+    /// Packets that XDP programs could not copy because the buffer was full; the filter did not see
+    /// them.
     #[serde(default)]
     pub uncopied: u64,
     /// Length of the capture or trace.

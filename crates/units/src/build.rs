@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Digits of a commit that are shown.
+/// Number of displayed digits of a commit.
 const SHOWN: usize = 10;
-/// Ending of a commit with changes on top of it, as the build script writes it.
+/// Suffix of a commit with changes on top of it, as written by the build script.
 const MODIFIED: &str = "-modified";
 
 static THIS: OnceLock<Build> = OnceLock::new();
@@ -17,15 +17,15 @@ static THIS: OnceLock<Build> = OnceLock::new();
 pub struct Build {
     /// Version of the program.
     pub version: String,
-    /// Commit of its sources; null if it was built without knowing it.
+    /// Commit of its sources; null if it was unknown at build time.
     pub commit: Option<String>,
     /// True if the sources had changes that were not committed.
     pub modified: bool,
 }
 
 impl Build {
-    /// Reads a build from a version and a commit, as a build script writes them: an empty commit is an
-    /// unknown one.
+    /// Reads a build from a version and a commit, as a build script writes them: an empty commit is
+    /// unknown.
     pub fn new(version: &str, commit: &str) -> Self {
         let clean = commit.strip_suffix(MODIFIED);
         Self {
@@ -43,7 +43,7 @@ impl Build {
 }
 
 impl Default for Build {
-    /// The build of this program; its commit is unknown until it is [set](Self::set).
+    /// Returns the build of this program; its commit is unknown until it is [set](Self::set).
     fn default() -> Self {
         THIS.get().cloned().unwrap_or_else(|| Self::new(env!("CARGO_PKG_VERSION"), ""))
     }

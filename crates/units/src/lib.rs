@@ -1,8 +1,7 @@
-//! Quantities that cannot be mixed up, the ground floor of Wattline.
+//! Quantities that cannot be mixed up, the foundation of Wattline.
 //!
-//! A power is not an energy, a frequency not a rate: each has its own type, and
-//! only the operations that physics allows. Every figure that leaves the program
-//! carries where it comes from ([`Provenance`]).
+//! A power is not an energy, a frequency not a rate: each has its own type, and only the operations
+//! that physics allows. Every figure that leaves the program carries its origin ([`Provenance`]).
 #![forbid(unsafe_code)]
 
 mod build;

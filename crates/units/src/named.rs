@@ -12,7 +12,7 @@ macro_rules! named {
         }
 
         impl $choice {
-            /// All values, in their order.
+            /// All values, in order of definition.
             $vis const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
             /// Returns the name of the value.

@@ -1,5 +1,5 @@
-//! Numbers with a prefix for thousands or a unit behind them: the one definition of what `k`, `M`,
-//! `G`, `T` and `KiB`, `MiB`, `GiB`, `TiB` stand for.
+//! Numbers followed by a prefix or a unit: the single definition of `k`, `M`, `G`, `T` and `KiB`,
+//! `MiB`, `GiB`, `TiB`.
 
 /// SI prefixes of counts and rates. They are case-sensitive: `m` would be a thousandth.
 const PREFIXES: [(&str, u64); 5] =
@@ -9,8 +9,8 @@ const PREFIXES: [(&str, u64); 5] =
 const SIZES: [(&str, u64); 4] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
-/// Parses a number from 0 with an SI prefix before a unit: `1.5Mpps` with the unit `pps`, `20k` with
-/// the unit `""`. Blanks may stand between number and prefix, and around the whole.
+/// Parses a number from 0 with an SI prefix before a unit: `1.5Mpps` with the unit `pps`, `20k`
+/// with the unit `""`. Blanks may stand between number and prefix, and around the whole.
 pub fn parse_prefixed(text: &str, unit: &str) -> Option<f64> {
     let (number, suffix) = split(text)?;
     let factor = factor(&PREFIXES, suffix.strip_suffix(unit)?)?;
@@ -24,8 +24,8 @@ pub(crate) fn parse_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     scaled(number, *factor)
 }
 
-/// Parses a whole number with an SI prefix: `4096`, `10k`, `2 G`. Exact; `None` where 64 bits are too
-/// few.
+/// Parses a whole number with an SI prefix: `4096`, `10k`, `2 G`. Exact; `None` if it exceeds 64
+/// bits.
 pub fn parse_count(text: &str) -> Option<u64> {
     whole(text, &PREFIXES)
 }
@@ -37,7 +37,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 
 fn whole(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let (number, suffix) = split(text)?;
-    // The standard library would take a plus sign, too.
+    // The standard library would accept a plus sign, too.
     let digits = number.bytes().all(|byte| byte.is_ascii_digit());
     let number: u64 = number.parse().ok().filter(|_| digits)?;
     number.checked_mul(factor(units, suffix)?)
@@ -52,7 +52,7 @@ fn scaled(number: &str, factor: f64) -> Option<f64> {
     (value.is_finite() && value >= 0.0).then_some(value)
 }
 
-/// The number and what stands behind it.
+/// Splits a text into the number and the rest.
 fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.trim();
     // A digit or point ends the number; what follows is the unit (an exponent has digits too).

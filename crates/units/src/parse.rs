@@ -5,7 +5,7 @@ use crate::{BitsPerSecond, PacketsPerSecond, Span, Watts};
 use std::fmt;
 use std::str::FromStr;
 
-/// A text that is no such quantity.
+/// Error for a text that is not such a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseQuantityError {
     /// Given text.
@@ -22,7 +22,7 @@ impl fmt::Display for ParseQuantityError {
 
 impl std::error::Error for ParseQuantityError {}
 
-/// No `MW`: it would be a slip for `mW`.
+/// No `MW`: it would be a typing mistake for `mW`.
 const POWER_UNITS: [(&str, f64); 3] = [("W", 1.0), ("mW", 1e-3), ("kW", 1e3)];
 const SPAN_UNITS: [(&str, f64); 9] = [
     ("ns", 1e-9),
@@ -36,13 +36,13 @@ const SPAN_UNITS: [(&str, f64); 9] = [
     ("h", 3600.0),
     ("d", 86_400.0),
 ];
-/// Longer times, a thousand years, are mistakes.
+/// Longer times than a thousand years are mistakes.
 const MOST_SECONDS: f64 = 1000.0 * 365.0 * 86_400.0;
 
 impl FromStr for PacketsPerSecond {
     type Err = ParseQuantityError;
 
-    /// `5Mpps`, `29 Mpps`, `840kpps`: never negative, always with its unit.
+    /// Parses `5Mpps`, `29 Mpps`, `840kpps`: never negative, always with its unit.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let expected = "a rate such as 5Mpps (pps, kpps, Mpps, Gpps, Tpps)";
         parse_prefixed(text, "pps").map(Self).ok_or_else(|| error(text, expected))
@@ -52,7 +52,7 @@ impl FromStr for PacketsPerSecond {
 impl FromStr for BitsPerSecond {
     type Err = ParseQuantityError;
 
-    /// `16Gbit/s`, `9.49 Gbps`: never negative, always with its unit.
+    /// Parses `16Gbit/s`, `9.49 Gbps`: never negative, always with its unit.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let expected =
             "a bit rate such as 16Gbit/s (bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, or bps for bit/s)";
@@ -64,7 +64,7 @@ impl FromStr for BitsPerSecond {
 impl FromStr for Watts {
     type Err = ParseQuantityError;
 
-    /// `20W`, `250 mW`: never negative, always with its unit.
+    /// Parses `20W`, `250 mW`: never negative, always with its unit.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         let expected = "a power such as 20W (mW, W, kW)";
         parse_unit(text, &POWER_UNITS).map(Self).ok_or_else(|| error(text, expected))
@@ -74,7 +74,8 @@ impl FromStr for Watts {
 impl FromStr for Span {
     type Err = ParseQuantityError;
 
-    /// `50us`, `1.5 ms`, `2s`: never negative, always with its unit, at most a thousand years.
+    /// Parses `50us`, `1.5 ms`, `2s`: never negative, always with its unit, at most a thousand
+    /// years.
     fn from_str(text: &str) -> Result<Self, ParseQuantityError> {
         parse_unit(text, &SPAN_UNITS)
             .filter(|seconds| *seconds <= MOST_SECONDS)
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_texts_are_refused() {
         for wrong in ["", "5", "Mpps", "-1pps", "1e999pps", "nanpps", "5mpps", "5us", "5 0pps"] {
             assert!(wrong.parse::<PacketsPerSecond>().is_err(), "{wrong:?}");
         }

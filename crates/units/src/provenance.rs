@@ -1,7 +1,7 @@
 //! Source of a figure, and its accuracy.
 //!
-//! The accuracy classes follow the IETF GREEN data-source-accuracy identities:
-//! measured (gold, silver, bronze), estimated (learned, historic, static), unavailable.
+//! The accuracy classes follow the IETF GREEN data-source-accuracy identities: measured (gold,
+//! silver, bronze), estimated (learned, historic, static), unavailable.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,12 +67,12 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// The figure of a published or hand-written model.
+    /// Provenance of a published or hand-written model's figure.
     pub const MODELLED: Self = Self { source: Source::Modelled, accuracy: Accuracy::Static };
-    /// The figure of a published or hand-written model whose states real packets passed
+    /// Provenance of a published or hand-written model's figure whose states real packets passed
     /// through.
     pub const EMULATED: Self = Self { source: Source::Emulated, accuracy: Accuracy::Static };
-    /// No figure at all.
+    /// Provenance of a missing figure.
     pub const UNAVAILABLE: Self =
         Self { source: Source::Unavailable, accuracy: Accuracy::Unavailable };
 }

@@ -14,9 +14,9 @@ macro_rules! quantity {
         pub struct $name(pub f64);
 
         impl $name {
-            /// None of it.
+            /// Zero.
             pub const ZERO: Self = Self(0.0);
-            /// The plain number, in the unit of the type.
+            /// Returns the plain number, in the unit of the type.
             pub const fn get(self) -> f64 {
                 self.0
             }
@@ -58,7 +58,7 @@ macro_rules! quantity {
         }
         impl Div for $name {
             type Output = f64;
-            /// The ratio of two like quantities, a plain number.
+            /// Returns the ratio of two like quantities, a plain number.
             fn div(self, other: Self) -> f64 {
                 self.0 / other.0
             }
@@ -93,22 +93,22 @@ quantity!(
 );
 
 impl Hertz {
-    /// So many gigahertz.
+    /// Creates a frequency from gigahertz.
     pub fn from_gigahertz(gigahertz: f64) -> Self {
         Self(gigahertz * 1e9)
     }
-    /// The frequency in gigahertz, the unit of the papers' formulas.
+    /// Returns the frequency in gigahertz, the unit of the papers' formulas.
     pub fn gigahertz(self) -> f64 {
         self.0 / 1e9
     }
 }
 
 impl PacketsPerSecond {
-    /// So many million packets per second.
+    /// Creates a rate from million packets per second.
     pub fn from_mpps(mpps: f64) -> Self {
         Self(mpps * 1e6)
     }
-    /// The rate in million packets per second.
+    /// Returns the rate in million packets per second.
     pub fn mpps(self) -> f64 {
         self.0 / 1e6
     }
@@ -123,7 +123,7 @@ impl Mul<Span> for Watts {
 
 impl Div<Span> for Joules {
     type Output = Watts;
-    /// Mean power over a span; not a number or infinite over an empty one.
+    /// Returns the mean power over a span; not a number or infinite over an empty one.
     fn div(self, span: Span) -> Watts {
         Watts(self.0 / span.as_seconds())
     }

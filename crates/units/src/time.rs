@@ -1,10 +1,10 @@
 //! Points in time and spans of it, in whole picoseconds.
 //!
-//! Policies, models and the simulator never read a clock: time is handed to them.
-//! A picosecond grid lets 29 Mpps be paced without drift (one packet every
-//! 34 483 ps). In 64 bits it would end after 213 days, which a router outlives, and times that
-//! many cores spent add up to that within days: so it has 128 bits, enough for 10^19 years.
-//! Simulations count their own short time in 64 bits ([`Time::as_picos`]).
+//! Policies, models and the simulator never read a clock: time is handed to them. A picosecond grid
+//! lets 29 Mpps be paced without drift (one packet every 34 483 ps). In 64 bits it would overflow
+//! after 213 days, which a router may exceed, and the summed times of many cores within days. So it
+//! has 128 bits, enough for 10^19 years. Simulations count their own short time in 64 bits
+//! ([`Time::as_picos`]).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub};
@@ -40,7 +40,8 @@ pub struct Time(#[serde(serialize_with = "store", deserialize_with = "load")] u1
 )]
 pub struct Span(#[serde(serialize_with = "store", deserialize_with = "load")] u128);
 
-/// As 64 bits where that is enough: not every format has more, and none of ours reads more.
+/// Serialises as 64 bits if they suffice: some formats have no more, and none of our readers needs
+/// more.
 fn store<S: Serializer>(picos: &u128, to: S) -> Result<S::Ok, S::Error> {
     match u64::try_from(*picos) {
         Ok(picos) => to.serialize_u64(picos),
@@ -52,84 +53,82 @@ fn load<'de, D: Deserializer<'de>>(from: D) -> Result<u128, D::Error> {
     u64::deserialize(from).map(u128::from)
 }
 
-/// `u64::MAX` for more.
+/// Returns `u64::MAX` for larger values.
 const fn in_64_bits(picos: u128) -> u64 {
     if picos > u64::MAX as u128 { u64::MAX } else { picos as u64 }
 }
 
 impl Time {
-    /// The start of the run.
+    /// Start of the run.
     pub const ZERO: Self = Self(0);
-    /// Later than any time that a run reaches; "never".
+    /// Later than any time in a run; "never".
     pub const NEVER: Self = Self(u128::MAX);
 
-    /// The point `picos` picoseconds after the start.
+    /// Returns the point `picos` picoseconds after the start.
     pub const fn from_picos(picos: u64) -> Self {
         Self(picos as u128)
     }
-    /// Picoseconds since the start, for runs of a model, which are shorter than 213 days; a later
-    /// point, such as [`Self::NEVER`], is later than any such run (`u64::MAX`).
+    /// Returns the picoseconds since the start, for runs of a model, which are shorter than 213
+    /// days. A later point, such as [`Self::NEVER`], saturates to `u64::MAX`.
     pub const fn as_picos(self) -> u64 {
         in_64_bits(self.0)
     }
-    /// Whole milliseconds since the start, of any time in 500 million years.
+    /// Returns the whole milliseconds since the start, for any time up to 500 million years.
     pub const fn as_millis(self) -> u64 {
         in_64_bits(self.0 / 1_000_000_000)
     }
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / PICOS_PER_SECOND
     }
-    /// The span since an `earlier` point; zero when that point is not earlier.
+    /// Returns the span since an `earlier` point; zero if that point is not earlier.
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Span {
-    /// No time at all.
+    /// The empty span.
     pub const ZERO: Self = Self(0);
-    /// Longer than any time that a run takes.
+    /// Longer than any span of a run.
     pub const FOREVER: Self = Self(u128::MAX);
 
-    /// Whether two lists are the same. The library's `==` compares span by span; this compares their
-    /// memory, which takes less than half the time (10 instead of 26 ns for 48 spans).
+    /// Returns true if two lists are equal. The library's `==` compares span by span; this compares
+    /// their memory, which takes less than half the time (10 instead of 26 ns for 48 spans).
     pub fn lists_equal(one: &[Self], other: &[Self]) -> bool {
         one.as_bytes() == other.as_bytes()
     }
 
-    /// A span of `picos` picoseconds.
+    /// Creates a span of `picos` picoseconds.
     pub const fn from_picos(picos: u64) -> Self {
         Self(picos as u128)
     }
-    /// A span of `nanos` nanoseconds.
+    /// Creates a span of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos as u128 * 1_000)
     }
-    /// A span of `micros` microseconds.
+    /// Creates a span of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros as u128 * 1_000_000)
     }
-    /// A span of `millis` milliseconds.
+    /// Creates a span of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis as u128 * 1_000_000_000)
     }
-    /// A span of so many seconds, rounded to a picosecond. Negative and
-    /// not-a-number give zero.
+    /// Creates a span from seconds, rounded to a picosecond. Negative and not-a-number give zero.
     pub fn from_seconds(seconds: f64) -> Self {
         // `as` saturates and maps NaN to zero.
         Self((seconds * PICOS_PER_SECOND).round() as u128)
     }
-    /// Length in picoseconds, for spans of at most 213 days; `u64::MAX` for more.
+    /// Returns the length in picoseconds, for spans of at most 213 days; `u64::MAX` for more.
     pub const fn as_picos(self) -> u64 {
         in_64_bits(self.0)
     }
-    /// Length in seconds.
+    /// Returns the length in seconds.
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / PICOS_PER_SECOND
     }
-    /// Returns how many whole times `part` fits into it; as often as can be counted for an empty
-    /// part.
+    /// Returns how many whole times `part` fits into it; the largest count for an empty part.
     pub fn times(self, part: Self) -> u64 {
         self.0.checked_div(part.0).map_or(u64::MAX, in_64_bits)
     }
@@ -137,7 +136,7 @@ impl Span {
 
 impl Add<Span> for Time {
     type Output = Time;
-    /// Never, when it is later than can be counted.
+    /// Saturates at [`Time::NEVER`].
     fn add(self, span: Span) -> Time {
         Time(self.0.saturating_add(span.0))
     }
@@ -181,8 +180,8 @@ impl Div<u64> for Span {
 }
 impl Rem for Span {
     type Output = Span;
-    /// Returns the remainder after `part` was taken out as often as it fits in; nothing for an
-    /// empty part.
+    /// Returns the remainder after `part` was subtracted as often as possible; zero for an empty
+    /// part.
     fn rem(self, part: Span) -> Span {
         Span(self.0.checked_rem(part.0).unwrap_or(0))
     }
@@ -194,7 +193,7 @@ impl From<Duration> for Span {
     }
 }
 impl From<Span> for Duration {
-    /// Rounds down to a nanosecond; 584 years for more, which an instant can be moved by.
+    /// Rounds down to a nanosecond; saturates at 584 years, which can still be added to an instant.
     fn from(span: Span) -> Self {
         Duration::from_nanos(in_64_bits(span.0 / 1_000))
     }
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_spans_are_equal_where_each_span_is() {
+    fn lists_of_spans_are_equal_if_each_span_is() {
         let spans =
             |picos: &[u64]| picos.iter().map(|it| Span::from_picos(*it)).collect::<Vec<_>>();
         for (one, other) in [
@@ -234,7 +233,7 @@ mod tests {
         assert_eq!(Span::from_nanos(1) - Span::from_nanos(2), Span::ZERO);
     }
 
-    /// A router runs for years, and the times of its cores are added up.
+    /// A router runs for years, and the times of its cores are summed.
     #[test]
     fn centuries_are_counted_to_the_picosecond() {
         let century = Duration::from_secs(100 * 365 * 86_400);
@@ -250,14 +249,14 @@ mod tests {
         assert_eq!((cores + tick) % Span::from(century), tick);
         assert_eq!((tick % Span::ZERO, tick.times(Span::ZERO)), (Span::ZERO, u64::MAX));
         assert_eq!(Span::from_micros(u64::MAX).as_seconds(), u64::MAX as f64 / 1e6);
-        // For models, later than all that they count.
+        // In the models' counters it saturates.
         assert_eq!((now.as_picos(), Time::NEVER.as_picos()), (u64::MAX, u64::MAX));
-        // Nobody waits longer than an instant can be moved.
+        // The saturated duration can still be added to an instant.
         assert!(std::time::Instant::now().checked_add(Span::FOREVER.into()).is_some());
     }
 
     #[test]
-    fn they_are_written_and_read_back() {
+    fn times_are_written_and_read_back() {
         for picos in [0, 1, u64::MAX] {
             let text = serde_json::to_string(&Time::from_picos(picos)).unwrap();
             assert_eq!(text, picos.to_string());

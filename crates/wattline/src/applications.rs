@@ -1,5 +1,5 @@
-//! Applications that packets can pass in this program beside plain forwarding: each is a crate, and
-//! a Cargo feature of this one.
+//! Applications of this program, in addition to plain forwarding: each is a crate, and a Cargo
+//! feature of this one.
 
 use std::path::Path;
 use wattline_daemon::settings::ConfigError;
@@ -7,10 +7,10 @@ use wattline_policies::POLICIES;
 use wattline_router::application::{ApplicationKind, Applications};
 use wattline_router::config::{ApplicationSection, Config};
 
-/// All that were built in, in the order in which packets that are about to leave pass them: flows
-/// are recorded, redundancy elimination encoded, ESP encrypted. Received packets pass them in reverse
+/// All applications that were built in, in the order in which outgoing packets pass them: flows are
+/// recorded, redundancy elimination encoded, ESP encrypted. Received packets pass them in reverse
 /// order, so they are filtered first. Only the decoder of redundancy elimination runs before the
-/// filters (`Place::Arrived`): they judge the packet that it restores.
+/// filters (`Place::Arrived`): the filters must judge the restored packet.
 pub const APPLICATIONS: Applications = &[
     #[cfg(feature = "flow-records")]
     wattline_flow_records::APPLICATION,
@@ -36,7 +36,8 @@ pub const APPLICATIONS: Applications = &[
     without(&ApplicationSection { names: &["acl", "urpf"], keys: &[], read: Err("filter") }),
 ];
 
-/// An application that is not there: what a configuration says of it is refused with the reason.
+/// Returns the entry of an application that was left out of the build: its sections are refused
+/// with the reason.
 #[allow(dead_code, reason = "where a feature is off")]
 const fn without(section: &'static ApplicationSection) -> ApplicationKind {
     ApplicationKind { section, start: |_| Ok(Vec::new()) }
@@ -50,7 +51,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     Config::load(path, &sections(), POLICIES)
 }
 
-/// The sections of the configuration that belong to them.
+/// Returns the configuration sections of the applications.
 pub fn sections() -> Vec<&'static ApplicationSection> {
     wattline_router::application::sections(APPLICATIONS)
 }
@@ -61,7 +62,7 @@ mod tests {
     use wattline_router::config::keys;
 
     #[test]
-    fn the_printed_defaults_are_a_configuration_that_lacks_only_ports() {
+    fn printed_defaults_lack_only_ports() {
         let sections = sections();
         let defaults = keys::as_toml(&sections);
         let problems = Config::parse_with(&defaults, "defaults.toml", &sections).unwrap_err();
@@ -93,7 +94,7 @@ mod tests {
 
     #[cfg(not(feature = "ipsec"))]
     #[test]
-    fn a_section_of_what_was_left_out_is_refused_with_the_reason() {
+    fn section_of_a_missing_application_is_refused_with_the_reason() {
         let text = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n[ipsec]\nkernel = true\n";
         let problems = Config::parse_with(text, "test", &sections()).unwrap_err();
         assert_eq!(problems.list.len(), 1, "{problems}");

@@ -1,4 +1,4 @@
-//! End of a command that could not do what it was asked for: a message and an exit code.
+//! End of a command that failed: a message and an exit code.
 
 use std::fmt;
 use std::io;
@@ -12,19 +12,19 @@ pub struct ExitError {
     pub code: u8,
     /// Problem, place and advice.
     pub message: String,
-    /// Standard output has the result already: with `--json` it gets no second document.
+    /// True if standard output has the result already: with `--json` it gets no second document.
     pub after_result: bool,
 }
 
 #[allow(dead_code, reason = "the list is complete, whichever commands are built in")]
 impl ExitError {
-    /// Two things that were compared differ, or something needs attention.
+    /// Two compared things differ, or something needs attention.
     pub const DIFFERENCE: u8 = 1;
     /// Nothing could be compared.
     pub const NOTHING_COMPARED: u8 = 3;
     /// The command line is wrong.
     pub const USAGE: u8 = 2;
-    /// A capture, table or measurement holds something that it must not.
+    /// A capture, table or measurement contains invalid data.
     pub const DATA: u8 = 65;
     /// An input cannot be opened.
     pub const NO_INPUT: u8 = 66;
@@ -41,18 +41,18 @@ impl ExitError {
     /// The configuration is wrong.
     pub const CONFIG: u8 = 78;
 
-    /// With a code and a message.
+    /// Creates an error with a code and a message.
     pub fn new(code: u8, message: impl fmt::Display) -> Self {
         Self { code, message: message.to_string(), after_result: false }
     }
 
-    /// The same, where the result was printed before.
+    /// Marks the error as one that follows a printed result.
     #[must_use]
     pub fn after_result(self) -> Self {
         Self { after_result: true, ..self }
     }
 
-    /// For an input that cannot be opened.
+    /// Returns the error for an input that cannot be opened.
     pub fn no_input(path: &Path, error: &io::Error) -> Self {
         Self::new(Self::NO_INPUT, format_args!("cannot open {}: {error}", path.display()))
     }
@@ -80,8 +80,8 @@ impl From<ConfigError> for ExitError {
     }
 }
 
-/// For results that cannot be written, to standard output mostly. A reader that has gone (a
-/// closed pipe) is no error: it has seen what it wanted.
+/// For results that cannot be written, mostly to standard output. A reader that has gone (a closed
+/// pipe) is not an error: it has read all it needed.
 impl From<io::Error> for ExitError {
     fn from(error: io::Error) -> Self {
         let code = if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { Self::IO };

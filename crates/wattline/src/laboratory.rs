@@ -1,4 +1,4 @@
-//! The laboratory, a program of its own: this one hands its commands over, as git does.
+//! The laboratory, a separate program: this program hands its commands over, as git does.
 
 use crate::exit::ExitError;
 use std::ffi::{OsStr, OsString};
@@ -8,17 +8,17 @@ use std::path::PathBuf;
 use std::process::Command;
 use wattline_units::Build;
 
-/// The program of the laboratory, and the package that has it.
+/// Name of the laboratory's program and of its package.
 pub const PROGRAM: &str = "wattline-lab";
 
-/// Variable by which the laboratory learns the build that calls it.
+/// Variable that passes the calling build to the laboratory.
 const CALLER: &str = "WATTLINE_CALLER_BUILD";
 
-/// Variable with the number of the process that hands over, which it keeps: whoever finds its own number there is
-/// called by itself.
+/// Variable with the process number of the caller, which exec keeps: a process that finds its own
+/// number there has called itself.
 const PROCESS: &str = "WATTLINE_CALLER_PROCESS";
 
-/// Links that are followed from the name of a call, as the kernel does (path_resolution(7)).
+/// Maximum number of links followed from the name of a call, as in the kernel (path_resolution(7)).
 const MOST_LINKS: usize = 40;
 
 /// Commands of the laboratory, in the order of its help.
@@ -63,10 +63,10 @@ pub const COMMANDS: [(&str, &str); 16] = [
     ),
 ];
 
-/// Commands that are handed over and shown nowhere.
+/// Commands that are handed over but not listed in the help.
 pub const HIDDEN: [&str; 3] = ["characterize", "generate", "optimize"];
 
-/// Whether these arguments ask for a command of the laboratory, or for its help.
+/// Returns true if these arguments request a command of the laboratory, or its help.
 pub fn is_asked_for(arguments: &[OsString]) -> bool {
     let mut words = arguments.iter().filter(|word| *word != "--json");
     let word = words.next();
@@ -76,21 +76,22 @@ pub fn is_asked_for(arguments: &[OsString]) -> bool {
     })
 }
 
-/// Replaces this process by the laboratory, with the same arguments: by the program beside this one or beside a
-/// link by which this one was called, else by one in `PATH`. Returns only if that fails; `what` needs it.
+/// Replaces this process by the laboratory, with the same arguments. Uses the program next to this
+/// one or next to a link by which this one was called, otherwise the one in `PATH`. Returns only if
+/// that fails; the error names `what` as the feature that needs it.
 pub fn hand_over(what: &str) -> ExitError {
     let process = std::process::id().to_string();
     if std::env::var_os(PROCESS).is_some_and(|number| number == *process) {
         return ExitError::new(
             ExitError::UNAVAILABLE,
             format_args!(
-                "{what} needs {PROGRAM}, but what has this name calls wattline again: {}",
+                "{what} needs {PROGRAM}, but the program of this name calls wattline again: {}",
                 advice()
             ),
         );
     }
-    let beside = beside(PROGRAM);
-    let places = beside.iter().map(|path| path.as_os_str()).chain([OsStr::new(PROGRAM)]);
+    let siblings = siblings(PROGRAM);
+    let places = siblings.iter().map(|path| path.as_os_str()).chain([OsStr::new(PROGRAM)]);
     let mut tried = Vec::new();
     for place in places {
         let mut command = Command::new(place);
@@ -119,16 +120,16 @@ fn advice() -> String {
     format!("install the package {PROGRAM} of the same build, {}", Build::default())
 }
 
-/// Returns the path of the operator's program, for a laboratory that runs routers: the one beside this program or
-/// beside a link by which this one was called, else one in `PATH`.
+/// Returns the path of the operator's program, for a laboratory that runs routers: the one next to
+/// this program or next to a link by which this one was called, otherwise the one in `PATH`.
 pub fn operator() -> PathBuf {
-    let found = beside("wattline").into_iter().find(|path| path.exists());
+    let found = siblings("wattline").into_iter().find(|path| path.exists());
     found.unwrap_or_else(|| PathBuf::from("wattline"))
 }
 
-/// Returns the places of a program beside this one: in the folder of the file itself, and in that of each link
-/// from the name of the call to it.
-fn beside(program: &str) -> Vec<PathBuf> {
+/// Returns possible paths of a program next to this one: in the folder of the file itself, and in
+/// the folder of each link from the name of the call to it.
+fn siblings(program: &str) -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
     // A name without a folder was found in `PATH`.
     let called = std::env::args_os().next().map(PathBuf::from);
@@ -148,7 +149,7 @@ fn beside(program: &str) -> Vec<PathBuf> {
 /// Compares the build that calls the laboratory with that of the laboratory itself.
 ///
 /// # Errors
-/// If they differ: results would name one build and come from another.
+/// Fails if they differ: results would name one build and come from another.
 pub fn check_caller() -> Result<(), ExitError> {
     let Some(caller) = std::env::var_os(CALLER) else { return Ok(()) };
     same_build(&caller.to_string_lossy(), &Build::default().to_string())

@@ -1,7 +1,7 @@
-//! The program `wattline`: router, governor and what an operator asks of them.
+//! The program `wattline`: the router, the governor, and the commands that query them.
 //!
 //! Each command is a file under `commands/`; adding one touches only the list there. The program
-//! `wattline-lab` uses the parts that are public.
+//! `wattline-lab` uses the public parts.
 #![forbid(unsafe_code)]
 
 mod applications;

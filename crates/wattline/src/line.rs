@@ -1,18 +1,18 @@
-//! The command line of this program, alone and with what the laboratory adds.
+//! The command line of this program, alone and with the commands of the laboratory.
 
 use crate::cli::{self, Cli};
 use crate::{commands, laboratory};
 use clap::{Command, CommandFactory};
 
-/// The command line of this program. The commands of the laboratory are named in it alone: they are handed
-/// over before it is read.
+/// Returns the command line of this program. It only names the commands of the laboratory, which
+/// are handed over before the line is parsed.
 pub fn own() -> Command {
     let named = |(name, about)| Command::new(name).about(about);
     let line = Cli::<commands::Command>::command().subcommands(laboratory::COMMANDS.map(named));
     cli::complete(line, "", false)
 }
 
-/// The commands of this program and these of the laboratory, with examples.
+/// Returns the commands of this program and the given ones of the laboratory, with examples.
 pub fn with_laboratory(commands: impl IntoIterator<Item = Command>, examples: &str) -> Command {
     let line = Cli::<commands::Command>::command();
     cli::complete(line.subcommands(commands), examples, true)

@@ -1,4 +1,4 @@
-//! Opening a file that a command line names for writing, without losing what is in it.
+//! Opening a file named on the command line for writing, without losing its contents.
 
 use crate::exit::ExitError;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use wattline_files::is_of_this_process;
 
-/// Said of a regular file that exists, where nobody asked for it to be replaced.
-pub const THERE: &str = "is there already; allowed with --overwrite";
+/// Message for an existing regular file if replacing it was not requested.
+pub const EXISTS: &str = "is there already; allowed with --overwrite";
 
-/// The error of a file that could not be written.
+/// Returns the error of a file that could not be written.
 pub fn cannot_write(path: &Path, error: &io::Error) -> ExitError {
     let code = match error.kind() {
         ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
@@ -19,12 +19,12 @@ pub fn cannot_write(path: &Path, error: &io::Error) -> ExitError {
     ExitError::new(code, cannot(path, error))
 }
 
-/// The text of that error.
+/// Returns the text of that error.
 pub fn cannot(path: &Path, error: &dyn fmt::Display) -> String {
     format!("cannot write {}: {error}", path.display())
 }
 
-/// An error after which `path` is removed: it was made anew and is not whole.
+/// Returns an error, after removing `path`: the file is new and incomplete.
 pub fn without(
     path: &Path,
     error: ExitError,
@@ -39,13 +39,13 @@ pub fn without(
     }
 }
 
-/// Opens `path` for writing. A regular file that exists is replaced only with `overwrite`; pipes
-/// and devices are opened as they are, and so is what standard output goes to already. A link is not
-/// followed ([`wattline_files::create`]).
+/// Opens `path` for writing. An existing regular file is replaced only with `overwrite`; pipes,
+/// devices and the current target of standard output are opened as they are. Links are not followed
+/// ([`wattline_files::create`]).
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`] for a regular file without `overwrite`, which is unchanged then;
-/// else as opening and creating a file fails.
+/// [`ErrorKind::AlreadyExists`] for a regular file without `overwrite`, which is then unchanged;
+/// otherwise the error of opening or creating the file.
 pub fn open(path: &Path, overwrite: bool) -> io::Result<File> {
     if overwrite || is_of_this_process(path) {
         return wattline_files::create(path);
@@ -54,8 +54,8 @@ pub fn open(path: &Path, overwrite: bool) -> io::Result<File> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         done => return done,
     }
-    // What was opened is asked, not the name: another file may get the name in between.
-    let there = || io::Error::new(ErrorKind::AlreadyExists, THERE);
+    // Checks the opened file, not the name: the name may get another file in between.
+    let there = || io::Error::new(ErrorKind::AlreadyExists, EXISTS);
     if path.is_file() {
         return Err(there());
     }
@@ -66,7 +66,8 @@ pub fn open(path: &Path, overwrite: bool) -> io::Result<File> {
     }
 }
 
-/// Is a regular file there that [`open`] would refuse? To be asked early; only `open` makes sure.
+/// Returns true if [`open`] would refuse `path` because a regular file exists. For an early
+/// message; only `open` is reliable.
 pub fn refuses(path: &Path, overwrite: bool) -> bool {
     !overwrite && path.is_file() && !is_of_this_process(path)
 }
@@ -84,7 +85,10 @@ mod tests {
         open(&path, false).unwrap().write_all(b"mine").unwrap();
         assert!(refuses(&path, false) && !refuses(&path, true));
         let error = open(&path, false).unwrap_err();
-        assert_eq!((error.kind(), error.to_string()), (ErrorKind::AlreadyExists, THERE.to_owned()));
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (ErrorKind::AlreadyExists, EXISTS.to_owned())
+        );
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
         open(&path, true).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
@@ -101,12 +105,12 @@ mod tests {
         assert_eq!(open(&link, false).unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(&file).unwrap(), b"mine");
         std::fs::remove_file(&file).unwrap();
-        // The link leads nowhere now: nothing is made where it points.
+        // The link is dangling now: nothing is created at its target.
         assert!(open(&link, false).is_err() && !file.exists());
         std::fs::remove_file(&link).unwrap();
         let null = Path::new("/dev/null");
         assert!(!refuses(null, false) && open(null, false).is_ok());
-        // Not opened here: that would cut the log of the test off.
+        // Not opened here: that would truncate the test's log.
         assert!(!refuses(Path::new("/dev/stdout"), false));
     }
 }

@@ -1,4 +1,4 @@
-//! Results on standard output: for a program as JSON, for a person as a table.
+//! Results on standard output: JSON for programs, tables for people.
 
 use crate::exit::ExitError;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use wattline_units::Build;
 /// Standard output for text: without characters that control a terminal.
 pub type Stdout = Plain<StdoutLock<'static>>;
 
-/// Time that a daemon waits for a reader of its output that takes nothing.
+/// Time that a daemon waits for a stalled reader of its output.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns standard output for text.
@@ -38,15 +38,13 @@ macro_rules! note {
 }
 pub use note;
 
-/// Writes a line to standard error without waiting for a reader that stalls: for what runs
-/// unattended.
+/// Writes a line to standard error without waiting for a stalled reader: for unattended commands.
 pub fn note_within(text: impl Display) {
     let text = format!("{}\n", plain(&text.to_string()));
     let _ = write_within(io::stderr(), text.into_bytes(), PATIENCE);
 }
 
-/// Writes the account of a daemon that has ended to standard output, without waiting for a reader
-/// that stalls.
+/// Writes the account of an ended daemon to standard output, without waiting for a stalled reader.
 pub fn print_within(fill: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), ExitError> {
     let mut text = Vec::new();
     fill(&mut text)?;
@@ -54,7 +52,8 @@ pub fn print_within(fill: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result
     Ok(write_within(io::stdout(), text.into_bytes(), PATIENCE)?)
 }
 
-/// Refuses `--json` beside what is a text of its own; `what` says which, and `instead` what there is.
+/// Refuses `--json` for output that has its own format; `what` names the output, and `instead` the
+/// alternative.
 pub fn text_alone(json: bool, what: &str, instead: &str) -> Result<(), ExitError> {
     match json {
         true => {
@@ -65,11 +64,11 @@ pub fn text_alone(json: bool, what: &str, instead: &str) -> Result<(), ExitError
     }
 }
 
-/// Writes a result as JSON, beside the build of this program, by which `report` keeps results of
+/// Writes a result as JSON, with the build of this program, by which `report` keeps results of
 /// different builds apart.
 pub fn document(out: &mut impl Write, result: &impl Serialize) -> io::Result<()> {
     let document = Document { build: Build::default(), result };
-    // A list has no place for it; its elements name their build themselves.
+    // A list has no place for the build; its elements name it themselves.
     let text = serde_json::to_string_pretty(&document)
         .or_else(|_| serde_json::to_string_pretty(result))?;
     writeln!(out, "{text}")
@@ -82,7 +81,7 @@ struct Document<'a, T> {
     result: &'a T,
 }
 
-/// Prints a result, by `table` unless JSON is asked for.
+/// Prints a result with `table`, or as JSON if requested.
 pub fn print<T: Serialize>(
     result: &T,
     json: bool,

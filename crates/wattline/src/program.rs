@@ -1,4 +1,4 @@
-//! Life of a program: its arguments are read, its command runs, and its error is told.
+//! Life cycle of a program: parses its arguments, runs its command, and reports its error.
 
 use crate::cli::{self, Cli};
 use crate::exit::ExitError;
@@ -10,13 +10,13 @@ use std::process::ExitCode;
 use std::thread;
 use wattline_units::Build;
 
-/// Variable under which a command ends, as by SIGTERM, once its standard input does. Whoever starts a step
-/// of a longer work holds the other end, and takes the step along however it dies.
+/// Variable that makes a command end, as by SIGTERM, once its standard input does. The process that
+/// starts a step of a longer job holds the other end, so that the step ends with it.
 pub const ENDS_WITH_INPUT: &str = "WATTLINE_ENDS_WITH_INPUT";
 
 /// Commands of a program.
 pub trait Commands: clap::Subcommand {
-    /// Returns true for what runs with nobody there to read its output.
+    /// Returns true for commands that run unattended, with no reader of their output.
     fn is_unattended(&self) -> bool;
 
     /// Runs the command; `json` asks for results as JSON.
@@ -26,24 +26,27 @@ pub trait Commands: clap::Subcommand {
     fn run(self, json: bool) -> Result<(), ExitError>;
 }
 
-/// Lets everything that this process writes name its build.
+/// Makes all output of this process name its build.
 pub fn identify() {
     Build::new(env!("CARGO_PKG_VERSION"), env!("WATTLINE_BUILD_COMMIT")).set();
 }
 
-/// Reads the arguments of this process as `line` has them, and does what they ask for.
+/// Parses the arguments of this process with `line`, and runs the command.
 pub fn run<C: Commands>(line: fn() -> clap::Command) -> ExitCode {
     let Cli { json, command } = match cli::parse::<C>(line) {
         Ok(cli) => cli,
         Err(error) => {
             if is_json(std::env::args_os()) && error.use_stderr() {
-                tell(&ExitError::new(ExitError::USAGE, usage_error(&error.render().to_string())));
+                print_json(&ExitError::new(
+                    ExitError::USAGE,
+                    usage_error(&error.render().to_string()),
+                ));
             }
             error.exit()
         }
     };
     let unattended = command.is_unattended();
-    // A watchdog that a step starts inherits the variable, and has an input of its own.
+    // A watchdog started by a step inherits the variable, but has its own input.
     let tied = std::env::var_os(ENDS_WITH_INPUT).is_some() && !unattended;
     let tied = if tied { end_with_input() } else { Ok(()) };
     match tied.and_then(|()| command.run(json)) {
@@ -52,10 +55,10 @@ pub fn run<C: Commands>(line: fn() -> clap::Command) -> ExitCode {
     }
 }
 
-/// Watches standard input from now on.
+/// Starts watching standard input.
 fn end_with_input() -> Result<(), ExitError> {
     let watch = || {
-        // Its bytes mean nothing, and an error is an end.
+        // The bytes are ignored, and an error counts as the end.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         let _ = kill_process(getpid(), Signal::TERM);
     };
@@ -63,7 +66,7 @@ fn end_with_input() -> Result<(), ExitError> {
     Ok(())
 }
 
-/// Ends a program before its arguments are read whole.
+/// Ends a program before its arguments are parsed completely.
 pub fn refuse(error: &ExitError, arguments: &[OsString]) -> ExitCode {
     end(error, is_json(arguments.iter().cloned()), false)
 }
@@ -73,12 +76,12 @@ fn is_json(mut arguments: impl Iterator<Item = OsString>) -> bool {
 }
 
 fn end(error: &ExitError, json: bool, unattended: bool) -> ExitCode {
-    // Code 0: the reader of our output has gone, which is no failure.
+    // Code 0: the reader of our output has gone, which is not a failure.
     if error.code == 0 {
         return ExitCode::SUCCESS;
     }
     if json && !error.after_result {
-        tell(error);
+        print_json(error);
     }
     match unattended {
         true => output::note_within(error),
@@ -87,19 +90,19 @@ fn end(error: &ExitError, json: bool, unattended: bool) -> ExitCode {
     ExitCode::from(error.code)
 }
 
-/// Reduces a message of clap to what is of use without a terminal.
+/// Reduces a message of clap to the part that is useful without a terminal.
 fn usage_error(rendered: &str) -> String {
-    let told = |line: &&str| !line.trim().is_empty() && !line.starts_with("For more information");
-    let lines: Vec<&str> = rendered.lines().filter(told).collect();
+    let useful = |line: &&str| !line.trim().is_empty() && !line.starts_with("For more information");
+    let lines: Vec<&str> = rendered.lines().filter(useful).collect();
     let text = lines.join("\n");
     text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
-/// The error as the document that `--json` promises on standard output; standard error has it as
-/// text as well.
-fn tell(error: &ExitError) {
+/// Prints the error on standard output, as the document that `--json` promises; standard error gets
+/// it as text, too.
+fn print_json(error: &ExitError) {
     let lines: Vec<&str> = error.message.lines().collect();
     let document = serde_json::json!({ "error": { "exit_code": error.code, "messages": lines } });
-    // Whoever has closed the output does not want to know.
+    // Fails only if the reader has closed the output and needs no document.
     let _ = output::print_within(|out| writeln!(out, "{document:#}"));
 }

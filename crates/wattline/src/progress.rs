@@ -1,5 +1,5 @@
-//! Progress of what takes minutes: a bar on a terminal; elsewhere, such as in a file or in the log of a
-//! service, a line now and then.
+//! Progress of jobs that take minutes: a bar on a terminal; elsewhere, such as in a file or a
+//! service's log, an occasional line.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write};
@@ -17,14 +17,14 @@ pub struct Counted {
     what: &'static str,
 }
 
-/// When the last line was written, and when the work began.
+/// Time of the last line, and of the start.
 struct Lines {
     began: Instant,
     last: Instant,
 }
 
 impl Lines {
-    /// The line that is due at this time, if one is.
+    /// Returns the line that is due at this time, if any.
     fn due(&mut self, now: Instant, done: u64, of: u64, what: &str) -> Option<String> {
         if now.duration_since(self.last) < PACE {
             return None;
@@ -37,10 +37,10 @@ impl Lines {
 }
 
 impl Counted {
-    /// Begins: so many pieces, and what they are called.
+    /// Starts a bar for so many pieces; `what` names them.
     pub fn new(pieces: u64, what: &'static str) -> Self {
         let bar = ProgressBar::new(pieces);
-        // A template that is a constant and valid; otherwise the bar only looks different.
+        // The template is constant and valid; an error would only change the bar's looks.
         if let Ok(style) =
             ProgressStyle::with_template("{bar:30} {pos}/{len} {prefix}, {eta} left {msg}")
         {
@@ -56,20 +56,20 @@ impl Counted {
         Self { bar, lines, what }
     }
 
-    /// One more piece is done.
+    /// Counts one more finished piece.
     pub fn step(&self) {
         self.bar.inc(1);
         let Some(lines) = &self.lines else { return };
         let (done, of) = (self.bar.position(), self.bar.length().unwrap_or_default());
         let line = lines.lock().ok().and_then(|mut it| it.due(Instant::now(), done, of, self.what));
         if let Some(line) = line {
-            // Progress that nobody can read is no reason to end.
+            // Progress that cannot be written is no reason to end.
             let _ = writeln!(std::io::stderr(), "{line}");
         }
     }
 
-    /// Shows the present work; on a terminal alone.
-    pub fn tell(&self, message: String) {
+    /// Shows the current step; on a terminal only.
+    pub fn show(&self, message: String) {
         self.bar.set_message(message);
     }
 
@@ -79,10 +79,10 @@ impl Counted {
     }
 }
 
-/// Shows on a terminal what is done meanwhile, and for how long.
+/// Shows a message and the elapsed time on a terminal while `work` runs.
 pub fn during<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
     let bar = ProgressBar::new_spinner().with_message(what);
-    // A template that is a constant and valid; otherwise the line only looks different.
+    // The template is constant and valid; an error would only change the line's looks.
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}, {elapsed}") {
         bar.set_style(style);
     }
@@ -102,8 +102,8 @@ mod tests {
         let mut lines = Lines { began, last: began };
         let at = |seconds| began + Duration::from_secs(seconds);
         assert_eq!(lines.due(at(9), 3, 12, "pieces"), None);
-        let told = lines.due(at(10), 4, 12, "pieces");
-        assert_eq!(told.as_deref(), Some("4 of 12 pieces after 10 s, about 20 s left"));
+        let line = lines.due(at(10), 4, 12, "pieces");
+        assert_eq!(line.as_deref(), Some("4 of 12 pieces after 10 s, about 20 s left"));
         assert_eq!(lines.due(at(19), 5, 12, "pieces"), None);
         assert!(lines.due(at(20), 0, 12, "pieces").is_some());
     }

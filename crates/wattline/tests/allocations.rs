@@ -1,6 +1,6 @@
-//! The data path allocates nothing: the whole router with flow records, redundancy elimination and
-//! both kinds of ESP on the way, at either end, under traffic that is plain, expires, is too long,
-//! is for nobody known, or is damaged. Warm, it must not call the allocator once.
+//! The data path allocates nothing. The whole router runs with flow records, redundancy elimination
+//! and both kinds of ESP at either end; the traffic includes plain, expired, oversized,
+//! undeliverable and damaged packets. Once warm, it must not call the allocator once.
 
 #![allow(unsafe_code)]
 
@@ -52,7 +52,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: every call is handed on to the system's allocator as it came.
+// SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.with(|calls| calls.set(calls.get() + 1));
@@ -62,7 +62,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         CALLS.with(|calls| calls.set(calls.get() + 1));
-        // SAFETY: `memory` came from it, with this layout.
+        // SAFETY: `memory` came from the system's allocator, with this layout.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -92,7 +92,7 @@ fn routes() -> Routes {
     routes
 }
 
-/// From 198.51.100.1 to 198.51.100.2, each algorithm with an SPI of its own.
+/// Tunnels from 198.51.100.1 to 198.51.100.2, each algorithm with its own SPI.
 const TUNNELS: [(u16, &str, Algorithm); 2] =
     [(0, "10.1.0.0/16", Algorithm::Aes128Gcm), (1, "10.2.0.0/16", Algorithm::Aes256CbcSha256)];
 
@@ -188,7 +188,7 @@ fn decoder() -> Feature {
     Feature { place: Place::Arrived, ipv4, ipv6, nodes: nodes.into() }
 }
 
-/// A UDP packet over IPv4, by number a little different from others.
+/// Returns a UDP packet over IPv4 that varies a little with its number.
 fn frame4(destination: [u8; 4], ttl: u8, length: usize, number: u16, flags: u8) -> Vec<u8> {
     let ports = [&number.to_be_bytes()[..], &[0; 6]].concat();
     let payload = (0..length).map(|place| (place / 7) as u8);
@@ -233,7 +233,7 @@ struct Bench {
     worker: Worker,
     far: [WireEnd; 2],
     now: Time,
-    /// Calls of the allocator while the worker worked, since they were asked for last.
+    /// Allocator calls of the worker since the last query.
     calls: u64,
 }
 
@@ -256,15 +256,15 @@ impl Bench {
         Self { worker, far: [far_a, far_b], now: Time::ZERO, calls: 0 }
     }
 
-    /// Sends frames through the router; gives what left by the second port, for the first of
-    /// another router.
+    /// Sends frames through the router; returns the frames that left by the second port, for the
+    /// first port of another router.
     fn round(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         for frame in frames {
             assert!(self.far[0].send(frame));
         }
         let before = CALLS.get();
         for _ in 0..4 {
-            // So far that neighbours are waited for in vain within some rounds.
+            // Long enough that waiting for neighbours times out within some rounds.
             self.now += Span::from_millis(100);
             self.worker.step(self.now);
         }
@@ -278,7 +278,7 @@ impl Bench {
         left
     }
 
-    /// Shows that it was on those ways and lost nothing.
+    /// Checks that packets took these paths and none was lost.
     fn check(&self, reasons: &[&str], nodes: &[&str]) {
         let counted = self.worker.counters().snapshot();
         assert!(counted.is_conserved(), "{counted:?}");
@@ -292,7 +292,7 @@ impl Bench {
     }
 }
 
-/// An access list that permits everything, at its end.
+/// Returns an access list that permits everything at its end.
 fn filtering() -> Vec<Feature> {
     let last = Rule {
         name: String::new(),
@@ -310,7 +310,7 @@ fn filtering() -> Vec<Feature> {
 
 #[test]
 fn warm_workers_never_call_the_allocator() {
-    // Few flows and a small ring: evictions and records without room are part of it.
+    // Few flows and a small ring: includes evictions and records without room.
     let settings = flow_records::Settings { flows: 16, ring: 64, ..Default::default() };
     let [(near_flows, mut records), (far_flows, _far_records)] =
         [(); 2].map(|()| flow_records::worker(&settings));
@@ -340,7 +340,7 @@ fn warm_workers_never_call_the_allocator() {
 }
 
 #[test]
-fn a_wait_does_not_either() {
+fn waits_do_not_allocate() {
     let mut waiter = PollWaiter::new([]).unwrap();
     let before = CALLS.get();
     assert!(before > 0, "it counts");
@@ -348,7 +348,7 @@ fn a_wait_does_not_either() {
     assert_eq!(CALLS.get(), before);
 }
 
-/// A machine that does everything at once.
+/// A machine that applies everything at once.
 struct Willing(wattline_policy::Platform);
 
 impl Actuator for Willing {
@@ -361,7 +361,7 @@ impl Actuator for Willing {
 }
 
 #[test]
-fn a_warm_transition_does_not_either_while_nothing_fails() {
+fn warm_transitions_without_failures_do_not_allocate() {
     let file = wattline_server::ServerFile::load("westmere-2010").unwrap();
     let platform = wattline_cores::platform_of(file.model().unwrap());
     let full = OperatingPoint::full(&platform);

@@ -115,7 +115,7 @@ impl Machine for Numbers {
         if let Step::Redirect { active } = *step {
             let mut held = [0; MAX_CORES];
             for table in &mut self.tables {
-                self.entries_moved += table.spread_beside(active, &mut held) as u64;
+                self.entries_moved += table.spread_among(active, &mut held) as u64;
             }
         }
         Taken::Done

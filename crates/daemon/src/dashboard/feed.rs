@@ -1,12 +1,12 @@
-//! One writer, a few readers, none of whom the writer waits for.
+//! Frames from one writer to a few readers. The writer never waits for a reader.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Readers at a time.
+/// Maximum number of readers.
 const READERS: usize = 16;
-/// Frames that a reader may be behind.
+/// Number of frames that a reader may be behind.
 const BEHIND: usize = 4;
 /// Points that a new reader gets: ten minutes.
 const KEPT: usize = 600;
@@ -23,8 +23,8 @@ struct State {
 }
 
 impl Feed {
-    /// Tells all readers, and keeps the point for later ones. Whoever is too far behind or has gone is
-    /// dropped.
+    /// Sends a frame to all readers, and keeps the point for later ones. Readers that are too far
+    /// behind or gone are dropped.
     pub fn push(&self, point: Option<String>, whole: Arc<str>) {
         let mut state = self.state();
         if let Some(point) = point {
@@ -37,9 +37,9 @@ impl Feed {
         state.last = Some(whole);
     }
 
-    /// A new reader: what was, as an array in JSON, and what is to come, the last frame first.
-    /// With too many of them, the one that has read for longest is dropped: nobody can keep
-    /// others out by staying, and a page comes again.
+    /// Adds a reader. Returns the recent points, as an array in JSON, and the receiver of frames,
+    /// which starts with the last one. If there are too many readers, the oldest is dropped:
+    /// staying must not keep others out, and a page reconnects.
     pub fn join(&self) -> (String, Receiver<Arc<str>>) {
         let mut state = self.state();
         if state.readers.len() >= READERS {
@@ -47,7 +47,7 @@ impl Feed {
         }
         let (sender, receiver) = sync_channel(BEHIND);
         if let Some(last) = &state.last {
-            // There is room in a new channel.
+            // A new channel has room.
             let _ = sender.try_send(Arc::clone(last));
         }
         state.readers.push(sender);
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_reader_gets_what_was_and_what_comes() {
+    fn new_reader_gets_recent_points_and_later_frames() {
         let feed = Feed::default();
         feed.push(Some("1".to_owned()), "one".into());
         feed.push(None, "two".into());
@@ -98,7 +98,7 @@ mod tests {
         let kept = feed.join().1;
         for _ in 0..=BEHIND {
             feed.push(None, "y".into());
-            // This one keeps up.
+            // This reader keeps up.
             while kept.try_recv().is_ok() {}
         }
         for reader in &slow {

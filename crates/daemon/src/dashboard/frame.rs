@@ -21,7 +21,7 @@ struct Before {
 
 /// A frame.
 pub struct Frame {
-    /// The point that is added to the charts, as JSON; `None` if no rate can be computed.
+    /// Point to add to the charts, as JSON; `None` if no rate can be computed.
     pub point: Option<String>,
     /// The present values, as JSON.
     pub whole: String,
@@ -60,22 +60,22 @@ struct Point<'a> {
     p50: Option<f64>,
     p95: Option<f64>,
     p99: Option<f64>,
-    /// Lowest, mean and highest.
+    /// Lowest, mean and highest frequency.
     hertz: Option<[f64; 3]>,
     active: Option<usize>,
     busy: Option<f64>,
 }
 
 impl Frames {
-    /// Frames for the daemon with this name.
+    /// Creates frames for the daemon with this name.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), before: None }
     }
 
-    /// The next frame; `stats` is `None` if the daemon did not answer.
+    /// Returns the next frame; `stats` is `None` if the daemon did not answer.
     ///
     /// A demonstration has `stages`, each with its own counters, and may update its figures less
-    /// often than it is asked. An answer with the same uptime repeats the last one and adds no
+    /// often than it is queried. An answer with the same uptime repeats the last one and adds no
     /// point.
     pub fn next(&mut self, stats: Option<&Stats>) -> Frame {
         let time =
@@ -166,10 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn two_answers_make_rates_and_none_is_said() {
+    fn two_answers_make_rates_and_a_missing_one_is_reported() {
         let mut frames = Frames::new("edge");
         let first = frames.next(Some(&example(10.0, 1_000)));
-        assert!(first.point.is_none(), "one look has no rate");
+        assert!(first.point.is_none(), "one sample has no rate");
         let second = frames.next(Some(&example(12.0, 5_000)));
         let point: Value = serde_json::from_str(second.point.as_ref().unwrap()).unwrap();
         assert_eq!(
@@ -195,7 +195,7 @@ mod tests {
         }))
     }
 
-    /// As of a demonstration, whose stages count for themselves.
+    /// As in a demonstration, whose stages have separate counters.
     #[test]
     fn stages_do_not_mix_and_old_figures_make_no_point() {
         let mut frames = Frames::new("demo");

@@ -1,9 +1,9 @@
-//! The dashboard: a page in a browser that shows a running daemon as it is now.
+//! The dashboard: a page in a browser that shows the present state of a running daemon.
 //!
-//! A thread asks the daemon for the same statistics that `wattline stats` prints, once a second,
-//! whether one looks or eight do. Workers never hear of it. The page gets them as server-sent
-//! events (HTML standard, section 9.2); it can change nothing, since the server knows no request
-//! that changes anything ([`crate::http`]).
+//! A thread asks the daemon once a second for the same statistics that `wattline stats` prints,
+//! however many readers there are. Workers are not involved. The page gets the statistics as
+//! server-sent events (HTML standard, section 9.2); it cannot change anything, since the server has
+//! no request that changes anything ([`crate::http`]).
 
 mod feed;
 mod frame;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use wattline_linux::privileges;
 use wattline_status::Stats;
 
-/// Time between two looks at the daemon.
+/// Time between two queries of the daemon.
 const EVERY: Duration = Duration::from_secs(1);
 /// Time that a page has to take one event.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,16 +32,16 @@ const JSON: &str = "application/json";
 /// Address at which the dashboard is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The address; port 0 for any that is free.
+    /// Address to listen at; port 0 for any free port.
     pub address: SocketAddr,
-    /// Whether others than this machine may reach it.
+    /// True if other machines may reach it.
     pub remote: bool,
 }
 
 /// Reason why there is no dashboard.
 #[derive(Debug, thiserror::Error)]
 pub enum DashboardError {
-    /// Everybody who reaches the address could read it.
+    /// Anybody who reaches the address could read the dashboard.
     #[error(
         "--dashboard {0}: other machines could read it there, without password and unencrypted; \
          use 127.0.0.1 and `ssh -L`, or allow it with --dashboard-remote"
@@ -58,12 +58,12 @@ pub enum DashboardError {
 }
 
 impl Place {
-    /// Listens there; nothing is answered yet. To be done before a machine is taken over, so that a
-    /// mistake here does no harm.
+    /// Listens at the address; answers nothing yet. Called before a machine is taken over, so that
+    /// a mistake here does no harm.
     ///
     /// # Errors
-    /// [`DashboardError::Remote`] where others can reach it and nobody has allowed that; where the
-    /// address cannot be listened on.
+    /// [`DashboardError::Remote`] if other machines can reach it and that is not allowed; an error
+    /// if the address cannot be listened on.
     pub fn open(self) -> Result<Opened, DashboardError> {
         let Self { address, remote } = self;
         if !(address.ip().is_loopback() || remote) {
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// A dashboard that nobody is answered at yet.
+/// A dashboard that listens but does not answer yet.
 #[derive(Debug)]
 pub struct Opened {
     listener: TcpListener,
@@ -84,16 +84,16 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// The address in use, which names the port where 0 was asked for.
+    /// Returns the address in use, including the port if 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves the dashboard of a daemon that is called `name`, in threads that end with the
-    /// process. `stats` is its answer to `stats`; nothing while it does not answer.
+    /// Serves the dashboard of the daemon `name`, in threads that end with the process. `stats`
+    /// returns its answer to `stats`; `None` while it does not answer.
     ///
     /// # Errors
-    /// When the process may have no further thread.
+    /// Fails if the process cannot create another thread.
     pub fn serve(
         self,
         name: &str,
@@ -114,7 +114,7 @@ impl Opened {
             loop {
                 let frame = frames.next(stats().as_ref());
                 feed.push(frame.point, frame.whole.into());
-                // After a pause of the machine there is no hurry to catch up.
+                // After a pause of the machine, missed frames are skipped.
                 next = (next + EVERY).max(Instant::now());
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
@@ -140,7 +140,7 @@ fn answer(asked: &Asked, feed: &Arc<Feed>) -> Answer {
             Some(state) => Answer::text(JSON, state.to_string()),
             None => Answer::refusal(503, "nothing is known yet"),
         },
-        // A stream is not to be opened where its head alone is wanted.
+        // A request for the head alone does not open the stream.
         "/events" if asked.head_only => Answer::text("text/event-stream", ""),
         "/events" => events(feed),
         _ => Answer::refusal(404, "the dashboard is at /"),
@@ -150,10 +150,10 @@ fn answer(asked: &Asked, feed: &Arc<Feed>) -> Answer {
 fn events(feed: &Arc<Feed>) -> Answer {
     let (history, frames) = feed.join();
     Answer::events(move |client| {
-        // Whoever lost the connection tries again after so many milliseconds.
+        // The client reconnects after so many milliseconds.
         client.give(PATIENCE);
         client.send(format!("retry: 2000\nevent: history\ndata: {history}\n\n").as_bytes())?;
-        // Ends when the feed drops a reader that does not keep up.
+        // Ends when the feed drops a reader that is too slow.
         for frame in frames {
             client.give(PATIENCE);
             client.send(format!("data: {frame}\n\n").as_bytes())?;

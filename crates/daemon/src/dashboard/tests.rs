@@ -1,4 +1,4 @@
-//! The dashboard over HTTP. What a browser makes of it is in `tests/dashboard.rs`.
+//! The dashboard over HTTP. Tests with a browser are in `tests/dashboard.rs`.
 
 use super::*;
 use serde_json::Value;
@@ -45,7 +45,7 @@ fn get(address: SocketAddr, path: &str) -> String {
 }
 
 #[test]
-fn other_machines_see_it_only_where_that_is_allowed() {
+fn other_machines_see_it_only_if_allowed() {
     for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9418", "169.254.1.1:1"] {
         let address: SocketAddr = open.parse().unwrap();
         let refused = Place { address, remote: false }.open().unwrap_err();
@@ -76,7 +76,7 @@ fn every_part_of_the_page_is_there_and_small() {
 }
 
 #[test]
-fn events_come_and_readers_that_stay_keep_nobody_out() {
+fn events_arrive_and_old_readers_do_not_block_new_ones() {
     let address = start();
     let mut last = String::new();
     let streams: Vec<TcpStream> = (0..40)
@@ -99,7 +99,7 @@ fn events_come_and_readers_that_stay_keep_nobody_out() {
 }
 
 #[test]
-fn a_daemon_that_does_not_answer_is_said_to_be_silent() {
+fn unresponsive_daemon_is_shown_as_silent() {
     let address = serve(|| None);
     wattline_needs::until("it never happens", || {
         get(address, "/state.json").contains("\"silent\":true")

@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// On every answer. The page may load its own parts alone, nobody may frame it, and nothing of it
-/// may be read by pages of other origins: there are no CORS fields.
+/// Header fields of every answer. The page may only load its own parts, must not be framed, and
+/// cannot be read by pages of other origins: there are no CORS fields.
 const SAFETY: &str = "Content-Security-Policy: default-src 'none'; script-src 'self'; \
     style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'\r\n\
@@ -30,23 +30,23 @@ enum Body {
 }
 
 impl Answer {
-    /// A text with its media type.
+    /// Returns a text with its media type.
     pub fn text(kind: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
         Self { status: 200, kind, body: Body::Whole(text.into()) }
     }
 
-    /// A status of RFC 9110 that is no success, and why, for people.
+    /// Returns an error status of RFC 9110, with the reason for people.
     pub fn refusal(status: u16, why: &str) -> Self {
         let text = format!("{why}\n").into();
         Self { status, kind: "text/plain; charset=utf-8", body: Body::Whole(text) }
     }
 
-    /// Events as they come (`text/event-stream` of the HTML standard, section 9.2).
+    /// Returns a stream of events (`text/event-stream` of the HTML standard, section 9.2).
     pub fn events(write: impl FnOnce(&mut Client<'_>) -> io::Result<()> + 'static) -> Self {
         Self { status: 200, kind: "text/event-stream", body: Body::Stream(Box::new(write)) }
     }
 
-    /// Its status.
+    /// Returns the status.
     pub fn status(&self) -> u16 {
         self.status
     }
@@ -81,30 +81,30 @@ impl Answer {
     }
 }
 
-/// The way to a client.
+/// Connection to a client.
 pub struct Client<'a> {
     stream: &'a TcpStream,
     deadline: Instant,
 }
 
 impl<'a> Client<'a> {
-    /// It has to take everything until `deadline`.
+    /// Creates a client that has to take everything until `deadline`.
     pub(super) fn new(stream: &'a TcpStream, deadline: Instant) -> Self {
         Self { stream, deadline }
     }
 
-    /// From now on it has so long.
+    /// Sets the client's deadline to `patience` from now.
     pub fn give(&mut self, patience: Duration) {
         self.deadline = Instant::now() + patience;
     }
 
-    /// Sends all of it.
+    /// Sends all bytes.
     ///
     /// # Errors
-    /// When the client has gone, or has not taken all by its deadline, however slowly it reads.
+    /// Fails if the client has gone, or has not taken all by its deadline, however slowly it reads.
     pub fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            // A socket's timeout must not be zero; one that does not block is done at once.
+            // A socket's timeout must not be zero; a non-blocking write returns at once.
             let left = self.deadline.saturating_duration_since(Instant::now());
             self.stream.set_write_timeout(Some(left.max(Duration::from_millis(1))))?;
             match self.stream.write(bytes) {

@@ -1,7 +1,7 @@
 //! Host names that a server answers to.
 //!
 //! A page on the Internet can have its name resolved to 127.0.0.1, and its script then has the same
-//! origin as the server here (DNS rebinding). Only the name, in the field `Host`, tells its
+//! origin as the server here (DNS rebinding). Only the name, in the field `Host`, distinguishes its
 //! requests from others. An IP address cannot be rebound.
 
 use super::request::Asked;
@@ -10,15 +10,15 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Permitted values of the field `Host`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hosts {
-    /// Anything.
+    /// Any value.
     Any,
-    /// `localhost`, an IP address, or nothing, which no browser sends.
+    /// `localhost`, an IP address, or no field, which no browser sends.
     NotRebound,
 }
 
 impl Hosts {
-    /// For a page that browsers see, and for what only this machine can reach.
-    /// Whatever else listens is asked by names of its network.
+    /// Restricts pages for browsers, and addresses that only this machine can reach. Other
+    /// listeners are queried by names of their network.
     pub fn for_metrics(address: SocketAddr) -> Self {
         if address.ip().is_loopback() { Self::NotRebound } else { Self::Any }
     }
@@ -31,8 +31,8 @@ impl Hosts {
     }
 }
 
-/// Whether a host, with or without port, is an address or `localhost`, which browsers resolve
-/// themselves.
+/// Returns true if a host, with or without port, is an address or `localhost`, which browsers
+/// resolve themselves.
 fn cannot_be_rebound(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {

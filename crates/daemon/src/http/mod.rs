@@ -1,8 +1,8 @@
-//! HTTP/1.1 for those who only look: `GET` and `HEAD`, one answer per connection.
+//! Read-only HTTP/1.1: `GET` and `HEAD`, one answer per connection.
 //!
-//! A daemon that forwards packets must not be slowed down by whoever looks at it. So everything here
-//! is bounded: connections, the head of a request, the time that either side may take. httparse
-//! reads the heads (RFC 9112); bodies are never read, since nothing here takes any.
+//! HTTP clients must not slow down a daemon that forwards packets. So everything here is bounded:
+//! connections, the head of a request, the time that either side may take. httparse parses the
+//! heads (RFC 9112); bodies are never read, since no request here has one.
 
 mod answer;
 mod host;
@@ -23,12 +23,12 @@ use wattline_linux::privileges;
 /// Limits on clients: connections, bytes and time.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at a time; a further one takes the place of the oldest.
+    /// Maximum number of connections; a further one takes the place of the oldest.
     pub connections: usize,
     /// Bytes of a request's head.
     pub head: usize,
-    /// Time that a client may take to send its head and take the answer, together; of a stream, to
-    /// take each event.
+    /// Time for a client to send its head and take the answer, together; for a stream, to take each
+    /// event.
     pub patience: Duration,
 }
 
@@ -38,8 +38,8 @@ impl Default for Limits {
     }
 }
 
-/// Listens at an address. An address that is not here is told with what to do about it: in a new
-/// network namespace even 127.0.0.1 is not, since its `lo` is down.
+/// Listens at an address. If the machine does not have the address, the error says what to do about
+/// it: in a new network namespace not even 127.0.0.1 is available, since its `lo` is down.
 ///
 /// # Errors
 /// As binding fails, of the same kind.
@@ -57,11 +57,11 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     })
 }
 
-/// Serves whoever connects, in threads that end with the process. `answer` is asked for every `GET`
-/// and `HEAD` from a host that `hosts` allows.
+/// Serves all clients, in threads that end with the process. `answer` is called for every `GET` and
+/// `HEAD` from a host that `hosts` allows.
 ///
 /// # Errors
-/// When the process may have no further thread.
+/// Fails if the process cannot create another thread.
 pub fn serve(
     name: &str,
     listener: TcpListener,
@@ -77,7 +77,7 @@ pub fn serve(
         loop {
             match listener.accept() {
                 Ok((stream, from)) => accept(&served, stream, from, &thread_name),
-                // Without descriptors accept fails at once, again and again.
+                // Without free descriptors accept fails at once, repeatedly.
                 Err(error) => {
                     tracing::debug!("{thread_name}: {error}");
                     std::thread::sleep(Duration::from_millis(100));
@@ -101,9 +101,9 @@ where
 {
     let stream = Arc::new(stream);
     let Some(place) = served.places.take(&stream, from.ip()) else {
-        // A new socket has room for this: nobody is waited for.
+        // A new socket has room for this, so the write does not block.
         let _ = stream.set_nonblocking(true);
-        let busy = Answer::refusal(503, "too many look at once: try again in a while");
+        let busy = Answer::refusal(503, "too many readers: try again later");
         let _ = busy.send(&mut Client::new(&stream, Instant::now()), false);
         return;
     };
@@ -116,11 +116,11 @@ where
             Ok(asked) => {
                 let read = Instant::now();
                 let answer = place.asking(|| decide(&served, &asked));
-                // What the daemon takes is not the client's time.
+                // The daemon's own time does not count against the client.
                 deadline += read.elapsed();
                 (answer, asked.head_only)
             }
-            // It went away, or never said anything: there is nobody to answer.
+            // The client went away, or never sent anything.
             Err(request::Refusal::Gone) => return,
             Err(request::Refusal::Answer(status, why)) => {
                 deadline = Instant::now() + served.limits.patience;

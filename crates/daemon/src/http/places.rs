@@ -1,14 +1,14 @@
-//! Places for connections: a new client takes that of the oldest one where all are taken.
+//! Places for connections: if all are taken, a new client gets that of the oldest one.
 //!
-//! Clients that are slow or silent, by mistake or by intention, would keep others out for as long as
-//! their time lasts. Whoever connects last is served, since his request is on its way; one source of
-//! many connections loses its own first.
+//! Clients that are slow or silent, by mistake or by intention, would otherwise keep others out
+//! until their time is over. The latest client is served, since its request is on the way; a source
+//! of many connections loses its own first.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The connections that are open, by age.
+/// Open connections, by age.
 pub(super) struct Places {
     most: usize,
     open: Mutex<Open>,
@@ -38,12 +38,12 @@ impl Places {
         Arc::new(Self { most, open: Mutex::default() })
     }
 
-    /// Takes a place; none if all are taken by clients whose answers are being made.
+    /// Takes a place; `None` if all are taken by clients whose answers are being made.
     pub fn take(self: &Arc<Self>, stream: &Arc<TcpStream>, address: IpAddr) -> Option<Place> {
         let source = source(address);
         let mut open = self.lock();
         let own = open.all.values().filter(|it| it.source == source).count();
-        // One source leaves half of the places to others.
+        // A source leaves half of the places to others.
         if own >= self.most.div_ceil(2) {
             open.close_oldest(|it| it == source)?;
         } else if open.all.len() >= self.most {
@@ -63,7 +63,7 @@ impl Places {
 }
 
 impl Open {
-    /// Returns the source of most connections that can be closed.
+    /// Returns the source with the most connections that can be closed.
     fn largest_source(&self) -> Option<IpAddr> {
         let mut counts = BTreeMap::<IpAddr, usize>::new();
         for connection in self.all.values().filter(|it| !it.is_asking) {
@@ -76,14 +76,15 @@ impl Open {
         let mut closable = self.all.iter().filter(|(_, it)| !it.is_asking && is_of(it.source));
         let number = *closable.next()?.0;
         let connection = self.all.remove(&number)?;
-        // Its thread finds that out at its next read or write, and ends. One that fails has ended.
+        // Its thread notices that at its next read or write, and ends. If this fails, the thread
+        // has ended.
         let _ = connection.stream.shutdown(Shutdown::Both);
         Some(())
     }
 }
 
 impl Place {
-    /// Does what cannot be interrupted by closing the connection.
+    /// Runs `ask`, which closing the connection cannot interrupt.
     pub fn asking<T>(&self, ask: impl FnOnce() -> T) -> T {
         self.set_asking(true);
         let answer = ask();
@@ -104,7 +105,7 @@ impl Drop for Place {
     }
 }
 
-/// The network that an address stands for: whoever has one of IPv6 has all of its /64.
+/// Returns the network of an address: a host with one IPv6 address has its whole /64.
 fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -129,12 +130,12 @@ mod tests {
             Self { places: Places::new(most), listener }
         }
 
-        /// A client that says it comes from somewhere, and its place.
+        /// Connects a client with the given source address; returns it and its place.
         fn connect(&self, from: &str) -> (TcpStream, Option<Place>) {
             let client = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
             let stream = Arc::new(self.listener.accept().unwrap().0);
             let place = self.places.take(&stream, from.parse().unwrap());
-            // Held as by a thread.
+            // Kept open, as a thread would.
             std::mem::forget(stream);
             (client, place)
         }
@@ -142,7 +143,7 @@ mod tests {
 
     fn is_closed(mut client: &TcpStream) -> bool {
         client.set_nonblocking(true).unwrap();
-        // A close may take a moment on its way.
+        // Closing may take a moment.
         std::thread::sleep(std::time::Duration::from_millis(20));
         client.read(&mut [0; 1]).is_ok()
     }

@@ -4,26 +4,27 @@ use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Header fields at most: browsers send about 15.
+/// Maximum number of header fields: browsers send about 15.
 const FIELDS: usize = 64;
-/// After an answer, what else a client has sent is read for so long, that closing does not destroy
-/// the answer on its way (RFC 9112 section 9.6).
+/// Time during which further input of a client is read after an answer, since closing at once would
+/// destroy the answer on its way (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_millis(500);
-/// And at most so many bytes of it.
+/// Maximum number of bytes read in that time.
 const LINGER_BYTES: usize = 256 << 10;
 
 /// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// The path, without what follows a question mark.
+    /// The path, without the query.
     pub path: String,
-    /// Whether the head of the answer alone is wanted.
+    /// True if only the head of the answer is requested.
     pub head_only: bool,
     /// The field `Host`.
     pub host: Option<String>,
-    /// The field `Origin`: of which page the script is that asks.
+    /// The field `Origin`: the page of the requesting script.
     pub origin: Option<String>,
-    /// The field `Sec-Fetch-Site`: how that page and this server are related, as browsers see it.
+    /// The field `Sec-Fetch-Site`: relation between that page and this server, as seen by the
+    /// browser.
     pub site: Option<String>,
 }
 
@@ -32,12 +33,13 @@ pub struct Asked {
 pub enum Refusal {
     /// The client went away.
     Gone,
-    /// It gets this status, and this explanation.
+    /// The client gets this status, and this explanation.
     Answer(u16, &'static str),
 }
 
 impl Asked {
-    /// Whether a script of another page asks. Following a link to the page itself is not that.
+    /// Returns true if a script of another page asks. Following a link to the page itself does not
+    /// count.
     pub fn is_foreign(&self) -> bool {
         let host = self.host.as_deref().unwrap_or_default();
         let foreign = |origin: &str| origin.strip_prefix("http://") != Some(host);
@@ -76,7 +78,7 @@ pub fn read(mut stream: &TcpStream, most: usize, deadline: Instant) -> Result<As
     }
 }
 
-/// Reads a head; nothing while it is not whole.
+/// Parses a head; `None` while it is incomplete.
 pub fn parse(bytes: &[u8]) -> Result<Option<Asked>, Refusal> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut request = httparse::Request::new(&mut fields);
@@ -119,7 +121,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Asked>, Refusal> {
     }))
 }
 
-/// Waits until the client has closed too, or not much longer.
+/// Waits until the client has closed too, within limits.
 pub fn linger(mut stream: &TcpStream) {
     if stream.shutdown(Shutdown::Write).is_err() {
         return;

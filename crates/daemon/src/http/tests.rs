@@ -1,4 +1,4 @@
-//! The server against clients that mean no good.
+//! The server against malicious clients.
 
 use super::*;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ fn hello() -> SocketAddr {
 
 fn all(mut stream: &TcpStream) -> String {
     let mut answer = Vec::new();
-    // A connection that is cut off has said what it had to.
+    // The answer was sent before the connection was cut off.
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
 }
@@ -37,8 +37,8 @@ fn status(answer: &str) -> &str {
 }
 
 #[test]
-fn an_address_that_is_not_here_is_told_with_what_to_do() {
-    // Of a network for documentation (RFC 5737).
+fn unavailable_address_is_reported_with_advice() {
+    // From a network for documentation (RFC 5737).
     let error = listen(SocketAddr::from(([192, 0, 2, 250], 0))).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
     let said = error.to_string();
@@ -47,7 +47,7 @@ fn an_address_that_is_not_here_is_told_with_what_to_do() {
 }
 
 #[test]
-fn answers_carry_what_keeps_browsers_safe() {
+fn answers_carry_security_headers() {
     let address = hello();
     let answer = ask(address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(status(&answer), "200");
@@ -102,7 +102,7 @@ fn an_endless_head_is_cut_off() {
 }
 
 #[test]
-fn who_sends_a_byte_now_and_then_is_answered_that_it_took_too_long() {
+fn trickling_client_gets_a_timeout_answer() {
     let address = hello();
     let mut stream = TcpStream::connect(address).unwrap();
     let began = Instant::now();
@@ -118,9 +118,9 @@ fn who_sends_a_byte_now_and_then_is_answered_that_it_took_too_long() {
     assert_eq!(status(&all(&stream)), "408");
 }
 
-/// Every one of them takes its place at once.
+/// Each of them takes a place at once.
 #[test]
-fn slow_clients_keep_nobody_out() {
+fn slow_clients_do_not_block_others() {
     let address = hello();
     let slow: Vec<TcpStream> = (0..10 * LIMITS.connections)
         .map(|_| {
@@ -135,10 +135,10 @@ fn slow_clients_keep_nobody_out() {
     drop(slow);
 }
 
-/// They ask and then take nothing.
+/// They send a request and then read nothing.
 #[test]
-fn clients_that_do_not_read_keep_nobody_out() {
-    // Made beforehand: an answer takes no time to make.
+fn clients_that_do_not_read_do_not_block_others() {
+    // Prepared in advance, so that the answer takes no time.
     let large: &'static str = "x".repeat(64 << 20).leak();
     let address = start(move |asked| match asked.path.as_str() {
         "/large" => Answer::text("text/plain", large),
@@ -158,22 +158,22 @@ fn clients_that_do_not_read_keep_nobody_out() {
 }
 
 #[test]
-fn who_does_not_read_is_dropped() {
-    let (told, ended) = channel();
-    let told = std::sync::Mutex::new(told);
+fn client_that_does_not_read_is_dropped() {
+    let (results, ended) = channel();
+    let results = std::sync::Mutex::new(results);
     let address = start(move |_| {
-        let told = told.lock().unwrap().clone();
+        let results = results.lock().unwrap().clone();
         Answer::events(move |client| {
             let block = vec![b'x'; 1 << 20];
             let outcome = (0..1000).try_for_each(|_| client.send(&block));
-            let _ = told.send(outcome.is_err());
+            let _ = results.send(outcome.is_err());
             outcome
         })
     });
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(true), "1 GB was not taken");
-    // Neither is one that vanishes.
+    // A client that vanishes is dropped, too.
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     drop(stream);

@@ -1,8 +1,9 @@
 //! The log of a daemon, on standard error.
 //!
 //! A log that cannot be written neither ends nor blocks a daemon: lines are lost, counted
-//! ([`lines_lost`]) and reported by a line of their own when writing works again. Under the journal of
-//! systemd a line begins with its priority (sd-daemon(3)) and has no time, which the journal adds.
+//! ([`lines_lost`]) and reported by a line of their own when writing works again. Under the journal
+//! of systemd a line begins with its priority (sd-daemon(3)) and has no time, which the journal
+//! adds.
 
 mod patient;
 mod queue;
@@ -45,10 +46,10 @@ pub struct Logging {
     level: Arc<AtomicU8>,
 }
 
-/// Begins to log to standard error, including panics of any thread.
+/// Starts logging to standard error, including panics of any thread.
 ///
 /// # Errors
-/// When standard error cannot be duplicated, or the process may have no further thread.
+/// Fails if standard error cannot be duplicated, or the process cannot create another thread.
 pub fn start(level: Level) -> io::Result<Logging> {
     let shown = Arc::new(AtomicU8::new(number(level)));
     let logging = Logging { level: Arc::clone(&shown) };
@@ -62,7 +63,7 @@ pub fn start(level: Level) -> io::Result<Logging> {
     if LOG.set(Log { queue, in_journal }).is_err() {
         return Ok(logging);
     }
-    // Dynamic, since the answer for one place in the code changes with a reload.
+    // Dynamic, since the answer for a place in the code changes with a reload.
     let filter = dynamic_filter_fn(move |metadata, _| {
         number(*metadata.level()) <= shown.load(Ordering::Relaxed)
     });
@@ -80,7 +81,7 @@ pub fn start(level: Level) -> io::Result<Logging> {
 }
 
 impl Logging {
-    /// Returns what changes the level, at any time.
+    /// Returns a function that changes the level, at any time.
     pub fn set_level(&self) -> impl Fn(Level) + Send + 'static {
         let level = Arc::clone(&self.level);
         move |new| level.store(number(new), Ordering::Relaxed)
@@ -95,7 +96,7 @@ impl Drop for Logging {
     }
 }
 
-/// Returns how many lines of the log were lost since this process began.
+/// Returns the number of log lines lost since this process began.
 pub fn lines_lost() -> u64 {
     LOG.get().map_or(0, |log| log.queue.lost())
 }
@@ -110,7 +111,7 @@ fn number(level: Level) -> u8 {
     }
 }
 
-/// Has a write beyond RLIMIT_FSIZE fail, as one on a full disk does; otherwise the signal ends the
+/// Makes a write beyond RLIMIT_FSIZE fail, as on a full disk; otherwise the signal ends the
 /// process.
 fn ignore_size_limit() -> io::Result<()> {
     let seen = Arc::default();
@@ -136,7 +137,7 @@ impl FormatTime for Clock {
     }
 }
 
-/// Makes a line of an event: without control characters, further lines indented, so that no text
+/// Formats a line for an event: without control characters, further lines indented, so that no text
 /// of an event passes for another event.
 fn line(level: Level, text: &str, in_journal: bool) -> Vec<u8> {
     let priority = match level {
@@ -157,7 +158,7 @@ fn line(level: Level, text: &str, in_journal: bool) -> Vec<u8> {
     lines.into_bytes()
 }
 
-/// Logs without the subscriber, which may be what panicked or is busy.
+/// Logs without the subscriber, which may have panicked or be busy.
 fn log_directly(log: &Log, level: Level, message: &str) {
     let mut text = String::new();
     let _ = Clock { in_journal: log.in_journal }.format_time(&mut Writer::new(&mut text));
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_a_priority_in_the_journal_alone() {
+    fn only_the_journal_gets_priorities() {
         assert_eq!(text(Level::ERROR, "12:00 ERROR a\nb\n", false), "12:00 ERROR a\n    b\n");
         assert_eq!(text(Level::ERROR, " ERROR a\nb\n", true), "<3>ERROR a\n<3>    b\n");
         for (level, priority) in [(Level::WARN, 4), (Level::INFO, 6), (Level::DEBUG, 7)] {
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_others_makes_no_lines_and_controls_no_terminal() {
+    fn foreign_text_makes_no_lines_and_controls_no_terminal() {
         let forged = text(Level::INFO, "port a\u{1b}[2J\n2026-01-01T00:00:00Z ERROR no", false);
         assert_eq!(forged, "port a\\u001b[2J\n    2026-01-01T00:00:00Z ERROR no\n");
     }

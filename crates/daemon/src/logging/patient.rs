@@ -8,8 +8,8 @@ use std::time::Duration;
 /// Bytes in one write: a pipe takes as many at once, or none.
 const CHUNK: usize = 4096;
 
-/// Writes all bytes. A reader that takes nothing for as long as `patience` is given up, with a
-/// thread that ends with the process.
+/// Writes all bytes. Gives up if the reader takes nothing for `patience`; the writing thread then
+/// ends with the process.
 ///
 /// # Errors
 /// As writing fails; [`ErrorKind::TimedOut`] for a reader that stalls.
@@ -20,7 +20,7 @@ pub fn write_within(to: impl AsFd, bytes: Vec<u8>, patience: Duration) -> io::Re
         for chunk in bytes.chunks(CHUNK) {
             let written = file.write_all(chunk);
             let failed = written.is_err();
-            // Whoever waited may have given up.
+            // The caller may have given up.
             if progress.send(written).is_err() || failed {
                 return;
             }
@@ -31,7 +31,7 @@ pub fn write_within(to: impl AsFd, bytes: Vec<u8>, patience: Duration) -> io::Re
             Ok(written) => written?,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
-                return Err(io::Error::new(ErrorKind::TimedOut, "nobody reads the output"));
+                return Err(io::Error::new(ErrorKind::TimedOut, "the reader takes no output"));
             }
         }
     }

@@ -1,9 +1,9 @@
-//! Lines on their way to a file descriptor that may take none.
+//! Queue of lines for a file descriptor that may block.
 //!
-//! A thread that logs puts a line into a queue of limited size. A thread of its own writes. Whoever logs waits
-//! for that, so that a line is written when what follows it happens, but for a moment only: the
-//! thread alone waits while the reader of a pipe stalls. A line that finds the queue full, and one that
-//! cannot be written (no space, reader gone), is lost and counted.
+//! A thread that logs puts a line into a queue of limited size. A separate thread writes. The
+//! logging thread waits briefly until its line is written, so that lines appear in time with the
+//! events that follow; while the reader of a pipe stalls, only the writing thread waits. A line is
+//! lost and counted if the queue is full or if it cannot be written (no space, reader gone).
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -15,16 +15,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_linux::privileges;
 
-/// Bytes that may wait to be written.
+/// Maximum number of bytes waiting to be written.
 const BYTES_MAX: usize = 1 << 20;
-/// Size of a line in memory beside its text.
+/// Memory per line in addition to its text.
 const OVERHEAD: usize = 64;
-/// Time that whoever logs waits for the line to be written; of a reader that stalls, once.
+/// Time that a logging thread waits for the line to be written; once per stall of the reader.
 const PROMPT: Duration = Duration::from_millis(50);
-/// Time until a note of lost lines that could not be written is tried again.
+/// Time until a failed note of lost lines is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Makes a line that says how many were lost.
+/// Formats a line that reports the number of lost lines.
 pub(super) type LossNote = fn(u64) -> Vec<u8>;
 
 /// A queue of lines. Its thread ends with the process.
@@ -32,7 +32,7 @@ pub(super) struct Queue {
     state: Mutex<State>,
     /// Signalled when there is something to write, and when everything is written.
     changed: Condvar,
-    /// All lines that were lost so far.
+    /// Total number of lost lines.
     lost: AtomicU64,
     note: LossNote,
 }
@@ -41,7 +41,7 @@ pub(super) struct Queue {
 struct State {
     entries: VecDeque<Entry>,
     bytes: usize,
-    /// True while the thread has a line that is not in the queue any more.
+    /// True while the thread holds a line that has left the queue.
     writing: bool,
     /// True after a line was not written promptly, until everything is.
     stalls: bool,
@@ -55,15 +55,15 @@ impl State {
 
 enum Entry {
     Line(Vec<u8>),
-    /// So many lines found no room here.
+    /// Number of lines that found no room here.
     Lost(u64),
 }
 
 impl Queue {
-    /// A queue whose lines are written to `out`.
+    /// Creates a queue whose lines are written to `out`.
     ///
     /// # Errors
-    /// When the process may have no further thread.
+    /// Fails if the process cannot create another thread.
     pub fn start(out: OwnedFd, note: LossNote) -> io::Result<Arc<Self>> {
         let queue = Arc::new(Self {
             state: Mutex::default(),
@@ -73,14 +73,15 @@ impl Queue {
         });
         let writer = Arc::clone(&queue);
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            // It only writes to what is open. A failure leaves it the rights of the process.
+            // The thread only writes to open descriptors. On failure it keeps the rights of the
+            // process.
             let _ = privileges::drop_all();
             writer.write_to(&out);
         })?;
         Ok(queue)
     }
 
-    /// Adds a line, which ends with a line feed. Does not wait for a reader that stalls.
+    /// Adds a line, which ends with a line feed. Does not wait for a stalled reader.
     pub fn push(&self, line: Vec<u8>) {
         let mut state = self.lock();
         if state.bytes + line.len() + OVERHEAD > BYTES_MAX {
@@ -101,7 +102,7 @@ impl Queue {
         }
     }
 
-    /// Returns how many lines were lost.
+    /// Returns the number of lost lines.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -117,7 +118,7 @@ impl Queue {
 
     fn write_to(&self, out: &OwnedFd) {
         let mut out = Out { descriptor: out, torn: false };
-        // Lost lines that the reader does not know of.
+        // Lost lines that have not been reported to the reader.
         let mut unreported = 0;
         loop {
             match self.next(unreported > 0) {
@@ -144,7 +145,7 @@ impl Queue {
         true
     }
 
-    /// Takes the next entry. Returns nothing if there is none and lost lines are to be reported.
+    /// Takes the next entry. Returns `None` if there is none and lost lines are to be reported.
     fn next(&self, must_report: bool) -> Option<Entry> {
         let mut state = self.lock();
         state.writing = false;
@@ -177,7 +178,7 @@ impl Queue {
 /// Destination of the lines.
 struct Out<'a> {
     descriptor: &'a OwnedFd,
-    /// True after a line of which only the beginning was written.
+    /// True after a line was written only in part.
     torn: bool,
 }
 
@@ -200,7 +201,7 @@ impl Out<'_> {
                     bytes = &bytes[count..];
                 }
                 Err(Errno::INTR) => {}
-                // Whoever opened it does not want to wait; this thread does.
+                // The descriptor was opened as non-blocking; this thread waits.
                 Err(Errno::AGAIN) => {
                     let mut polled = [PollFd::new(self.descriptor, PollFlags::OUT)];
                     match poll(&mut polled, None) {
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn stalled_reader_loses_lines_and_hears_how_many() {
+    fn stalled_reader_loses_lines_and_gets_their_number() {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let queue = Queue::start(writer, note).unwrap();
         let begun = Instant::now();
@@ -247,7 +248,7 @@ mod tests {
         queue.flush(Duration::from_millis(50));
         assert!(begun.elapsed() < Duration::from_secs(30), "a flush is bounded");
         let mut lines = BufReader::new(std::fs::File::from(reader)).lines();
-        // What was written before the loss comes first.
+        // Lines from before the loss come first.
         for number in 0..sent - 10 {
             assert_eq!(lines.next().unwrap().unwrap(), format!("{number} {text}"));
         }
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn writer_that_does_not_block_is_waited_for() {
+    fn nonblocking_writer_is_waited_for() {
         let (mut reader, writer) = UnixStream::pair().unwrap();
         writer.set_nonblocking(true).unwrap();
         let queue = Queue::start(writer.into(), note).unwrap();
@@ -282,7 +283,7 @@ mod tests {
 
     /// A line that is cut ends before the next one begins.
     #[test]
-    fn line_after_a_torn_one_begins_anew() {
+    fn line_after_a_torn_one_starts_a_new_line() {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let mut out = Out { descriptor: &writer, torn: true };
         out.write(b"next\n").unwrap();

@@ -5,15 +5,15 @@ use std::fmt::Write;
 /// Type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows while the daemon runs.
+    /// Only increases while the daemon runs.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
-    /// Counts of values by upper ends: [`Exposition::histogram`].
+    /// Counts of values by upper bounds: [`Exposition::histogram`].
     Histogram,
 }
 
-/// A text that grows family by family.
+/// A text that grows by families.
 #[derive(Debug, Default)]
 pub struct Exposition {
     text: String,
@@ -21,7 +21,7 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Begins a family; the samples that follow belong to it.
+    /// Starts a family; the following samples belong to it.
     pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -54,13 +54,13 @@ impl Exposition {
         samples.for_each(|(content, value)| self.sample(&[(label, &content.to_string())], value));
     }
 
-    /// One sample of the family that was begun last.
+    /// Writes a sample of the current family.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
         self.sample_of("", labels, value);
     }
 
-    /// The samples of a histogram: upper ends with the values up to there, ascending, and the sum
-    /// and number of all.
+    /// Writes the samples of a histogram: upper bounds with the cumulative counts, ascending, and
+    /// the sum and number of all values.
     pub fn histogram(
         &mut self,
         buckets: impl IntoIterator<Item = (f64, u64)>,
@@ -97,7 +97,7 @@ impl Exposition {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn into_text(self) -> String {
         self.text
     }

@@ -6,12 +6,11 @@ use std::net::SocketAddr;
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Serves `metrics` at this address, in a thread that ends with the process; gives the address
-/// in use, which names the port where 0 was asked for. `metrics` gives nothing once the daemon
-/// has ended.
+/// Serves `metrics` at this address, in a thread that ends with the process. Returns the address in
+/// use, including the port if 0 was requested. `metrics` returns `None` once the daemon has ended.
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// Fails if the address cannot be listened on.
 pub fn serve(
     address: SocketAddr,
     metrics: impl Fn() -> Option<String> + Send + Sync + 'static,
@@ -46,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn one_path_is_served_and_others_say_where_it_is() {
+    fn one_path_is_served_and_others_point_to_it() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let address = serve(any, || Some("wattline_uptime_seconds 1\n".to_owned())).unwrap();
         let answer = get(address, "GET /metrics", "localhost");

@@ -1,7 +1,7 @@
 //! Metrics of a governor and of the power drawn, for Prometheus.
 //!
-//! Unknown figures are left out: no sensor is not the same as 0 W. The source of every figure is a
-//! label of it: `measured`, `modelled` or `emulated`.
+//! Unknown figures are left out: a missing sensor is not the same as 0 W. The source of every
+//! figure is one of its labels: `measured`, `modelled` or `emulated`.
 
 use super::exposition::{Exposition, Kind};
 use wattline_status::{HostStatus, Power};
@@ -26,7 +26,7 @@ pub fn write_governor(to: &mut Exposition, power: &Power) {
     }
 }
 
-/// In model time; only an emulated machine knows it.
+/// Writes latencies in model time; only an emulated machine knows it.
 fn latency(to: &mut Exposition, power: &Power) {
     let Some(histogram) = &power.latency_histogram else { return };
     let help = "Latency of forwarded packets in model time, on platform scale.";
@@ -35,7 +35,7 @@ fn latency(to: &mut Exposition, power: &Power) {
     to.histogram(buckets, histogram.sum_seconds, histogram.packets);
 }
 
-/// Parts and rest are the whole, so that they can be added up.
+/// Writes the energy of the parts and of the rest, which add up to the whole.
 fn energy(to: &mut Exposition, power: &Power, source: &str) {
     let Some(whole) = power.energy_joules else { return };
     let help = "Energy since the start, by component; `rest` is what no component accounts for.";
@@ -70,7 +70,7 @@ fn knobs(to: &mut Exposition, power: &Power) {
     }
 }
 
-/// Meters of platform `host`, and settings whose driver hangs.
+/// Writes meters of platform `host`, and settings whose driver hangs.
 fn machine(to: &mut Exposition, host: &HostStatus) {
     let help = ("1 where the meter gave a figure when it was read last.", "source");
     let sensors = host.sensors.iter().map(|(source, up)| (source, f64::from(u8::from(*up))));

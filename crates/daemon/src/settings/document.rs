@@ -1,17 +1,17 @@
-//! A configuration as a whole.
+//! A whole configuration.
 
 use super::problem::{ConfigError, Problem, Problems, SYNTAX};
 use super::reader::{Reader, Table};
 use super::schema::Schema;
 use std::path::Path;
 
-/// Longest configuration; one with 100,000 tables has a tenth of it.
+/// Maximum size of a configuration; one with 100,000 tables has a tenth of it.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The text of a configuration file.
+/// Reads the text of a configuration file.
 ///
 /// # Errors
-/// When it cannot be read, is longer than 16 MiB, or is no text.
+/// Fails if the file cannot be read, is longer than 16 MiB, or is not text.
 pub fn read_text(path: &Path) -> Result<String, ConfigError> {
     let unreadable =
         |source| ConfigError::Unreadable { named_by: "", path: path.to_owned(), source };
@@ -30,10 +30,10 @@ fn not_text(path: &Path, error: &std::string::FromUtf8Error) -> Problems {
     Problems { file: path.display().to_string(), list: vec![problem], included: None }
 }
 
-/// Reads a text in which what `schema` lists may stand; `file` is its name in messages.
+/// Reads a text with the keys and sections of `schema`; `file` is its name in messages.
 ///
 /// # Errors
-/// With everything that is wrong in it.
+/// Returns all problems of the text.
 pub fn read<T>(
     (text, file): (&str, &str),
     schema: Schema,
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_and_defaults_hold_for_what_is_left_out() {
+    fn missing_values_get_defaults() {
         let name = Some("anna".to_owned());
         let expected = Ant { name, legs: 8, rest: Duration::from_secs(1), level: LogLevel::Warn };
         let text = "[ant]\nname = \"anna\"\nlegs = 8\nremark = 1\n[log]\nlevel = \"warn\"\n";
@@ -96,10 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
+    fn all_mistakes_are_reported_at_once_in_the_order_of_lines() {
         let text = "bee = 1\n[ant]\nlegs = 9\nrest = \"1h\"\nleg = 2\nlevel = \"info\"\n\
                     [log]\nlevel = 3\n[aunt]\n";
-        let told = parse(text).unwrap_err().to_string();
+        let message = parse(text).unwrap_err().to_string();
         let expected = "\
             ants.toml:1: bee = bee: belongs in the hive\n\
             ants.toml:2: [ant] name: is missing; it must be a name\n\
@@ -109,14 +109,14 @@ mod tests {
             ants.toml:6: [ant] level: unknown key here: it belongs in [log]\n\
             ants.toml:8: [log] level = 3: must be \"error\", \"warn\", \"info\", \"debug\" or \"trace\"\n\
             ants.toml:9: aunt: unknown section: did you mean `[ant]`?";
-        assert_eq!(told, expected);
+        assert_eq!(message, expected);
     }
 
     #[test]
     fn invalid_toml_is_reported_by_its_cause_alone() {
-        let told = parse("[ant\nlegs = 4\n").unwrap_err();
-        assert!(told.list.iter().all(|problem| problem.key == SYNTAX), "{told}");
-        assert_eq!(told.list[0].line, 1, "{told}");
+        let problems = parse("[ant\nlegs = 4\n").unwrap_err();
+        assert!(problems.list.iter().all(|problem| problem.key == SYNTAX), "{problems}");
+        assert_eq!(problems.list[0].line, 1, "{problems}");
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_told_with_their_line() {
+    fn invalid_utf8_is_reported_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ants.toml");
         assert!(matches!(read_text(&path), Err(ConfigError::Unreadable { .. })));

@@ -3,12 +3,12 @@
 use std::time::Duration;
 use wattline_units::Span;
 
-/// Reads a duration such as `"50us"`, `"1.5ms"` or `"2s"`. `None` for anything else.
+/// Parses a duration such as `"50us"`, `"1.5ms"` or `"2s"`. Returns `None` for anything else.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     text.parse::<Span>().ok().map(Duration::from)
 }
 
-/// Reads durations of a range.
+/// Returns a parser for durations of a range.
 pub fn between(low: Duration, high: Duration) -> impl Fn(&str) -> Option<Duration> {
     move |text| parse_duration(text).filter(|duration| (low..=high).contains(duration))
 }

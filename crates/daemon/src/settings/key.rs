@@ -1,15 +1,14 @@
-//! A key of a configuration: where it stands and what it allows.
+//! A key of a configuration: its place and allowed values.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// Section of a file in which a key stands.
+/// Section of a file that contains a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     /// Before the first section.
     Top,
-    /// A section, by how it is written in the file: `[log]`, or with two brackets where it may be
-    /// repeated.
+    /// A section, as written in the file: `[log]`, or with two brackets if it may be repeated.
     Named(&'static str),
 }
 
@@ -28,22 +27,22 @@ impl Section {
 pub struct Key {
     /// Section of the key.
     pub section: Section,
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// Its default as TOML; `None` when it has none (see `doc`).
+    /// Default as TOML; `None` if it has none (see `doc`).
     pub default: Option<&'static str>,
-    /// An example value as TOML, for keys without a default.
+    /// Example value as TOML, for keys without a default.
     pub example: &'static str,
     /// Allowed values.
     pub allowed: Allowed,
     /// Meaning of the key.
     pub doc: &'static str,
-    /// True if nobody but the reader of the file may see its value.
+    /// True if only readers of the file may see its value.
     pub secret: bool,
 }
 
 impl Key {
-    /// A key whose allowed values are told in words, in the order of the fields.
+    /// Creates a key whose allowed values are described in words, in the order of the fields.
     pub const fn new(
         section: Section,
         name: &'static str,
@@ -63,7 +62,8 @@ impl Key {
         }
     }
 
-    /// A whole number in a range, which [`crate::settings::Reader::number`] checks.
+    /// Creates a key for a whole number in a range, which [`crate::settings::Reader::number`]
+    /// checks.
     pub const fn whole(
         section: Section,
         name: &'static str,
@@ -76,7 +76,7 @@ impl Key {
         Self { section, name, default, example, allowed, doc, secret: false }
     }
 
-    /// A duration in a range (shortest, longest, an example for messages), which
+    /// Creates a key for a duration in a range (shortest, longest, an example for messages), which
     /// [`crate::settings::Reader::duration`] checks.
     pub const fn duration(
         section: Section,
@@ -90,7 +90,7 @@ impl Key {
         Self { section, name, default, example, allowed, doc, secret: false }
     }
 
-    /// The same key with a value that is not shown.
+    /// Marks the key's value as one that is not shown.
     #[must_use]
     pub const fn secret(mut self) -> Self {
         self.secret = true;
@@ -98,21 +98,21 @@ impl Key {
     }
 }
 
-/// Allowed values of a key. The text stands in error messages after "must be", in the reference and
-/// in `wattline config`; values are checked against the same range.
+/// Allowed values of a key. The text follows "must be" in error messages, and appears in the
+/// reference and in `wattline config`; values are checked against the same range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
-    /// In words; the code that reads the key checks it.
+    /// A description; the code that reads the key checks it.
     Words(&'static str),
     /// A whole number from the first to the second.
     Whole(u32, u32),
     /// A duration.
     Duration {
-        /// The shortest, as a configuration has it.
+        /// Shortest duration, as written in a configuration.
         shortest: &'static str,
-        /// The longest.
+        /// Longest duration.
         longest: &'static str,
-        /// An example for messages.
+        /// Example for messages.
         such_as: &'static str,
     },
 }

@@ -19,19 +19,19 @@ pub const KEYS: &[Key] = &[
 /// Amount of logging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
-    /// Only what stops the daemon.
+    /// Only errors that stop the daemon.
     Error,
-    /// And what an operator should look at.
+    /// Also conditions that need an operator's attention.
     Warn,
-    /// And what changes in its life.
+    /// Also changes in the daemon's life cycle.
     Info,
-    /// And every change of state.
+    /// Also every change of state.
     Debug,
-    /// And everything else.
+    /// Also everything else.
     Trace,
 }
 
-/// Reads the section: how much is logged.
+/// Reads the section. Returns the level.
 pub fn read(reader: &mut Reader, root: &Table) -> LogLevel {
     let log = single_or_empty(reader, root, SECTION, NAME);
     reader.refuse_unknown(&log);

@@ -17,7 +17,7 @@ pub const KEYS: &[Key] = &[
         "Address at which GET /metrics is answered over HTTP, in the text format of Prometheus; none by default.\nAnyone who reaches it may read it."),
 ];
 
-/// Reads the section: where metrics are served.
+/// Reads the section. Returns the address at which metrics are served.
 pub fn read(reader: &mut Reader, root: &Table) -> Option<SocketAddr> {
     let metrics = single(reader, root, SECTION, NAME)?;
     reader.refuse_unknown(&metrics);

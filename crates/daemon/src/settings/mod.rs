@@ -1,19 +1,19 @@
 //! Reader of Wattline's configuration files.
 //!
-//! A daemon lists its keys ([`Key`]) and the sections that they stand in ([`Schema`]). From this list
-//! come the checks, the defaults, the messages and the reference. [`read`] and [`Reader`] take typed
-//! values from the text and note every mistake, with its line, its value, what is allowed and what
-//! to do ([`Problems`]).
+//! A daemon lists its keys ([`Key`]) and their sections ([`Schema`]). The checks, defaults,
+//! messages and the reference derive from this list. [`read`] and [`Reader`] take typed values from
+//! the text and note every mistake, with its line, its value, the allowed values and a remedy
+//! ([`Problems`]).
 //!
-//! - `key`: a key, where it stands and what it allows
-//! - `schema`: what may stand in a file; `suggest`: what somebody may have meant
-//! - `reader`: typed values out of a table; `tables`: the tables of a document; `document`: a whole
+//! - `key`: a key, its place and allowed values
+//! - `schema`: the possible contents of a file; `suggest`: guesses for mistyped names
+//! - `reader`: typed values from a table; `tables`: the tables of a document; `document`: a whole
 //!   text or file
-//! - `duration`, `words`: values in the form of texts
+//! - `duration`, `words`: values written as strings
 //! - `log`, `metrics`: the sections that all daemons have
-//! - `problem`: what is wrong
+//! - `problem`: problems of a configuration
 //! - `reference`: the list of keys as a configuration file and as a page
-//! - `running`: what of a configuration is in force
+//! - `running`: the part of a configuration that is in force
 
 mod document;
 mod duration;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// The key of problems with the text as a whole.
+/// Key of problems with the text as a whole.
 pub(super) const SYNTAX: &str = "syntax";
 
 /// Reason why a configuration cannot be used.
@@ -12,37 +12,37 @@ pub enum ConfigError {
     /// The file cannot be read at all.
     #[error("{named_by}cannot open {path}: {source}")]
     Unreadable {
-        /// The key that names it, as a message begins with it; empty for the configuration itself.
+        /// Key that names the file, to start a message with; empty for the configuration itself.
         named_by: &'static str,
         /// The file.
         path: PathBuf,
         /// Cause.
         source: std::io::Error,
     },
-    /// It can be read, but says something that cannot be done.
+    /// The file can be read, but is invalid.
     #[error(transparent)]
     Invalid(#[from] Problems),
 }
 
-/// All that is wrong with one file.
+/// All problems of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
     /// The file.
     pub file: String,
     /// Problems in the order of lines; never empty.
     pub list: Vec<Problem>,
-    /// Problems of a file that this one names.
+    /// Problems of a file that this file names.
     pub included: Option<Box<Self>>,
 }
 
-/// One mistake.
+/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Line in the file, from 1.
     pub line: usize,
     /// The key with its section, such as `[[port]] mtu`.
     pub key: String,
-    /// The value as it stands in the file; empty when something is missing.
+    /// Value as written in the file; empty if something is missing.
     pub value: String,
     /// Problem, allowed values and remedy.
     pub message: String,

@@ -1,4 +1,4 @@
-//! Typed values out of a TOML table, with a [`Problem`] for each that is not as it should be.
+//! Typed values from a TOML table, with a [`Problem`] for each invalid one.
 
 use super::duration::{between, parse_duration};
 use super::key::{Allowed, Section};
@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 use zeroize::Zeroizing;
 
-/// A value and where in the text it stands.
+/// A value and its place in the text.
 #[derive(Debug, Clone)]
 pub struct At<T> {
     /// The value.
@@ -19,12 +19,13 @@ pub struct At<T> {
     pub span: Range<usize>,
 }
 
-/// The value of a key that has a default in the list of keys, from one of the reading functions of
-/// [`Reader`]: they put the default in place of what is left out or wrong.
+/// Unwraps the value of a key that has a default in the list of keys, from one of the reading
+/// functions of [`Reader`]: they replace missing and invalid values by the default.
 ///
 /// # Panics
-/// When the list of keys has no default for the key, or one that the reading function does not
-/// understand. That is a mistake in the list: no configuration can cause it, and every one shows it.
+/// If the list of keys has no default for the key, or one that the reading function does not
+/// understand. That is a mistake in the list: no configuration can cause it, and every one shows
+/// it.
 pub fn defaulted<T>(found: Option<At<T>>) -> T {
     found.expect("a default that the list of keys has, in a form that is understood").value
 }
@@ -37,7 +38,7 @@ pub struct Reader<'t> {
     schema: Schema,
     /// Problems so far.
     pub problems: Vec<Problem>,
-    /// Remarks on values that hold.
+    /// Remarks on valid values.
     pub notes: Vec<String>,
 }
 
@@ -63,22 +64,22 @@ impl<'a, 't> Table<'a, 't> {
         Some(name.span())
     }
 
-    /// Whether the key is there at all, right or wrong.
+    /// Returns true if the key is present, valid or not.
     pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 }
 
 impl<'t> Reader<'t> {
-    /// For a text in which what `schema` lists may stand.
+    /// Creates a reader for a text with the keys and sections of `schema`.
     pub fn new(text: &'t str, schema: Schema) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let line_ends = ends.map(|(at, _)| at).collect();
         Self { text, line_ends, schema, problems: Vec::new(), notes: Vec::new() }
     }
 
-    /// Reads the text as TOML and hands its top level to `read`. Syntax errors and what is unknown at
-    /// the top level are noted.
+    /// Parses the text as TOML and hands its top level to `read`. Notes syntax errors and unknown
+    /// names at the top level.
     pub fn document<T>(&mut self, read: impl FnOnce(&mut Self, &Table) -> T) -> T {
         let (document, errors) = DeTable::parse_recoverable(self.text);
         errors.iter().for_each(|error| self.syntax(error));
@@ -87,32 +88,32 @@ impl<'t> Reader<'t> {
         read(self, &root)
     }
 
-    /// Returns the allowed values of a key, as they stand behind "must be".
+    /// Returns the allowed values of a key, as they follow "must be".
     pub fn allowed(&self, section: Section, key: &str) -> Allowed {
         self.schema.find(section, key).map_or(Allowed::Words("a known key"), |key| key.allowed)
     }
 
-    /// Whether the text could not even be read as TOML.
+    /// Returns true if the text could not be parsed as TOML.
     pub fn has_syntax_error(&self) -> bool {
         self.problems.iter().any(|problem| problem.key == SYNTAX)
     }
 
-    /// All problems that were noted, in the order of lines; `file` is the name of the text.
+    /// Returns all noted problems, in the order of lines; `file` is the name of the text.
     pub fn into_problems(self, file: String) -> Problems {
         let unreadable = self.has_syntax_error();
         let mut list = self.problems;
-        // What could not be read as TOML also looks like missing keys: say only the cause.
+        // Unparsed parts also look like missing keys: report only the cause.
         list.retain(|problem| !unreadable || !problem.value.is_empty() || problem.key == SYNTAX);
         list.sort_by_key(|problem| problem.line);
         Problems { file, list, included: None }
     }
 
-    /// The line of a place in the text, from 1.
+    /// Returns the line of a place in the text, from 1.
     fn line(&self, at: usize) -> usize {
         self.line_ends.partition_point(|end| *end < at) + 1
     }
 
-    /// The text at a place, its first line only.
+    /// Returns the first line of the text at a place.
     fn excerpt(&self, span: &Range<usize>) -> String {
         const LONGEST: usize = 60;
         let text = self.text.get(span.clone()).unwrap_or_default();
@@ -141,13 +142,13 @@ impl<'t> Reader<'t> {
         self.problems.push(Problem { line, key, value: String::new(), message });
     }
 
-    /// Notes that a value is not what the list of keys allows.
+    /// Notes that the list of keys does not allow a value.
     pub fn not_allowed(&mut self, section: Section, key: &str, span: &Range<usize>) {
         let allowed = self.allowed(section, key);
         self.problem(section, key, span, format!("must be {allowed}"));
     }
 
-    /// Notes that the file that a value names cannot be read.
+    /// Notes that the file named by a value cannot be read.
     pub fn not_readable(
         &mut self,
         section: Section,
@@ -176,7 +177,7 @@ impl<'t> Reader<'t> {
         self.problems.push(problem);
     }
 
-    /// Notes every key of a section that is not in the list, with the nearest that is.
+    /// Notes every unknown key of a section, with the nearest known one.
     pub fn refuse_unknown(&mut self, table: &Table) {
         for (name, value) in table.table {
             let (section, key) = (table.section, name.get_ref().as_ref());
@@ -194,8 +195,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A value that `read` understands. The default of the key holds where the value is absent, or
-    /// wrong, which is noted.
+    /// Returns a value that `read` understands. The default of the key applies if the value is
+    /// absent, or invalid, which is noted.
     pub fn value<T>(
         &mut self,
         table: &Table,
@@ -211,7 +212,7 @@ impl<'t> Reader<'t> {
         self.default(table, key, read)
     }
 
-    /// The default of a key, where it has one.
+    /// Returns the default of a key, if it has one.
     fn default<T>(
         &self,
         table: &Table,
@@ -225,12 +226,12 @@ impl<'t> Reader<'t> {
         Some(At { value: read(value.get_ref())?, span: table.span.clone() })
     }
 
-    /// A string.
+    /// Returns a string.
     pub fn string(&mut self, table: &Table, key: &str) -> Option<At<String>> {
         self.value(table, key, |value| value.as_str().map(str::to_owned))
     }
 
-    /// A string that must not be shown: no message quotes it.
+    /// Returns a secret string: no message quotes it.
     pub fn secret(&mut self, table: &Table, key: &str) -> Option<Zeroizing<String>> {
         match table.get(key)?.get_ref() {
             DeValue::String(text) => Some(Zeroizing::new(text.clone().into_owned())),
@@ -242,7 +243,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A string that `parse` understands.
+    /// Returns a string that `parse` understands.
     pub fn parsed<T>(
         &mut self,
         table: &Table,
@@ -252,7 +253,7 @@ impl<'t> Reader<'t> {
         self.value(table, key, |value| parse(value.as_str()?))
     }
 
-    /// A whole number, in the range of its key.
+    /// Returns a whole number, in the range of its key.
     pub fn number(&mut self, table: &Table, key: &str) -> Option<At<u32>> {
         let range = match self.allowed(table.section, key) {
             Allowed::Whole(low, high) => low..=high,
@@ -261,7 +262,7 @@ impl<'t> Reader<'t> {
         self.integer(table, key, range)
     }
 
-    /// A duration, in the range of its key.
+    /// Returns a duration, in the range of its key.
     pub fn duration(&mut self, table: &Table, key: &str) -> Option<At<Duration>> {
         let (low, high) = match self.allowed(table.section, key) {
             Allowed::Duration { shortest, longest, .. } => {
@@ -272,7 +273,7 @@ impl<'t> Reader<'t> {
         self.parsed(table, key, between(low, high.unwrap_or(Duration::MAX)))
     }
 
-    /// A whole number in a range.
+    /// Returns a whole number in a range.
     pub fn integer(
         &mut self,
         table: &Table,
@@ -282,19 +283,18 @@ impl<'t> Reader<'t> {
         self.value(table, key, |value| whole(value).filter(|number| range.contains(number)))
     }
 
-    /// `true` or `false`, for a key with a default (see [`defaulted`]).
+    /// Returns `true` or `false`, for a key with a default (see [`defaulted`]).
     pub fn flag(&mut self, table: &Table, key: &str) -> bool {
         defaulted(self.value(table, key, |value| value.as_bool()))
     }
 
-    /// `true` or `false`.
+    /// Returns `true` or `false`.
     pub fn boolean(&mut self, table: &Table, key: &str) -> Option<bool> {
         self.value(table, key, |value| value.as_bool()).map(|value| value.value)
     }
 
-    /// A list whose every item `parse` understands; items that it does not are reported one by
-    /// one, and a list with none that it does is none at all. Where `single` is set, one item may stand
-    /// without brackets.
+    /// Returns a list whose every item `parse` understands. Other items are reported one by one;
+    /// `None` if no item is left. With `single`, one item may be written without brackets.
     pub fn list<T>(
         &mut self,
         table: &Table,
@@ -327,12 +327,12 @@ impl<'t> Reader<'t> {
                 None => self.not_allowed(table.section, key, &item.span()),
             }
         }
-        // Whoever asks for at least one item would report the same place again.
+        // A caller that requires an item would report the same place again.
         (is_empty || !list.is_empty()).then(|| At { value: list, span: value.span() })
     }
 }
 
-/// A whole number that is not negative.
+/// Returns a whole number that is not negative.
 pub fn whole(value: &DeValue) -> Option<u32> {
     let number = value.as_integer()?;
     u32::from_str_radix(number.as_str(), number.radix()).ok()
@@ -346,7 +346,7 @@ fn full_key(section: Section, key: &str) -> String {
     }
 }
 
-/// Whether it is written as a section, `[name]` or `[[name]]`, or inline as one.
+/// Returns true if it is written as a section, `[name]` or `[[name]]`, or inline as one.
 fn is_section(value: &DeValue) -> bool {
     let is_table = |item: &Spanned<DeValue>| item.get_ref().as_table().is_some();
     let is_list = |items: &DeArray| !items.is_empty() && items.iter().all(is_table);

@@ -3,8 +3,8 @@
 use super::key::{Key, Section};
 use std::fmt::Write;
 
-/// Keys with their defaults and what they do, as a configuration file. Keys without a default and
-/// sections that are not `always` there are commented out.
+/// Formats keys, with their defaults and meaning, as a configuration file. Keys without a default,
+/// and sections for which `always` is false, are commented out.
 pub fn toml<'a>(
     keys: impl IntoIterator<Item = &'a Key>,
     always: impl Fn(Section) -> bool,
@@ -35,7 +35,8 @@ pub fn toml<'a>(
     text
 }
 
-/// Keys as the body of a reference page, in Markdown: name, default in brackets, meaning, values.
+/// Formats keys as the body of a reference page, in Markdown: name, default in brackets, meaning,
+/// values.
 pub fn markdown<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
     let mut text = String::new();
     let mut current = None;

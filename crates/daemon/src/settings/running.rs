@@ -1,4 +1,4 @@
-//! The configuration that is in force, setting by setting, while its file changes.
+//! The configuration in force, setting by setting, while its file changes.
 
 use crate::settings::key::{Key, Section};
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ pub struct Setting {
     pub section: String,
     /// Number of the section among those with the same heading, from 0.
     pub place: usize,
-    /// Its key.
+    /// Name of the key.
     pub key: String,
-    /// Its value as TOML; that of a secret is not shown.
+    /// Value as TOML; hidden for a secret.
     pub value: String,
     /// True if the file does not set it.
     pub is_default: bool,
@@ -25,7 +25,7 @@ pub struct Setting {
 /// Settings of a file: by heading, and by place and key within it.
 type Settings = BTreeMap<String, BTreeMap<(usize, String), String>>;
 
-/// The settings of a file that are in force, and those that wait for a restart.
+/// Settings of a file that are in force, and settings that wait for a restart.
 #[derive(Debug, Clone, Default)]
 pub struct Running {
     in_force: Settings,
@@ -33,12 +33,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// All settings of a text are in force. A text that is no TOML has none.
+    /// Puts all settings of a text in force. A text that is not TOML has none.
     pub fn new(text: &str) -> Self {
         Self { in_force: settings(text), waiting: Settings::new() }
     }
 
-    /// Takes over the settings of another text, but for those that need a restart: sections by their
+    /// Takes over the settings of another text, except those that need a restart: sections by their
     /// heading, such as `[[acl]]`, and keys behind it, such as `[router] workers`.
     pub fn reload(&mut self, text: &str, needs_restart: &[&str]) {
         let waits = |heading: &str, key: &str| {
@@ -61,7 +61,7 @@ impl Running {
         for (heading, keys) in old {
             self.in_force.entry(heading).or_default().extend(keys);
         }
-        // What stays as it was does not wait.
+        // Unchanged settings do not wait.
         for (heading, keys) in &mut self.waiting {
             let same = self.in_force.get(heading);
             keys.retain(|key, value| same.and_then(|it| it.get(key)) != Some(value));
@@ -69,8 +69,8 @@ impl Running {
         self.waiting.retain(|_, keys| !keys.is_empty());
     }
 
-    /// The settings in force, with the defaults of the sections that `always` hold and of those that the
-    /// file has once.
+    /// Returns the settings in force, with the defaults of the sections for which `always` is true
+    /// and of those that the file has once.
     pub fn in_force(&self, keys: &[&Key], always: impl Fn(Section) -> bool) -> Vec<Setting> {
         let mut all = shown(&self.in_force, keys);
         for key in keys {
@@ -95,13 +95,13 @@ impl Running {
         all
     }
 
-    /// The settings of the file that wait for a restart.
+    /// Returns the settings of the file that wait for a restart.
     pub fn waiting(&self, keys: &[&Key]) -> Vec<Setting> {
         shown(&self.waiting, keys)
     }
 }
 
-/// The heading of a section as settings have it.
+/// Returns the heading of a section, as settings name it.
 fn heading(section: Section) -> &'static str {
     match section {
         Section::Top => "",
@@ -111,7 +111,7 @@ fn heading(section: Section) -> &'static str {
 
 fn shown(settings: &Settings, keys: &[&Key]) -> Vec<Setting> {
     let setting = |section: &String, place: usize, key: &String, value: &String| {
-        // What is not known may be a secret.
+        // An unknown key may be a secret.
         let is_open = |known: &&Key| {
             let of_section = heading(known.section) == section && known.name == key;
             let of_table = heading(known.section) == format!("{section} {key}");
@@ -168,7 +168,7 @@ mod tests {
         Key::new(Section::Named("[[rule]] capture"), "read", None, "\"x\"", "a path", "Capture."),
     ];
 
-    fn told(running: &Running) -> (Vec<String>, Vec<String>) {
+    fn lines_of(running: &Running) -> (Vec<String>, Vec<String>) {
         let keys: Vec<&Key> = KEYS.iter().collect();
         let line = |it: &Setting| {
             let mark = if it.is_default { " (default)" } else { "" };
@@ -182,7 +182,7 @@ mod tests {
     fn settings_are_shown_with_defaults_and_without_secrets() {
         let text = "file = \"r\"\n[router]\nworkers = 2\n[saver]\nsecret = \"hush\"\n[[rule]]\nname = \"a\"\n\
                     capture = { read = \"c\" }\n[[rule]]\nname = \"b\"\nunknown = \"hush\"\n";
-        let (in_force, waiting) = told(&Running::new(text));
+        let (in_force, waiting) = lines_of(&Running::new(text));
         assert_eq!(
             in_force,
             [
@@ -198,7 +198,7 @@ mod tests {
             ]
         );
         assert!(waiting.is_empty(), "{waiting:?}");
-        assert_eq!(told(&Running::new("no TOML")).0.len(), 2, "defaults alone");
+        assert_eq!(lines_of(&Running::new("no TOML")).0.len(), 2, "defaults alone");
     }
 
     #[test]
@@ -208,15 +208,15 @@ mod tests {
         let text =
             "file = \"r\"\n[router]\nworkers = 2\nmode = \"sleep\"\n[[rule]]\nname = \"b\"\n";
         running.reload(text, &["[router] workers", "[[rule]]", "file"]);
-        let (in_force, waiting) = told(&running);
+        let (in_force, waiting) = lines_of(&running);
         let old = ["[[rule]]0 name = \"a\"", "[router]0 mode = \"sleep\"", "[router]0 workers = 1"];
         assert_eq!(in_force, old);
         assert_eq!(waiting, ["0 file = \"r\"", "[[rule]]0 name = \"b\"", "[router]0 workers = 2"]);
-        // The same file again, and then as it was at first.
+        // The same file again, and then the first one.
         running.reload(text, &["[router] workers", "[[rule]]", "file"]);
-        assert_eq!(told(&running), (in_force, waiting));
+        assert_eq!(lines_of(&running), (in_force, waiting));
         running.reload("[router]\nworkers = 1\nmode = \"poll\"\n[[rule]]\nname = \"a\"\n", &[]);
-        assert_eq!(told(&running).1, Vec::<String>::new());
-        assert_eq!(told(&running).0[1], "[router]0 mode = \"poll\"");
+        assert_eq!(lines_of(&running).1, Vec::<String>::new());
+        assert_eq!(lines_of(&running).0[1], "[router]0 mode = \"poll\"");
     }
 }

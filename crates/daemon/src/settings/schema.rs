@@ -3,14 +3,14 @@
 use super::key::{Key, Section};
 use super::suggest::{is_same_word, nearest};
 
-/// The sections of a file and their keys.
+/// Sections of a file and their keys.
 #[derive(Debug, Clone, Default)]
 pub struct Schema {
-    /// Names of the sections, as they stand at the top level: `log` for `[log]`.
+    /// Names of the sections, as they appear at the top level: `log` for `[log]`.
     pub sections: Vec<&'static str>,
     /// The keys of all sections, in the order of the reference.
     pub keys: Vec<&'static Key>,
-    /// Keys that may stand in every section beside their own.
+    /// Keys that may appear in every section.
     pub anywhere: &'static [&'static str],
     /// Names that belong in a file of another kind.
     pub misplaced: Misplaced,
@@ -19,19 +19,19 @@ pub struct Schema {
 /// Names at the top level that belong in a file of another kind.
 #[derive(Debug, Clone, Default)]
 pub struct Misplaced {
-    /// The names.
+    /// Misplaced names.
     pub names: &'static [&'static str],
     /// Message about each.
     pub message: String,
 }
 
 impl Schema {
-    /// The key of this name in a section.
+    /// Returns the key with this name in a section.
     pub(super) fn find(&self, section: Section, name: &str) -> Option<&'static Key> {
         self.keys.iter().find(|key| key.section == section && key.name == name).copied()
     }
 
-    /// Whether a name may stand in a section.
+    /// Returns true if a name may appear in a section.
     pub(super) fn knows(&self, section: Section, name: &str) -> bool {
         let is_section = section == Section::Top && self.sections.contains(&name);
         is_section || self.find(section, name).is_some() || self.anywhere.contains(&name)
@@ -43,8 +43,8 @@ impl Schema {
         is_misplaced.then(|| self.misplaced.message.clone())
     }
 
-    /// Returns the message about a name that is unknown in a section, and may be written as a
-    /// section itself: its right place, or the nearest known name.
+    /// Returns the message about an unknown name in a section, which may be written as a section
+    /// itself. It suggests the right place, or the nearest known name.
     pub(super) fn unknown(&self, section: Section, name: &str, is_section: bool) -> String {
         let here = || self.keys.iter().filter(|key| key.section == section).map(|key| key.name);
         let headings = || self.sections.iter().copied();
@@ -66,7 +66,7 @@ impl Schema {
                 );
             }
         }
-        // A key that is right but in the wrong place is the commonest mistake in TOML.
+        // A valid key in the wrong place is the commonest mistake in TOML.
         if let Some(key) = self.keys.iter().find(|key| key.name == name && key.section != section) {
             return format!("unknown key here: it belongs in {}", key.section.heading());
         }
@@ -86,16 +86,16 @@ impl Schema {
         format!("unknown {what}: known here are {}", known.join(", "))
     }
 
-    /// A section's name as it is written in the file.
+    /// Returns a section's name as it is written in the file.
     fn heading(&self, name: &str) -> String {
         let mut headings = self.keys.iter().map(|key| key.section.heading());
-        // One of an application that is not built in has no keys.
+        // A section of an application that is not built in has no keys.
         let written = headings.find(|heading| bare(heading) == name);
         written.map_or_else(|| format!("[{name}]"), str::to_owned)
     }
 }
 
-/// The name of a section without its brackets.
+/// Strips the brackets from a section's name.
 fn bare(heading: &str) -> &str {
     heading.trim_matches(['[', ']'])
 }

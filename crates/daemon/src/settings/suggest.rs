@@ -1,14 +1,14 @@
-//! The known name that somebody may have meant.
+//! Suggestions for mistyped names.
 
-/// Whether both are one word but for capitals, hyphens and the plural: the commonest near misses,
-/// and the surest.
+/// Returns true if both are the same word except for capitals, hyphens and the plural: the
+/// commonest near misses, and the surest.
 pub(super) fn is_same_word(name: &str, known: &str) -> bool {
     let (name, known) = (plain(name), plain(known));
     let is_plural = |one: &str, other: &str| matches!(one.strip_prefix(other), Some("s" | "es"));
     name == known || is_plural(&name, &known) || is_plural(&known, &name)
 }
 
-/// The nearest of the known names, if one is near enough to be meant.
+/// Returns the nearest of the known names, if it is near enough to be meant.
 pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let far = |known: &str| match (is_same_word(name, known), is_longer_form(name, known)) {
         (true, _) => 0,
@@ -20,7 +20,7 @@ pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) 
     (far <= 1 + known.len() / 3).then_some(known)
 }
 
-/// As `logging` is of `log`.
+/// Returns true for a longer form, such as `logging` for `log`.
 fn is_longer_form(name: &str, known: &str) -> bool {
     known.len() >= 3 && plain(name).starts_with(&plain(known))
 }
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_the_same_word_before_one_with_another_letter() {
+    fn same_word_is_nearer_than_one_with_another_letter() {
         let known = ["router", "route", "log", "port", "flow_records"];
         for (name, meant) in [
             ("routes", Some("route")),

@@ -1,11 +1,11 @@
-//! Tables of a document, and values that must stand in them.
+//! Tables of a document, and required values.
 
 use super::key::Section;
 use super::reader::{At, Reader, Table};
 use std::sync::LazyLock;
 use toml::de::{DeTable, DeValue};
 
-/// A section that stands once.
+/// Reads a section that appears at most once.
 pub fn single<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
@@ -27,7 +27,7 @@ pub fn single<'a, 't>(
     }
 }
 
-/// A section of which every key has a default: it need not be there.
+/// Reads a section whose keys all have defaults: it may be absent.
 pub fn single_or_empty<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
@@ -39,7 +39,7 @@ pub fn single_or_empty<'a, 't>(
     table.unwrap_or_else(|| Table { section, table: &EMPTY, span: 0..0 })
 }
 
-/// A section that may be repeated.
+/// Reads a section that may be repeated.
 pub fn each<'a, 't>(
     reader: &mut Reader,
     root: &Table<'a, 't>,
@@ -64,7 +64,7 @@ pub fn each<'a, 't>(
     tables
 }
 
-/// A value that must be there.
+/// Returns a required value.
 pub fn required<T>(
     reader: &mut Reader,
     table: &Table,

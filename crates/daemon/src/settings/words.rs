@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// Longest path of a Unix socket, with room for the terminating zero (unix(7)).
 const LONGEST_SOCKET_PATH: usize = 100;
 
-/// A name of letters, digits, `-`, `_` and `.`.
+/// Parses a name of letters, digits, `-`, `_` and `.`.
 pub fn parse_name(text: &str) -> Option<String> {
     let legal = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     (!text.is_empty() && text.chars().all(legal)).then(|| text.to_owned())
@@ -15,12 +15,12 @@ pub fn parse_name(text: &str) -> Option<String> {
 const LONGEST_NAME: usize = 15;
 const LONGEST_ALTERNATIVE_NAME: usize = 127;
 
-/// A name of an interface, as dev_valid_name() of the kernel allows it.
+/// Parses a name of an interface, with the rules of the kernel's dev_valid_name().
 pub fn parse_interface(text: &str) -> Option<String> {
     interface_of(text, LONGEST_NAME)
 }
 
-/// The same, or an alternative name (`ip link property add … altname`).
+/// Parses the name of an interface, or an alternative name (`ip link property add … altname`).
 pub fn parse_any_interface(text: &str) -> Option<String> {
     interface_of(text, LONGEST_ALTERNATIVE_NAME)
 }
@@ -31,7 +31,7 @@ fn interface_of(text: &str, longest: usize) -> Option<String> {
     (named && text.chars().all(legal)).then(|| text.to_owned())
 }
 
-/// The path of a Unix socket.
+/// Parses the path of a Unix socket.
 pub fn parse_socket_path(text: &str) -> Option<PathBuf> {
     (1..=LONGEST_SOCKET_PATH).contains(&text.len()).then(|| text.into())
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
 use wattline::exit::ExitError;
-use wattline::new_file::{THERE, cannot, cannot_write, open, refuses, without};
+use wattline::new_file::{EXISTS, cannot, cannot_write, open, refuses, without};
 
 /// Permission to replace files named on the command line.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -25,7 +25,7 @@ impl Overwrite {
     /// Returns all files that exist.
     pub fn check<'a>(self, files: impl IntoIterator<Item = &'a Path>) -> Result<(), ExitError> {
         let refused = files.into_iter().filter(|path| refuses(path, self.overwrite));
-        let problems: Vec<_> = refused.map(|path| format!("{}: {THERE}", path.display())).collect();
+        let problems: Vec<_> = refused.map(|path| format!("{}: {EXISTS}", path.display())).collect();
         if problems.is_empty() {
             Ok(())
         } else {

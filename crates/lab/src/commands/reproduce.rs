@@ -74,7 +74,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
                 bar.step();
             }
         }
-        bar.tell(running.join(", "));
+        bar.show(running.join(", "));
     };
     let results = match &own {
         Some(own) => wattline_reproduce::reproduce_own(&targets, own, show),

@@ -1,11 +1,11 @@
-//! Complaints about a page, wherever it comes from.
+//! Checks of a page, from any server.
 
 use super::{Browser, View};
 
 /// Views in which each page is checked.
 pub type Views = [(&'static str, View); 4];
 
-/// A desk and a telephone (the narrowest that are sold), by day and by night.
+/// A desktop and a telephone (the narrowest on the market), in light and dark mode.
 const VIEWS: Views = [
     ("wide-light", View { width: 1280, height: 900, dark: false }),
     ("wide-dark", View { width: 1280, height: 900, dark: true }),
@@ -13,21 +13,20 @@ const VIEWS: Views = [
     ("narrow-dark", View { width: 360, height: 740, dark: true }),
 ];
 
-/// Rules for every page, as an expression that gives a list of complaints.
+/// Rules for every page, as an expression that returns a list of complaints.
 const RULES: &str = include_str!("rules.js");
 
-/// Milliseconds from asking for a page to its end of loading, and its length.
+/// Milliseconds from requesting a page to its end of loading, and its length.
 const OPENED: &str = "[performance.getEntriesByType('navigation')[0].loadEventEnd, document.documentElement.outerHTML.length]";
-/// A page opens within so many milliseconds, in one view at least: tests run beside each other, and
-/// each delays the others.
+/// Limit in milliseconds for opening a page, in at least one view: tests run concurrently and delay
+/// each other.
 const AT_ONCE: f64 = 1_000.0;
-/// Letters of a page at most.
+/// Maximum number of characters of a page.
 const LARGEST: f64 = 1_048_576.0;
 
-/// Opens a page in every view, waits until `ready` (an expression in JavaScript) holds, and gives all
-/// that is wrong: complaints of the browser, requests to elsewhere, what breaks [`RULES`], and a page
-/// that is too large or opens too slowly.
-/// Pictures are kept under `name`.
+/// Opens a page in every view, waits until `ready` (an expression in JavaScript) holds, and returns
+/// all problems: complaints of the browser, requests to other servers, violations of [`RULES`], and
+/// a page that is too large or opens too slowly. Pictures are kept under `name`.
 pub fn look(browser: &mut Browser, name: &str, url: &str, ready: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut fastest = f64::INFINITY;

@@ -2,8 +2,8 @@
 //!
 //! [`Browser`] drives a headless Chromium by the DevTools protocol over a pipe
 //! (chromedevtools.github.io/devtools-protocol), without driver and without port. [`look`] opens a
-//! page wide and narrow, light and dark, and says what is wrong with it. Where there is no Chromium,
-//! tests say that they are skipped.
+//! page wide and narrow, light and dark, and reports its problems. Without Chromium, tests report
+//! that they are skipped.
 
 mod look;
 mod pipe;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A browser with one page; ends with the value.
+/// A browser with one page; dropping the value ends it.
 pub struct Browser {
     pipe: Pipe,
     session: String,
@@ -28,19 +28,20 @@ pub struct Browser {
 /// Size and colour scheme of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// Pixels.
+    /// Width in pixels.
     pub width: u32,
-    /// Pixels.
+    /// Height in pixels.
     pub height: u32,
-    /// Whether its reader likes it dark.
+    /// True for the dark colour scheme.
     pub dark: bool,
 }
 
 impl Browser {
-    /// Starts one; nothing where Chromium is not installed, which is said with the name of the test.
+    /// Starts a browser. Returns `None` if Chromium is not installed, which is reported with the
+    /// name of the test.
     ///
     /// # Panics
-    /// When it is installed and does not start.
+    /// If it is installed but does not start.
     pub fn start(test: &str) -> Option<Self> {
         let names = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
         let Some(program) = names.iter().map(Path::new).find(|path| path.exists()) else {
@@ -59,7 +60,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Shows what follows so.
+    /// Sets the size and colour scheme of the page.
     pub fn set_view(&mut self, view: View) {
         let View { width, height, dark } = view;
         let metrics = json!({
@@ -71,16 +72,16 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": [feature] }));
     }
 
-    /// Shows what is open as it would be printed, or on the screen again.
+    /// Renders the open page as for printing, or for the screen again.
     pub fn set_print(&mut self, print: bool) {
         let media = if print { "print" } else { "screen" };
         self.call("Emulation.setEmulatedMedia", &json!({ "media": media }));
     }
 
-    /// Opens a page and waits until it is loaded; complaints and requests are those of it alone.
+    /// Opens a page and waits until it is loaded; forgets earlier complaints and requests.
     ///
     /// # Panics
-    /// When it does not load in time.
+    /// If it does not load in time.
     pub fn open(&mut self, url: &str) {
         self.call("Page.navigate", &json!({ "url": "about:blank" }));
         self.until("document.readyState === 'complete' && location.href === 'about:blank'");
@@ -91,10 +92,10 @@ impl Browser {
         self.until("document.readyState === 'complete' && location.href !== 'about:blank'");
     }
 
-    /// The value of an expression in JavaScript on the page.
+    /// Returns the value of an expression in JavaScript on the page.
     ///
     /// # Panics
-    /// When it throws.
+    /// If it throws.
     pub fn value(&mut self, expression: &str) -> Value {
         let asked =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -106,7 +107,7 @@ impl Browser {
     /// Waits until an expression is true.
     ///
     /// # Panics
-    /// When that takes too long.
+    /// If that takes too long.
     pub fn until(&mut self, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.value(expression) != Value::Bool(true) {
@@ -123,7 +124,7 @@ impl Browser {
         self.value("document.body.innerText").as_str().unwrap_or_default().to_owned()
     }
 
-    /// Errors and warnings of scripts, of loading and of the page's security policy.
+    /// Returns errors and warnings of scripts, of loading and of the page's security policy.
     pub fn complaints(&mut self) -> Vec<String> {
         self.value("1");
         self.complaints.clone()
@@ -135,11 +136,11 @@ impl Browser {
         self.requests.clone()
     }
 
-    /// Keeps a picture as `NAME.png` in the folder that `WATTLINE_SCREENSHOTS` names; of the whole
-    /// page, or of what a screen shows. Without that variable nothing is kept.
+    /// Keeps a picture as `NAME.png` in the folder given by `WATTLINE_SCREENSHOTS`, of the whole
+    /// page or of the visible part. Does nothing without that variable.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn picture(&mut self, name: &str, whole: bool) {
         let Some(folder) = std::env::var_os("WATTLINE_SCREENSHOTS") else { return };
         let asked = json!({ "format": "png", "captureBeyondViewport": whole });
@@ -160,24 +161,24 @@ impl Browser {
     }
 
     fn note(&mut self, event: &Value) {
-        let told = &event["params"];
+        let parameters = &event["params"];
         match event["method"].as_str().unwrap_or_default() {
             "Runtime.exceptionThrown" => {
-                self.complaints.push(told["exceptionDetails"].to_string());
+                self.complaints.push(parameters["exceptionDetails"].to_string());
             }
             "Runtime.consoleAPICalled"
-                if matches!(told["type"].as_str(), Some("error" | "warning" | "assert")) =>
+                if matches!(parameters["type"].as_str(), Some("error" | "warning" | "assert")) =>
             {
-                self.complaints.push(told["args"].to_string());
+                self.complaints.push(parameters["args"].to_string());
             }
             "Log.entryAdded"
-                if matches!(told["entry"]["level"].as_str(), Some("error" | "warning")) =>
+                if matches!(parameters["entry"]["level"].as_str(), Some("error" | "warning")) =>
             {
-                let entry = &told["entry"];
+                let entry = &parameters["entry"];
                 self.complaints.push(format!("{} {}", entry["text"], entry["url"]));
             }
             "Network.requestWillBeSent" => {
-                let url = told["request"]["url"].as_str().unwrap_or_default();
+                let url = parameters["request"]["url"].as_str().unwrap_or_default();
                 self.requests.push(url.to_owned());
             }
             _ => {}
@@ -185,7 +186,7 @@ impl Browser {
     }
 }
 
-/// The address of a file for a browser.
+/// Returns the address of a file for a browser.
 pub fn url_of(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     format!("file://{}", path.display())

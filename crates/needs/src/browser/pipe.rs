@@ -12,26 +12,26 @@ use tempfile::TempDir;
 /// Longest wait for an answer; machines that run tests are busy.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A browser that is told what to do.
+/// Connection to a controlled browser.
 pub struct Pipe {
     child: Child,
     to: ChildStdin,
     from: Receiver<Value>,
     events: VecDeque<Value>,
     number: u64,
-    /// Its profile, which goes away with it.
+    /// Its profile, removed when dropped.
     _profile: TempDir,
 }
 
 impl Pipe {
-    /// Starts the browser. It reads descriptor 3 and writes descriptor 4 (`--remote-debugging-pipe`),
-    /// which a shell connects with the pipes of this process.
+    /// Starts the browser. It reads descriptor 3 and writes descriptor 4
+    /// (`--remote-debugging-pipe`), which a shell connects with the pipes of this process.
     pub fn start(program: &Path) -> Self {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let mut command = Command::new("sh");
         let script = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
         command.args(["-c", script]).arg(program);
-        // The sandbox needs rights that root in a container has not; all pages are our own.
+        // The sandbox needs rights that root in a container lacks; all pages are our own.
         command.args(["--headless", "--no-sandbox", "--remote-debugging-pipe"]);
         command.args([
             "--disable-gpu",
@@ -85,7 +85,7 @@ impl Pipe {
         }
     }
 
-    /// Returns the events received meanwhile.
+    /// Returns the events received since the last call.
     pub fn events(&mut self) -> Vec<Value> {
         self.events.drain(..).collect()
     }
@@ -93,7 +93,7 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // It ends its helpers itself when it is asked; killed, it leaves them.
+        // A browser that is asked to close ends its helpers; one that is killed leaves them.
         let close = json!({ "id": self.number + 1, "method": "Browser.close" });
         let asked = self.to.write_all(format!("{close}\0").as_bytes());
         let deadline = Instant::now() + Duration::from_secs(10);

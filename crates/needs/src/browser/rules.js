@@ -17,10 +17,10 @@
     if (id && !document.getElementById(id)) wrong.push("a link leads nowhere: #" + id);
   }
   for (const picture of document.querySelectorAll("img:not([alt]), svg.plot:not([role]), button:empty")) {
-    wrong.push("says nothing to who cannot see: " + picture.outerHTML.slice(0, 120));
+    wrong.push("has no text alternative: " + picture.outerHTML.slice(0, 120));
   }
-  // Contrast of texts with what they stand on: WCAG 2.2, success criterion 1.4.3; 3:1 for large ones.
-  // Few colours stand on a page and reading one back from a canvas is slow: each is read once.
+  // Contrast of texts with their background: WCAG 2.2, success criterion 1.4.3; 3:1 for large ones.
+  // A page has few colours, and reading one back from a canvas is slow: each is read once.
   const known = new Map();
   const rgba = (text) => known.get(text) ?? known.set(text, painted(text)).get(text);
   const painted = (text) => {

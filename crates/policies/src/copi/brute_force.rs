@@ -1,4 +1,4 @@
-//! The running policy on random tables, beside a look at every point.
+//! The running policy on random tables, compared with a search over all points.
 
 use super::tests::{LOW, bench, pass};
 use super::{Options, with_tables};
@@ -29,7 +29,8 @@ impl Random {
     }
 }
 
-/// Some points are missing and some are saturated; few figures, so that ties are common.
+/// Returns tables in which some points are missing and some saturated, with few distinct values, so
+/// that ties are common.
 fn tables(bench: &Bench, random: &mut Random) -> ProfileTables {
     let conditions = Conditions {
         version: 1,
@@ -59,7 +60,7 @@ fn tables(bench: &Bench, random: &mut Random) -> ProfileTables {
     tables
 }
 
-/// Watts of all points that meet the target at a load, with frequency and period.
+/// Returns the watts of all points that meet the target at a load, with frequency and period.
 fn feasible(tables: &ProfileTables, load: f64, target: f64) -> Vec<(f64, usize, usize)> {
     let all = (0..FREQUENCIES).flat_map(|f| (0..PERIODS.len()).map(move |p| (f, p)));
     all.filter_map(|(f, p)| {
@@ -70,8 +71,9 @@ fn feasible(tables: &ProfileTables, load: f64, target: f64) -> Vec<(f64, usize, 
     .collect()
 }
 
-/// The frequency that cores share, from what each would take by itself: the first one, from the
-/// highest that one of them takes, at which no core misses its target that meets it at some other.
+/// Returns the frequency that cores share, from the frequency that each would use alone: the
+/// lowest, starting at the highest of them, at which no core misses a target that it meets at some
+/// other.
 fn shared_frequency(
     tables: &ProfileTables,
     loads: &[f64],
@@ -81,8 +83,8 @@ fn shared_frequency(
     let highest = alone.iter().map(|(frequency, _)| *frequency).max().unwrap();
     let misses = |frequency: usize| {
         let misses = |(load, (own, period)): &(&f64, &(usize, Option<usize>))| {
-            // A core without a point holds the fastest; one with a point keeps its period where
-            // the tables know nothing.
+            // A core without a point runs at the fastest; one with a point keeps its period where
+            // the tables have no entry.
             period.is_some_and(|period| {
                 *own != frequency
                     && tables.at(**load, frequency, period).is_some()
@@ -94,7 +96,7 @@ fn shared_frequency(
     (highest..FREQUENCIES).min_by_key(|frequency| misses(*frequency)).unwrap()
 }
 
-/// Returns the state and period set for a core; no period where it is left to the driver.
+/// Returns the state and period set for a core; no period if the driver decides.
 fn decided(bench: &Bench, core: usize) -> (usize, Option<usize>) {
     let micros = (bench.point.moderation[core].as_seconds() * 1e6).round() as u64;
     let period = PERIODS.iter().position(|period| *period == micros);
@@ -156,8 +158,8 @@ fn decisions_are_feasible_and_the_cheapest_on_10_000_random_tables() {
                     );
                     kept += u32::from(taken.0 > least);
                 }
-                // On a chip the highest frequency holds for all; the period is feasible there
-                // wherever one is.
+                // With one frequency for the chip, the highest applies to all; the period is
+                // feasible there if any is.
                 let (frequency, period) = decided(&per_chip, core);
                 assert_eq!(frequency, highest, "table {number}");
                 let there: Vec<_> = all.iter().filter(|(_, f, _)| *f == highest).collect();
@@ -166,7 +168,7 @@ fn decisions_are_feasible_and_the_cheapest_on_10_000_random_tables() {
             }
         }
     }
-    // All kinds came often, or the test says little.
+    // All kinds have to be frequent, or the test shows little.
     println!(
         "{chosen} chosen, {kept} of them kept by hysteresis, {infeasible} without a point; a chip \
          raised above what its cores need {raised} times"

@@ -1,52 +1,52 @@
-//! Correction of the tables by measured latency: the factor on their latencies.
+//! Correction of the tables by measured latency: a factor on their latencies.
 //!
 //! A measurement is compared with the tables' figures for the points in force while its samples
-//! were taken. Samples of a window can be older than the last correction; such a measurement says
-//! nothing new, so that a single bad second is not counted again and again.
+//! were taken. Samples of a window can be older than the last correction. Such a measurement is
+//! ignored, so that a single bad second is not counted again and again.
 
 use std::collections::VecDeque;
 use wattline_units::{Span, Time};
 
 use wattline_policy::LatencyView;
 
-/// Fewer answers than this say nothing of a 95th percentile: twenty of them lie beyond it.
+/// Fewer samples than this do not support a 95th percentile: of this many, twenty lie beyond it.
 const LEAST_SAMPLES: u64 = 400;
-/// A measured latency may exceed the target by so much before it counts as missed: the noise of a
-/// percentile over a tenth of a second.
+/// Factor by which a measured latency may exceed the target before it counts as missed: the noise
+/// of a percentile over a tenth of a second.
 const NOISE: f64 = 1.05;
-/// No correction beyond this: tables that are wrong fourfold are of another workload.
+/// Largest correction: tables that are off by a factor of four belong to another workload.
 const MOST: f64 = 4.0;
-/// Time constant, in seconds, with which a correction is given back while the target is met; it
-/// takes at least [`LOOKS_BACK`] looks.
+/// Time constant, in seconds, with which a correction is reduced while the target is met; this
+/// takes at least [`LOOKS_BACK`] measurements.
 const RECOVERY_SECONDS: f64 = 2.0;
 /// See [`RECOVERY_SECONDS`].
 const LOOKS_BACK: f64 = 4.0;
-/// A smaller correction is none.
+/// A smaller correction is dropped.
 const FORGOTTEN: f64 = 1.005;
-/// The tables must know the points of this share of the requests.
+/// Minimum share of the requests whose points the tables must contain.
 const KNOWN_SHARE: f64 = 0.5;
-/// So many decisions are remembered: those of a minute at ten a second.
+/// Number of decisions remembered: a minute at ten per second.
 const REMEMBERED: usize = 600;
 
-/// Figures of the tables for the points in force up to a time, summed over the cores, each weighted
-/// by its requests per second.
+/// Figures of the tables for the points in force up to some time, summed over the cores, each
+/// weighted by its requests per second.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Stretch {
     /// Requests per second of all cores.
     pub load: f64,
-    /// Load of cores whose point the tables know.
+    /// Load of cores whose point the tables contain.
     pub known: f64,
-    /// Latency by the tables, in seconds, times the known load.
+    /// Latency from the tables, in seconds, times the known load.
     pub tabled: f64,
-    /// Latency to stay within, in seconds, times the known load.
+    /// Latency target, in seconds, times the known load.
     pub target: f64,
     /// Part of the known load served at the highest state with the driver's moderation.
     pub by_default: f64,
 }
 
 impl Stretch {
-    /// Adds a core with this load, which ran at the highest state with the driver's moderation or at
-    /// another point; latency by the tables and target are in seconds.
+    /// Adds a core with this load, which ran at the highest state with the driver's moderation or
+    /// at another point; the tables' latency and the target are in seconds.
     pub fn add(&mut self, load: f64, tabled_and_target: Option<(f64, f64)>, by_default: bool) {
         self.load += load;
         if let Some((tabled, target)) = tabled_and_target.filter(|(tabled, _)| tabled.is_finite()) {
@@ -68,42 +68,42 @@ impl Stretch {
     }
 }
 
-/// The factor on the tables' latencies.
+/// Factor on the tables' latencies.
 #[derive(Debug)]
 pub(super) struct Correction {
     factor: f64,
     /// Ratio of measured to tabled latency at the default point: at most the factor, so that it
-    /// goes when the tables are right again.
+    /// vanishes when the tables are right again.
     default_factor: f64,
-    /// Share of a gap that one measurement takes over.
+    /// Share of a gap corrected per measurement.
     share: f64,
     /// The last stretches, each with its end.
     past: VecDeque<(Time, Stretch)>,
-    /// When the factor was changed last.
+    /// Time of the last change of the factor.
     changed: Time,
 }
 
 impl Correction {
-    /// None; each measurement takes over this share of a gap.
+    /// Starts without a correction; each measurement corrects this share of a gap.
     pub fn new(share: f64) -> Self {
         Self { factor: 1.0, default_factor: 1.0, share, past: VecDeque::new(), changed: Time::ZERO }
     }
 
-    /// Latencies of the tables are to be taken so many times.
+    /// Returns the factor to multiply the tables' latencies by.
     pub fn factor(&self) -> f64 {
         self.factor
     }
 
-    /// A target that is the tables' latency of the highest state with the driver's moderation is to be
-    /// taken so many times. Where the source of latencies sees more than the profile did (a longer
-    /// way, another clock), that point has more, too; with the tables' own target, nothing would ever
-    /// be feasible.
+    /// Returns the factor for a target that is the tables' latency of the highest state with the
+    /// driver's moderation. If the source of latencies includes more than the profile did (a longer
+    /// path, another clock), this point is affected, too; with the tables' own target, no point
+    /// would ever be feasible.
     pub fn target_factor(&self) -> f64 {
         self.default_factor
     }
 
-    /// Remembers what was in force from `from` to `now`, and takes over part of the gap between
-    /// what was measured and what the tables say of that.
+    /// Remembers the points in force from `from` to `now`, and corrects part of the gap between the
+    /// measurement and the tables.
     pub fn learn(
         &mut self,
         (from, now): (Time, Time),
@@ -138,7 +138,7 @@ impl Correction {
         self.changed = now;
     }
 
-    /// Takes over a measurement over a span; `tabled` and `target` are in seconds.
+    /// Applies a measurement over a span; `tabled` and `target` are in seconds.
     fn weigh(&mut self, p95: Span, tabled: f64, target: f64, over: Span) {
         let measured = p95.as_seconds();
         let ratio = (measured / tabled).clamp(1.0, MOST);
@@ -146,13 +146,13 @@ impl Correction {
             self.factor += self.share * (ratio - self.factor);
             return;
         }
-        // No further back than the measurement allows: a machine that is always slower than its
-        // tables would miss the target again and again.
+        // Reduced no further than the measurement allows: otherwise a machine that is always slower
+        // than its tables would miss the target repeatedly.
         let over = over.as_seconds();
         let constant = RECOVERY_SECONDS.max(LOOKS_BACK * over);
         let back = 1.0 - (-over / constant).exp();
         self.factor += back * (ratio.min(self.factor) - self.factor);
-        // A hair above 1 would rule out points that meet the target exactly, for good.
+        // A factor slightly above 1 would permanently exclude points that meet the target exactly.
         if self.factor < FORGOTTEN {
             self.factor = 1.0;
         }
@@ -180,7 +180,7 @@ mod tests {
         Some(LatencyView { samples: 1_000, p95, window, ..LatencyView::default() })
     }
 
-    /// A decision each 100 ms from the first of `steps` to the last.
+    /// Makes a decision every 100 ms from the first of `steps` to the last.
     fn pass(
         correction: &mut Correction,
         steps: std::ops::Range<u64>,
@@ -193,22 +193,23 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_second_within_a_window_is_counted_once() {
+    fn bad_second_within_a_window_counts_once() {
         let window = Span::from_millis(5_000);
         let mut correction = Correction::new(0.5);
         pass(&mut correction, 0..60, 1e-3, None);
-        // It is in the window for five seconds, and the tables' points get ever faster meanwhile.
+        // The bad second stays in the window for five seconds; meanwhile the tables' points get
+        // faster.
         pass(&mut correction, 60..105, 0.5e-3, view(2_000, window));
         let tabled = (49.0 * 1e-3 + 0.5e-3) / 50.0;
         let once = 1.0 + 0.5 * (2e-3 / tabled - 1.0);
         assert!((correction.factor() - once).abs() < 1e-9, "{}, not {once}", correction.factor());
-        // The window is past: what is measured then counts again.
+        // After the window, measurements count again.
         pass(&mut correction, 105..112, 0.5e-3, view(2_000, window));
         assert!(correction.factor() > 2.0, "{}", correction.factor());
     }
 
     #[test]
-    fn a_correction_is_given_back_as_far_as_the_measurement_allows() {
+    fn correction_is_reduced_as_far_as_the_measurement_allows() {
         let mut correction = Correction::new(1.0);
         pass(&mut correction, 0..1, 1e-3, view(1_400, Span::ZERO));
         assert!((correction.factor() - 1.4).abs() < 1e-9);
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_parts_of_a_service_and_unknown_points_say_nothing() {
+    fn few_samples_partial_services_and_unknown_points_are_ignored() {
         let mut correction = Correction::new(0.5);
         let bad = view(9_000, Span::ZERO).unwrap();
         pass(&mut correction, 0..9, 1e-3, Some(LatencyView { samples: 399, ..bad }));
@@ -249,7 +250,8 @@ mod tests {
         // Up to the noise of a percentile.
         assert!((1.14..=1.2).contains(&correction.factor()), "{}", correction.factor());
         assert_eq!(correction.target_factor(), correction.factor());
-        // At another point nothing is learnt of the default, and both go when the tables are right.
+        // Other points teach nothing about the default; both factors vanish when the tables are
+        // right.
         pass(&mut correction, 40..41, 0.8e-3, view(1_100, Span::ZERO));
         assert!(correction.factor() > correction.target_factor());
         pass(&mut correction, 41..400, 0.8e-3, view(800, Span::ZERO));

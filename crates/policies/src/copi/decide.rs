@@ -11,20 +11,20 @@ pub(super) struct Engine {
     tables: Arc<ProfileTables>,
     options: Options,
     asked: Time,
-    /// Time of the last counts: a card is not asked for them each time.
+    /// Time of the last counts; cards are not read for every decision.
     counted: Time,
-    /// Arrivals of each core by then.
+    /// Arrivals of each core at that time.
     arrivals: Vec<u64>,
-    /// Requests per second of each core since then.
+    /// Requests per second of each core since the previous counts.
     loads: Vec<f64>,
     /// The point of each core; `None` for the highest state with the default moderation.
     chosen: Vec<Option<Choice>>,
     /// Core of each queue.
     core_of: Vec<usize>,
-    /// Cores that no queue leads to.
+    /// Cores that serve no queue.
     without_queue: Vec<usize>,
     correction: Correction,
-    /// Moderation of a core without a point, in words.
+    /// Description of the moderation of a core without a point.
     moderation: &'static str,
     decisions: u64,
     without_point: u64,
@@ -60,7 +60,7 @@ impl Engine {
         self.asked = seen.now;
     }
 
-    /// Whether a queue's core has a point of the tables.
+    /// Returns true if a queue's core has a point of the tables.
     pub fn has_chosen(&self, queue: usize) -> bool {
         let core = self.core_of.get(queue);
         core.and_then(|core| self.chosen.get(*core)).is_some_and(Option::is_some)
@@ -72,7 +72,7 @@ impl Engine {
             return;
         }
         self.asked = now;
-        // The last points were in force up to now, at the loads that were counted just now.
+        // The last points were in force until now, at the loads just counted.
         let stretch = self.stretch();
         self.correction.learn((asked, now), stretch, seen.latency);
         for core in 0..self.chosen.len() {
@@ -92,7 +92,8 @@ impl Engine {
         }
     }
 
-    /// The monitor: requests per second of each core. False where nothing was counted since.
+    /// Counts requests per second of each core (the paper's monitor). Returns false if there are no
+    /// new counts.
     fn count(&mut self, now: Time, seen: &Observation<'_>) -> bool {
         let age = seen.queues.iter().map(|queue| queue.age).max().unwrap_or_default();
         let counted = Time::from_picos(now.as_picos().saturating_sub(age.as_picos()));
@@ -108,8 +109,8 @@ impl Engine {
                 arrivals.saturating_sub(std::mem::replace(&mut self.arrivals[core], arrivals));
             self.loads[core] = self.tables.load_of(new as f64 / elapsed);
         }
-        // What answers the requests may run where no packet comes in: it has as much to do as the
-        // busiest of those where they do.
+        // Applications may run on cores that receive no packets; those are assumed to be as busy as
+        // the busiest core that does.
         let most = self.loads.iter().copied().fold(0.0, f64::max);
         for core in &self.without_queue {
             self.loads[*core] = most;
@@ -127,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// The point for a core at its load, at one frequency or at any.
+    /// Returns the point for a core at its load, at one frequency or at any.
     fn choose(&self, core: usize, frequency: Option<usize>, now: Option<Choice>) -> Option<Choice> {
         let load = self.loads[core];
         let target = self.target(load)?;
@@ -144,8 +145,8 @@ impl Engine {
     }
 
     /// Gives cores that share a frequency the highest that one of them needs, or the lowest above
-    /// it at which each core that can meet its target does; each takes the best period for it. A
-    /// core without a point needs the highest of all.
+    /// it at which each core that can meet its target does; each uses the best period for it. A
+    /// core without a point requires the highest frequency.
     fn share_frequencies(&mut self, platform: &Platform) {
         for core in 0..self.chosen.len() {
             let sharers = platform.domain.sharers(core, self.chosen.len());
@@ -156,8 +157,8 @@ impl Engine {
             for sharer in sharers.iter() {
                 let Some(present) = self.chosen[sharer] else { continue };
                 if present.frequency != frequency {
-                    // What no table knows at this frequency keeps its own period: a faster core
-                    // is not slower.
+                    // Without an entry at this frequency, the core keeps its period: higher
+                    // frequencies are not slower.
                     let raised = Choice { frequency, ..present };
                     let chosen = self.choose(sharer, Some(frequency), None);
                     self.chosen[sharer] = Some(chosen.unwrap_or(raised));
@@ -169,7 +170,7 @@ impl Engine {
     fn shared_frequency(&self, sharers: CoreSet, fastest: usize) -> usize {
         let needs = |core: usize| self.chosen[core].map_or(fastest, |choice| choice.frequency);
         let highest = sharers.iter().map(needs).max().unwrap_or(fastest);
-        // Tables need not get better with the frequency: noise, or a load that was not sustained.
+        // Entries need not improve with the frequency: noise, or a load that was not sustained.
         let served = |frequency: usize| {
             let served = |core: &usize| {
                 self.chosen[*core].is_none_or(|own| {
@@ -180,7 +181,7 @@ impl Engine {
             };
             sharers.iter().filter(served).count()
         };
-        // The first of those that serve the most.
+        // The lowest of the frequencies that serve the most.
         let most = (highest..=fastest).map(served).max().unwrap_or(0);
         (highest..=fastest).find(|frequency| served(*frequency) == most).unwrap_or(fastest)
     }

@@ -1,4 +1,5 @@
-//! Checks of Co-PI's tables: they must be of this machine and of knobs that can be turned here. Also the remarks on them for users.
+//! Checks of Co-PI's tables: they must belong to this machine, and contain only knobs that can be
+//! turned here. Also the remarks on them for users.
 
 use super::options::Options;
 use std::sync::Arc;
@@ -6,20 +7,20 @@ use wattline_policy::Platform;
 use wattline_policy::tables::fingerprint;
 use wattline_server::tables::{Conditions, EnergyOrder, NOT_MEASURED, ProfileTables};
 
-/// The percentile by which tables are corrected ([`wattline_policy::LatencyView::p95`]).
+/// Percentile by which tables are corrected ([`wattline_policy::LatencyView::p95`]).
 const MEASURED: f64 = 95.0;
 
-/// The tables as they are, or carried over from another machine.
+/// Returns the tables unchanged, or carried over from another machine.
 pub(super) fn forced(tables: Arc<ProfileTables>, platform: &Platform) -> Arc<ProfileTables> {
     let machine = fingerprint(platform);
     if tables.conditions.machine.differs_from(&machine).is_none() {
         return tables;
     }
-    // What cannot be carried over is refused as before.
+    // Tables that cannot be carried over are refused later.
     tables.carried_to(machine).map_or(tables, Arc::new)
 }
 
-/// Returns why tables do not fit this machine, or do not suffice to decide by.
+/// Returns the reason why tables do not fit this machine, or do not suffice for decisions.
 pub(super) fn unfit(
     tables: &ProfileTables,
     options: &Options,
@@ -49,8 +50,8 @@ pub(super) fn unfit(
     unturned(tables, platform)
 }
 
-/// Returns why tables over a knob that the policy cannot turn here are of no use: of several states
-/// or periods it would choose one that nobody sets.
+/// Returns the reason why tables need a knob that the policy cannot turn here: it would choose
+/// among states or periods that are never set.
 fn unturned(tables: &ProfileTables, platform: &Platform) -> Option<String> {
     let (loads, states, periods) =
         (0..tables.loads().len(), tables.frequencies().len(), tables.periods().len());
@@ -89,12 +90,12 @@ fn unturned(tables: &ProfileTables, platform: &Platform) -> Option<String> {
 /// Returns remarks on the tables for users: the order of points if no watts were measured here, and
 /// that a search picked the points.
 pub(super) fn notes(tables: &ProfileTables) -> Vec<String> {
-    let told = tables.conditions.energy.as_deref();
-    let told = match tables.energy_order() {
-        Some(EnergyOrder::StateThenPeriod) => Some(told.unwrap_or(NOT_MEASURED)),
-        _ => told,
+    let stated = tables.conditions.energy.as_deref();
+    let energy = match tables.energy_order() {
+        Some(EnergyOrder::StateThenPeriod) => Some(stated.unwrap_or(NOT_MEASURED)),
+        _ => stated,
     };
-    let energy = told.map(|told| format!("copi: energy of the tables: {told}"));
+    let energy = energy.map(|energy| format!("copi: energy of the tables: {energy}"));
     let (known, all) = (tables.known_points(), tables.all_points());
     let sparse = (known * 2 < all).then(|| {
         format!(

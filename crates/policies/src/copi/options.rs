@@ -5,15 +5,15 @@ use wattline_units::Span;
 /// Settings of [`super::with_tables`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Tail latency to stay within; `None` for that of the tables.
+    /// Tail latency target; `None` for that of the tables.
     pub target: Option<Span>,
     /// Time between two decisions.
     pub period: Span,
     /// Share by which the tables' target may be exceeded.
     pub slack: f64,
-    /// Share that another point has to save.
+    /// Minimum saving for a change of point, as a share.
     pub hysteresis: f64,
-    /// Share of a gap that a correction takes over.
+    /// Share of a gap corrected per measurement.
     pub correction: f64,
 }
 

@@ -57,7 +57,7 @@ pub(super) fn bench() -> Bench {
     bench
 }
 
-/// Lets the policy begin with the tables of the bench's machine.
+/// Starts the policy with the tables of the bench's machine.
 fn begin(bench: &mut Bench, options: Options) {
     let tables = tables(bench);
     begin_with(bench, tables, options);
@@ -68,7 +68,7 @@ fn begin_with(bench: &mut Bench, tables: ProfileTables, options: Options) {
     bench.begin(policy);
 }
 
-/// A tenth of a second with these loads per core, all on the core's first queue.
+/// Passes a tenth of a second with these loads per core, all on the core's first queue.
 pub(super) fn pass(bench: &mut Bench, loads: &[f64], p95: Option<Span>) {
     for (core, load) in loads.iter().enumerate() {
         bench.queues[core].arrivals += (load * 0.1).round() as u64;
@@ -81,7 +81,7 @@ fn millisecond_target() -> Options {
     Options { target: Some(Span::from_micros(1_000)), ..Options::default() }
 }
 
-/// Under a target of 1 ms, after a tenth of a second at the low load.
+/// Returns a bench with a target of 1 ms, after a tenth of a second at the low load.
 fn within_a_millisecond() -> Bench {
     let mut bench = bench();
     begin(&mut bench, millisecond_target());
@@ -103,19 +103,20 @@ fn each_core_gets_the_cheapest_point_within_the_target_at_its_load() {
     assert_eq!(bench.point.cores[0].frequency, 11);
     assert_eq!(bench.point.moderation[0], Span::from_micros(1000));
     assert_eq!(bench.policy().driver_rule(0), None);
-    // Beyond the profiled loads nothing is known.
+    // The tables have no entry beyond the profiled loads.
     assert_eq!(bench.point.cores[3].frequency, 13);
     assert_eq!(bench.policy().driver_rule(3), Some(RuleKind::Ixgbe));
     let remark = bench.policy().remark().unwrap();
     assert!(remark.contains("in 1 of 12 decisions"), "{remark}");
 }
 
-/// Cards are asked for their counts now and then: a decision in between has nothing to go by, and
-/// the next one has the packets of the whole time.
+/// Cards are read only now and then: a decision in between has no new counts, and the next one has
+/// the packets of the whole time.
 #[test]
-fn a_load_is_of_the_time_in_which_it_was_counted() {
+fn load_covers_the_time_since_the_last_counts() {
     let mut bench = within_a_millisecond();
-    // Counted each 150 ms: milliseconds since then, and packets of as many milliseconds.
+    // Read every 150 ms: milliseconds since the last reading, and the packets of as many
+    // milliseconds.
     for (age, new) in [(50, 50), (0, 150), (100, 0), (50, 150), (0, 150), (100, 0)] {
         bench.queues.iter_mut().for_each(|queue| queue.age = Span::from_millis(age));
         let queues = bench.queues.iter_mut().take(12);
@@ -125,9 +126,10 @@ fn a_load_is_of_the_time_in_which_it_was_counted() {
     }
 }
 
-/// Acknowledgements are packets and no requests: at two packets for each, half of them count.
+/// Acknowledgements are packets but not requests: at two packets for each request, half of them
+/// count.
 #[test]
-fn loads_are_requests_and_the_monitor_counts_packets() {
+fn monitor_converts_packets_to_requests() {
     let mut bench = bench();
     let mut measured = tables(&bench);
     measured.conditions.arrivals_per_request = vec![2.0, 2.0];
@@ -139,9 +141,9 @@ fn loads_are_requests_and_the_monitor_counts_packets() {
     assert_eq!(bench.policy().driver_rule(0), Some(RuleKind::Ixgbe), "beyond what was profiled");
 }
 
-/// One queue, and an application that runs on any core: none of them sleeps while it works.
+/// One queue, and an application that may run on any core: none of them sleeps while it works.
 #[test]
-fn a_core_without_a_queue_has_the_load_of_the_busiest_with_one() {
+fn core_without_a_queue_gets_the_load_of_the_busiest() {
     let mut bench = bench();
     let platform = &mut bench.platform;
     platform.queues.retain(|queue| queue.core < 2);
@@ -171,7 +173,7 @@ fn a_chip_runs_at_the_highest_state_that_a_core_needs() {
     begin(&mut bench, millisecond_target());
     pass(&mut bench, &loads, None);
     assert!(bench.point.cores.iter().all(|core| core.frequency == 11));
-    // And each core the best period for that state.
+    // Each core also gets the best period for that state.
     assert!(bench.point.moderation[..12].iter().all(|period| *period == Span::from_micros(1000)));
 }
 
@@ -183,7 +185,7 @@ fn a_point_is_kept_while_it_is_feasible_and_nearly_the_cheapest() {
     begin(&mut bench, options);
     pass(&mut bench, &[HIGH; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 11);
-    // The low load could do with 14 W; 19 W are more than 30 % above it.
+    // 14 W would do for the low load; 19 W are more than 30 % above that.
     pass(&mut bench, &[LOW; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 6);
     begin(&mut bench, Options { hysteresis: 0.5, ..millisecond_target() });
@@ -211,9 +213,10 @@ fn a_missed_target_corrects_the_tables_until_it_is_met_again() {
     assert_eq!(bench.point.cores[0].frequency, 6);
 }
 
-/// A burst so bad that no point is left must not keep the machine at its highest for ever.
+/// After a burst so bad that no point remains, the machine must not stay at its highest state for
+/// ever.
 #[test]
-fn after_a_burst_that_left_no_point_the_tables_hold_again() {
+fn tables_hold_again_after_a_burst_that_left_no_point() {
     let mut bench = bench();
     let options = Options { target: Some(Span::from_micros(300)), ..Options::default() };
     begin(&mut bench, options);
@@ -229,9 +232,9 @@ fn after_a_burst_that_left_no_point_the_tables_hold_again() {
     assert_eq!(bench.point, calm);
 }
 
-/// A point of the tables with the same time is another thing: the driver's own logic is off then.
+/// A point of the tables with the same period differs: it switches the driver's own logic off.
 #[test]
-fn a_core_without_a_point_has_the_moderation_that_its_driver_had() {
+fn core_without_a_point_restores_the_drivers_moderation() {
     let found = |micros| Some(Span::from_micros(micros));
     for (found, expected) in [(found(30), 30), (found(1000), 1000), (None, 0)] {
         let mut bench = bench();
@@ -250,7 +253,7 @@ fn a_core_without_a_point_has_the_moderation_that_its_driver_had() {
     }
 }
 
-/// One core needs state 6, and the other has points at 5 and 11 alone: 11 serves both.
+/// One core needs state 6, and the other has points only at 5 and 11: 11 serves both.
 #[test]
 fn a_chip_runs_at_a_state_at_which_every_core_meets_its_target() {
     let mut bench = bench();
@@ -272,7 +275,7 @@ fn a_chip_runs_at_a_state_at_which_every_core_meets_its_target() {
 }
 
 #[test]
-fn tables_of_another_machine_are_refused_and_none_are_said() {
+fn foreign_tables_are_refused_and_missing_ones_reported() {
     let mut bench = bench();
     let tables = Arc::new(tables(&bench));
     bench.platform.frequencies.pop();
@@ -284,10 +287,10 @@ fn tables_of_another_machine_are_refused_and_none_are_said() {
     assert!(error.contains("/nowhere.csv"), "{error}");
 }
 
-/// The lowest frequency that is not slower gets what a profiled one came to: no latency looks better
-/// than it was measured, and none of the faster ones looks as good.
+/// The lowest frequency that is not slower takes over a profiled one's figures: no latency becomes
+/// lower than measured, and the faster frequencies get no figures.
 #[test]
-fn tables_of_another_machine_are_carried_over_by_force_alone() {
+fn foreign_tables_are_carried_over_only_by_force() {
     let (bench, mut other) = (bench(), self::bench());
     let of_tables = &bench.platform.frequencies;
     // Between two of the profiled frequencies, and slower than all.
@@ -315,7 +318,7 @@ fn tables_of_another_machine_are_carried_over_by_force_alone() {
     assert_eq!(carried.default_point(0), tables(&bench).default_point(0));
 }
 
-/// The same machine, of which nobody knows watts.
+/// Tables of the same machine without watts.
 fn without_watts(bench: &Bench) -> ProfileTables {
     let mut tables = tables(bench);
     for (load, frequency, period) in
@@ -332,24 +335,24 @@ fn without_watts(bench: &Bench) -> ProfileTables {
 }
 
 #[test]
-fn without_watts_the_lowest_state_counts_and_then_the_longest_period_and_that_is_told() {
+fn without_watts_the_lowest_state_and_longest_period_win_with_a_remark() {
     let mut bench = bench();
     let tables = Arc::new(without_watts(&bench));
     assert_eq!(tables.energy_order(), Some(EnergyOrder::StateThenPeriod));
     let options = millisecond_target();
     bench.begin(with_tables(Arc::clone(&tables), options, &bench.platform).unwrap());
-    let told = bench.policy().remark().unwrap();
-    assert!(told.contains("not measured") && told.contains("the longest first"), "{told}");
+    let remark = bench.policy().remark().unwrap();
+    assert!(remark.contains("not measured") && remark.contains("the longest first"), "{remark}");
     pass(&mut bench, &[LOW; 12], None);
-    // 10 units: 14 - f + p <= 10 holds from state 4 on, there with the shortest period alone.
+    // 10 units: 14 - f + p <= 10 holds from state 4 on, there only with the shortest period.
     assert_eq!(bench.point.cores[0].frequency, 4);
     assert_eq!(bench.point.moderation[0], Span::from_micros(10));
-    // More load needs more; what is feasible is left once something cheaper is.
+    // More load needs more; a feasible point is left only for a cheaper one.
     pass(&mut bench, &[HIGH; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 9);
     pass(&mut bench, &[LOW; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 4);
-    // On a chip whose fastest core holds for all, each gets the longest period that is feasible.
+    // If a chip's fastest core decides for all, each gets the longest feasible period.
     bench.platform.domain = FrequencyDomain::Chip;
     bench.begin(with_tables(tables, options, &bench.platform).unwrap());
     let mut loads = [LOW; 12];
@@ -361,7 +364,7 @@ fn without_watts_the_lowest_state_counts_and_then_the_longest_period_and_that_is
 }
 
 #[test]
-fn watts_of_some_points_alone_are_refused() {
+fn partial_watts_are_refused() {
     let bench = bench();
     let mut some = tables(&bench);
     some.set(0, 0, 0, ProfilePoint { latency_seconds: 1e-3, power_watts: f64::NAN });
@@ -372,7 +375,7 @@ fn watts_of_some_points_alone_are_refused() {
     assert!(refused.contains("of some points and not of others"), "{refused}");
 }
 
-/// Figures of the tables do not hold for a knob that nobody turns.
+/// Figures of the tables do not hold if a knob is not turned.
 #[test]
 fn tables_over_a_knob_that_cannot_be_turned_are_refused() {
     let bench = bench();
@@ -404,7 +407,7 @@ fn tables_over_a_knob_that_cannot_be_turned_are_refused() {
     assert!(error.contains("2 V/F states (") && error.contains("\"frequency\""), "{error}");
     assert_eq!(refused(&with(&[3, 13], &[1]), true, false), None);
     assert_eq!(refused(&with(&[13], &[0, 1, 2]), false, true), None);
-    // A period beside the policy takes that knob from it.
+    // A period given along with the policy takes that knob from it.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tables.csv");
     std::fs::write(&path, everything.to_text()).unwrap();
@@ -416,7 +419,7 @@ fn tables_over_a_knob_that_cannot_be_turned_are_refused() {
 }
 
 #[test]
-fn tables_of_another_percentile_are_not_held_against_the_95th() {
+fn tables_of_another_percentile_are_not_compared_with_the_95th() {
     let bench = bench();
     let mut other = tables(&bench);
     other.conditions.percentile = 99.0;
@@ -431,14 +434,15 @@ fn tables_of_another_percentile_are_not_held_against_the_95th() {
 }
 
 #[test]
-fn files_without_an_end_are_not_read() {
+fn endless_files_are_not_read() {
     let bench = bench();
     let folder = tempfile::tempdir().unwrap();
     let huge = folder.path().join("huge.csv");
     std::fs::File::create(&huge).unwrap().set_len(ProfileTables::MOST_BYTES + 1).unwrap();
-    for (path, told) in [("/dev/zero", "no regular file"), (huge.to_str().unwrap(), "128 MiB")] {
+    for (path, expected) in [("/dev/zero", "no regular file"), (huge.to_str().unwrap(), "128 MiB")]
+    {
         let error = bench.refused(&format!("copi:tables={path}"));
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 
@@ -452,9 +456,9 @@ fn source_of_the_tables_watts_is_reported() {
     assert_eq!(bench.policy().remark().unwrap(), "copi: energy of the tables: modelled: a server");
 }
 
-/// A source at the end of a longer way sees more than the profile did, of the default point as well.
+/// A source on a longer path measures more than the profile did, at the default point as well.
 #[test]
-fn a_source_that_sees_a_tenth_of_a_millisecond_more_of_every_point_leaves_points_feasible() {
+fn source_with_a_constant_offset_leaves_points_feasible() {
     let mut bench = bench();
     begin(&mut bench, Options::default());
     let all = tables(&bench);
@@ -469,7 +473,7 @@ fn a_source_that_sees_a_tenth_of_a_millisecond_more_of_every_point_leaves_points
             all.point(0, bench.point.cores[0].frequency, period.unwrap())
         };
         seen = Some(Span::from_seconds(point.unwrap().latency_seconds + 1e-4));
-        // The default point is at 0.5 ms by the tables and at 0.6 ms in truth.
+        // The default point takes 0.5 ms in the tables and really 0.6 ms.
         assert!(seen.unwrap() <= Span::from_micros(630), "{seen:?}");
     }
     assert!(by_default <= 5, "{by_default} of 100 decisions at the default point");
@@ -486,6 +490,6 @@ fn sparse_tables_are_reported() {
         few.set_default(load, all.default_point(load).unwrap());
     }
     begin_with(&mut bench, few, Options::default());
-    let told = bench.policy().remark().unwrap();
-    assert!(told.contains("2 of 84 points") && told.contains("the target"), "{told}");
+    let remark = bench.policy().remark().unwrap();
+    assert!(remark.contains("2 of 84 points") && remark.contains("the target"), "{remark}");
 }

@@ -1,31 +1,33 @@
-//! Decides whether a fall of the load is worth following, by what the last falls saved and cost.
+//! Decides if a fall of the load is worth following, from the savings and costs of the last falls.
 //!
-//! A load that rises again soon pays for two changes and for the answer to a rise. If none of the last
-//! falls was worth it, the point of the recent peak stays until it has drawn as much more as following
-//! would have cost: never more than twice the best in hindsight.
+//! If the load rises again soon, following it costs two changes and the answer to a rise. If none
+//! of the last falls was worth it, the point of the recent peak stays until it has cost as much
+//! more as following would have: never more than twice the best in hindsight.
 
 /// Joules of the last falls.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Falls {
-    /// The present fall: what following it would have saved so far, and what it costs with the way back.
+    /// The present fall: savings so far if it had been followed, and the cost of following it and
+    /// returning.
     present: Option<(f64, f64)>,
-    /// Falls in a row that were not worth following.
+    /// Number of falls in a row that were not worth following.
     losses: u32,
 }
 
 impl Falls {
-    /// Books what following the present fall would have saved since the last look, and what it costs.
+    /// Adds the savings of following the present fall since the last decision, and updates the
+    /// cost.
     pub fn falls(&mut self, saved: f64, costs: f64) {
         self.present = Some((saved + self.present.map_or(0.0, |present| present.0), costs));
     }
 
-    /// Ends the present fall: the load rose, or the fall lasted so long that nobody remembers the peak.
+    /// Ends the present fall: the load rose, or the fall outlasted the memory of the peak.
     pub fn ends(&mut self, lasted: bool) {
         let Some((saved, costs)) = self.present.take() else { return };
         self.losses = if saved < costs && !lasted { self.losses.saturating_add(1) } else { 0 };
     }
 
-    /// Returns true if the point of the peak is to stay.
+    /// Returns true if the point of the peak should stay.
     pub fn stays(&self) -> bool {
         self.losses > 2 && self.present.is_none_or(|(saved, costs)| saved < costs)
     }
@@ -36,8 +38,9 @@ impl Falls {
 pub(super) struct Rent(f64);
 
 impl Rent {
-    /// Books what the cheaper point would have saved since the last look. Returns true, and begins anew, once
-    /// that is as much as the change costs: never more than twice the best in hindsight.
+    /// Adds the savings of the cheaper point since the last decision. Returns true, and starts
+    /// again at zero, once they reach the cost of the change: never more than twice the best in
+    /// hindsight.
     pub fn pays(&mut self, saves: f64, costs: f64) -> bool {
         self.0 = if saves > 0.0 { self.0 + saves } else { 0.0 };
         let pays = saves > 0.0 && self.0 >= costs;
@@ -52,7 +55,7 @@ impl Rent {
 mod tests {
     use super::*;
 
-    /// A fall that saves so many joules before the load is back, when following costs 10 mJ.
+    /// Passes a fall that saves so many joules before the load is back; following it costs 10 mJ.
     fn fall(falls: &mut Falls, joules: f64) {
         for _ in 0..10 {
             falls.falls(joules / 10.0, 10e-3);
@@ -64,7 +67,7 @@ mod tests {
     fn change_waits_until_the_rent_is_as_high_as_its_price() {
         let mut rent = Rent::default();
         assert!(!rent.pays(4e-3, 10e-3) && !rent.pays(4e-3, 10e-3) && rent.pays(4e-3, 10e-3));
-        assert!(!rent.pays(4e-3, 10e-3), "it begins anew");
+        assert!(!rent.pays(4e-3, 10e-3), "it starts again");
         assert!(!rent.pays(-1e-3, 10e-3) && !rent.pays(8e-3, 10e-3), "the present one was cheaper");
         assert!(!rent.pays(0.0, 0.0), "nothing is saved");
     }

@@ -1,16 +1,16 @@
-//! Notices what the machine makes of a decision: frequencies that it refuses, and slow changes of cores.
+//! Tracks the machine's response to decisions: refused frequencies, and slow changes of cores.
 
 use super::constants::*;
 use super::machine::At;
 use wattline_policy::CoreView;
 use wattline_units::{Span, Time};
 
-/// Frequencies that the machine takes, as indices. One that is refused for [`STEADY`] seconds is left out
-/// for a second; a write that only fails now and then is repeated sooner.
+/// Frequencies that the machine accepts, as indices. A frequency that is refused for [`STEADY`]
+/// seconds is excluded for a second; a write that fails only now and then is repeated sooner.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Frequencies {
     all: (usize, usize),
-    /// Since when, when last, and which one held instead of the one that was asked for.
+    /// Start and last time of the refusal, and the frequency that held instead.
     refused: Option<(Time, Time, usize)>,
     limits: Option<((usize, usize), Time)>,
 }
@@ -20,10 +20,11 @@ impl Frequencies {
         Self { all: (0, fastest), refused: None, limits: None }
     }
 
-    /// Takes the frequency that was asked for and the one that holds. Returns the lowest and the highest.
-    pub fn look(&mut self, now: Time, asked: usize, held: usize) -> (usize, usize) {
+    /// Compares the requested frequency with the one that holds. Returns the lowest and the highest
+    /// accepted one.
+    pub fn update(&mut self, now: Time, asked: usize, held: usize) -> (usize, usize) {
         self.limits = self.limits.filter(|(_, until)| now < *until);
-        // A policy that asks for what holds has been granted nothing.
+        // A request for the present frequency does not show that the machine accepts it.
         let still = |(_, last, before): &(Time, Time, usize)| {
             *before == held && now.since(*last).as_seconds() < RECENT
         };
@@ -44,42 +45,44 @@ impl Frequencies {
     }
 }
 
-/// Time that the machine takes for each core that is added or parked. A look shows only whether a change is
-/// complete, so the time from the change to the last look before that is certain.
+/// Time that the machine takes for each core that is added or parked. A decision only sees if a
+/// change is complete, so only the time from the change to the last incomplete observation is
+/// certain.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Steps {
-    /// A change that is not seen to be complete: its time, its cores, the packets that added ones had
-    /// served, and the idle state that parked ones are to reach.
+    /// A change not yet seen complete: its time and cores, and either the packets that added cores
+    /// had served or the idle state that parked ones should reach.
     change: Option<(Time, At, Result<u64, usize>)>,
-    /// The last two measurements; at first the worst that the machine promises. The lower one counts: a
-    /// step that is slow once may have failed once. One that is longer than a failure counts as both.
+    /// The last two measurements, initially the worst case that the machine promises. The lower one
+    /// counts: a single slow step may be due to a failure. A step longer than a failure counts as
+    /// both.
     last: [f64; 2],
 }
 
 impl Steps {
-    /// Makes the account of a machine of which a core takes at most so many seconds to wake.
+    /// Creates the account of a machine whose cores take at most `worst` seconds to wake.
     pub fn new(worst: f64) -> Self {
         Self { change: None, last: [worst; 2] }
     }
 
-    /// Returns seconds for each core and for the tables; zero if they do not matter.
+    /// Returns the seconds per core including the tables; zero if negligible.
     pub fn seconds(&self) -> f64 {
         self.last[0].min(self.last[1])
     }
 
-    /// Notes a change of cores. Those that are parked sleep as deep as `parked`, or deeper.
+    /// Notes a change of cores. Parked cores sleep at least as deep as `parked`.
     pub fn ask(&mut self, now: Time, (from, to): (usize, usize), parked: usize, seen: &[CoreView]) {
         let (low, high) = (from.min(to), from.max(to));
         if low < high {
             let goal = if to > from { Ok(packets(&seen[low..high])) } else { Err(parked) };
-            // Few cores say little: leaving an idle state takes most of the time.
+            // With few cores, leaving an idle state dominates the time.
             self.change = (high > low + 2).then_some((now, (low, high), goal));
         }
     }
 
-    /// Looks whether the change is complete: added cores serve packets, which takes `usual` in any case, and
-    /// parked ones sleep. `before` is the time of the last look.
-    pub fn look(&mut self, before: Time, usual: Span, seen: &[CoreView]) {
+    /// Checks if the change is complete: added cores serve packets, which takes `usual` in any
+    /// case, and parked ones sleep. `before` is the time of the last decision.
+    pub fn update(&mut self, before: Time, usual: Span, seen: &[CoreView]) {
         let Some((asked, (low, high), goal)) = self.change else { return };
         let cores = &seen[low..high];
         let complete = match goal {
@@ -93,7 +96,7 @@ impl Steps {
             let each = took.max(0.0) / (high - low + 1) as f64;
             let each = if took <= ALERT.as_seconds() { 0.0 } else { each };
             self.last =
-                [each, if took > (LOOK + ALERT).as_seconds() { each } else { self.last[0] }];
+                [each, if took > (PERIOD + ALERT).as_seconds() { each } else { self.last[0] }];
         }
     }
 }
@@ -114,50 +117,52 @@ mod tests {
     fn refused_frequency_is_left_out_for_a_second() {
         let mut frequencies = Frequencies::new(13);
         // One write fails and is repeated.
-        frequencies.look(at(0), 3, 13);
-        frequencies.look(at(200), 3, 13);
-        frequencies.look(at(400), 3, 3);
-        let looks = |frequencies: &mut Frequencies, looks: std::ops::Range<u64>| {
-            looks.map(|look| frequencies.look(at(1_000 + 200 * look), 3, 13)).last()
+        frequencies.update(at(0), 3, 13);
+        frequencies.update(at(200), 3, 13);
+        frequencies.update(at(400), 3, 3);
+        let feed = |frequencies: &mut Frequencies, range: std::ops::Range<u64>| {
+            range.map(|index| frequencies.update(at(1_000 + 200 * index), 3, 13)).last()
         };
-        assert_eq!(looks(&mut frequencies, 0..39), Some((0, 13)));
-        assert_eq!(looks(&mut frequencies, 39..42), Some((13, 13)), "it cannot be slower");
-        assert_eq!(frequencies.look(at(900_000), 13, 13), (13, 13));
-        assert_eq!(frequencies.look(at(1_100_000), 13, 13), (0, 13), "it is tried again");
-        let fast = (0..42).map(|look| frequencies.look(at(2_000_000 + 200 * look), 9, 4)).last();
+        assert_eq!(feed(&mut frequencies, 0..39), Some((0, 13)));
+        assert_eq!(feed(&mut frequencies, 39..42), Some((13, 13)), "it cannot be slower");
+        assert_eq!(frequencies.update(at(900_000), 13, 13), (13, 13));
+        assert_eq!(frequencies.update(at(1_100_000), 13, 13), (0, 13), "it is tried again");
+        let fast =
+            (0..42).map(|index| frequencies.update(at(2_000_000 + 200 * index), 9, 4)).last();
         assert_eq!(fast, Some((0, 4)), "it cannot be faster");
     }
 
-    /// Every other time the policy takes what holds.
+    /// Every other time the policy requests the frequency that holds.
     #[test]
     fn frequency_asked_for_every_other_time_is_refused_all_the_time() {
         let mut frequencies = Frequencies::new(13);
-        let asked = |look: u64| if look.is_multiple_of(2) { 3 } else { 13 };
-        let usable = (0..90).map(|look| frequencies.look(at(100 * look), asked(look), 13)).last();
+        let asked = |index: u64| if index.is_multiple_of(2) { 3 } else { 13 };
+        let usable =
+            (0..90).map(|index| frequencies.update(at(100 * index), asked(index), 13)).last();
         assert_eq!(usable, Some((13, 13)));
-        // It was granted in between, or not wanted for long.
+        // It was granted in between, or refused only briefly.
         for (again, held) in [(100, 3), (2_000, 13)] {
             let mut frequencies = Frequencies::new(13);
-            for look in 0..90 {
-                frequencies.look(at(2 * again * look), 3, 13);
-                let usable = frequencies.look(at(2 * again * look + again), held, held);
+            for index in 0..90 {
+                frequencies.update(at(2 * again * index), 3, 13);
+                let usable = frequencies.update(at(2 * again * index + again), held, held);
                 assert_eq!(usable, (0, 13), "{again}");
             }
         }
     }
 
-    /// Eleven cores are added or parked, and looked at every 50 us, until they are there.
+    /// Adds or parks eleven cores, and observes them every 50 us, until the change is complete.
     fn changes(steps: &mut Steps, from: u64, cores: (usize, usize), until: u64) {
         let mut seen = [CoreView::default(); 12];
         steps.ask(at(from), cores, 2, &seen);
-        for look in 1..14u64 {
-            if look * 50 > until {
+        for index in 1..14u64 {
+            if index * 50 > until {
                 let there = |core: &mut CoreView| (core.packets, core.idle_state) = (10, Some(2));
                 seen.iter_mut().for_each(there);
             }
             // The next decisions change no cores.
-            steps.ask(at(from + look * 50), (cores.1, cores.1), 2, &seen);
-            steps.look(at(from + (look - 1) * 50), Span::from_micros(90), &seen);
+            steps.ask(at(from + index * 50), (cores.1, cores.1), 2, &seen);
+            steps.update(at(from + (index - 1) * 50), Span::from_micros(90), &seen);
         }
     }
 

@@ -1,11 +1,11 @@
-//! Counts late packets: how many a rise may make late, and how long steady naps may be.
+//! Accounts for late packets: the number that a rise may make late, and the length of steady naps.
 
 use super::constants::*;
 
-/// An account of late packets, and the share of the slack that naps may use.
+/// Account of late packets, and the share of the slack that naps may use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lateness {
-    /// Late packets that the packets in time have paid for and that are not used up.
+    /// Unused allowance of late packets, earned by packets in time.
     left: f64,
     pub naps: f64,
 }
@@ -17,15 +17,15 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Books packets that left at this rate in so many seconds, and how many of them were late. A few
-    /// that were late while a rise was answered say nothing about naps.
+    /// Books the packets that left at this rate, and the late ones among them. A few late packets
+    /// while a rise is answered do not affect naps.
     pub fn book(&mut self, (packets, late): (u64, u64), rate: f64, rises: bool, answering: bool) {
-        // The budget holds for every second, so no more is saved.
+        // The budget applies to every second, so no more is saved.
         let paid = MOST_LOAD * LATE * packets as f64;
         self.left = (self.left + paid - late as f64).clamp(-LATE * rate, LATE * rate);
-        let goal = if rises { GOAL_BESIDE_RISES } else { GOAL };
+        let goal = if rises { GOAL_WITH_RISES } else { GOAL };
         let share = late as f64 / packets.max(1) as f64;
-        // In two seconds without late packets, naps would double.
+        // Without late packets, naps double in two seconds.
         let weight = (packets as f64 / rate.max(1.0)).min(RECENT);
         let error = (share / LATE - goal) * weight * 2.0;
         if error <= 0.0 || !answering {
@@ -33,8 +33,8 @@ impl Lateness {
         }
     }
 
-    /// Returns the packets that a rise may make late; below zero after more were late than are allowed.
-    /// The very first rise may use the whole account, another half of it.
+    /// Returns the number of packets that a rise may make late; negative after more were late than
+    /// allowed. The very first rise may use the whole account, later ones half of it.
     pub fn allows(&self, rises: bool) -> f64 {
         if rises { self.left / 2.0 } else { self.left }
     }
@@ -44,8 +44,8 @@ impl Lateness {
 mod tests {
     use super::*;
 
-    /// Takes looks of 200 us at 5 Mpps.
-    fn looks(count: usize, late: u64, rises: bool, answering: bool) -> f64 {
+    /// Simulates decisions every 200 us at 5 Mpps.
+    fn share_after(count: usize, late: u64, rises: bool, answering: bool) -> f64 {
         let mut lateness = Lateness::default();
         (0..count).for_each(|_| lateness.book((1_000, late), 5e6, rises, answering));
         lateness.naps
@@ -53,21 +53,23 @@ mod tests {
 
     #[test]
     fn naps_grow_while_few_packets_are_late_and_shrink_otherwise() {
-        assert!((0.73..0.75).contains(&looks(250, 0, false, false)));
-        assert!((looks(250, 4, false, false) - USABLE).abs() < 1e-9, "as many as the goal");
-        assert!(looks(250, 20, false, false) < 0.6);
-        assert_eq!(looks(50_000, 20, false, false), GOAL);
-        assert!(looks(50_000, 0, false, false) < 1.0);
+        assert!((0.73..0.75).contains(&share_after(250, 0, false, false)));
+        assert!((share_after(250, 4, false, false) - USABLE).abs() < 1e-9, "as many as the goal");
+        assert!(share_after(250, 20, false, false) < 0.6);
+        assert_eq!(share_after(50_000, 20, false, false), GOAL);
+        assert!(share_after(50_000, 0, false, false) < 1.0);
     }
 
     #[test]
-    fn fewer_late_packets_are_allowed_beside_rises() {
-        assert!(looks(250, 2, false, false) > USABLE && looks(250, 2, true, false) < USABLE);
+    fn fewer_late_packets_are_allowed_with_rises() {
+        assert!(
+            share_after(250, 2, false, false) > USABLE && share_after(250, 2, true, false) < USABLE
+        );
     }
 
     #[test]
     fn late_packets_of_a_rise_do_not_shorten_naps() {
-        assert_eq!(looks(100, 500, true, true), USABLE);
+        assert_eq!(share_after(100, 500, true, true), USABLE);
     }
 
     #[test]

@@ -14,7 +14,8 @@ pub(super) struct Machine {
     pub frequencies: Vec<f64>,
     /// Seconds per packet of the model, by number of cores less one, then by frequency.
     service: Vec<Vec<f64>>,
-    /// True if the times come from a server file, and not from the bound for any processor.
+    /// True if the times come from a server file, and not from the bound that holds for any
+    /// processor.
     known: bool,
     /// True once the factor was measured.
     measured: bool,
@@ -25,7 +26,7 @@ pub(super) struct Machine {
     pub awake: Vec<f64>,
     pub uncore: Vec<f64>,
     pub base: f64,
-    /// Watts of each idle state, and seconds of its exit beyond the work of waking up.
+    /// Watts of each idle state, and seconds of its exit in addition to the work of waking up.
     pub idle: Vec<(f64, f64)>,
     /// Seconds of the work of waking up, by frequency.
     pub wake: Vec<f64>,
@@ -33,14 +34,14 @@ pub(super) struct Machine {
     pub delivery: f64,
     /// Seconds of a packet outside queue and core.
     pub outside: f64,
-    /// Lowest and highest frequency, as indices, that the machine takes at present.
+    /// Lowest and highest frequency, as indices, that the machine accepts at present.
     pub usable: (usize, usize),
 }
 
 impl Machine {
-    /// Uses the server model where there is one. Without one, watts only order the points: fewer cores
-    /// and slower clocks first; and a packet takes the same cycles at any frequency, which is the most
-    /// that it can gain from a slower one.
+    /// Uses the server model if there is one. Without one, watts only order the points, fewer cores
+    /// and slower clocks first, and a packet takes the same cycles at any frequency. That is an
+    /// upper bound for the gain of a slower one.
     pub fn new(platform: &Platform, model: Option<(&ServerModel, PacketCost)>) -> Self {
         let frequencies: Vec<f64> = platform.frequencies.iter().map(|f| f.0.max(1.0)).collect();
         let exits = platform.idle_states.iter().map(|state| state.wakes_within().as_seconds());
@@ -102,9 +103,9 @@ impl Machine {
         self.idle.last().map_or(0.0, |state| state.1)
     }
 
-    /// Compares the service times with what the cores did since the last look, `seconds` ago, at an
-    /// unchanged point. Returns true if plans are outdated. Without a server file, a lower time counts only
-    /// slowly: it may hold at this point alone.
+    /// Compares the service times with the cores' counters since the last decision, `seconds` ago,
+    /// at an unchanged point. Returns true if plans are outdated. Without a server file, a lower
+    /// time is adopted only slowly: it may hold only at this point.
     pub fn learn(&mut self, at: At, seconds: f64, [before, now]: [&[CoreView]; 2]) -> bool {
         let (mut packets, mut wakes, mut useful) = (0, 0, 0.0);
         for (before, now) in before.iter().zip(now) {
@@ -113,7 +114,7 @@ impl Machine {
             useful += (now.useful - before.useful).as_seconds();
         }
         let (packets, waking) = (packets as f64, wakes as f64 * self.wake[at.1]);
-        // Without a file, what waking takes is not known: half of it in any case.
+        // Without a file, the cost of waking is unknown: at least half of it counts.
         let worked = if self.known { useful - waking } else { useful - waking / 2.0 };
         if packets == 0.0 || worked <= 0.0 || (!self.known && waking > worked) {
             return false;
@@ -142,7 +143,7 @@ mod tests {
     use wattline_policy::testing::westmere;
     use wattline_units::Span;
 
-    /// Learns from a look of 200 us: packets, wake-ups, and seconds of work.
+    /// Learns from an interval of 200 us: packets, wake-ups, and seconds of work.
     fn learn(machine: &mut Machine, point: (usize, usize), did: (u64, u64, f64)) {
         let (packets, sleeps, useful) = (did.0, did.1, Span::from_seconds(did.2));
         let now = [CoreView { packets, sleeps, useful, ..CoreView::default() }];
@@ -153,7 +154,7 @@ mod tests {
         assert!((seconds / expected - 1.0).abs() < 0.03, "{seconds} instead of {expected}");
     }
 
-    /// Cycles that were measured at the highest frequency are the most at any other.
+    /// The cycles measured at the highest frequency are an upper bound for all others.
     #[test]
     fn measurement_without_a_model_bounds_all_points() {
         let mut machine = Machine::new(&westmere(), None);
@@ -163,7 +164,7 @@ mod tests {
         let slow = 0.42e-6 / 1.6 * 1.05 * machine.frequencies[13] / machine.frequencies[0];
         about(machine.service(1, 0), slow);
         assert!(machine.service(1, 0) < prior, "the prior is high");
-        // One slow core is a little faster than that, which counts only slowly.
+        // One slow core is a little faster than that, which is adopted only slowly.
         (0..50).for_each(|_| learn(&mut machine, (1, 0), (2_000, 0, 0.9 * slow * 2e3)));
         about(machine.service(12, 13), 0.42e-6);
         // Another application: packets take three times as long.
@@ -172,7 +173,8 @@ mod tests {
         about(machine.service(1, 0), 3.0 * slow);
     }
 
-    /// A core that wakes for each packet takes several times as long. That says little of packets.
+    /// A core that wakes for each packet takes several times as long, which does not disprove the
+    /// model.
     #[test]
     fn waking_up_without_a_model_disproves_nothing() {
         let mut machine = Machine::new(&westmere(), None);

@@ -2,7 +2,7 @@
 
 use wattline_units::Time;
 
-/// Phase of the policy, with what it remembers.
+/// Phase of the policy, with its state.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) enum Phase {
     /// No rate is known yet: everything is on.
@@ -12,7 +12,7 @@ pub(super) enum Phase {
     Follow,
     /// Falls of the load do not pay: the point carries the recent peak, in packets per second.
     Carry { rate: f64 },
-    /// A rise is answered. Capacity stays until then. A known rise is one of those before.
+    /// A rise is answered. Capacity stays until `until`. A known rise resembles earlier ones.
     Answer { until: Time, known: bool },
 }
 
@@ -27,7 +27,7 @@ impl Phase {
         }
     }
 
-    /// Returns the rate that is carried beyond the load; zero in other phases.
+    /// Returns the rate carried in excess of the load; zero in other phases.
     pub fn carried(self) -> f64 {
         if let Self::Carry { rate } = self { rate } else { 0.0 }
     }

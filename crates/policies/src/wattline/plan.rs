@@ -10,42 +10,43 @@ pub(super) struct Requirements {
     pub need: f64,
     /// Packets per second for which its energy counts.
     pub mean: f64,
-    /// Variance of arrivals over their mean: for queues, unless the recent peak is carried, and for
-    /// interrupts, of which one wakes a core for a whole train.
+    /// Variance of arrivals over their mean. It applies to queues, unless the recent peak is
+    /// carried, and to interrupts, since one interrupt wakes a core for a whole train.
     pub dispersion: f64,
-    /// Seconds that a packet may spend in queue and core, and those that naps may use.
+    /// Seconds that a packet may spend in queue and core, and the part of them for naps.
     pub slack: f64,
     /// Ports, whose queues a core serves in turn.
     pub ports: usize,
-    /// Fewest cores.
+    /// Minimum number of cores.
     pub floor: usize,
     /// Packets that all rings of a core hold.
     pub ring: f64,
-    /// True if less than the highest rate is carried, and some of it waits.
+    /// True if less than the highest rate is carried, and some packets wait.
     pub waits: bool,
     /// The rise that the point has to withstand until the policy reacts.
     pub rise: Rise,
 }
 
-/// A rise that may come.
+/// A possible rise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rise {
-    /// Packets per second that may come from one moment to the next.
+    /// Possible rate in packets per second after a sudden rise.
     pub rate: f64,
-    /// Packets per second that rises reached so far, or that all cores carry where none came.
+    /// Highest rate of rises so far, in packets per second, or the capacity of all cores if there
+    /// was none.
     pub known: f64,
-    /// Packets that it may make late.
+    /// Packets that the rise may make late.
     pub late: f64,
-    /// Seconds that a change of frequency takes, and each core that is added.
+    /// Seconds for a change of frequency, and for each added core.
     pub transition: f64,
     pub step: f64,
 }
 
 impl Requirements {
-    /// Returns true if a plan for these requirements holds for `other`, which requires no more and little
-    /// less.
+    /// Returns true if a plan for these requirements holds for `other`, which requires no more and
+    /// only little less.
     pub fn covers(&self, other: &Self) -> bool {
-        // The numbers of which a higher one requires more. Dispersion is known less exactly.
+        // Values for which higher means stricter. Dispersion is known less exactly.
         let strictness = |of: &Self| {
             let Rise { rate, known, late, step, .. } = of.rise;
             let dispersion = of.dispersion.max(1.0).powf(SAME / TRUSTED);
@@ -58,7 +59,8 @@ impl Requirements {
             && strictness(self).into_iter().zip(strictness(other)).all(little_less)
     }
 
-    /// Returns the dispersion that queues see: what varies within the slack is in a carried peak already.
+    /// Returns the dispersion that queues see: a carried peak already contains the variation within
+    /// the slack.
     fn in_queues(&self) -> f64 {
         if self.waits { 1.0 } else { self.dispersion }
     }
@@ -69,12 +71,12 @@ impl Requirements {
 pub(super) struct Choice {
     pub cores: usize,
     pub frequency: usize,
-    /// Timed sleep in seconds; none for interrupts.
+    /// Timed sleep in seconds; `None` for interrupts.
     pub nap: Option<f64>,
     /// Deepest idle state of active cores.
     pub idle: usize,
-    /// Deepest idle state of the parked cores that a rise needs, and their number. The others sleep as
-    /// deep as they can.
+    /// Deepest idle state of the parked cores that a rise needs, and their number. The others sleep
+    /// as deep as they can.
     pub parked: usize,
     pub ready: usize,
     /// Watts of the whole machine at the mean rate.
@@ -82,7 +84,7 @@ pub(super) struct Choice {
     pub capacity: f64,
 }
 
-/// Limits within which a rise makes no more packets late than allowed.
+/// Limits that keep the late packets of a rise within the allowance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Guard {
     /// The longest nap in seconds.
@@ -93,9 +95,10 @@ pub(super) struct Guard {
 }
 
 impl Machine {
-    /// Returns the point of least power, or all cores at the fastest frequency where none carries the
-    /// load. For each number of cores it tries the slowest frequency that meets the requirements, and two
-    /// above it; a point whose work alone draws more than the best so far ends that.
+    /// Returns the point of least power, or all cores at the fastest frequency if no point carries
+    /// the load. For each number of cores it tries the slowest frequency that meets the
+    /// requirements, and two above it; the search ends at a point whose work alone draws more than
+    /// the best so far.
     pub fn choose(&self, required: &Requirements) -> Choice {
         let mut best: Option<Choice> = None;
         for cores in required.floor.clamp(1, self.cores)..=self.cores {
@@ -135,7 +138,8 @@ impl Machine {
         self.point(at, self.nap_seconds(at, guard.nap, required), guard, required)
     }
 
-    /// Returns how many cores carry a rate at the fastest frequency, at least `least`; all where none do.
+    /// Returns the number of cores that carry a rate at the fastest frequency, at least `least`;
+    /// all if none suffices.
     pub fn fewest(&self, rate: f64, least: usize) -> usize {
         let carries = |cores: &usize| self.capacity(*cores, self.usable.1) * MOST_LOAD >= rate;
         (least..=self.cores).find(carries).unwrap_or(self.cores)
@@ -145,8 +149,8 @@ impl Machine {
         Guard { nap: f64::INFINITY, parked: self.idle.len() - 1, ready: 0 }
     }
 
-    /// Evaluates a point with its naps. `None` if packets would be late even so, or if a rise would make too
-    /// many late.
+    /// Evaluates a point with its naps. Returns `None` if packets would still be late, or if a rise
+    /// would make too many late.
     pub fn evaluate(&self, at: At, required: &Requirements) -> Option<Choice> {
         let wait = self.wake[at.1] + self.service(at.0, at.1) + self.delivery;
         if self.tail(at, 0.0, required) + wait > required.slack {
@@ -170,21 +174,22 @@ impl Machine {
         guard.ready as f64 * self.idle[guard.parked].0 + deep as f64 * deepest
     }
 
-    /// Returns the packets that the rings hold beside those that wait by plan: none do at a point that
-    /// serves even the highest rate, and half of the rings otherwise.
+    /// Returns the packets that the rings hold in addition to those that wait by plan: none wait at
+    /// a point that serves even the highest rate, otherwise they fill half of the rings.
     fn room(&self, (cores, frequency): At, required: &Requirements) -> f64 {
         let rings = required.ring * cores as f64;
         let serves_all = self.capacity(cores, frequency) * MOST_LOAD >= required.rise.rate;
         if required.waits && !serves_all { rings / 2.0 } else { rings }
     }
 
-    /// Returns the shortest nap by timer: in shorter ones, waking up takes more than a third of the time.
+    /// Returns the shortest timed nap: in shorter ones, waking up takes more than a third of the
+    /// time.
     fn shortest_nap(&self, frequency: usize) -> f64 {
         2.0 * self.wake[frequency]
     }
 
-    /// Returns the longest timed sleep of at most `most` seconds that keeps the budget and overfills no
-    /// ring. `None` where interrupts wake a core less often than the timer would.
+    /// Returns the longest timed sleep of at most `most` seconds that keeps the budget and
+    /// overfills no ring. Returns `None` if interrupts wake a core less often than the timer would.
     fn nap_seconds(&self, at: At, most: f64, required: &Requirements) -> Option<f64> {
         let (cores, frequency) = at;
         let wake = self.wake[frequency];
@@ -208,10 +213,10 @@ impl Machine {
         (low > shortest).then_some(low)
     }
 
-    /// Returns the wait that 99 of 100 packets do not exceed when a core sleeps for `nap` whenever its
-    /// queues are empty: an M/G/1 queue with vacations of fixed length, in heavy traffic,
-    /// P(W > t) = ρ e^(-θt) (e^(θT) - 1) / (θT) with θ = 2 (1 - ρ) / (ρ s c²), and the turns of the core's
-    /// other ports. At low load the formula's tail ends before the nap does.
+    /// Returns the waiting time that 99 of 100 packets do not exceed if a core sleeps for `nap`
+    /// whenever its queues are empty: an M/G/1 queue with vacations of fixed length, in heavy
+    /// traffic, P(W > t) = ρ e^(-θt) (e^(θT) - 1) / (θT) with θ = 2 (1 - ρ) / (ρ s c²), and the
+    /// turns of the core's other ports. At low load the formula's tail ends before the nap does.
     fn tail(&self, (cores, frequency): At, nap: f64, required: &Requirements) -> f64 {
         let service = self.service(cores, frequency);
         let each = required.need / cores as f64;
@@ -220,7 +225,7 @@ impl Machine {
         let x = theta * nap;
         let growth = if x <= f64::EPSILON { 0.0 } else { x + (-(-x).exp_m1()).ln() - x.ln() };
         let wait = ((load / LATE).ln() + growth) / theta;
-        // A turn serves at most what comes in a nap.
+        // A turn serves at most the arrivals of a nap.
         let turns = ((required.ports - 1) as f64 * f64::from(BATCH)).min(each * nap);
         wait.max(nap * (1.0 - LATE)) + turns * service
     }
@@ -230,12 +235,12 @@ impl Machine {
         let (service, wake) = (self.service(cores, frequency), self.wake[frequency]);
         let (each, all) = (required.mean / cores as f64, cores as f64);
         let load = (each * service).min(1.0);
-        // By interrupts, a nap lasts until the next packet, or the next train.
+        // With interrupts, a nap lasts until the next packet, or the next train.
         let gap = nap.unwrap_or(batch(cores, required.dispersion) / each.max(1.0) + self.delivery);
         let awake_watts = self.awake[frequency];
         let room = MOST_LOAD * required.slack - wake - service - self.delivery;
         let joules = |k: usize| self.idle[k].0 * gap + self.idle[k].1 * awake_watts;
-        // A nap by timer is that much shorter; one that an interrupt ends is not.
+        // A timed nap is shortened by the exit; one that an interrupt ends is not.
         let fits = |k: &usize| *k == 0 || self.idle[*k].1 + nap.unwrap_or(0.0) <= room;
         let states = (0..self.idle.len()).filter(fits);
         let idle = states.min_by(|a, b| joules(*a).total_cmp(&joules(*b))).unwrap_or(0);
@@ -250,10 +255,10 @@ impl Machine {
         Choice { cores, frequency, nap, idle, parked, ready, watts, capacity: all / service }
     }
 
-    /// Returns the limits with these active cores; `None` where no limit is enough. A rise comes while
-    /// cores sleep for up to `wake` and a nap. The first core that wakes sees it. Then all cores take part,
-    /// but packets of a flow wait until those before them have left. So the last packet before the change
-    /// waits longest, and all that come until it has left wait, too.
+    /// Returns the limits with these active cores; `None` if no limit suffices. A rise comes while
+    /// cores sleep for up to `wake` and a nap. The first core that wakes detects it. Then all cores
+    /// take part, but packets of a flow wait until the earlier ones have left. So the last packet
+    /// before the change waits longest, and all packets that arrive until it has left wait, too.
     pub fn guard(&self, at: At, wake: f64, required: &Requirements) -> Option<Guard> {
         let (cores, frequency) = at;
         let Rise { rate, late, transition, step, .. } = required.rise;
@@ -261,16 +266,16 @@ impl Machine {
         let rate = rate.min(self.most() * MOST_LOAD);
         let transition = if frequency == fastest { 0.0 } else { transition };
         if rate <= required.need || self.capacity(cores, fastest) * MOST_LOAD >= rate {
-            // A higher frequency is enough: no flow has to move.
+            // A higher frequency suffices: no flow has to move.
             return Some(self.no_guard());
         }
         let deepest = self.idle.len() - 1;
-        // The machine takes one step after the other.
+        // The machine performs one step after the other.
         let steps = step * (self.cores - cores + 1) as f64;
         let lost = wake + transition + steps;
         let others = (self.cores - cores) as f64 / self.cores as f64;
         let room = required.slack + late / (rate * others) - lost;
-        // The rings hold what comes in the nap, and what is not served until the others take part.
+        // The rings hold the arrivals of the nap, and the excess until the other cores take part.
         let grows = rate - self.capacity(cores, fastest);
         let held = self.room(at, required);
         let rings = |k: usize| (held - grows * (transition + steps + self.idle[k].1)) / rate - wake;
@@ -284,11 +289,11 @@ impl Machine {
         let seen = notice(planned, required.in_queues() / cores as f64) * queues;
         let work = rate / cores as f64 * self.service(self.cores, fastest);
         let seen_within = (delay(required.slack, late / rate) - lost) / work.max(1.0) - seen / rate;
-        // Cores nap at different times. The first of them mostly wakes within twice the mean time to the
+        // Cores nap at different times. Usually the first wakes within twice the mean time to the
         // first wake-up, which is nap / (cores + 1).
         let naps = if cores == 1 { 1.0 } else { (cores + 1) as f64 / 2.0 };
         let nap = (seen_within * naps).min(rings(parked));
-        // A machine that takes its time wakes no second group of cores within a rise.
+        // A slow machine wakes no second group of cores within a rise.
         let ready = match parked {
             _ if parked == deepest => 0,
             _ if steps > 0.0 => self.cores - cores,
@@ -298,14 +303,14 @@ impl Machine {
     }
 }
 
-/// Returns the packets that come to a core at once: a burst spreads over the cores.
+/// Returns the packets that arrive at a core at once: a burst spreads over the cores.
 fn batch(cores: usize, dispersion: f64) -> f64 {
     1.0 + (dispersion - 1.0).max(0.0) / cores as f64
 }
 
-/// Returns the longest delay `D` in seconds that a rise may cause, if `late` seconds of its packets may be
-/// late. It comes at a random moment of a nap, so the delay is uniform between 0 and `D`; delays above the
-/// slack make (D - slack)^2 / 2 D seconds of packets late on average.
+/// Returns the longest delay `D` in seconds that a rise may cause, if `late` seconds of its packets
+/// may be late. The rise comes at a random moment of a nap, so the delay is uniform between 0 and
+/// `D`; delays above the slack make (D - slack)^2 / 2 D seconds of packets late on average.
 fn delay(slack: f64, late: f64) -> f64 {
     let most = slack + late;
     if late <= 0.0 { most } else { most + (most * most - slack * slack).sqrt() }
@@ -344,7 +349,7 @@ mod tests {
         }
     }
 
-    /// The same without a rise to withstand.
+    /// Requirements without a rise to withstand.
     fn calm(mpps: f64) -> Requirements {
         let required = required(mpps, 0.0);
         Requirements { rise: Rise { rate: 0.0, ..required.rise }, ..required }
@@ -353,7 +358,8 @@ mod tests {
     #[test]
     fn cheapest_point_that_carries_the_load_is_chosen() {
         let machine = machine();
-        // Trains need capacity beyond the rate: then few fast cores may be cheaper than many slow ones.
+        // Trains need capacity beyond the rate: then few fast cores may be cheaper than many slow
+        // ones.
         for (dispersion, slack) in [(1.0, 93e-6), (100.0, 93e-6), (300.0, 43e-6)] {
             let mut before = 0.0;
             for mpps in [0.01, 0.5, 1.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0] {
@@ -370,18 +376,18 @@ mod tests {
                     let Some(other) = machine.evaluate((cores, frequency), &required) else {
                         continue;
                     };
-                    // With bursts, a nap grows with capacity, beyond the frequencies that are tried.
+                    // With bursts, a nap grows with capacity, beyond the tried frequencies.
                     let near = if dispersion > 1.0 { 0.005 } else { 0.0 };
                     let least = choice.watts * (1.0 - near);
                     assert!(other.watts >= least, "{dispersion} {mpps}: {choice:?} {other:?}");
                 }
             }
         }
-        // More than everything carries: everything.
+        // Beyond the capacity of the machine: everything.
         assert_eq!(machine.choose(&calm(40.0)).cores, 12);
     }
 
-    /// Figures of the simulator for s = 0.5 us and T = 50 us: 51.0 us at load 0.8, 53.2 at 0.9.
+    /// Results of the simulator for s = 0.5 us and T = 50 us: 51.0 us at load 0.8, 53.2 at 0.9.
     #[test]
     fn tail_is_that_of_a_queue_with_vacations() {
         let machine = machine();
@@ -419,7 +425,7 @@ mod tests {
             |required: &Requirements| required.slack - machine.wake[5] - machine.service(4, 5);
         let light = Requirements { slack: 190e-6, ports: 1, ..calm(1.0) };
         assert_eq!(nap(&light), Some(left(&light)), "all of the slack");
-        // A queue adds to the nap where packets come in trains.
+        // With trains, the queue adds to the nap.
         let need = 0.8 * machine.capacity(4, 5);
         let busy = Requirements { need, dispersion: 60.0, ..light };
         let busy_nap = nap(&busy).unwrap();
@@ -431,7 +437,7 @@ mod tests {
         let rise = Requirements { slack: 190e-6, ..rise };
         let held = USABLE * 4.0 * 256.0 / rise.rise.rate;
         assert!((nap(&rise).unwrap() + machine.wake[5] - held).abs() < 1e-9);
-        // A packet in a millisecond wakes a core less often than a timer.
+        // One packet per millisecond wakes a core less often than a timer.
         assert_eq!(nap(&Requirements { slack: 190e-6, ..calm(1e-3) }), None);
     }
 
@@ -448,7 +454,8 @@ mod tests {
         assert_eq!((idle(190e-6, None), idle(43e-6, None)), (2, 0));
     }
 
-    /// At 5 Mpps, three cores that wake for each packet hardly sleep; trains of 512 leave them gaps.
+    /// At 5 Mpps, three cores that wake for each packet hardly sleep; trains of 512 leave them
+    /// gaps.
     #[test]
     fn interrupts_are_cheaper_where_packets_come_in_trains() {
         let machine = machine();
@@ -490,7 +497,7 @@ mod tests {
         );
     }
 
-    /// Against the mean over moments at which the leap comes.
+    /// Compared with the mean over moments at which the leap comes.
     #[test]
     fn no_more_packets_are_late_on_average_than_allowed() {
         assert_eq!((delay(90e-6, 0.0), delay(90e-6, -10e-6)), (90e-6, 80e-6));
@@ -519,7 +526,7 @@ mod tests {
         assert!(nap(2, 0.0) > 2.0 * nap(1, 0.0) && nap(1, 400.0) > nap(1, 0.0));
         assert!(nap(1, -400.0) < nap(1, 0.0), "an overdrawn account makes it shorter");
         assert_eq!(nap(5, 0.0), f64::INFINITY, "five fast ones carry it: nothing has to move");
-        // Parked cores are there within the slack: C6 takes 87 us.
+        // Parked cores are awake within the slack: C6 takes 87 us.
         let parked = |slack: f64| {
             let required = Requirements { slack, ..required(1.0, 0.0) };
             machine.guard((2, 13), machine.wake[13], &required).map(|guard| guard.parked)
@@ -546,8 +553,8 @@ mod tests {
         assert_eq!((guard.parked, guard.ready), (0, 10), "no second group wakes in time");
     }
 
-    /// A long budget, and an account that pays for late packets, pay for no lost one: what comes in a
-    /// nap and until parked cores are awake fits into the rings.
+    /// Neither a long budget nor an allowance of late packets permits lost ones: the arrivals of a
+    /// nap, and until parked cores are awake, fit into the rings.
     #[test]
     fn nap_is_no_longer_than_the_rings_allow() {
         let machine = machine();
@@ -566,7 +573,7 @@ mod tests {
 
     /// 12 steps of 50 us take 0.6 ms, in which 10 Mpps fill the rings of one core.
     #[test]
-    fn slow_machine_keeps_as_many_cores_keeps_as_many_cores_as_a_leap_needs() {
+    fn slow_machine_keeps_as_many_cores_as_a_leap_needs() {
         let machine = machine();
         let fewest = |step: f64, late: f64| {
             let with = required(1.0, late);
@@ -576,8 +583,8 @@ mod tests {
         assert_eq!(fewest(0.0, 0.0), Some(1));
         assert_eq!(fewest(50e-6, 0.0), Some(4), "four carry it at the highest frequency");
         assert_eq!(fewest(2e-6, 0.0), Some(1));
-        // An account of many packets pays for late ones, and for no lost one: in 0.8 ms one core serves
-        // 2,500 of 8,000 packets, and its rings hold 2,048. Two serve 5,000 of 7,500.
+        // An allowance of many late packets permits no lost one: in 0.8 ms one core serves 2,500 of
+        // 8,000 packets, and its rings hold 2,048. Two serve 5,000 of 7,500.
         assert_eq!(fewest(50e-6, 1e6), Some(2));
     }
 

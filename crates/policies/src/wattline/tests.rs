@@ -4,7 +4,7 @@ use wattline_policy::testing::westmere;
 use wattline_policy::{Asks, FillLevel, LatencyView, Timing, Waits};
 use wattline_server::Application;
 
-/// Returns a bench on which this policy has begun, with the shipped model of PowerSave's machine.
+/// Returns a bench on which this policy has started, with the shipped model of PowerSave's machine.
 fn started(text: &str) -> Bench {
     let mut bench = Bench::new();
     bench.play(text, Some(&server()));
@@ -16,7 +16,7 @@ fn step(bench: &mut Bench, micros: u64, mpps: f64) {
     bench.pass(Span::from_micros(micros), &[], packets);
 }
 
-/// Gives what the policy sees now.
+/// Passes the policy's present observation to `then`.
 fn with_seen<T>(bench: &Bench, then: impl FnOnce(&wattline_policy::Observation<'_>) -> T) -> T {
     then(&wattline_policy::Observation {
         latency: bench.latency,
@@ -30,7 +30,7 @@ fn with_seen<T>(bench: &Bench, then: impl FnOnce(&wattline_policy::Observation<'
     })
 }
 
-/// So many packets come to a queue at once, which asks the policy.
+/// Adds so many packets to a queue at once, and asks the policy.
 fn queue_grows(bench: &mut Bench, micros: u64, packets: u32) -> AskAgain {
     bench.queues[0].arrivals += u64::from(packets);
     bench.queues[0].fill = packets;
@@ -38,20 +38,20 @@ fn queue_grows(bench: &mut Bench, micros: u64, packets: u32) -> AskAgain {
     bench.ask(Trigger::Fill { queue: 0 })
 }
 
-/// Every look from now on shows so many packets, none of them late.
+/// Makes every decision from now on see so many packets, none of them late.
 fn in_time(bench: &mut Bench, samples: u64) {
     bench.latency = Some(LatencyView { samples, ..LatencyView::default() });
 }
 
 #[test]
-fn begins_with_everything_and_settles_on_the_cheapest() {
+fn starts_with_everything_and_settles_on_the_cheapest() {
     let mut bench = started("wattline:p99=100us");
     assert_eq!(bench.rung(), (12, 13), "nothing is known yet");
     assert!(
         bench.point.cores.iter().all(|core| core.wait == Wait::Poll),
         "polling cores park at once"
     );
-    // All packets in time: what a leap may cost is saved up.
+    // All packets are in time, so the allowance for a leap is full.
     in_time(&mut bench, 2_000_000);
     (0..200).for_each(|_| step(&mut bench, 200, 1.0));
     let (cores, _) = bench.rung();
@@ -62,8 +62,8 @@ fn begins_with_everything_and_settles_on_the_cheapest() {
     assert!((8..=12).contains(&cores), "16 Mpps: {cores}");
 }
 
-/// The kernel takes the packets, so no core polls and no fill is seen: polls that find more than planned
-/// ask, and cards are read ten times a second.
+/// The kernel takes the packets, so no core polls and no fill is visible: polls that find more than
+/// planned trigger the policy, and cards are read ten times a second.
 #[test]
 fn full_polls_of_the_kernel_add_capacity_and_nothing_polls() {
     let model = server();
@@ -71,22 +71,22 @@ fn full_polls_of_the_kernel_add_capacity_and_nothing_polls() {
     let can = &mut bench.platform.can;
     can.asks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
     can.waits = Waits { interrupt: true, ..Waits::NONE };
-    let look = |bench: &mut Bench, packets| {
-        bench.now += LOOK_AT_KERNEL;
+    let decide = |bench: &mut Bench, packets| {
+        bench.now += KERNEL_PERIOD;
         bench.queues[0].arrivals += packets;
         bench.ask(Trigger::Timer)
     };
     bench.play("wattline:p99=250us", Some(&model));
-    let again = (0..50).map(|_| look(&mut bench, 100_000)).last().unwrap();
+    let again = (0..50).map(|_| decide(&mut bench, 100_000)).last().unwrap();
     let (cores, frequency) = bench.rung();
     assert!(cores <= 2, "1 Mpps: {cores}");
     assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Interrupt));
-    assert_eq!(again.at, bench.now + LOOK_AT_KERNEL);
+    assert_eq!(again.at, bench.now + KERNEL_PERIOD);
     assert_eq!(again.on_fill, FillLevel::NEVER);
     let Streaks { cores: watched, rule, at_above, at_below, .. } = again.on_streak;
     assert_eq!((watched, at_above, at_below), (CoreSet::first(cores), true, false));
     assert!(rule.above.packets <= FULL_POLL, "{rule:?}");
-    // Until the cards are read again, polls alone show that queues grow.
+    // Until the cards are read again, only polls show that queues grow.
     let full = Trigger::Streak { queue: 0, above: true };
     let grown = (1..20).find(|turn| {
         bench.now += Span::from_millis(1);
@@ -96,19 +96,19 @@ fn full_polls_of_the_kernel_add_capacity_and_nothing_polls() {
         bench.rung() != (cores, frequency)
     });
     assert!(grown.is_some(), "capacity stays at {:?}", bench.rung());
-    // The rate that nobody has read since is not taken for zero.
+    // The rate since the last reading is not taken as zero.
     bench.queues.iter_mut().for_each(|queue| queue.age = Span::ZERO);
-    look(&mut bench, 2_000_000);
+    decide(&mut bench, 2_000_000);
     assert!(bench.rung().0 >= cores, "10 Mpps: {:?}", bench.rung());
     bench.platform.can.asks = Asks::NOTHING;
-    let again = look(&mut bench, 2_000_000);
-    assert_eq!(again.on_streak, Streaks::NEVER, "nobody counts them");
+    let again = decide(&mut bench, 2_000_000);
+    assert_eq!(again.on_streak, Streaks::NEVER, "they are not counted");
 }
 
-/// Packets that come 64 at a time fill every poll of the kernel, however fast it is: no speed helps, and
-/// full polls at a constant rate are soon no news.
+/// Packets that arrive 64 at a time fill every poll of the kernel at any frequency: speed does not
+/// help, and full polls at a constant rate soon count as usual.
 #[test]
-fn bursts_at_a_constant_rate_change_nothing_and_ask_seldom() {
+fn bursts_at_a_constant_rate_change_nothing_and_rarely_ask() {
     let (model, burst, apart) = (server(), 64, Span::from_micros(100));
     let mut bench = Bench::new();
     bench.platform.cores = 1;
@@ -150,14 +150,14 @@ fn bursts_at_a_constant_rate_change_nothing_and_ask_seldom() {
     }
 }
 
-/// Cores that never park have taken no known time, so a rise may need all that it needs now.
+/// Cores that never park have no known step time, so a rise may need all its cores at once.
 #[test]
 fn start_times_the_steps_and_reserves_cores_while_they_are_unknown() {
     let settled = |parks: bool| {
         let mut bench = started("wattline:p99=100us");
         in_time(&mut bench, 2_000_000);
-        for look in 1..220u64 {
-            let micros = if look <= 20 { 50 } else { 200 };
+        for index in 1..220u64 {
+            let micros = if index <= 20 { 50 } else { 200 };
             bench.now += Span::from_micros(micros);
             bench.queues[0].arrivals += micros;
             for core in 0..12 {
@@ -165,7 +165,7 @@ fn start_times_the_steps_and_reserves_cores_while_they_are_unknown() {
                 bench.cores[core].idle_state = is_parked.then_some(2);
             }
             bench.ask(Trigger::Timer);
-            if look == 15 {
+            if index == 15 {
                 assert_eq!(bench.rung(), (6, 13), "half of the cores park");
             }
         }
@@ -184,16 +184,16 @@ fn rise_brings_everything_at_once_and_gives_its_reason() {
     let after = bench.rung();
     assert!(after.0 > before.0, "{before:?} {after:?}");
     assert_eq!(bench.point.cores[after.0 - 1].wait, Wait::Poll, "wakes at once");
-    assert_eq!(after, (12, 13), "nobody knows how far it goes");
+    assert_eq!(after, (12, 13), "its height is unknown");
     let remark = bench.policy().remark().unwrap();
     assert!(remark.contains("the load rose suddenly"), "{remark}");
     assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Poll), "all wake");
 }
 
-/// Nothing is saved up without measured latency: naps stay as short as a leap to ten times the
-/// rate needs them, and more cores share it.
+/// Without measured latency there is no allowance: naps stay as short as a leap to ten times the
+/// rate requires, and more cores share it.
 #[test]
-fn what_a_leap_may_cost_has_to_be_saved_up_first() {
+fn allowance_for_a_leap_is_earned_first() {
     let settled = |saves: bool| {
         let mut bench = started("wattline:p99=100us");
         if saves {
@@ -209,7 +209,7 @@ fn what_a_leap_may_cost_has_to_be_saved_up_first() {
 }
 
 #[test]
-fn a_tight_budget_is_refused_with_what_would_do() {
+fn tight_budget_is_refused_with_a_feasible_one() {
     let model = server();
     let bench = Bench::new();
     let error = bench.make("wattline:p99=10us", Some(&model)).err().unwrap().to_string();
@@ -236,7 +236,7 @@ fn line_rate_without_a_warning_needs_a_floor_of_cores() {
 }
 
 #[test]
-fn without_a_model_it_learns_what_a_packet_takes() {
+fn service_time_is_learned_without_a_model() {
     let mut bench = Bench::playing("wattline");
     in_time(&mut bench, 2_000_000);
     for _ in 0..500 {
@@ -253,10 +253,10 @@ fn without_a_model_it_learns_what_a_packet_takes() {
     assert!(bench.now > Time::ZERO);
 }
 
-/// A server file that promises more than the cores do is corrected by the counters, one that promises
-/// less, too; and one that is right stays as it is.
+/// A server file that promises too much is corrected by the counters, and so is one that promises
+/// too little; a correct one stays as it is.
 #[test]
-fn a_wrong_model_is_corrected_by_what_packets_take() {
+fn wrong_model_is_corrected_by_measured_service_times() {
     let settled = |times: f64| {
         let model = server();
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
@@ -266,7 +266,7 @@ fn a_wrong_model_is_corrected_by_what_packets_take() {
             let (active, frequency) = bench.rung();
             let service =
                 model.service_seconds(cost, bench.platform.frequencies[frequency], active);
-            // 12 Mpps on cores that take so many times as long as the file says.
+            // 12 Mpps on cores that take so many times as long as the file claims.
             let each = 12e6 / active as f64;
             let useful = vec![(each * service * times).min(1.0); active];
             for view in bench.cores.iter_mut().take(active) {
@@ -283,18 +283,18 @@ fn a_wrong_model_is_corrected_by_what_packets_take() {
     assert_eq!(settled(1.03), right, "within the trust");
 }
 
-/// Phase and reason of the last change.
+/// Returns phase and reason of the last change.
 fn last_change(bench: &Bench) -> (&'static str, &'static str) {
     let reason = bench.policy().reason().unwrap();
     (reason.phase.unwrap(), reason.words)
 }
 
-/// A flash crowd of 10 Mpps over 1 Mpps, of which a queue tells.
-fn rises(bench: &mut Bench, looks: usize) -> (usize, usize) {
+/// Simulates a flash crowd of 10 Mpps over 1 Mpps, reported by a queue.
+fn rises(bench: &mut Bench, decisions: usize) -> (usize, usize) {
     queue_grows(bench, 30, 300);
     let answer = bench.rung();
     bench.queues[0].fill = 0;
-    (0..looks).for_each(|_| step(bench, 50, 10.0));
+    (0..decisions).for_each(|_| step(bench, 50, 10.0));
     answer
 }
 
@@ -306,7 +306,7 @@ fn rise_of_known_height_is_answered_by_the_cores_for_it() {
         (0..400).for_each(|_| step(&mut bench, 200, 1.0));
         answers.push(rises(&mut bench, 100));
     }
-    assert_eq!(answers[0].0, 12, "nobody knows how far it goes");
+    assert_eq!(answers[0].0, 12, "its height is unknown");
     assert!((4..=8).contains(&answers[1].0) && answers[1].1 == 13, "{answers:?}");
 }
 
@@ -323,7 +323,7 @@ fn rise_that_goes_on_gets_twice_the_capacity() {
     assert!(bench.rung().0 >= 2 * answer.0 - 1, "{:?} after {answer:?}", bench.rung());
 }
 
-/// Twelve cores that serve 28.8 Mpps, with 100 us for a packet.
+/// Returns twelve cores that serve 28.8 Mpps, with 100 us for a packet.
 fn bare() -> Wattline {
     let model = server();
     let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
@@ -337,7 +337,7 @@ fn bare() -> Wattline {
         exit: Span::from_micros(92),
         transition: 10e-6,
         link: None,
-        looks: [LOOK, ALERT],
+        periods: [PERIOD, ALERT],
         by_kernel: false,
     };
     Wattline { given, machine, ..Wattline::default() }
@@ -370,9 +370,9 @@ fn carried_rate_lets_packets_wait_within_slack_and_rings() {
         let mut policy = bare();
         (policy.given.slack, policy.given.ring) = (slack, ring);
         let mut count = 0;
-        for look in 0..106u32 {
-            policy.rate.look(f64::from(look) * 2e-4, count);
-            count += if look / 5 % 2 == 0 { 2_000 } else { 200 };
+        for index in 0..106u32 {
+            policy.rate.update(f64::from(index) * 2e-4, count);
+            count += if index / 5 % 2 == 0 { 2_000 } else { 200 };
         }
         policy.needed()
     };
@@ -394,7 +394,7 @@ fn rise_is_answered_by_as_many_cores_as_have_rings_for_it() {
 }
 
 #[test]
-fn answer_stays_longer_where_steps_are_slow() {
+fn answer_lasts_longer_if_steps_are_slow() {
     let mut policy = bare();
     assert_eq!(policy.holds(11), Span::from_micros(300));
     policy.steps = Steps::new(50e-6);
@@ -402,7 +402,7 @@ fn answer_stays_longer_where_steps_are_slow() {
 }
 
 #[test]
-fn frequency_that_holds_is_the_present_one() {
+fn held_frequency_is_the_present_one() {
     let mut bench = Bench::new();
     let mut policy = bare();
     policy.frequencies = Frequencies::new(13);
@@ -455,7 +455,7 @@ fn alarm_comes_at_half_of_a_ring_where_chance_explains_more() {
 fn capacity_does_not_fall_in_an_answer() {
     let mut policy = bare();
     policy.given.floor = 4;
-    let look = Look { now: Time::ZERO, seconds: 5e-5, rise: None, crowded: false };
+    let update = Update { now: Time::ZERO, seconds: 5e-5, rise: None, crowded: false };
     let until = Time::ZERO + Span::from_micros(100);
     for (phase, fast) in [(Phase::Answer { until, known: true }, true), (Phase::Follow, false)] {
         let capacity = policy.machine.capacity(3, 13);
@@ -466,7 +466,7 @@ fn capacity_does_not_fall_in_an_answer() {
         };
         let slow = policy.machine.choose(&calm);
         assert!(slow.cores == 4 && slow.capacity < capacity, "{slow:?}");
-        let next = policy.follow(1e6, look).0;
+        let next = policy.follow(1e6, update).0;
         assert_eq!((next.cores, next.frequency == 13), (4, fast), "{phase:?}");
     }
 }
@@ -475,7 +475,7 @@ fn capacity_does_not_fall_in_an_answer() {
 fn staying_at_a_peak_may_cost_the_change_and_the_way_back() {
     let mut policy = bare();
     (policy.rate.mean, policy.rate.peak) = (1e6, 1e7);
-    policy.needed.look(0.0, 1e7);
+    policy.needed.update(0.0, 1e7);
     for _ in 0..3 {
         policy.falls.falls(0.0, 1.0);
         policy.falls.ends(false);
@@ -484,17 +484,17 @@ fn staying_at_a_peak_may_cost_the_change_and_the_way_back() {
     let at_peak = Requirements { need: 1e7, ..required };
     let (stays, low) = (policy.machine.choose(&at_peak), policy.machine.choose(&required));
     let change = policy.switch_joules(&stays, &low);
-    let costs = change + policy.way_back_joules(&stays, &low, &at_peak);
-    let saved = (stays.watts - low.watts) * LOOK.as_seconds();
-    let looks = (1..).find(|_| policy.carry(LOOK.as_seconds(), 1e6, 0.0) == 0.0).unwrap();
-    let spent = f64::from(looks) * saved;
+    let costs = change + policy.return_joules(&stays, &low, &at_peak);
+    let saved = (stays.watts - low.watts) * PERIOD.as_seconds();
+    let decisions = (1..).find(|_| policy.carry(PERIOD.as_seconds(), 1e6, 0.0) == 0.0).unwrap();
+    let spent = f64::from(decisions) * saved;
     assert!(
         costs > 1.2 * change && (costs..costs + 1.01 * saved).contains(&spent),
         "{spent} {costs}"
     );
 }
 
-/// The highest rate so far counts, and not the capacity of the answer.
+/// Uses the highest rate so far, not the capacity of the answer.
 #[test]
 fn known_height_of_a_rise_is_divided() {
     let mut bench = settled_within_50us();
@@ -519,7 +519,7 @@ fn floor_of_cores_is_kept() {
     assert_eq!(bench.rung().0, 9);
 }
 
-/// Makes a policy for 50 us, which a core in C6 exceeds, and settles at 1 Mpps.
+/// Builds a policy for 50 us, which a core in C6 exceeds, and settles at 1 Mpps.
 fn settled_within_50us() -> Bench {
     let mut bench = started("wattline:p99=50us");
     in_time(&mut bench, 2_000_000);
@@ -528,13 +528,13 @@ fn settled_within_50us() -> Bench {
 }
 
 #[test]
-fn waking_cores_get_what_awake_ones_do_not_carry_in_a_rise() {
+fn waking_cores_get_the_excess_over_awake_ones_in_a_rise() {
     let shares = |waiting: u32, full: u32| {
         let mut bench = settled_within_50us();
         bench.queues[11].fill = full;
         let again = queue_grows(&mut bench, 30, waiting);
         assert_eq!(bench.rung(), (12, 13));
-        assert_eq!(again.at, bench.now + Span::from_micros(50), "looks are frequent");
+        assert_eq!(again.at, bench.now + Span::from_micros(50), "decisions are frequent");
         [0, 10, 11].map(|core| bench.point.weights[core])
     };
     let [awake, waking, other] = shares(200, 0);
@@ -548,7 +548,7 @@ fn waking_cores_get_what_awake_ones_do_not_carry_in_a_rise() {
 fn added_cores_poll_and_get_little_until_they_are_awake() {
     let mut bench = settled_within_50us();
     let before = bench.rung().0;
-    for look in 0.. {
+    for index in 0.. {
         let again = bench.pass(Span::from_micros(200), &[], 700);
         let (cores, _) = bench.rung();
         if cores > before {
@@ -559,7 +559,7 @@ fn added_cores_poll_and_get_little_until_they_are_awake() {
             assert!(awake < Span::from_micros(100) && awake > Span::from_micros(80), "{awake:?}");
             break;
         }
-        assert!(look < 100, "{:?}", bench.rung());
+        assert!(index < 100, "{:?}", bench.rung());
     }
 }
 
@@ -583,7 +583,8 @@ fn alarms_are_set_beyond_plan_and_chance() {
     assert_eq!(level.packets, 358, "seven tenths of a ring");
 }
 
-/// Cores that serve all that can come nap for long, and at a lower load a rise has to end their naps.
+/// Cores that serve every possible arrival rate nap for long; at a lower load a rise has to end
+/// their naps.
 #[test]
 fn naps_that_became_too_long_are_cut_short() {
     let mut bench = started("wattline:p99=500us");
@@ -647,7 +648,7 @@ fn crowded_queue_adds_capacity_though_the_load_does_not_rise() {
         cores as f64 / model.service_seconds(cost, frequencies[frequency], cores)
     };
     let before = capacity(before);
-    // The usual number of packets came in 100 us, and all of them wait in one queue.
+    // The usual number of packets arrived in 100 us, and all of them wait in one queue.
     bench.queues[0].arrivals += 800;
     bench.queues[0].fill = 300;
     bench.now += Span::from_micros(100);
@@ -661,7 +662,7 @@ fn crowded_queue_adds_capacity_though_the_load_does_not_rise() {
     assert_eq!(bench.rung(), added, "the first addition has to take effect");
 }
 
-/// Cores that nap wake by the timers that they set; a rise would overfill their rings.
+/// Napping cores wake by the timers that they set; a rise would overfill their rings.
 #[test]
 fn long_naps_are_cut_short_when_a_rise_comes() {
     let mut bench = started("wattline:p99=500us");
@@ -687,9 +688,9 @@ fn refused_frequency_is_no_longer_asked_for() {
     assert!(asked[20] < 13 && asked[99] == 13, "{asked:?}");
 }
 
-/// An overload makes packets late whatever is planned. It teaches nothing about the load after it.
+/// An overload makes packets late whatever the plan. It teaches nothing about the load after it.
 #[test]
-fn an_overload_costs_nothing_once_it_is_over() {
+fn overload_leaves_no_trace_once_it_is_over() {
     let model = server();
     let settled = |overload: usize| {
         let mut bench = started("wattline:p99=100us");
@@ -697,7 +698,7 @@ fn an_overload_costs_nothing_once_it_is_over() {
         (0..500).for_each(|_| step(&mut bench, 200, 8.0));
         bench.latency = Some(LatencyView { samples: 5_700, late: 5_700, ..LatencyView::default() });
         (0..overload).for_each(|_| step(&mut bench, 200, 34.0));
-        // Late packets have to be paid for again, which takes a second.
+        // Late packets have to be earned again, which takes a second.
         in_time(&mut bench, 1_600);
         (0..7_500).for_each(|_| step(&mut bench, 200, 8.0));
         let (cores, frequency) = bench.rung();
@@ -707,7 +708,7 @@ fn an_overload_costs_nothing_once_it_is_over() {
     assert_eq!(settled(100), settled(0));
 }
 
-/// Sources of the policy without their tests.
+/// Returns the sources of the policy without their tests.
 fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
     let files = [
         ("../wattline.rs", include_str!("../wattline.rs")),
@@ -725,8 +726,8 @@ fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
     files.into_iter().map(|(name, text)| (name, text.split("#[cfg(test)]").next().unwrap_or(text)))
 }
 
-/// Numeric literals of a source other than 0, 1 and 2, outside of comments and strings. The parts of a tuple
-/// are not numbers.
+/// Returns numeric literals of a source other than 0, 1 and 2, outside of comments and strings.
+/// Tuple fields are not numbers.
 fn numbers(text: &str) -> Vec<String> {
     let code = text.lines().map(|line| line.split("//").next().unwrap_or(line));
     let code: Vec<String> = code

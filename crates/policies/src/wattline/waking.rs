@@ -1,8 +1,9 @@
 //! Keeps packets away from cores that are still waking up.
 //!
-//! A core takes up to a few hundred microseconds out of its deepest state. With a budget of 50 us, all
-//! packets that the table sends there meanwhile are late. So such a core is active and wakes, but gets as
-//! few entries of the table as can be until it is awake: only what the others cannot carry.
+//! A core takes up to a few hundred microseconds to leave its deepest state. With a budget of 50
+//! us, all packets that the table sends there meanwhile are late. So such a core becomes active and
+//! wakes, but gets as few entries of the table as possible until it is awake: only those that the
+//! others cannot carry.
 
 use wattline_policy::{CoreSet, OperatingPoint};
 use wattline_units::{Span, Time};
@@ -19,8 +20,8 @@ pub(super) struct Waking {
 }
 
 impl Waking {
-    /// Gives all cores full shares of the table once those are awake that woke.
-    pub fn look(&mut self, now: Time, point: &mut OperatingPoint) {
+    /// Gives all cores full shares of the table once the waking ones are awake.
+    pub fn update(&mut self, now: Time, point: &mut OperatingPoint) {
         if self.is_over(now) {
             *self = Self::default();
             point.weights.fill(u8::MAX);
@@ -32,8 +33,8 @@ impl Waking {
         self.until.is_none_or(|until| until <= now)
     }
 
-    /// Adds cores of a point that are slow to wake or have full rings, and are awake after `exit`. Returns
-    /// how many of the active cores are awake.
+    /// Adds cores of a point that are slow to wake or have full rings, and are awake after `exit`.
+    /// Returns the number of active cores that are awake.
     pub fn wake(
         &mut self,
         now: Time,
@@ -49,8 +50,8 @@ impl Waking {
         point.active.len() - self.slow.len()
     }
 
-    /// Divides the table of a point between its cores. Those that are awake carry so many packets per
-    /// second, of so many that come.
+    /// Divides the table of a point between its cores. The awake cores carry `carried` of `rate`
+    /// packets per second.
     pub fn divide(&self, carried: f64, rate: f64, point: &mut OperatingPoint) {
         let awake = point.active.len() - self.slow.len().min(point.active.len());
         let carried = if awake > 0 { carried.clamp(0.0, rate) } else { 0.0 };
@@ -96,26 +97,26 @@ mod tests {
     }
 
     #[test]
-    fn waking_core_gets_only_what_others_cannot_carry() {
+    fn waking_core_gets_only_the_excess_of_others() {
         let platform = westmere();
         let mut point = OperatingPoint::full(&platform);
         point.set_active(8, 0, 2);
         let mut waking = Waking::default();
-        waking.look(Time::ZERO, &mut point);
+        waking.update(Time::ZERO, &mut point);
         assert_eq!(entries(&point), [16; 8]);
-        // Six carry what comes.
+        // Six cores carry the load.
         wake(&mut waking, 6, (12e6, 10e6), &mut point);
         let few = entries(&point);
         let even = |part: &[usize]| part.iter().all(|count| (21..=22).contains(count));
         assert!(few[6..] == [0, 0] && even(&few[..6]), "{few:?}");
-        waking.look(Time::ZERO + Span::from_micros(89), &mut point);
+        waking.update(Time::ZERO + Span::from_micros(89), &mut point);
         assert_eq!(entries(&point), few, "they are not awake yet");
-        waking.look(Time::ZERO + EXIT, &mut point);
+        waking.update(Time::ZERO + EXIT, &mut point);
         assert_eq!((entries(&point), waking.until), (vec![16; 8], None));
-        // Two carry a quarter of what comes: 16 entries each, and the six others as many.
+        // Two cores carry a quarter of the load: 16 entries each, and the six others as many.
         wake(&mut waking, 2, (5e6, 20e6), &mut point);
         assert_eq!(entries(&point), [16; 8]);
-        // What waits takes all that they carry.
+        // Waiting packets take all of their capacity.
         wake(&mut waking, 2, (-1e6, 20e6), &mut point);
         let most = entries(&point);
         assert!(most[..2] == [0, 0] && even(&most[2..]), "{most:?}");
@@ -133,12 +134,12 @@ mod tests {
         let two = CoreSet::only(6).union(CoreSet::only(7));
         assert_eq!(waking.wake(later, EXIT, slow(two), &point), 5);
         assert_eq!(waking.until, Some(later + EXIT));
-        // One of them is parked again before it was of use.
+        // One of them is parked again before it was useful.
         point.set_active(7, 0, 2);
         assert_eq!(waking.wake(later, EXIT, slow(CoreSet::EMPTY), &point), 5);
     }
 
-    /// In a rise, too, in which cores that wake get what others cannot carry.
+    /// In a rise, too, in which waking cores get the packets that others cannot carry.
     #[test]
     fn core_with_full_rings_gets_nothing_until_it_is_awake() {
         let platform = westmere();

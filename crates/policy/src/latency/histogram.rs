@@ -17,7 +17,7 @@ pub(crate) struct Histogram {
     counts: Vec<u64>,
 }
 
-/// Bucket of a value.
+/// Returns the bucket of a value.
 #[inline]
 fn bucket(value: u64) -> usize {
     // Number of low bits that values in the same bucket do not share.
@@ -25,7 +25,7 @@ fn bucket(value: u64) -> usize {
     ((width as usize) << (EXACT_BITS - 1)) + (value >> width) as usize
 }
 
-/// Highest value of a bucket.
+/// Returns the highest value of a bucket.
 fn highest_of(bucket: usize) -> u64 {
     let half = 1 << (EXACT_BITS - 1);
     let width = (bucket / half).saturating_sub(1);
@@ -33,7 +33,7 @@ fn highest_of(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// Creates an empty histogram.
     pub fn new() -> Self {
         Self { counts: vec![0; BUCKETS] }
     }
@@ -56,13 +56,13 @@ impl Histogram {
         self.counts.fill(0);
     }
 
-    /// Number of values up to the end of the bucket that contains `value`.
+    /// Returns the number of values up to the end of the bucket that contains `value`.
     pub fn at_most(&self, value: u64) -> u64 {
         self.counts.iter().take(bucket(value.min(HIGHEST)) + 1).sum()
     }
 
-    /// Highest value of the bucket in which this fraction of all `values` is reached; at least one
-    /// value counts.
+    /// Returns the highest value of the bucket in which this fraction of all `values` is reached;
+    /// at least one value counts.
     pub fn quantile(&self, fraction: f64, values: u64) -> u64 {
         let wanted = ((fraction * values as f64).ceil() as u64).max(1);
         let mut reached = 0;
@@ -90,22 +90,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tells_what_hdrhistogram_tells(
+        fn quantiles_match_hdrhistogram(
             values in prop::collection::vec((0u32..63, any::<u64>()), 1..300),
             fractions in prop::collection::vec(0.001f64..=1.0, 1..10),
         ) {
-            let mut theirs =
+            let mut reference =
                 hdrhistogram::Histogram::<u64>::new_with_bounds(1, HIGHEST, 3).unwrap();
             let mut ours = [Histogram::new(), Histogram::new()];
             for (i, (shift, bits)) in values.iter().enumerate() {
-                theirs.saturating_record(bits >> shift);
+                reference.saturating_record(bits >> shift);
                 ours[i % 2].record(bits >> shift);
             }
             let [mut ours, other] = ours;
             ours.add(&other);
             for fraction in fractions {
                 let quantile = ours.quantile(fraction, values.len() as u64);
-                prop_assert_eq!(quantile, theirs.value_at_quantile(fraction));
+                prop_assert_eq!(quantile, reference.value_at_quantile(fraction));
             }
         }
     }

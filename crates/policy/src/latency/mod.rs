@@ -6,8 +6,8 @@ use crate::LatencyView;
 use histogram::Histogram;
 use wattline_units::Span;
 
-/// Latencies of an interval: exact minimum, maximum and mean in picoseconds, the
-/// distribution in nanoseconds with three significant digits.
+/// Latencies of an interval: exact minimum, maximum and mean in picoseconds, the distribution in
+/// nanoseconds with three significant digits.
 #[derive(Debug, Clone)]
 pub struct Latency {
     /// Distribution of the latencies in nanoseconds.
@@ -21,14 +21,14 @@ pub struct Latency {
     /// Number of packets that took longer than `late_after` picoseconds.
     late: u64,
     late_after: u64,
-    /// The same for further bounds: picoseconds and packets above them.
+    /// Further bounds: picoseconds, and the number of packets above them.
     further: Vec<(u64, u64)>,
-    /// Whether the next packet is taken as a sample; `None` if all packets are recorded.
+    /// True if the next packet is taken as a sample; `None` if all packets are recorded.
     sample: Option<bool>,
 }
 
 impl Latency {
-    /// Latencies without packets.
+    /// Creates latencies without packets.
     pub fn new() -> Self {
         Self {
             histogram: Histogram::new(),
@@ -43,7 +43,7 @@ impl Latency {
         }
     }
 
-    /// Latencies of samples alone: of one packet after each [`Self::take_sample`].
+    /// Creates latencies of samples: of one packet after each [`Self::take_sample`].
     pub fn sampled() -> Self {
         Self { sample: Some(false), ..Self::new() }
     }
@@ -53,14 +53,14 @@ impl Latency {
         self.sample = self.sample.map(|_| true);
     }
 
-    /// Latencies that also count the packets above a bound.
+    /// Creates latencies that also count the packets above a bound.
     pub fn with_bound(bound: Option<Span>) -> Self {
         let late_after = bound.map_or(u64::MAX, Span::as_picos);
         Self { late_after, ..Self::new() }
     }
 
-    /// Latencies that count the packets above each of several bounds, so that one run is judged by
-    /// all of them.
+    /// Creates latencies that count the packets above each of several bounds, so that one run can
+    /// be judged by all of them.
     pub fn with_bounds(bounds: &[Span]) -> Self {
         let further = bounds.iter().skip(1).map(|bound| (bound.as_picos(), 0)).collect();
         Self { further, ..Self::with_bound(bounds.first().copied()) }
@@ -128,7 +128,7 @@ impl Latency {
         self.further.iter_mut().for_each(|(_, late)| *late = 0);
     }
 
-    /// Latencies of the packets since the last call, as policies see them.
+    /// Returns the latencies of the packets since the last call, as policies see them.
     pub fn take_view(&mut self) -> LatencyView {
         let span = |seconds: Option<f64>| seconds.map_or(Span::ZERO, Span::from_seconds);
         let view = LatencyView {
@@ -147,42 +147,43 @@ impl Latency {
         view
     }
 
-    /// Number of packets above the bound; zero without a bound.
+    /// Returns the number of packets above the bound; zero without a bound.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Number of packets above each bound after the first, in the order of
+    /// Returns the number of packets above each bound after the first, in the order of
     /// [`Self::with_bounds`].
     pub fn late_further(&self) -> impl Iterator<Item = u64> + '_ {
         self.further.iter().map(|(_, late)| *late)
     }
 
-    /// Number of packets.
+    /// Returns the number of packets.
     pub fn packets(&self) -> u64 {
         self.packets
     }
-    /// Number of packets of at most this many nanoseconds, with an accuracy of a thousandth.
+    /// Returns the number of packets of at most this many nanoseconds, with an accuracy of a
+    /// thousandth.
     pub fn at_most(&self, nanos: u64) -> u64 {
         self.histogram.at_most(nanos)
     }
-    /// Sum of the latencies in seconds.
+    /// Returns the sum of the latencies in seconds.
     pub fn sum(&self) -> f64 {
         self.picos as f64 * 1e-12
     }
-    /// Shortest latency in seconds; `None` without packets, like the values below.
+    /// Returns the shortest latency in seconds; `None` without packets, like the values below.
     pub fn min(&self) -> Option<f64> {
         (self.packets > 0).then_some(self.shortest as f64 * 1e-12)
     }
-    /// Longest latency in seconds.
+    /// Returns the longest latency in seconds.
     pub fn max(&self) -> Option<f64> {
         (self.packets > 0).then_some(self.longest as f64 * 1e-12)
     }
-    /// Mean latency in seconds.
+    /// Returns the mean latency in seconds.
     pub fn mean(&self) -> Option<f64> {
         (self.packets > 0).then(|| self.picos as f64 * 1e-12 / self.packets as f64)
     }
-    /// Latency in seconds that this fraction of the packets does not exceed.
+    /// Returns the latency in seconds that this fraction of the packets does not exceed.
     pub fn quantile(&self, fraction: f64) -> Option<f64> {
         (self.packets > 0).then(|| self.histogram.quantile(fraction, self.packets) as f64 * 1e-9)
     }

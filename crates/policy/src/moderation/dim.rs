@@ -1,12 +1,13 @@
 //! Linux's dynamic interrupt moderation (DIM).
 //!
-//! Source: Linux, lib/dim/net_dim.c and lib/dim/dim.c with include/linux/dim.h, whose rule this
-//! is; profiles for receiving, with the period counted from events (`DIM_CQ_PERIOD_MODE_START_FROM_EQE`).
+//! Source: Linux, lib/dim/net_dim.c and lib/dim/dim.c with include/linux/dim.h, which define the
+//! rule; profiles for receiving, with the period counted from events
+//! (`DIM_CQ_PERIOD_MODE_START_FROM_EQE`).
 //!
-//! A sample is 64 interrupts. It is compared with the one before by bytes, packets and
-//! interrupts per time, in this order, where a difference counts from 10 % on. While samples get
-//! better the rule walks on through five profiles, turns where they do not, and parks where it
-//! has turned on the spot; a sample that differs ends parking.
+//! A sample is 64 interrupts. It is compared with the previous one by bytes, packets and interrupts
+//! per time, in this order; only differences of at least 10 % count. While samples improve, the
+//! rule steps through five profiles. It turns around when they do not, and parks when it has turned
+//! on the spot; a sample that differs ends parking.
 
 use super::Interrupt;
 use wattline_units::{Span, Time};
@@ -15,9 +16,9 @@ use wattline_units::{Span, Time};
 const PROFILES: [u64; 5] = [1, 8, 64, 128, 256];
 const FIRST_PROFILE: usize = 1;
 const INTERRUPTS_OF_A_SAMPLE: u32 = 64;
-/// After so many steps without a rest it parks, tired.
+/// Number of steps without a rest after which it parks, tired.
 const TIRED: u32 = 2 * PROFILES.len() as u32;
-/// A difference of less than a tenth is none.
+/// Smaller relative differences are ignored.
 const SIGNIFICANT: f64 = 0.1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ enum Verdict {
     Same,
 }
 
-/// Per millisecond.
+/// Rates per millisecond.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Sample {
     bytes: f64,
@@ -43,7 +44,7 @@ struct Sample {
     interrupts: f64,
 }
 
-/// The rule with its place among the profiles.
+/// The rule with its position among the profiles.
 #[derive(Debug, Clone)]
 pub struct Dim {
     profile: usize,
@@ -76,12 +77,12 @@ impl Default for Dim {
 }
 
 impl Dim {
-    /// The present period.
+    /// Returns the present period.
     pub fn period(&self) -> Span {
         Span::from_micros(PROFILES[self.profile])
     }
 
-    /// Counts an interrupt; each 64th ends a sample and decides.
+    /// Counts an interrupt; every 64th completes a sample and decides.
     pub fn interrupt(&mut self, seen: &Interrupt) -> Span {
         let Some(since) = self.since else {
             self.since = Some(seen.at);
@@ -128,7 +129,7 @@ impl Dim {
                 }
             }
         }
-        // The sample under which it parked stays the yardstick while it is parked.
+        // While parked, the sample at which it parked remains the reference.
         if before != State::ParkingOnTop || self.state != State::ParkingOnTop {
             self.previous = sample;
         }
@@ -147,7 +148,8 @@ impl Dim {
         }
     }
 
-    /// Whether it has just turned back from a step over a longer way: the top lies here.
+    /// Returns true if it has just turned back from a step after several steps: this is the
+    /// optimum.
     fn is_on_top(&self) -> bool {
         match self.state {
             State::GoingRight => self.steps_left > 1 && self.steps_right == 1,
@@ -196,7 +198,7 @@ impl Sample {
             () if now > then => Some(Verdict::Better),
             () => Some(Verdict::Worse),
         };
-        // The kernel looks no further where there was nothing before.
+        // The kernel stops comparing if the previous value was zero.
         if earlier.bytes == 0.0 || earlier.packets == 0.0 {
             let first = more(self.bytes, earlier.bytes).or(more(self.packets, earlier.packets));
             return first.unwrap_or(Verdict::Same);
@@ -227,7 +229,7 @@ mod tests {
             bench
         }
 
-        /// A sample with so many interrupts and packets of 100 bytes per millisecond.
+        /// Passes a sample with so many interrupts and packets of 100 bytes per millisecond.
         fn sample(&mut self, interrupts: f64, packets: f64) -> (usize, State) {
             let length = Span::from_seconds(64.0 / interrupts / 1e3);
             let packets = (packets * 64.0 / interrupts).round() as u32;
@@ -268,11 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn always_turning_it_tires() {
+    fn constant_turning_tires() {
         let mut bench = Bench::new();
         let mut tired = false;
         for _ in 0..12 {
-            // Always the same: every step is followed by a turn.
+            // Constant samples: every step is followed by a turn.
             tired |= bench.sample(50.0, 100.0).1 == State::ParkingTired;
         }
         assert!(tired, "{:?}", bench.dim);

@@ -1,11 +1,12 @@
 //! The adaptive interrupt moderation of Intel's 10G driver.
 //!
-//! Source: Intel's own ixgbe 5.6.1, the driver of Co-PI's paper, src/ixgbe_main.c, `ixgbe_update_itr`
-//! and `ixgbe_set_itr` (<https://github.com/intel/ethernet-linux-ixgbe>), whose rule this is. Linux's
-//! own driver has other branches and 126 us as its longest period.
+//! Source: Intel's own ixgbe 5.6.1, the driver in Co-PI's paper, src/ixgbe_main.c,
+//! `ixgbe_update_itr` and `ixgbe_set_itr` (<https://github.com/intel/ethernet-linux-ixgbe>), which
+//! define the rule. Linux's own driver has other branches and 126 us as its longest period.
 //!
-//! Once all work of an interrupt is done, what it brought is judged, received and sent apart. The
-//! shorter of both periods holds, and one for bulk before one for low latency:
+//! Once all work of an interrupt is done, its packets are judged, received and sent ones
+//! separately. The shorter of both periods applies, and a period for bulk takes precedence over one
+//! for low latency:
 //!
 //! | packets | period | for |
 //! |---|---|---|
@@ -15,18 +16,18 @@
 //! | 96 to 255 | half | bulk |
 //! | 256 and more | by the mean length | bulk |
 //!
-//! After more than a jiffy without a judgement the period is the shortest.
+//! After more than a jiffy without a judgement the shortest period applies.
 
 use super::Interrupt;
 use wattline_units::{Span, Time};
 
 const SHORTEST_MICROS: u32 = 10;
-/// Longest period. The rule for 256 packets and more could give up to 126 us, which the range that
-/// Co-PI prints (section II.A: ITR 40 to 336) leaves out.
+/// Longest period. The rule for 256 packets and more could give up to 126 us, which exceeds the
+/// range printed by Co-PI (section II.A: ITR 40 to 336).
 const LONGEST_MICROS: u32 = 84;
-/// Periods are multiples of it, and the step upward.
+/// Periods are multiples of this step, and grow by it.
 const STEP_MICROS: u32 = 2;
-/// Mark of a period for low latency, which makes it longer than any for bulk.
+/// Mark of a low-latency period, which makes it compare as longer than any for bulk.
 const LATENCY: u32 = 0x80;
 /// Fewer bytes than this, in fewer packets than [`FEW_PACKETS`], are no bulk transfer.
 const FEW_BYTES: u32 = 12_112;
@@ -40,7 +41,7 @@ const JIFFY: Span = Span::from_millis(4);
 #[derive(Debug, Clone)]
 pub struct Ixgbe {
     micros: u32,
-    /// Each direction's last period, with its mark.
+    /// Last period of each direction, with its mark.
     received: u32,
     sent: u32,
     /// Jiffy of the last judgement.
@@ -56,12 +57,12 @@ impl Default for Ixgbe {
 }
 
 impl Ixgbe {
-    /// The present period.
+    /// Returns the present period.
     pub fn period(&self) -> Span {
         Span::from_micros(self.micros.into())
     }
 
-    /// Judges what one interrupt brought.
+    /// Judges the packets of an interrupt.
     pub fn interrupt(&mut self, seen: &Interrupt) -> Span {
         let jiffy = seen.at.since(Time::ZERO).times(JIFFY);
         let is_late = self.judged.is_some_and(|judged| jiffy > judged + 1);
@@ -76,7 +77,7 @@ impl Ixgbe {
             };
             self.sent = self.judge(self.sent, seen.sent, seen.sent_bytes);
         }
-        // The register has no odd microseconds.
+        // The register holds only even microseconds.
         let shorter = self.received.min(self.sent) & (LATENCY - STEP_MICROS);
         self.micros = shorter.clamp(SHORTEST_MICROS, LONGEST_MICROS);
         self.period()
@@ -103,8 +104,9 @@ fn few(packets: u32, bytes: u32) -> Option<u32> {
     Some(steps(scaled) | LATENCY)
 }
 
-/// Returns the period for packets of this mean length: as many as a socket's buffer of 212,992 bytes
-/// holds with 640 bytes of overhead each, at the rate of the link, in four straight pieces.
+/// Returns the period for packets of this mean length: the time in which the link delivers as many
+/// as a socket's buffer of 212,992 bytes holds with 640 bytes of overhead each, approximated by
+/// four straight pieces.
 fn by_length(bytes: u32) -> u32 {
     let scaled = match bytes {
         0..=60 => 5_120,
@@ -126,7 +128,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Period after an interrupt that received and sent these numbers of packets of this length.
+    /// Returns the period after an interrupt that received and sent these numbers of packets of
+    /// this length.
     fn after(rule: &mut Ixgbe, received: u32, sent: u32, length: u32) -> u64 {
         let seen = Interrupt {
             received,
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_times_as_much_is_wanted_of_some_packets() {
+    fn few_packets_aim_at_eight_times_as_much() {
         let mut rule = Ixgbe { received: 10 | LATENCY, ..Ixgbe::default() };
         // (12 * 200 + 12 * 24) * 2 = 5376: 11 steps of 512.
         assert_eq!(after(&mut rule, 12, 12, 200), 22);

@@ -1,19 +1,19 @@
 //! The older adaptive moderation of Intel's 10G driver, in three classes.
 //!
-//! Source: Linux before 4.15, drivers/net/ethernet/intel/ixgbe/ixgbe_main.c, `ixgbe_update_itr`
-//! and `ixgbe_set_itr`, whose rule this is. Its classes are 100,000, 20,000 and 12,000 interrupts
-//! per second (10, 50 and 84 us): the ends are those that Co-PI prints for its driver, so this may
-//! be the rule that it had. The kernel's present one is [`super::ixgbe`].
+//! Source: Linux before 4.15, drivers/net/ethernet/intel/ixgbe/ixgbe_main.c, `ixgbe_update_itr` and
+//! `ixgbe_set_itr`, which define the rule. Its classes are 100,000, 20,000 and 12,000 interrupts
+//! per second (10, 50 and 84 us). The extremes are those that Co-PI prints for its driver, so this
+//! may be the rule it used. The kernel's present rule is [`super::ixgbe`].
 //!
-//! Each interrupt compares the bytes per microsecond of its period with 10 and 20; each
-//! direction has its class, the longer period holds, and the change is smoothed.
+//! At each interrupt, the bytes per microsecond of its period are compared with 10 and 20. Each
+//! direction has its class, the longer period applies, and the change is smoothed.
 
 use super::Interrupt;
 use wattline_units::Span;
 
 /// Periods of the classes in register units of a quarter of a microsecond.
 const CLASSES: [u32; 3] = [40, 200, 336];
-/// Bytes per microsecond up to which the first and the second class hold.
+/// Bytes per microsecond up to which the first and the second class apply.
 const BYTES_PER_MICRO: [u32; 2] = [10, 20];
 
 /// The rule with the present period.
@@ -33,12 +33,12 @@ impl Default for IxgbeClassic {
 }
 
 impl IxgbeClassic {
-    /// The present period: the card has steps of 2 us.
+    /// Returns the present period: the card has steps of 2 us.
     pub fn period(&self) -> Span {
         Span::from_micros(u64::from(self.register / 8 * 2))
     }
 
-    /// Judges what one interrupt brought.
+    /// Judges the packets of an interrupt.
     pub fn interrupt(&mut self, seen: &Interrupt) -> Span {
         let micros = (self.register / 4).max(1);
         let judge = |class: usize, packets: u32, bytes: u32| {
@@ -56,7 +56,7 @@ impl IxgbeClassic {
         self.sent = judge(self.sent, seen.sent, seen.sent_bytes);
         let wanted = CLASSES[self.received.max(self.sent)];
         if wanted != self.register {
-            // A tenth of the way, in terms of rates.
+            // Covers a tenth of the distance, in terms of rates.
             self.register = 10 * wanted * self.register / (9 * wanted + self.register);
             self.register = self.register.clamp(CLASSES[0], CLASSES[2]);
         }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_reason_and_the_longer_period_holds() {
+    fn empty_interrupts_are_ignored_and_the_longer_period_applies() {
         let mut rule = IxgbeClassic::default();
         let before = rule.period();
         assert_eq!(rule.interrupt(&Interrupt::default()), before);

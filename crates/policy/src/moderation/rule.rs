@@ -1,4 +1,4 @@
-//! The rules by name, and one at work.
+//! The rules by name, and an active rule.
 
 use super::{Interrupt, dim, ixgbe, ixgbe_classic};
 use serde::Serialize;
@@ -25,7 +25,7 @@ impl fmt::Display for RuleKind {
     }
 }
 
-/// A rule at work on one queue.
+/// An active rule of one queue.
 #[derive(Debug, Clone)]
 pub enum Rule {
     /// See [`super::ixgbe`].
@@ -37,7 +37,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// As the driver starts it.
+    /// Starts as the driver does.
     pub fn new(kind: RuleKind) -> Self {
         match kind {
             RuleKind::Ixgbe => Self::Ixgbe(ixgbe::Ixgbe::default()),
@@ -55,7 +55,7 @@ impl Rule {
         }
     }
 
-    /// The period from now on.
+    /// Returns the present period.
     pub fn period(&self) -> Span {
         match self {
             Self::Ixgbe(rule) => rule.period(),
@@ -64,7 +64,7 @@ impl Rule {
         }
     }
 
-    /// Takes note of an interrupt and gives the period from there on.
+    /// Records an interrupt and returns the period from there on.
     #[inline]
     pub fn interrupt(&mut self, seen: &Interrupt) -> Span {
         match self {

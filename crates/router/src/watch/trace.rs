@@ -11,7 +11,7 @@ use wattline_daemon::stream::Outlet;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::tap::filter::Headers;
 use wattline_dataplane::tap::record::{Kind, Record};
-use wattline_status::Way;
+use wattline_status::TracedPacket;
 
 /// Most unfinished packets; beyond, all are sent as they are.
 const OPEN_MOST: usize = 4096;
@@ -88,7 +88,7 @@ impl Trace {
         taken
     }
 
-    fn describe(&self, worker: usize, open: &Open) -> Way {
+    fn describe(&self, worker: usize, open: &Open) -> TracedPacket {
         let Record { packet, port, time_nanos, length, bytes, .. } = &open.first;
         let (end, reason, to) = match open.end {
             Some(End::Sent(port)) => ("sent", None, Some(self.port(port))),
@@ -104,7 +104,7 @@ impl Trace {
             Some(End::Dropped(_, rule)) if by_rule => self.rules.as_ref().and_then(|it| it(rule)),
             _ => None,
         };
-        Way {
+        TracedPacket {
             packet: *packet,
             worker,
             time_seconds: *time_nanos as f64 / 1e9,

@@ -1,10 +1,10 @@
 //! A network card in memory: links, receive-side scaling with an indirection table, a queue for
 //! each port and core, time stamps.
 //!
-//! Frames are put on its wire a little ahead of time, each with the model time at which it
-//! arrives; whoever receives keeps to that. So a generator that is late by less than its lead
-//! does no harm, and a table that is rewritten counts from that very moment on: what arrives
-//! later is spread anew, what came before stays where it is.
+//! Frames are put on the wire a little ahead of time, each with the model time of its arrival,
+//! which receivers respect. So a generator that is late by less than its lead does no harm, and a
+//! rewritten table applies from that very moment: later arrivals are spread anew, earlier ones stay
+//! in their queues.
 
 mod queue;
 
@@ -22,22 +22,23 @@ use wattline_ports::waiter::Waker;
 use wattline_server::Nic;
 use wattline_units::Time;
 
-/// The frame check sequence, which lengths in the model count and frames in memory lack.
+/// The frame check sequence, which is included in lengths of the model but absent from frames in
+/// memory.
 pub const FCS_BYTES: u16 = 4;
 
 /// Receiver of the frames that a card sends.
 pub trait FarEnd: Send {
-    /// A frame left the card through a port.
+    /// Called when a frame has left the card through a port.
     fn receive(&mut self, port: PortId, frame: &[u8]);
 }
 
-/// All ports of a card, with a queue of each for every core.
+/// All ports of a card, each with a queue for every core.
 pub struct Card {
     wires: Mutex<Wires>,
     far_end: Mutex<Box<dyn FarEnd>>,
     toeplitz: Toeplitz,
     order: Arc<Order>,
-    /// Rung when a frame is steered to a core's empty queue.
+    /// Wakes a core when a frame is steered to its empty queue.
     wakers: OnceLock<Vec<Waker>>,
 }
 
@@ -46,14 +47,14 @@ struct Wires {
     tables: Vec<IndirectionTable>,
     /// Frames sent by each entry of the tables, port after port.
     sent: Vec<u64>,
-    /// By port, then by core.
+    /// Queues by port, then by core.
     queues: Vec<Vec<VecDeque<Arriving>>>,
-    /// Buffers to be used again.
+    /// Buffers for reuse.
     spare: Vec<Vec<u8>>,
     beyond_link: u64,
 }
 
-/// A frame on its way to a core, or waiting for it.
+/// A frame on its way to a core, or waiting there.
 struct Arriving {
     at: Time,
     hash: u32,
@@ -61,8 +62,8 @@ struct Arriving {
 }
 
 impl Card {
-    /// A card of this model with so many ports, whose tables send to the active of so many
-    /// cores.
+    /// Creates a card of this model with so many ports; its tables send to the active ones of so
+    /// many cores.
     pub fn new(
         model: &Nic,
         ports: usize,
@@ -87,12 +88,12 @@ impl Card {
         })
     }
 
-    /// Says whom to wake when frames come, by core; once.
+    /// Sets the wakers of the cores, by core, which arriving frames trigger; once.
     pub fn connect(&self, wakers: Vec<Waker>) {
         let _ = self.wakers.set(wakers);
     }
 
-    /// The queue of a port and core, to be given to its worker.
+    /// Returns the queue of a port and core, for its worker.
     pub fn queue(self: &Arc<Self>, port: PortId, core: usize) -> CardQueue {
         CardQueue::new(Arc::clone(self), port, core)
     }
@@ -102,8 +103,9 @@ impl Card {
         Arc::clone(&self.order)
     }
 
-    /// Sends a frame (without FCS) into a port at a model time; not earlier than the one
-    /// before on that port. False when the link carries no more, or there is no such port.
+    /// Sends a frame (without FCS) into a port at a model time, which must not be before that of
+    /// the previous frame on that port. Returns false if the link has no capacity left, or there is
+    /// no such port.
     pub fn send(&self, port: PortId, time: Time, frame: &[u8]) -> bool {
         let hash = rss::hash(&self.toeplitz, frame);
         let number = usize::from(port.0);
@@ -139,9 +141,9 @@ impl Card {
         true
     }
 
-    /// Rewrites all tables for these cores, by their weights: what arrives after `now` follows
-    /// them, but for what a core has taken already whose thread is ahead of the one that decides.
-    /// Returns how many entries moved.
+    /// Rewrites all tables for these cores, by their weights. Arrivals after `now` follow them,
+    /// except frames already taken by a core whose thread is ahead of the deciding one. Returns the
+    /// number of moved entries.
     pub fn redirect(&self, now: Time, active: CoreSet, weights: &[u8]) -> u64 {
         let mut wires = self.wires();
         let Wires { tables, queues, .. } = &mut *wires;
@@ -160,7 +162,7 @@ impl Card {
                 ahead.extend(queue.drain(stay..));
             }
             ahead.iter().for_each(|frame| handover.take_back(port, frame.hash));
-            // Frames of one link never arrive at one time.
+            // Frames of one link never arrive at the same time.
             ahead.sort_by_key(|frame| frame.at);
             for frame in ahead {
                 let core = table.core(frame.hash);
@@ -173,12 +175,12 @@ impl Card {
         moved
     }
 
-    /// Frames that arrived by each entry of the tables up to `now`, port after port.
+    /// Returns the frames that arrived by each entry of the tables up to `now`, port after port.
     pub fn entries(&self, now: Time, counts: &mut Vec<u64>) {
         let wires = self.wires();
         counts.clone_from(&wires.sent);
         for (port, (table, queues)) in wires.tables.iter().zip(&wires.queues).enumerate() {
-            // What is on the wire ahead of time has not arrived.
+            // Frames on the wire ahead of time have not arrived.
             for frame in queues.iter().flat_map(|queue| queue.iter().rev()) {
                 if frame.at > now
                     && let Some(count) = counts.get_mut(entry(table, port, frame.hash))
@@ -189,28 +191,28 @@ impl Card {
         }
     }
 
-    /// The indirection table of each port.
+    /// Returns the indirection table of each port.
     pub fn tables(&self) -> Vec<IndirectionTable> {
         self.wires().tables.clone()
     }
 
-    /// Frames that did not fit on their link, and were never offered.
+    /// Returns the number of frames that did not fit on their link, and were never offered.
     pub fn beyond_link(&self) -> u64 {
         self.wires().beyond_link
     }
 
-    /// Frames in all queues, those still on their way included.
+    /// Returns the number of frames in all queues, including those still on the wire.
     pub fn waiting(&self) -> usize {
         self.wires().queues.iter().flatten().map(VecDeque::len).sum()
     }
 
     fn wires(&self) -> MutexGuard<'_, Wires> {
-        // Nothing that holds it leaves it half done.
+        // No holder leaves the state inconsistent.
         self.wires.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The place of a hash's entry among those of all ports.
+/// Returns the number of a hash's entry among those of all ports.
 fn entry(table: &IndirectionTable, port: usize, hash: u32) -> usize {
     let size = table.entries().len();
     port * size + (hash as usize & (size - 1))
@@ -240,7 +242,7 @@ mod tests {
         (Card::new(nic, 2, 3, CoreSet::only(0), far_end), kept)
     }
 
-    /// A frame of its own flow: the hash of what is no IP is zero, so the bytes are IPv6.
+    /// Returns a frame of its own flow: the hash of other protocols is zero, so the frame is IPv6.
     fn frame(flow: u8) -> Vec<u8> {
         let mut frame = vec![0; 60];
         frame[12..14].copy_from_slice(&[0x86, 0xdd]);
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rewritten_table_counts_from_its_moment_on() {
+    fn rewritten_table_applies_from_its_moment_on() {
         let (card, _) = card();
         for at in 1..=100u8 {
             assert!(card.send(PortId(0), micros(at.into()), &frame(at)));
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_in_order_and_go_out() {
+    fn frames_arrive_in_order_and_are_sent() {
         let (card, kept) = card();
         let mut pool = FramePool::zeroed(4, 512, 64);
         assert!(card.send(PortId(1), micros(1), &frame(1)));

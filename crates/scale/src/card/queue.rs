@@ -1,4 +1,4 @@
-//! One queue of a card: what a worker takes from and sends to.
+//! One queue of a card, from which a worker receives and to which it sends.
 
 use super::{Arriving, Card, Wires};
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
 use wattline_units::Time;
 
-/// One queue of a [`Card`]: that of one port and one core.
+/// The queue of a [`Card`] for one port and one core.
 pub struct CardQueue {
     card: Arc<Card>,
     port: PortId,
@@ -32,7 +32,7 @@ impl CardQueue {
 }
 
 impl PortQueue for CardQueue {
-    /// Takes frames that have arrived or will: see [`PortQueue::next_arrival`].
+    /// Takes frames that have arrived or are on the wire: see [`PortQueue::next_arrival`].
     fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
         let room = (pool.chunk_size() - pool.headroom()) as usize;
         let (port, mut invalid, mut bytes_received) = (self.port, 0, 0);
@@ -40,13 +40,13 @@ impl PortQueue for CardQueue {
         let count = self.with(|queue, spare| {
             let mut count = 0;
             while count < frames.len() && !queue.is_empty() {
-                // Without a chunk the frame stays where it is; it is not lost.
+                // Without a free chunk the frame stays queued; it is not lost.
                 let Some(chunk) = pool.take_chunk() else { break };
                 let Some(frame) = queue.pop_front() else { break };
                 let length = frame.bytes.len();
                 if length == 0 || length > room.min(usize::from(u16::MAX)) {
                     invalid += 1;
-                    // It goes no further.
+                    // The frame goes no further.
                     if let Some(handover) = order.counted() {
                         let place = handover.take_hash(usize::from(port.0), frame.hash, core);
                         place.and_then(|place| handover.left(place));

@@ -27,7 +27,7 @@ impl Engine<'_> {
         self.totals.cycles += sum * picos as f64 * 1e-12;
     }
 
-    /// Mean power since the last call, according to the server model.
+    /// Returns the mean power since the last call, according to the server model.
     pub(super) fn mean_power(&mut self) -> PowerView {
         self.book_awake();
         let totals = self.totals();
@@ -57,7 +57,7 @@ impl Engine<'_> {
         PowerView { watts, over, provenance: Provenance::MODELLED }
     }
 
-    /// Values of all counts and sums now.
+    /// Returns the present values of all counts and sums.
     pub fn totals(&mut self) -> Totals {
         self.book_point();
         for core in &mut self.cores {

@@ -34,7 +34,8 @@ const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
 /// Number of decisions that are kept for the report.
 pub(crate) const DECISIONS_KEPT: usize = 1_000;
 
-/// Checks that a policy can work by what NAPI polls show, if the server's packets are polled so.
+/// Checks that a policy can work with the information of NAPI polls, if the server's packets are
+/// polled so.
 pub(crate) fn check_polls(
     policy: &mut dyn Policy,
     server: &ServerModel,
@@ -45,7 +46,7 @@ pub(crate) fn check_polls(
     }
     let ask = NeedsWorkers::and_ask(policy, platform).map_err(|needs| {
         let why = match needs {
-            NeedsWorkers::OfferedRate => "it needs the offered rate, which nobody knows there",
+            NeedsWorkers::OfferedRate => "it needs the offered rate, which is unknown there",
             NeedsWorkers::Batches => "it asks for batches, fill levels or empty polls of workers",
             NeedsWorkers::Polling => "its cores poll, and the kernel waits for interrupts",
         };
@@ -70,7 +71,7 @@ pub(crate) struct Engine<'a> {
     make: CoreMake<'a>,
     pub sink: Sink,
     pub now: u64,
-    /// The present operating point of the cores, and the way to the one that the policy wants.
+    /// Present operating point of the cores, and the transition to the one that the policy wants.
     point: OperatingPoint,
     control: ControlLoop,
     knobs: SimKnobs,
@@ -94,7 +95,7 @@ pub(crate) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// An engine before its start. `make` builds the policy for the simulated machine.
+    /// Creates an engine before its start. `make` builds the policy for the simulated machine.
     pub fn new(
         setting: &'a Setting<'a>,
         source: &'a mut dyn Source,
@@ -167,13 +168,13 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Outcomes of the steps since the run began; empty if all knobs are ideal.
+    /// Returns the outcomes of the steps since the run began; empty if all knobs are ideal.
     pub fn knob_outcomes(&self) -> Vec<Entry> {
         let entries = self.control.ledger().entries();
         if self.knobs.are_ideal() { Vec::new() } else { entries.cloned().collect() }
     }
 
-    /// The last changes that the policy asked for, with their reasons.
+    /// Returns the last changes that the policy requested, with their reasons.
     pub fn last_changes(&self) -> Vec<Decision> {
         self.control.changes(0, &self.platform)
     }
@@ -208,14 +209,15 @@ impl<'a> Engine<'a> {
     /// Brings the simulation to the end of the warm-up.
     ///
     /// # Errors
-    /// [`SimError::EndsInWarmUp`] if no packet comes after it, and those of [`Self::run_to`].
+    /// [`SimError::EndsInWarmUp`] if no packet comes after the warm-up, and the errors of
+    /// [`Self::run_to`].
     pub fn warm_up(&mut self) -> Result<(), SimError> {
         let warmup = self.setting.warmup;
         self.run_to(warmup.as_picos())?;
         if self.horizon <= self.now {
             self.next_block()?;
         }
-        // A packet of the very moment belongs to the warm-up.
+        // A packet at exactly the end belongs to the warm-up.
         let is_over = self.horizon == u64::MAX && self.now > 0;
         let ended = self.last_packet.filter(|at| is_over && *at <= self.now);
         ended.map_or(Ok(()), |at| {
@@ -226,10 +228,10 @@ impl<'a> Engine<'a> {
 
     /// Runs all cores to `until`, or to the time at which one of them stops for the policy.
     fn advance(&mut self, mut until: u64) -> Option<(usize, Stop)> {
-        // Watched cores first: where one stops, the others go no further. With several, one may
-        // have run ahead by a batch when another one stops earlier. Fill levels, and long streaks,
-        // stop cores so rarely that a core could run far ahead, and a policy that looks at all of them
-        // would see packets of the future; so the cores advance by strides.
+        // Watched cores first: once one stops, the others go no further. With several, one may have
+        // run ahead by a batch when another one stops earlier. Fill levels and long streaks stop
+        // cores so rarely that a core could run far ahead, and a policy that uses all cores would
+        // see packets of the future; so the cores advance by strides.
         let mut first = None;
         let ask = *self.control.ask_again();
         let watched_cores = ask.watched().intersection(self.platform.all_cores());

@@ -14,18 +14,16 @@ pub struct Fault {
     pub delay: Span,
     /// Probability that a write fails, 0 to 1.
     pub fails: f64,
-    /// Whether every write is refused.
+    /// True if every write is refused.
     pub refuses: bool,
     /// Granularity of values, which are rounded up to multiples of it: indices of frequencies
-    /// (counted
-    /// from the fastest), microseconds of moderation, packets of a batch. 0 and 1 round nothing.
-    /// Knobs
-    /// without numbers are never rounded.
+    /// (counted from the fastest), microseconds of moderation, packets of a batch. 0 and 1 round
+    /// nothing. Knobs without numbers are never rounded.
     pub rounds_to: u32,
 }
 
-/// The knobs of a simulated server. The default is ideal: every write takes effect at once, as
-/// asked. The time that hardware needs for a change of frequency is in the server model and is
+/// Knobs of a simulated server. The default is ideal: every write takes effect at once, as
+/// requested. The time that hardware needs for a change of frequency is in the server model and is
 /// added.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnobBehaviour {
@@ -82,24 +80,23 @@ const BUDGET_KEYS: &str = "rate=WRITES_PER_SECOND, burst=WRITES";
 const LONGEST: Span = Span::from_millis(10 * 24 * 3_600 * 1_000);
 
 impl KnobBehaviour {
-    /// Faults of a knob.
+    /// Returns the faults of a knob.
     pub fn fault(&self, knob: Knob) -> &Fault {
         &self.faults[knob as usize]
     }
 
-    /// Whether every write takes effect at once, as asked.
+    /// Returns true if every write takes effect at once, as requested.
     pub fn is_ideal(&self) -> bool {
         *self == Self::default()
     }
 
     /// Parses clauses separated by `;`. A clause is a knob (`frequency`, `idle-limit`, `wait`,
-    /// `cores`,
-    /// `moderation`, `batch`; `all` for each of them) and its faults, as in
+    /// `cores`, `moderation`, `batch`; `all` for each of them) and its faults, as in
     /// `frequency:delay=50us,fail=0.1;cores:refuse;moderation:round=10,dwell=1ms`. The clause
     /// `budget:rate=100,burst=20` limits the writes of all knobs together.
     ///
     /// # Errors
-    /// Returns the fault of the first invalid clause, and what is allowed.
+    /// Returns the error of the first invalid clause, with the allowed values.
     pub fn parse(text: &str) -> Result<Self, BehaviourError> {
         let mut behaviour = Self::default();
         for clause in text.split(';').map(str::trim).filter(|clause| !clause.is_empty()) {
@@ -125,7 +122,7 @@ impl KnobBehaviour {
         Ok(behaviour)
     }
 
-    /// The knobs that clauses of [`Self::parse`] name one by one, without `all`.
+    /// Returns the knobs that clauses of [`Self::parse`] name individually, without `all`.
     pub fn named(text: &str) -> impl Iterator<Item = Knob> {
         text.split(';').filter_map(|clause| Knob::find(clause.split(':').next()?.trim()))
     }
@@ -193,7 +190,7 @@ fn budget(clause: &str, settings: &[(&str, Option<&str>)]) -> Result<Budget, Beh
 }
 
 impl Fault {
-    /// Value that the knob takes for a step.
+    /// Returns the value that the knob takes for a step.
     pub(super) fn round(&self, step: &Step, platform: &Platform) -> Step {
         let to = self.rounds_to.max(1);
         match *step {
@@ -221,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clauses_are_read_and_mistakes_say_what_is_allowed() {
+    fn clauses_are_parsed_and_mistakes_list_the_allowed_values() {
         let text = "frequency:delay=50us,fail=0.1; cores:refuse;moderation:round=10,dwell=1ms;\
                     budget:rate=100,burst=20";
         let knobs = KnobBehaviour::parse(text).unwrap();
@@ -235,7 +232,7 @@ mod tests {
         assert_eq!(named, [Knob::Frequency, Knob::Cores, Knob::Moderation]);
         assert!(KnobBehaviour::parse("").unwrap().is_ideal());
         assert!(!KnobBehaviour::parse("all:fail=1").unwrap().is_ideal());
-        for (text, told) in [
+        for (text, expected) in [
             ("speed:refuse", "idle-limit"),
             ("cores:slow=1ms", "delay=DURATION"),
             ("cores:fail=2", "0 to 1"),
@@ -248,7 +245,7 @@ mod tests {
             ("budget:often", "rate="),
         ] {
             let error = KnobBehaviour::parse(text).unwrap_err().to_string();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

@@ -16,7 +16,7 @@ use wattline_units::{Span, Time};
 const STREAM: u64 = 0x6b6e_6f62;
 const MOST: f64 = (1_u64 << 53) as f64;
 
-/// Collects the steps that are taken in the operating point that the cores then get.
+/// Collects the performed steps in the operating point that is then given to the cores.
 pub(crate) struct SimKnobs {
     pub platform: Platform,
     /// Present settings of the server.
@@ -24,7 +24,7 @@ pub(crate) struct SimKnobs {
     /// Weights that apply when the indirection tables are next written.
     weights: Vec<u8>,
     behaviour: KnobBehaviour,
-    /// The value taken for the last step that was altered.
+    /// Accepted value of the last step that was altered.
     held: Option<Step>,
     random: Xoshiro256PlusPlus,
 }
@@ -41,7 +41,7 @@ impl SimKnobs {
         }
     }
 
-    /// Whether every step takes effect at once, as asked.
+    /// Returns true if every step takes effect at once, as requested.
     pub fn are_ideal(&self) -> bool {
         self.behaviour.is_ideal()
     }
@@ -70,7 +70,7 @@ impl SimKnobs {
                 point.active = active;
                 point.weights.clone_from(&self.weights);
             }
-            // Who is in the table is awake.
+            // Cores in the table are awake.
             _ => step.set(point),
         }
     }

@@ -49,7 +49,7 @@ pub(super) struct Sink {
     pub latency: Latency,
     /// Latencies for the policy; `None` if it does not use them.
     pub asked: Option<Latency>,
-    /// Arrival time and latency of each request in picoseconds; `None` unless asked for.
+    /// Arrival time and latency of each request in picoseconds; `None` unless requested.
     pub trace: Option<Vec<(u64, u64)>>,
 }
 
@@ -71,13 +71,13 @@ pub(super) struct Core {
     completions: VecDeque<(u64, u32)>,
     acknowledgements: VecDeque<(u64, u32)>,
     last_interrupt: u64,
-    /// Whether the last poll used its whole budget: the next poll follows without an interrupt.
+    /// True if the last poll used its whole budget: the next poll follows without an interrupt.
     polling: bool,
-    /// Work of the polls since the driver's rule last judged, which it does once all is done.
+    /// Work of the polls since the driver's rule last judged, which it does once all work is done.
     unjudged: Interrupt,
     /// Time until which the kernel works; its results reach the sockets at the end.
     kernel_until: u64,
-    /// Begin of that work.
+    /// Start of that work.
     kernel_from: u64,
     softirqd: Softirqd,
     under_way: VecDeque<Job>,
@@ -117,13 +117,13 @@ impl Core {
         }
     }
 
-    /// Number of requests inside that are not answered.
+    /// Returns the number of requests inside that are not answered.
     pub fn backlog(&self) -> u64 {
         let waiting = self.ring.len() + self.under_way.len() + self.sockets.len();
         waiting as u64 + u64::from(self.current.is_some())
     }
 
-    /// Number of requests in the card's ring.
+    /// Returns the number of requests in the card's ring.
     pub fn fill(&self) -> u32 {
         self.ring.len() as u32
     }
@@ -158,7 +158,7 @@ impl Core {
         }
     }
 
-    /// Receives what has arrived at the card by `until`.
+    /// Receives the arrivals at the card up to `until`.
     pub fn receive(&mut self, costs: &Costs, until: u64) {
         while self.next.at <= until {
             self.spent.arrivals += 1;
@@ -172,7 +172,7 @@ impl Core {
         }
     }
 
-    /// Time of the next interrupt if nothing else happens before.
+    /// Returns the time of the next interrupt if nothing else happens before.
     fn next_interrupt(&self) -> u64 {
         if self.polling {
             return self.now;
@@ -285,7 +285,7 @@ impl Core {
             self.last_interrupt = self.now;
             cost += costs.interrupt_fixed as f64 + costs.interrupt_cycles * cycle;
         }
-        // The poll begins after the handler and also takes what has arrived by then.
+        // The poll begins after the handler and also takes the requests that have arrived by then.
         let polled = self.now + cost as u64;
         self.receive(costs, polled);
         let mut seen = Interrupt { at: Time::from_picos(polled), ..Interrupt::default() };
@@ -362,7 +362,7 @@ fn take(queue: &mut VecDeque<(u64, u32)>, until: u64) -> Option<u32> {
     if due { queue.pop_front().map(|(_, bytes)| bytes) } else { None }
 }
 
-/// Time in picoseconds that the application needs for a request in a V/F state.
+/// Returns the time in picoseconds that the application needs for a request in a V/F state.
 fn service(costs: &Costs, job: &Job, state: usize) -> u64 {
     let service = &costs.service;
     let varied = 1.0 - service.spread + service.spread * f64::from(job.draw);

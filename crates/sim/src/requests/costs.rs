@@ -13,7 +13,7 @@ pub(super) struct Costs {
     pub completion_delay: u64,
     pub acknowledgement_delay: u64,
     pub outside: u64,
-    /// Turn of ksoftirqd and of the application; zero without ksoftirqd.
+    /// Time slice of ksoftirqd and of the application; zero without ksoftirqd.
     pub slice: u64,
     pub picos_per_byte: f64,
     pub service: RequestService,

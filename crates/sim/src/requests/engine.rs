@@ -34,8 +34,8 @@ pub fn run_requests(setting: &RequestSetting<'_>) -> Result<RequestReport, Reque
     run_requests_on(setting, KnobBehaviour::default())
 }
 
-/// Like [`run_requests`], on a server with knobs of this behaviour. Of the knobs, those of
-/// [`REQUEST_KNOBS`](super::REQUEST_KNOBS) are turned.
+/// Like [`run_requests`], on a server with knobs of this behaviour. The policy turns those of
+/// [`REQUEST_KNOBS`](super::REQUEST_KNOBS).
 ///
 /// # Errors
 /// Fails like [`run_requests`].
@@ -47,7 +47,7 @@ pub fn run_requests_on(
         .map(|(report, _)| report)
 }
 
-/// Like [`run_requests`], with a policy of the caller instead of the setting's.
+/// Like [`run_requests`], with the caller's policy instead of the setting's.
 ///
 /// # Errors
 /// Fails like [`run_requests`], or when `make` fails.
@@ -77,8 +77,8 @@ pub fn trace_requests(
     Engine::run(setting, KnobBehaviour::default(), make, true)
 }
 
-/// The policy of a text, unless it would do nothing of what it is described by where the kernel serves
-/// the requests.
+/// Builds the policy of a text. Refuses it if its effect would differ from its description where
+/// the kernel serves the requests.
 fn fitting(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, SpecError> {
     let why = match NeedsWorkers::of(&mut *build(spec, context)?, context.platform) {
         None => return build(spec, context),
@@ -106,7 +106,7 @@ struct Engine<'a> {
     cores: Vec<Core>,
     sink: Sink,
     now: u64,
-    /// Settings that the cores follow, and the way to those that the policy wants.
+    /// Settings that the cores follow, and the transition to those that the policy wants.
     point: OperatingPoint,
     control: ControlLoop,
     knobs: SimKnobs,
@@ -252,7 +252,7 @@ impl<'a> Engine<'a> {
         self.set_moderation();
     }
 
-    /// The server starts in the operating point of the first decision.
+    /// Starts the server in the operating point of the first decision.
     fn start(&mut self) {
         self.control.act(Time::from_picos(self.now), &mut self.knobs);
         let Self { knobs, point, platform, .. } = self;
@@ -300,7 +300,7 @@ impl<'a> Engine<'a> {
         self.look_ahead();
     }
 
-    /// Applies the frequency changes that are due. Where another frequency was asked for meanwhile,
+    /// Applies the frequency changes that are due. If another frequency was requested meanwhile,
     /// its change begins.
     fn take_frequencies(&mut self, now: Time) {
         self.book_uncore();
@@ -321,8 +321,8 @@ impl<'a> Engine<'a> {
         self.due = first.unwrap_or(Time::NEVER).min(self.control.due()).as_picos();
     }
 
-    /// Sets the moderation of each queue: by the driver's rule where the policy leaves it to the
-    /// driver, otherwise as the knobs have it.
+    /// Sets the moderation of each queue: by the driver's rule if the policy leaves it to the
+    /// driver, otherwise as set by the knobs.
     fn set_moderation(&mut self) {
         let moderation = self.server.nic.moderation;
         for (number, core) in self.cores.iter_mut().enumerate() {

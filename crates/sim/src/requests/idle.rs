@@ -29,7 +29,7 @@ impl IdleHistory {
         self.next = (self.next + 1) % INTERVALS;
     }
 
-    /// Predicted idle time in picoseconds.
+    /// Returns the predicted idle time in picoseconds.
     pub fn predict(&self) -> u64 {
         let mut limit = u64::MAX;
         let mut mean = 0;

@@ -9,8 +9,8 @@ use wattline_units::Span;
 /// Knobs that a policy turns on this platform.
 pub const REQUEST_KNOBS: [Knob; 3] = [Knob::Frequency, Knob::IdleLimit, Knob::Moderation];
 
-/// Quantities that the model shows. It could show the oldest packet of a ring, but no policy uses
-/// that.
+/// Quantities that the model reports. It could report the oldest packet of a ring, but no policy
+/// uses that.
 const SEES: Sees = Sees {
     latency: true,
     late: true,
@@ -22,8 +22,8 @@ const SEES: Sees = Sees {
     ..Sees::NOTHING
 };
 
-/// Platform of a request server, with one queue per core. Card and application decide which core
-/// serves a connection, so cores cannot be removed.
+/// Returns the platform of a request server, with one queue per core. Card and application decide
+/// which core serves a connection, so cores cannot be removed.
 pub fn request_platform(server: &RequestServer) -> Platform {
     let cores = server.processor.cores().min(server.nic.queues_per_port);
     let moderation = server.nic.moderation;

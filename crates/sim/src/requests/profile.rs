@@ -12,9 +12,9 @@ use wattline_server::tables::{Conditions, ProfilePoint, ProfileTables};
 use wattline_traffic::requests::RequestSpec;
 use wattline_units::Span;
 
-/// Largest share of the full profile's points that a sparse profile takes.
+/// Largest share of the full profile's points that a sparse profile uses.
 pub const SPARSE_MOST: f64 = 0.1;
-/// Number of requests for a percentile, as far as the time limits below allow it.
+/// Number of requests for a percentile, within the time limits below.
 const REQUESTS_OF_A_POINT: f64 = 40_000.0;
 /// The same for the driver's default, which sets the target of all decisions at its load.
 const REQUESTS_OF_A_DEFAULT: f64 = 400_000.0;
@@ -22,7 +22,7 @@ const SHORTEST: f64 = 0.3;
 const LONGEST: f64 = 60.0;
 const WARMUP: Span = Span::from_millis(50);
 const PERCENTILE: f64 = 95.0;
-/// Least and largest number of runs of a point that is repeated.
+/// Minimum and maximum number of runs of a point that is repeated.
 const REPEATS: (usize, usize) = (3, 12);
 
 /// Loads and periods of a profile. It has all V/F states of the server.
@@ -34,8 +34,8 @@ pub struct Grid {
     pub periods: Vec<Span>,
     /// Seed of every point's run.
     pub seed: u64,
-    /// Standard error of a point's percentile, relative to it, down to which its run is repeated
-    /// with further seeds; `None` for one run.
+    /// Relative standard error of a point's percentile down to which its run is repeated with
+    /// further seeds; `None` for one run.
     pub within: Option<f64>,
 }
 
@@ -52,7 +52,7 @@ pub struct Profiled {
 }
 
 impl Grid {
-    /// 24 periods within the card's range, denser where they are short, as the paper advises
+    /// Returns 24 periods within the card's range, denser at the short end, as the paper advises
     /// (section IV.B). Each is a possible setting of the card.
     pub fn periods_of(server: &RequestServer) -> Vec<Span> {
         const STEPS: u32 = 24;
@@ -69,8 +69,8 @@ impl Grid {
     }
 }
 
-/// Simulates every point of the grid under policies of the registry that keep it, on all processors of
-/// this machine.
+/// Simulates every point of the grid under policies of the registry that keep it, on all processors
+/// of this machine.
 ///
 /// # Errors
 /// Fails when the grid is empty or the server cannot be simulated.
@@ -98,8 +98,8 @@ pub fn profile(
     Ok(Profiled { points: all.len(), of: all.len(), tables })
 }
 
-/// Simulates a few points of the grid, chosen by the results so far ([`search`]). Points that it
-/// leaves out are missing from the tables.
+/// Simulates a few points of the grid, chosen by the results so far ([`search`]). The other points
+/// are missing from the tables.
 ///
 /// # Errors
 /// Fails like [`profile`].
@@ -185,7 +185,7 @@ impl Bench<'_> {
         for repeat in 0..REPEATS.1 {
             let seed = self.grid.seed.wrapping_add(0x9e37_79b9 * repeat as u64);
             let point = self.run_once(load, policy, requests, seed)?;
-            // A load that one run does not sustain is not sustained.
+            // A load that fails in one run counts as not sustained.
             if !point.latency_seconds.is_finite() {
                 return Ok(point);
             }
@@ -213,7 +213,8 @@ impl Bench<'_> {
         let seconds = (requests * cores / rate).clamp(SHORTEST, LONGEST);
         let report = run_requests(&RequestSetting {
             server: self.server,
-            // Tables are by the load of a core, so that the hash of connections has no part in them.
+            // Tables are indexed by the load of a core, so the hash of connections does not affect
+            // them.
             requests: RequestSpec { rate, connections: 0, ..*self.requests },
             policy: self.policies.parse(policy)?,
             duration: Span::from_seconds(seconds),
@@ -233,7 +234,7 @@ fn mean(points: &[ProfilePoint], of: fn(&ProfilePoint) -> f64) -> f64 {
     points.iter().map(of).sum::<f64>() / points.len() as f64
 }
 
-/// Standard error of the mean latency of several points, relative to it.
+/// Returns the relative standard error of the mean latency of several points.
 fn relative_error(points: &[ProfilePoint]) -> f64 {
     let mean = mean(points, |point| point.latency_seconds);
     let count = points.len() as f64;

@@ -11,7 +11,7 @@ use wattline_policy::Platform;
 use wattline_server::RequestServer;
 use wattline_units::{Accuracy, Provenance, Source, Watts};
 
-/// Least share of requests that must be answered for the load to count as sustained.
+/// Minimum share of requests that must be answered for the load to count as sustained.
 const SUSTAINED: f64 = 0.99;
 
 /// One run of a request server. Power and energy are those of the processor's package.
@@ -33,7 +33,7 @@ pub struct RequestReport {
     pub offered_rate_rps: f64,
     /// Answered requests per second.
     pub answered_rate_rps: f64,
-    /// Whether at least 99 % of the requests were answered within the span. Latencies are of the
+    /// True if at least 99 % of the requests were answered within the span. Latencies cover the
     /// answered ones: with 1 % dropped, the 95th percentile of all is the 96th of these.
     pub sustained: bool,
     /// Mean latency from the client's card and back to it.
@@ -85,7 +85,7 @@ pub struct RequestReport {
     /// The policy's remark on its decisions, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_remark: Option<String>,
-    /// The last changes that the policy asked for, with their reasons, the oldest first.
+    /// The last changes that the policy requested, with their reasons, the oldest first.
     #[serde(skip)]
     pub last_changes: Vec<Decision>,
     /// Outcomes of the steps since the run began, by knob; empty if the knobs are ideal.
@@ -146,7 +146,7 @@ impl Parts {
 }
 
 impl Totals {
-    /// Totals at the start of the run, for these cores.
+    /// Returns the totals at the start of the run, for these cores.
     pub fn zero(&self) -> Self {
         let empty = |spent: &Spent| {
             Spent::new(spent.awake.len(), spent.idle.len() / spent.awake.len().max(1))
@@ -165,7 +165,8 @@ impl Totals {
         (self.at - earlier.at) as f64 * 1e-12
     }
 
-    /// Mean power since an earlier moment; the simulated cores stand for the whole server.
+    /// Returns the mean power since an earlier moment; the simulated cores stand for the whole
+    /// server.
     pub fn parts_since(
         &self,
         earlier: &Self,
@@ -200,7 +201,7 @@ impl Totals {
     }
 }
 
-/// Energy of one core, executing and idle, in joules.
+/// Returns the energy of one core, executing and idle, in joules.
 fn core_joules(spent: &Spent, server: &RequestServer, platform: &Platform) -> (f64, f64) {
     let awake = spent.awake.iter().zip(&platform.frequencies).enumerate();
     let awake: f64 = awake
@@ -320,7 +321,7 @@ impl RequestReport {
         }
     }
 
-    /// Mean V/F state over time, numbered as in Co-PI: 0 is the fastest.
+    /// Returns the mean V/F state over time, numbered as in Co-PI: 0 is the fastest.
     pub fn mean_state(&self) -> f64 {
         let states = self.frequency_shares.iter().rev().enumerate();
         states.map(|(state, share)| state as f64 * share).sum()

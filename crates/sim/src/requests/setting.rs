@@ -32,7 +32,7 @@ pub enum RequestError {
     /// The simulated time is zero or too long.
     #[error("duration: must be above zero, and with the warm-up at most 1 hour")]
     Duration,
-    /// The server file has no cost of such a request.
+    /// The server file has no cost for such a request.
     #[error(
         "server {server} has no cost of {workload} ([requests.{workload}] of its file); it has {known}"
     )]
@@ -55,7 +55,7 @@ pub enum RequestError {
         /// Capacity of all ports in Gbit/s.
         link_gbps: f64,
     },
-    /// The server file gives no valid platform.
+    /// The server file describes no valid platform.
     #[error(transparent)]
     Platform(#[from] wattline_policy::PlatformError),
     /// The policy cannot be built for this server.

@@ -1,19 +1,19 @@
-//! ksoftirqd beside the application, as Linux 4.16 runs them on one core.
+//! ksoftirqd and the application on one core, as in Linux 4.16.
 //!
 //! Softirqs precede the application until they have been restarted ten times or for 2 ms
 //! (kernel/softirq.c, `MAX_SOFTIRQ_RESTART`, `MAX_SOFTIRQ_TIME`). Then ksoftirqd takes over, and no
 //! interrupt runs them until it is done (`ksoftirqd_running`, since 4.9). It is a task like the
 //! application, and the fair scheduler divides the core between both (kernel/sched/fair.c): a turn
-//! is half the scheduler's period; a task that slept is credited as much, and takes the core at once
-//! if it is behind by more than the granularity of wake-ups.
+//! is half the scheduler's period; a task that slept is credited as much, and takes the core at
+//! once if it is behind by more than the granularity of wake-ups.
 
 /// Restarts after which ksoftirqd takes over.
 const RESTARTS: u32 = 10;
 /// Time after which ksoftirqd takes over, in picoseconds.
 const LONGEST: u64 = 2_000_000_000;
-/// Part of a turn that is the granularity of wake-ups: 1 of the period's 6 ms.
+/// Part of a turn that is the wake-up granularity: 1 of the period's 6 ms.
 const WAKE: i64 = 3;
-/// Part of a turn that is the least granularity: 0.75 of the period's 6 ms.
+/// Part of a turn that is the minimum granularity: 0.75 of the period's 6 ms.
 const LEAST: u64 = 4;
 
 /// State of ksoftirqd on one core. All times are in picoseconds.
@@ -21,11 +21,11 @@ const LEAST: u64 = 4;
 pub(super) struct Softirqd {
     /// Half the scheduler's period; zero without ksoftirqd.
     slice: u64,
-    /// Whether it has work and takes it from the softirqs.
+    /// True if it has work and takes it from the softirqs.
     runnable: bool,
-    /// Whether it has the core; otherwise the application has.
+    /// True if it has the core; otherwise the application has.
     running: bool,
-    /// Time for which the one that has the core has had it while the other waits.
+    /// Time for which the present holder of the core has had it while the other waits.
     ran: u64,
     /// Run time of ksoftirqd beyond that of the application.
     lead: i64,
@@ -36,7 +36,7 @@ pub(super) struct Softirqd {
 
 impl Softirqd {
     pub fn new(slice: u64) -> Self {
-        // Asleep so far, so it has a sleeper's credit.
+        // Asleep until now, so it has a sleeper's credit.
         Self { slice, lead: -(slice as i64), ..Self::default() }
     }
 
@@ -46,12 +46,12 @@ impl Softirqd {
         self.runnable && !self.running
     }
 
-    /// Rest of the application's turn while ksoftirqd waits.
+    /// Returns the rest of the application's turn while ksoftirqd waits.
     pub fn rest(&self) -> u64 {
         self.slice.saturating_sub(self.ran).max(1)
     }
 
-    /// Notes the begin of a poll; `goes_on` if it follows on another without a pause.
+    /// Notes the start of a poll; `goes_on` if it follows another without a pause.
     #[inline]
     pub fn poll(&mut self, now: u64, goes_on: bool) {
         if goes_on {
@@ -62,7 +62,7 @@ impl Softirqd {
     }
 
     /// Accounts a poll that took `picos` until `now`. `pending` if another one is due, `waiting` if
-    /// the application has work, `woken` if this poll brought it.
+    /// the application has work, `woken` if this poll delivered that work.
     pub fn polled(&mut self, now: u64, picos: u64, [pending, waiting, woken]: [bool; 3]) {
         if self.slice == 0 {
             return;
@@ -103,7 +103,7 @@ impl Softirqd {
         }
     }
 
-    /// Returns true if a turn is over for the one that is ahead by `lead`.
+    /// Returns true if the turn of the task that is ahead by `lead` is over.
     fn is_over(&self, lead: i64) -> bool {
         self.ran >= self.slice || (self.ran >= self.slice / LEAST && lead > self.slice as i64)
     }

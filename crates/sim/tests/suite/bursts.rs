@@ -5,8 +5,8 @@ use wattline_sim::Setting;
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
-/// A source of 3 Mpps on average. Bursts of `packets` packets per port arrive at the rate of the
-/// links: from even traffic to ten milliseconds of overload.
+/// Returns a source of 3 Mpps on average. Bursts of `packets` packets per port arrive at the rate
+/// of the links: from even traffic to ten milliseconds of overload.
 fn bursts(packets: u32) -> Spec {
     Spec::parse(&format!("onoff:3Mpps,size=64,burst={packets}")).unwrap()
 }
@@ -27,8 +27,7 @@ fn bursts_of_every_length_are_served_or_counted() {
             let report = simulate(&setting, bursts(burst).build(1).unwrap().as_mut());
             let what = format!("{policy}, bursts of {burst}");
             assert!(report.forwarded_packets > 0, "{what}");
-            // No policy that reacts, or that keeps all cores on, loses a burst that fits into a
-            // ring.
+            // Policies that react, or keep all cores on, lose no burst that fits into a ring.
             if burst <= 64 {
                 assert_eq!(report.dropped_packets, 0, "{what}");
             }
@@ -53,7 +52,7 @@ fn a_step_of_load_is_followed_up_and_down() {
     let cores = || report.intervals.iter().map(|interval| interval.cores_active_mean);
     let (most, least) = (cores().fold(0.0, f64::max), cores().fold(f64::MAX, f64::min));
     assert_eq!((most, least), (12.0, 1.0), "{:?}", cores().collect::<Vec<_>>());
-    // The controller comes back each time, not only once.
+    // The controller climbs again after each burst, not only once.
     let mut rises = 0;
     let mut down = true;
     for cores in cores() {

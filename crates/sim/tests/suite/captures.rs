@@ -1,4 +1,4 @@
-//! Captures without a packet where one is needed: refused, not measured as an idle server.
+//! Captures without a packet in the measured span are refused, not measured as an idle server.
 
 use crate::common::server;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use wattline_traffic::Spec;
 use wattline_traffic::capture::{LinkType, Resolution, Writer};
 use wattline_units::Span;
 
-/// A capture with packets at these milliseconds.
+/// Writes a capture with packets at these milliseconds.
 fn capture(millis: &[u64]) -> tempfile::TempPath {
     let path = tempfile::Builder::new().suffix(".pcap").tempfile().unwrap().into_temp_path();
     let mut writer = Writer::create(&path, LinkType::ETHERNET, Resolution::Nanos).unwrap();
@@ -19,7 +19,7 @@ fn capture(millis: &[u64]) -> tempfile::TempPath {
     path
 }
 
-/// Every way to run a scenario that reads its traffic by itself: 10 ms after 5 ms of warm-up.
+/// Runs a scenario that reads its traffic by itself in every way: 10 ms after 5 ms of warm-up.
 fn outcomes(traffic: &str) -> Vec<Result<Report, SimError>> {
     let server = server("westmere-2010");
     let traffic = Spec::parse(traffic).unwrap();

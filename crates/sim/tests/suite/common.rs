@@ -8,8 +8,8 @@ use wattline_traffic::source::{Content, Poisson, Rate, Source};
 use wattline_traffic::{Popularity, Sizes, Spec, Spread};
 use wattline_units::{PacketsPerSecond, Span, Time};
 
-/// The policies that this simulator plays: all but the one that plays the processor of a server of
-/// requests.
+/// Returns the policies that this simulator runs: all but the one that emulates the processor of a
+/// request server.
 pub fn played() -> impl Iterator<Item = &'static str> {
     let played: Vec<&str> =
         POLICIES.iter().map(|info| info.name).filter(|name| *name != "hardware-pstates").collect();
@@ -21,7 +21,7 @@ pub fn server(name: &str) -> ServerModel {
     ServerFile::load(name).unwrap().model().unwrap().clone()
 }
 
-/// A run of one second after a warm-up of 0.1 s, with 64-byte IPv4 packets.
+/// Returns the setting of a run of one second after a warm-up of 0.1 s, with 64-byte IPv4 packets.
 pub fn setting<'a>(server: &'a ServerModel, policy: &str) -> Setting<'a> {
     let policy = POLICIES.parse(policy).unwrap();
     Setting {
@@ -30,8 +30,8 @@ pub fn setting<'a>(server: &'a ServerModel, policy: &str) -> Setting<'a> {
     }
 }
 
-/// A Poisson stream of packets of one size. Its flows are spread evenly over ports and table
-/// entries.
+/// Returns a Poisson stream of packets of one size. Its flows are spread evenly over ports and
+/// table entries.
 pub fn poisson(server: &ServerModel, rate: f64, bytes: u16, seed: u64) -> Poisson {
     let ports = server.nic.ports as u8;
     let flows = 128 * 4 * u32::from(ports);
@@ -40,7 +40,7 @@ pub fn poisson(server: &ServerModel, rate: f64, bytes: u16, seed: u64) -> Poisso
     Poisson::new(Rate::Packets(rate), content, seed)
 }
 
-/// Interval reports of a short run under `queue-length`, without real time.
+/// Returns interval reports of a short run under `queue-length`, without real time.
 pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u64) -> Vec<Report> {
     let setting = Setting {
         duration: Span::from_millis(5),
@@ -53,7 +53,7 @@ pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u6
     Scenario { setting, traffic }.run().unwrap().intervals.iter().map(timeless).collect()
 }
 
-/// An observation that is kept.
+/// A recorded observation.
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub now: Time,
@@ -81,7 +81,8 @@ impl From<&Observation<'_>> for Seen {
     }
 }
 
-/// The report with real time set to zero: the only value that may differ between equal runs.
+/// Returns the report with real time set to zero: the only value that may differ between equal
+/// runs.
 pub fn timeless(report: &Report) -> Report {
     Report { wall_seconds: 0.0, simulated_packets_per_second: 0.0, ..report.clone() }
 }

@@ -8,12 +8,13 @@ use wattline_sim::{KnobBehaviour, Setting, run_with};
 use wattline_units::Span;
 
 const PAGE: &str = include_str!("../../../../docs/explanation/policy-contract.md");
-/// Each core gets a hundred packets in this time, and slow knobs come to their rest.
+/// Time in which each core gets a hundred packets, and slow knobs settle.
 const PERIOD: Span = Span::from_micros(1_500);
-/// More than the probe needs.
+/// More periods than the probe needs.
 const PERIODS: u64 = 75;
 
-/// PowerSave's server with a card that moderates interrupts, so that it has all knobs of the model.
+/// Returns PowerSave's server with a card that moderates interrupts, so that it has all knobs of
+/// the model.
 pub fn with_moderation() -> ServerModel {
     let mut server = server("westmere-2010");
     let longest = Span::from_millis(1);
@@ -22,8 +23,8 @@ pub fn with_moderation() -> ServerModel {
     server
 }
 
-/// Puts a probe in charge of a server. `describe` may change what it is told of the platform, and
-/// `wrap` puts something between the two.
+/// Puts a probe in charge of a server. `describe` may change the platform's description for the
+/// probe, and `wrap` puts something between the two.
 pub fn findings(
     server: &ServerModel,
     mpps: f64,
@@ -56,7 +57,7 @@ fn honest(server: &ServerModel, mpps: f64, knobs: &str) -> Findings {
 }
 
 #[test]
-fn the_simulator_keeps_its_word() {
+fn simulator_keeps_its_promises() {
     for (server, mpps) in [
         (with_moderation(), 1.0),
         (server("westmere-2010"), 1.0),
@@ -66,22 +67,22 @@ fn the_simulator_keeps_its_word() {
         found.verdicts().iter().for_each(|verdict| println!("{}: {verdict}", server.name));
         assert_eq!(found.complaints(), Vec::<String>::new(), "{}", server.name);
     }
-    // Slow knobs with a limited pace keep them as well, only later.
+    // Slow knobs with a limited pace keep the promises as well, only later.
     let slow = "all:delay=10us;budget:rate=100000,burst=100;frequency:dwell=500us";
     assert_eq!(honest(&with_moderation(), 1.0, slow).complaints(), Vec::<String>::new());
 }
 
 #[test]
-fn the_page_says_how_each_promise_of_the_simulator_is_judged() {
+fn page_describes_the_check_of_each_promise() {
     let found = honest(&with_moderation(), 1.0, "");
     let wrong = page::differences(PAGE, "simulator", &found.verdicts());
     assert_eq!(wrong, Vec::<String>::new());
 }
 
 #[test]
-fn a_simulated_knob_that_refuses_is_found() {
+fn refusing_simulated_knob_is_found() {
     let found = honest(&with_moderation(), 1.0, "batch:refuse;cores:refuse").complaints();
-    for told in ["batch: promised", "cores: promised", "weights: promised"] {
-        assert!(found.iter().any(|one| one.contains(told)), "{told}: {found:?}");
+    for expected in ["batch: promised", "cores: promised", "weights: promised"] {
+        assert!(found.iter().any(|one| one.contains(expected)), "{expected}: {found:?}");
     }
 }

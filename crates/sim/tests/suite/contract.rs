@@ -1,5 +1,5 @@
-//! The simulator shows policies what its platform promises ([`wattline_policy::Can`]), and does
-//! what they ask for.
+//! The simulator provides what its platform promises to policies ([`wattline_policy::Can`]), and
+//! applies their requests.
 
 use crate::common::{Seen, played, poisson, server, setting};
 use std::num::NonZeroU32;
@@ -45,7 +45,7 @@ fn every_millisecond(seen: &Seen, _: &mut OperatingPoint) -> AskAgain {
 }
 
 #[test]
-fn clairvoyant_policies_alone_are_shown_what_is_offered() {
+fn only_clairvoyant_policies_see_the_offered_rate() {
     let server = server("westmere-2010");
     let (seen, _) =
         witness(&server, 2.0, Looks::WHOLE.and_latency().and_power(), every_millisecond);
@@ -112,7 +112,7 @@ fn observations_add_up() {
 }
 
 #[test]
-fn no_packet_is_not_the_same_as_nobody_measures() {
+fn no_packet_differs_from_no_measurement() {
     let server = server("westmere-2010");
     let (seen, _) = witness(&server, 0.001, Looks::WHOLE.and_latency(), every_millisecond);
     assert!(seen.iter().any(|seen| seen.latency == Some(LatencyView::default())));
@@ -120,10 +120,10 @@ fn no_packet_is_not_the_same_as_nobody_measures() {
     assert!(seen.iter().all(|seen| seen.latency.is_none()));
 }
 
-/// The platform says how long a change of frequency takes; until then, policies see the old
+/// The platform states the duration of a change of frequency; until then, policies see the old
 /// frequency.
 #[test]
-fn the_frequency_that_holds_is_shown() {
+fn present_frequency_is_shown() {
     let server = server("westmere-2010");
     let platform = platform_of(&server);
     let (slow, fast) = (platform.frequencies[0], platform.frequencies[platform.fastest()]);
@@ -140,9 +140,9 @@ fn the_frequency_that_holds_is_shown() {
     assert_eq!(of(4), slow, "two halves later");
 }
 
-/// A controller that asks for another frequency more often than a change takes still reaches it.
+/// A controller that requests another frequency more often than a change takes still reaches it.
 #[test]
-fn frequency_changes_do_not_put_each_other_off() {
+fn frequency_changes_do_not_postpone_each_other() {
     let server = server("westmere-2010");
     let transition = platform_of(&server).frequency_transition;
     let often = transition / 4;
@@ -157,7 +157,7 @@ fn frequency_changes_do_not_put_each_other_off() {
     assert!(frequencies[12] > frequencies[0], "it climbs while it asks: {frequencies:?}");
 }
 
-/// Cores of a cluster run at what the fastest active one of them asks for, others at their own.
+/// Cores of a cluster run at the highest request of its active cores, others at their own.
 #[test]
 fn clusters_of_cores_share_a_frequency() {
     let text = library::text_of("westmere-2010", library::Kind::Servers).unwrap();
@@ -181,7 +181,7 @@ fn clusters_of_cores_share_a_frequency() {
 }
 
 #[test]
-fn a_fill_level_asks_where_it_is_reached_and_not_below() {
+fn fill_level_triggers_only_when_reached() {
     let server = server("westmere-2010");
     let platform = platform_of(&server);
     assert_eq!(platform.can.asks.fill, Timing::Exact);
@@ -196,7 +196,7 @@ fn a_fill_level_asks_where_it_is_reached_and_not_below() {
         .filter_map(|seen| match seen.trigger {
             Trigger::Fill { queue } => Some(seen.queues[queue].fill),
             Trigger::Start => None,
-            other => panic!("nobody asked for {other:?}"),
+            other => panic!("not requested: {other:?}"),
         })
         .collect();
     assert!(fills.len() > 100 && fills.iter().all(|&fill| fill >= level), "{}", fills.len());
@@ -233,7 +233,7 @@ fn events_of_several_cores_show_no_future() {
             count += 1;
             for core in &seen.cores {
                 let spent = core.useful + core.empty + core.asleep;
-                // A wake-up or a batch that is under way counts as a whole.
+                // A wake-up or a batch in progress counts as a whole.
                 let most = seen.now.since(Time::ZERO) + Span::from_micros(12);
                 assert!(spent <= most, "{:?}: {spent:?} at {:?}", seen.trigger, seen.now);
             }
@@ -245,7 +245,7 @@ fn events_of_several_cores_show_no_future() {
 /// A policy that asks about a core which has already polled empty queues is asked now, not in the
 /// past.
 #[test]
-fn empty_polls_that_began_before_the_question_do_not_turn_time_back() {
+fn earlier_empty_polls_do_not_turn_time_back() {
     let server = server("westmere-2010");
     let (seen, _) = witness(&server, 0.001, Looks::WHOLE, |seen, point| {
         point.set_wait(Wait::Poll);
@@ -280,12 +280,12 @@ fn weights_share_the_load_out() {
 
 /// A server without pauses ignores a request for a wait with a pause.
 #[test]
-fn a_wait_that_the_server_lacks_is_left_alone() {
+fn unsupported_wait_mode_is_ignored() {
     let server = server("westmere-2010");
     assert!(!platform_of(&server).can.waits.allows(Wait::Pause));
     let (_, report) = witness(&server, 0.1, Looks::WHOLE, |seen, point| {
         point.set_wait(if seen.trigger == Trigger::Start { Wait::Interrupt } else { Wait::Pause });
         AskAgain::at(seen.now + PERIOD)
     });
-    assert!(report.residency.cores.iter().all(|core| core.empty == 0.0), "nobody polls");
+    assert!(report.residency.cores.iter().all(|core| core.empty == 0.0), "no core polls");
 }

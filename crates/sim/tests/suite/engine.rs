@@ -1,4 +1,4 @@
-//! Properties of every simulation, whatever the policy.
+//! Properties of every simulation, under any policy.
 
 use crate::common::{played, poisson, seeded, server, setting, simulate, timeless};
 use wattline_cores::{CoreState, StateSpan};
@@ -41,7 +41,7 @@ fn energy_is_the_integral_over_the_state_log() {
     }
 }
 
-/// Energy of the shared part while any core is awake, from the edges in the log.
+/// Returns the energy of the shared part while any core is awake, from the edges in the log.
 fn uncore_joules(states: &[StateSpan], server: &wattline_server::ServerModel) -> f64 {
     let mut edges = Vec::new();
     for span in states {
@@ -75,7 +75,7 @@ fn next_to_no_traffic_is_simulated() {
     }
 }
 
-/// Counting in between must not change which packets find a ring full.
+/// Counting during the run must not change which packets find a ring full.
 #[test]
 fn being_watched_changes_nothing() {
     let server = server("westmere-2010");
@@ -93,7 +93,7 @@ fn being_watched_changes_nothing() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_report_and_another_does_not() {
+fn same_seed_gives_the_same_report() {
     let server = server("westmere-2010");
     for policy in ["queue-length", "ondemand", "napi:moderation=0us"] {
         let setting = short(&server, policy);
@@ -104,7 +104,7 @@ fn the_same_seed_gives_the_same_report_and_another_does_not() {
 }
 
 #[test]
-fn a_sweep_gives_the_same_whatever_the_number_of_threads() {
+fn sweep_does_not_depend_on_the_number_of_threads() {
     let server = server("westmere-2010");
     let traffic = Spec::parse("poisson:8Mpps,size=64").unwrap();
     let seeds: Vec<u64> = (0..6).collect();
@@ -164,15 +164,15 @@ fn moderation_trades_interrupts_for_latency() {
         simulate(&short(&server, &policy), &mut poisson(&server, 2e6, 64, 1))
     };
     let (none, some) = (with("0us"), with("100us"));
-    // Each of 48 queues is moderated by itself: 10,000 interrupts a second at most, at 2 Mpps.
+    // Each of 48 queues is moderated separately: 10,000 interrupts a second at most, at 2 Mpps.
     let most = 48.0 * 1e4 / 2e6;
     let (few, many) = (some.interrupts_per_packet.unwrap(), none.interrupts_per_packet.unwrap());
     assert!(few <= most * 1.001 && many > 2.0 * most, "{few} and {many}, at most {most}");
     // An interrupt of one queue does not delay those of its core's other queues: if it did, each of
     // the 12 cores would be interrupted at most 10,000 times a second.
     assert!(few > 1.5 * 12.0 * 1e4 / 2e6, "{few}");
-    // When any of a core's four queues interrupts, the core polls all of them: about every 25 us,
-    // so that a packet waits half of that on average.
+    // If any of a core's four queues interrupts, the core polls all of them: about every 25 us, so
+    // that a packet waits half of that on average.
     assert!(some.latency_mean_seconds > none.latency_mean_seconds.map(|l| l + 10e-6));
     assert!(some.power_watts < none.power_watts);
 }
@@ -209,7 +209,7 @@ fn more_cores_than_a_machine_can_have_are_refused() {
     }
 }
 
-/// Packets of a list, once.
+/// Returns the packets of a list, once.
 struct Once(Vec<Packet>);
 
 impl Source for Once {

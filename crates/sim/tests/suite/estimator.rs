@@ -1,5 +1,5 @@
-//! PowerSave's estimator, which runs in the cores: against its pseudo-code at each batch, and when it
-//! looks seldom.
+//! PowerSave's estimator, which runs in the cores: compared with its pseudo-code at each batch, and
+//! with infrequent samples.
 
 use crate::common::{assert_conserved, server, setting, timeless};
 use wattline_policy::{
@@ -11,7 +11,7 @@ use wattline_units::Span;
 
 const SILENCE: Span = Span::from_millis(1);
 
-/// The pseudo-code of PowerSave's section 6.1 in a policy that is asked at each batch.
+/// The pseudo-code of PowerSave's section 6.1 as a policy that is asked at each batch.
 struct EachBatch {
     up: u64,
     down: u64,
@@ -69,7 +69,7 @@ impl Policy for EachBatch {
     }
 }
 
-/// Traffic that lets the controller climb, descend, and meet silences.
+/// Traffic under which the controller climbs, descends, and meets silences.
 const TRAFFIC: [&str; 4] = [
     "poisson:5Mpps,size=64",
     "day:3Mpps,duration=12ms,spikes=4,size=64",
@@ -77,7 +77,7 @@ const TRAFFIC: [&str; 4] = [
     "poisson:800pps,size=64",
 ];
 
-/// The text with nine digits of each number: energy is added up at every question.
+/// Rounds each number in the text to nine digits: energy is summed at every decision.
 fn rounded(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     let token = |token: &str| match token.parse::<f64>() {
@@ -92,7 +92,7 @@ fn rounded(text: &str) -> String {
         .collect()
 }
 
-/// Nothing but the number of questions may differ.
+/// Only the number of decisions may differ.
 #[test]
 fn streaks_counted_in_the_core_give_the_pseudo_codes_figures() {
     let server = server("westmere-2010");
@@ -125,7 +125,7 @@ fn streaks_counted_in_the_core_give_the_pseudo_codes_figures() {
 
 /// The table of docs/explanation/closed-loop.md.
 #[test]
-fn looking_every_millisecond_costs_latency() {
+fn sampling_every_millisecond_costs_latency() {
     let server = server("westmere-2010");
     for text in ["poisson:5Mpps,size=64", "mmpp:2Mpps,ratio=20,high=5ms,low=15ms,size=64"] {
         let traffic = Spec::parse(text).unwrap();

@@ -1,4 +1,4 @@
-//! NAPI polls: their budget, interrupts and costs, and what policies see of them.
+//! NAPI polls: their budget, interrupts and costs, and the information that policies get from them.
 
 use crate::common::{poisson, server, setting, simulate};
 use wattline_cores::{CoreMake, Sink, Watched, platform_of};
@@ -8,8 +8,8 @@ use wattline_sim::{Report, Setting, SimError, run};
 use wattline_traffic::Packet;
 use wattline_units::Span;
 
-/// Westmere on the kernel's path at the costs of workers, with these cycles for each wake-up and for
-/// each interrupt of an awake core.
+/// Returns Westmere on the kernel's path at the costs of workers, with these cycles for each
+/// wake-up and for each interrupt of an awake core.
 fn kernel(wake_up: f64, interrupt: f64) -> ServerModel {
     let mut server = server("westmere-2010");
     let own = server.applications[&Application::Ipv4].cycles_per_packet;
@@ -71,14 +71,14 @@ fn budget_bounds_the_batches() {
         core.advance(1_000_000_000_000, Watched::NOT, &mut Sink::new(1, 0));
         (core.counts.packets, core.counts.polls, core.counts.interrupts)
     };
-    // One that spends its budget is followed by another, though it may find nothing.
+    // A poll that uses its whole budget is followed by another, which may find nothing.
     assert_eq!(polls(63), (63, 1, 1));
     assert_eq!(polls(64), (64, 2, 1));
     assert_eq!(polls(512), (512, 9, 1));
 }
 
 #[test]
-fn paths_cost_what_the_file_says() {
+fn paths_cost_as_much_as_in_the_file() {
     for name in ["westmere-2010", "xeon-platinum-8470"] {
         let own = server(name);
         let watts = Path::ALL.map(|path| {
@@ -95,7 +95,7 @@ fn paths_cost_what_the_file_says() {
 }
 
 #[test]
-fn policies_get_what_polls_show_and_no_more() {
+fn policies_get_only_the_information_of_polls() {
     let server = server("westmere-2010").on_path(Path::Kernel).unwrap();
     for policy in ["queue-length", "wattline:p99=250us", "ondemand"] {
         let report = play(&server, policy, 2e6);
@@ -120,7 +120,7 @@ fn every_source_has_its_part_of_the_power() {
     assert_eq!(parts, PowerPart::ALL);
     let sum: f64 = report.power_by_source.iter().map(|it| it.watts.0).sum();
     assert!((sum - report.power_watts).abs() < 1e-9, "{sum}, not {}", report.power_watts);
-    // Each counts, so that the sum shows if one is left out.
+    // Each part is large enough that the sum shows if it is missing.
     let least = report.power_by_source.iter().map(|it| it.watts.0).fold(f64::INFINITY, f64::min);
     assert!(least > 0.01, "{:?}", report.power_by_source);
     let of = |part| report.power_by_source.iter().find(|it| it.part == part).unwrap().watts.0;

@@ -8,7 +8,7 @@ use wattline_server::ServerModel;
 use wattline_sim::{KnobBehaviour, Report, Setting, run_with};
 use wattline_units::{Span, Time};
 
-/// Wants one point from the start and another one from a given time on, and asks every period.
+/// Requests one point from the start and another one from a given time on; decides every period.
 fn twice(
     before: fn(&mut OperatingPoint),
     after: fn(&mut OperatingPoint),
@@ -36,7 +36,7 @@ fn short<'a>(server: &'a ServerModel, policy: &str, knobs: &str) -> Setting<'a> 
     }
 }
 
-/// Four slow cores, then twelve fast ones from 5 ms on, on a server with these knobs.
+/// Runs four slow cores, then twelve fast ones from 5 ms on, on a server with these knobs.
 fn climb(server: &ServerModel, knobs: &str) -> Report {
     let slow = |point: &mut OperatingPoint| {
         point.set_active(4, 0, 2);
@@ -64,12 +64,12 @@ fn at_ms(report: &Report, millis: usize) -> (f64, f64) {
 }
 
 #[test]
-fn a_refusing_knob_leaves_everything_else_to_go_on() {
+fn refusing_knob_does_not_block_others() {
     let server = server("westmere-2010");
     let slowest = server.processor.frequencies[0].0;
     let report = climb(&server, "frequency:refuse");
     let fastest = server.processor.frequencies[13].0;
-    // The knob refused from the start, so the frequency is the one that servers begin with.
+    // The knob refused from the start, so the initial frequency remains.
     assert_eq!(at_ms(&report, 2), (4.0, fastest));
     assert_eq!(at_ms(&report, 10), (12.0, fastest));
     let entry = report.knobs.iter().find(|entry| entry.knob == Knob::Frequency).unwrap();
@@ -81,10 +81,10 @@ fn a_refusing_knob_leaves_everything_else_to_go_on() {
 }
 
 #[test]
-fn slow_writes_come_one_after_the_other_in_the_safe_order() {
+fn slow_writes_follow_each_other_in_the_safe_order() {
     let server = server("westmere-2010");
     let ideal = climb(&server, "");
-    assert!(ideal.knobs.is_empty(), "nothing to tell of ideal knobs");
+    assert!(ideal.knobs.is_empty(), "no remarks on ideal knobs");
     assert_eq!(at_ms(&ideal, 5).0, 12.0);
     // Eight wakes and one table at 200 us each: 1.8 ms.
     let slow = climb(&server, "cores:delay=200us");
@@ -100,7 +100,7 @@ fn slow_writes_come_one_after_the_other_in_the_safe_order() {
 }
 
 #[test]
-fn a_failing_write_is_left_alone_for_a_while_and_tried_again() {
+fn failing_write_is_retried_after_a_rest() {
     let server = server("westmere-2010");
     let run = |seed| {
         let short = short(&server, "poll", "cores:fail=0.5");
@@ -124,24 +124,25 @@ fn a_failing_write_is_left_alone_for_a_while_and_tried_again() {
         failed.iter().all(|&failed| failed < 60),
         "after rests, not at every question: {failed:?}"
     );
-    // A table that could not be written is tried again until it succeeds.
+    // A failed write of the table is repeated until it succeeds.
     let changes: Vec<u64> = reports.iter().map(|report| report.core_changes).collect();
     assert!(changes.iter().all(|&changes| changes <= 1), "{changes:?}");
     // A success at the very start is no change within the reported span.
     let down = reports.iter().filter(|report| report.cores_active_mean < 11.9).count();
     assert_eq!(down, reports.len(), "{changes:?}, {failed:?}");
-    // Rests grow tenfold: most are down within milliseconds, who fails six times and more after 0.1 s. Ten
-    // cores more for 0.1 of 4 s are 0.25 more in the mean.
+    // Rests grow tenfold: most runs are down within milliseconds, but after six or more failures
+    // only after 0.1 s. Ten additional cores for 0.1 of 4 s add 0.25 to the mean.
     let means: Vec<f64> = reports.iter().map(|report| report.cores_active_mean).collect();
     let late = means.iter().filter(|mean| **mean > 2.25).count();
     assert!((1..=4).contains(&late) && means.iter().all(|mean| *mean < 3.0), "{means:?}");
 }
 
 #[test]
-fn a_rounding_knob_is_reported_and_its_value_is_what_the_policy_goes_on_from() {
+fn rounding_knob_is_reported_and_the_policy_sees_its_value() {
     let server = server("westmere-2010");
     let period = Span::from_millis(5);
-    // One up from the present index; with steps of five this is five up, as the policy then sees.
+    // One up from the present index; with steps of five this is five up, which the policy then
+    // sees.
     let up = |point: &mut OperatingPoint| point.set_frequency((point.fastest_active() + 1).min(13));
     let policy = twice(|point| point.set_frequency(0), up, Time::ZERO + period, period);
     let report = run_twice(&server, "frequency:round=5", policy);
@@ -155,7 +156,7 @@ fn a_rounding_knob_is_reported_and_its_value_is_what_the_policy_goes_on_from() {
 }
 
 #[test]
-fn a_budget_and_a_dwell_time_put_changes_off_and_do_not_lose_them() {
+fn budget_and_dwell_time_postpone_changes_without_loss() {
     let server = server("westmere-2010");
     let dither = || {
         let other = |point: &mut OperatingPoint| {
@@ -182,7 +183,7 @@ fn a_budget_and_a_dwell_time_put_changes_off_and_do_not_lose_them() {
 /// PowerSave under load on bad knobs. No packet is lost beyond those lost on the ideal machine, and
 /// conservation and order hold whatever fails.
 #[test]
-fn every_packet_is_accounted_for_whatever_the_knobs_do() {
+fn every_packet_is_accounted_for_on_bad_knobs() {
     let server = server("westmere-2010");
     let nervous = "queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
     for knobs in [

@@ -1,4 +1,4 @@
-//! A policy that keeps a latency target by the latencies that it observes.
+//! A policy that keeps a latency target from the latencies that it observes.
 
 use crate::common::{poisson, server, setting};
 use std::sync::{Arc, Mutex};
@@ -58,7 +58,7 @@ fn a_policy_can_hold_a_latency_target() {
         let seen = seen.lock().unwrap();
         assert_eq!(seen.len(), 60);
         if !looks.latency {
-            assert!(seen.iter().all(Option::is_none), "nobody asked for it");
+            assert!(seen.iter().all(Option::is_none), "it was not requested");
             assert!(report.dropped_packets > 0, "one core cannot carry 6 Mpps");
             continue;
         }

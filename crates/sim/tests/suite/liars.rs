@@ -1,6 +1,6 @@
 //! The conformance test finds each lie of a platform. A liar stands between the simulator and the
-//! probe: it keeps back one thing that the probe wants, does one that was denied, or shows one
-//! figure wrongly. All else is the simulator's.
+//! probe: it ignores one request of the probe, applies one that it denied, or shows one wrong
+//! figure. Otherwise it behaves like the simulator.
 
 use crate::common::Seen;
 use crate::conformance::{findings, with_moderation};
@@ -27,22 +27,22 @@ const BATCH: Part = |from, to| to.batch = from.batch;
 const WEIGHTS: Part = |from, to| to.weights.clone_from(&from.weights);
 const CORES: Part = |from, to| to.active = from.active;
 
-/// The lie.
+/// Kind of lie.
 #[derive(Clone, Copy)]
 enum Lie {
-    /// It accepts a part of the point and does nothing.
+    /// Accepts a part of the point without applying it.
     Ignores(Part),
-    /// The same, and shows the frequency that was asked for.
+    /// Does the same for the frequency, and shows the requested one.
     PretendsFrequency,
-    /// It waits in one way whenever it is told another.
+    /// Waits in another mode than requested.
     Waits(fn(Wait) -> Wait),
-    /// It says that it cannot, hands the part back as it was, and does it.
+    /// Claims that a part is not supported, hands it back unchanged, and applies it.
     Takes(Part, fn(&mut Can)),
-    /// It shows something else, by what it showed first.
+    /// Shows a wrong figure, derived from the first observation.
     Shows(fn(&mut Seen, first: &Seen)),
-    /// It passes questions on for which this holds.
+    /// Passes on only triggers for which this holds.
     Asks(fn(Trigger, count: u64) -> bool),
-    /// It asks at a fill level where another question was wanted, or a level that is not reached.
+    /// Asks at a fill level when another trigger was requested, or at a level that is not reached.
     AsksAtAnyLevel,
 }
 
@@ -52,9 +52,10 @@ struct Liar {
     platform: Platform,
     /// Operating point reported to the probe.
     claimed: Option<OperatingPoint>,
-    /// Present value of a part that is kept back, or that was taken although it was denied.
+    /// Present value of a part that is ignored, or that was applied although it was denied.
     real: Option<OperatingPoint>,
-    /// For so many more timers what was taken is kept: as long as the probe watches it.
+    /// Number of further timers for which the applied part is kept: as long as the probe watches
+    /// it.
     keeps: u32,
     first: Option<Seen>,
     asked: u64,
@@ -169,22 +170,22 @@ fn found(lie: Lie) -> Vec<String> {
     findings(&with_moderation(), 1.0, "", describe, wrap).complaints()
 }
 
-/// Each lie with the promise that it breaks.
+/// Checks that each lie is found under the promise that it breaks.
 fn assert_found(lies: &[(&str, Lie)]) {
-    for (number, (told, lie)) in lies.iter().enumerate() {
+    for (number, (expected, lie)) in lies.iter().enumerate() {
         let found = found(*lie);
-        let named = found.iter().any(|one| one.starts_with(&format!("{told}: ")));
-        assert!(named, "{told} (lie {number}): {found:#?}");
+        let named = found.iter().any(|one| one.starts_with(&format!("{expected}: ")));
+        assert!(named, "{expected} (lie {number}): {found:#?}");
     }
 }
 
 #[test]
-fn one_who_passes_everything_on_is_no_liar() {
+fn honest_platform_has_no_complaints() {
     assert_eq!(found(Lie::Shows(|_, _| {})), Vec::<String>::new());
 }
 
 #[test]
-fn a_knob_that_is_ignored_is_found() {
+fn ignored_knob_is_found() {
     assert_found(&[
         ("frequency", Lie::Ignores(FREQUENCY)),
         ("idle-limit", Lie::Ignores(IDLE_LIMIT)),
@@ -211,16 +212,16 @@ fn a_knob_that_is_ignored_is_found() {
     ]);
 }
 
-/// A frequency that is shown and does not hold is seen by the time that packets take.
+/// If a frequency is shown but not applied, the service time of packets reveals it.
 #[test]
-fn a_frequency_that_is_shown_alone_is_found() {
+fn pretended_frequency_is_found() {
     let found = found(Lie::PretendsFrequency);
-    let told = "frequency: promised, and a packet took";
-    assert!(found.iter().any(|one| one.starts_with(told)), "{found:#?}");
+    let expected = "frequency: promised, and a packet took";
+    assert!(found.iter().any(|one| one.starts_with(expected)), "{found:#?}");
 }
 
 #[test]
-fn a_knob_that_was_denied_and_is_turned_is_found() {
+fn denied_but_applied_knob_is_found() {
     assert_found(&[
         ("frequency", Lie::Takes(FREQUENCY, |can| can.set_frequency = false)),
         ("idle-limit", Lie::Takes(IDLE_LIMIT, |can| can.limit_idle = false)),
@@ -233,7 +234,7 @@ fn a_knob_that_was_denied_and_is_turned_is_found() {
 }
 
 #[test]
-fn a_figure_that_is_wrong_is_found() {
+fn wrong_figure_is_found() {
     assert_found(&[
         (
             "arrivals",
@@ -315,7 +316,7 @@ fn a_figure_that_is_wrong_is_found() {
 }
 
 #[test]
-fn a_question_that_does_not_come_or_should_not_is_found() {
+fn missing_or_unrequested_trigger_is_found() {
     assert_found(&[
         ("Batch", Lie::Asks(|trigger, _| !matches!(trigger, Trigger::Batch { .. }))),
         (

@@ -15,7 +15,7 @@ fn with_links<'a>(server: &'a ServerModel, policy: &str, millis: u64) -> Setting
     }
 }
 
-/// Trains that meet at the output links, and that make cores come and go.
+/// Trains that meet at the output links, and cause cores to be added and removed.
 const MEETING: &str =
     "mmpp:4Mpps,ratio=10,high=1ms,low=1ms,size=400,trains=geometric:16,train-flows=one";
 
@@ -23,14 +23,14 @@ fn run(setting: &Setting<'_>, traffic: &str) -> Report {
     simulate(setting, Spec::parse(traffic).unwrap().build(5).unwrap().as_mut())
 }
 
-/// Seconds for which a packet occupies a link.
+/// Returns the seconds for which a packet occupies a link.
 fn on_link(server: &ServerModel, bytes: u32) -> f64 {
     8.0 * f64::from(bytes + ETHERNET_OVERHEAD_BYTES) / server.nic.link.0
 }
 
-/// The model's time in cards and buses was measured with such packets, link included.
+/// The model's time in cards and buses was measured with such packets, including the link.
 #[test]
-fn short_packets_at_low_load_take_what_was_measured() {
+fn short_packets_at_low_load_take_the_measured_time() {
     let server = server("westmere-2010");
     let mean = |output_links: bool| {
         let setting = Setting { output_links, ..with_links(&server, "poll", 20) };
@@ -55,14 +55,14 @@ fn long_packets_take_their_time_on_the_link() {
 #[test]
 fn packets_are_conserved_and_littles_law_holds_under_every_policy() {
     let server = server("westmere-2010");
-    let beside = server.nic.pass_through.as_seconds() - on_link(&server, 64);
+    let outside = server.nic.pass_through.as_seconds() - on_link(&server, 64);
     for policy in played().chain(["queue-length:c_down=0,c_up=0,q_h=6"]) {
         let setting =
             Setting { interval: Some(Span::from_micros(1_700)), ..with_links(&server, policy, 17) };
         // `run` checks conservation in each interval and over the whole.
         let report = run(&setting, MEETING);
         assert_eq!(report.dropped_at_output_packets, 0, "{policy}");
-        let latency = report.latency_mean_seconds.unwrap() - beside;
+        let latency = report.latency_mean_seconds.unwrap() - outside;
         let by_latency = report.forwarded_rate_pps * latency;
         // The span cuts packets off at both ends; this is their share of 50,000.
         let error = report.packets_inside_mean / by_latency - 1.0;
@@ -93,7 +93,7 @@ fn packets_for_a_full_transmit_ring_are_counted() {
     assert!(bounded.latency_max_seconds < unbounded.latency_max_seconds);
 }
 
-/// Blocks, timers and intervals cut the run at other places; the result must not depend on that.
+/// Blocks, timers and intervals split the run at other times; the result must not depend on that.
 #[test]
 fn being_watched_changes_nothing() {
     let mut server = server("westmere-2010");

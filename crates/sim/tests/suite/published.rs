@@ -1,7 +1,6 @@
 //! Every figure that PowerSave's paper prints about its machine, reproduced by simulation and not
 //! only by the closed form. Each test prints the paper's value, the tolerance and the simulated
-//! value
-//! (`cargo test -p wattline-sim --test suite published -- --nocapture`).
+//! value (`cargo test -p wattline-sim --test suite published -- --nocapture`).
 
 use crate::common::{poisson, server, setting, simulate};
 use wattline_policy::Envelope;
@@ -38,18 +37,18 @@ impl Rig {
         simulate(&setting, &mut poisson(&self.server, rate, bytes, 5))
     }
 
-    /// Run of cores that nap under a load of 64-byte packets.
+    /// Simulates cores that nap under a load of 64-byte packets.
     fn loaded(&self, cores: usize, gigahertz: f64, rate: f64) -> Report {
         let policy = format!("napi:cores={cores},frequency_ghz={gigahertz}");
         self.run(&policy, rate, 64, Span::from_millis(8))
     }
 
-    /// The same under more load than they can carry.
+    /// Simulates the same cores under more load than they can carry.
     fn full(&self, cores: usize, gigahertz: f64) -> Report {
         self.loaded(cores, gigahertz, 1.2 * self.capacity(cores, gigahertz))
     }
 
-    /// Power at ten packets per second.
+    /// Returns the power at ten packets per second.
     fn idle(&self, policy: &str) -> f64 {
         self.run(policy, 10.0, 64, Span::from_seconds(1.0)).power_watts
     }

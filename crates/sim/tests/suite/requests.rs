@@ -111,7 +111,7 @@ fn latency_rises_with_the_period_at_low_load_and_is_u_shaped_at_high_load() {
 }
 
 #[test]
-fn too_many_interrupts_leave_nothing_to_the_application() {
+fn too_many_interrupts_starve_the_application() {
     let mut server = xeon();
     // 12 us of work every 6 us.
     server.kernel.interrupt_cycles = 21_600.0;
@@ -142,7 +142,7 @@ fn a_full_ring_drops_and_an_impossible_load_is_refused() {
 }
 
 #[test]
-fn one_core_stands_for_all_where_all_are_set_alike() {
+fn one_core_stands_for_all_with_the_same_setting() {
     let server = xeon();
     let mut one = setting(&server, "memcached:700krps", "performance+84us");
     one.duration = Span::from_millis(2_000);
@@ -219,7 +219,7 @@ fn copi_on_its_own_tables_saves_and_keeps_the_target() {
     assert_eq!(request_platform(&server).cores, 8);
 }
 
-/// On three machines on which no parameter was chosen: at most a tenth of the points, at least nine
+/// On three machines for which no parameter was tuned: at most a tenth of the points, at least nine
 /// tenths of the saving. `wattline reproduce copi` has more of them.
 #[test]
 fn a_sparse_profile_keeps_most_of_the_saving() {
@@ -249,7 +249,7 @@ fn a_sparse_profile_keeps_most_of_the_saving() {
 }
 
 #[test]
-fn knobs_that_are_slow_fail_or_refuse_do_so_here_too() {
+fn bad_knobs_also_affect_request_servers() {
     let server = xeon();
     let one = setting(&server, "memcached:400krps", "ondemand+84us");
     let with = |faults: &str| {
@@ -307,9 +307,9 @@ fn only_listed_knobs_are_turned() {
     assert!(turned.contains(&Knob::Frequency) && turned.contains(&Knob::Moderation), "{turned:?}");
 }
 
-/// A policy for pollers would run as another one under its name.
+/// A policy for pollers would behave like another one under its name.
 #[test]
-fn policies_that_need_workers_are_refused_where_the_kernel_serves() {
+fn policies_that_need_workers_are_refused_on_the_kernels_path() {
     let server = xeon();
     for (policy, why) in [("poll", "poll"), ("queue-length", "batches")] {
         let error = run_requests(&setting(&server, "memcached:200krps", policy)).unwrap_err();

@@ -6,7 +6,7 @@ use wattline_units::Span;
 
 const SERVICE: f64 = 1e-6;
 
-/// Mean waiting time of the simulated packets and the report's mean number inside.
+/// Returns the mean waiting time of the simulated packets and the report's mean number inside.
 fn waiting(server: &ServerModel, policy: &str, load: f64, seed: u64) -> (f64, f64, f64) {
     let mut setting = setting(server, policy);
     // Long enough for a precise mean: near saturation, waiting times are long and correlated.
@@ -56,7 +56,7 @@ fn a_core_that_must_wake_up_waits_as_m_g_1_with_set_up() {
     {
         let mut server = server("ideal-single-core");
         server.capacity.service = distribution;
-        // Whether the core works or sleeps meanwhile does not matter to the packets.
+        // To the packets it does not matter if the core works or sleeps meanwhile.
         server.wake_up.delivery_seconds = 2e-6;
         server.wake_up.fixed_seconds = 3e-6;
         let set_up = 5e-6;

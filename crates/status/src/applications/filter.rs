@@ -23,7 +23,7 @@ impl Document for AclTable {
 pub struct AclStats {
     /// Rules, in the order in which packets meet them.
     pub rules: Vec<AclRule>,
-    /// Rules, those included that are not listed.
+    /// Number of rules, unlisted ones included.
     pub total: usize,
     /// Packets that matched no rule and were dropped, by port.
     pub unmatched: Vec<Unmatched>,
@@ -34,7 +34,7 @@ pub struct AclStats {
 pub struct AclRule {
     /// Its name.
     pub name: String,
-    /// Ports on which it holds.
+    /// Ports to which it applies.
     pub on: Vec<String>,
     /// `permit` or `deny`.
     pub action: String,

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// Counters of flow records.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRecordsStats {
-    /// The flow tables of all workers together. `packets` is `record_packets`, `lost_packets` and the
-    /// packets of flows that are still in the tables.
+    /// Flow tables of all workers together. `packets` is the sum of `record_packets`,
+    /// `lost_packets` and the packets of flows still in the tables.
     pub tables: FlowCounts,
     /// Collectors. Each got or lost every record that was handed over.
     pub collectors: Vec<CollectorStats>,
@@ -19,8 +19,8 @@ pub struct FlowRecordsStats {
 /// Number of a port in flow records.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportInterface {
-    /// The kernel's number of the interface; for a port without one, its place in the configuration,
-    /// from 1.
+    /// The kernel's number of the interface; for a port without one, its place in the
+    /// configuration, from 1.
     pub number: u32,
     /// The port.
     pub port: String,
@@ -34,12 +34,12 @@ counts! {
         packets,
         /// Bytes of the IP packets counted in flows.
         bytes,
-        /// Packets skipped by sampling or by the choice of ports.
+        /// Packets skipped by sampling or the choice of ports.
         passed_by,
         /// Packets with malformed headers.
         unreadable,
-        /// Packets that are answered by an ICMP error instead of being sent, because of their TTL or
-        /// length: they belong to no flow. Counted only where packets are recorded as they leave.
+        /// Packets answered by an ICMP error instead of being sent, because of their TTL or length:
+        /// they belong to no flow. Counted only where packets are recorded on egress.
         refused,
         /// Flows created.
         flows_created,
@@ -89,9 +89,9 @@ pub struct CollectorStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CollectorState {
-    /// It takes messages.
+    /// The collector takes messages.
     Up,
-    /// It is not connected, or refused the last message.
+    /// The collector is not connected, or refused the last message.
     #[default]
     Down,
 }
@@ -109,7 +109,7 @@ counts! {
         flow_packets,
         /// Bytes of the flows in the sent records.
         flow_bytes,
-        /// Records that it did not take.
+        /// Records that the collector did not take.
         lost_records,
         /// Packets in the lost records.
         lost_packets,

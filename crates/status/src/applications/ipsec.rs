@@ -23,7 +23,7 @@ impl Document for SaTable {
 /// Counters of IPsec.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IpsecStats {
-    /// Tunnels of the configuration.
+    /// Configured tunnels.
     pub tunnels: Vec<TunnelStats>,
     /// Wattline's blocking policies in the kernel.
     pub blocked_in_kernel: usize,
@@ -33,12 +33,12 @@ pub struct IpsecStats {
     /// Traffic that these policies block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<BlockStats>,
-    /// Tunnels whose keys the kernel has, where they are followed.
+    /// Tunnels whose keys are in the kernel, if these are followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelTunnels>,
 }
 
-/// A tunnel of the configuration.
+/// A configured tunnel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TunnelStats {
     /// Its name.
@@ -52,7 +52,7 @@ pub struct TunnelStats {
     pub warning: Option<String>,
 }
 
-/// Tunnels whose keys the kernel has.
+/// Tunnels whose keys are in the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelTunnels {
     /// Associations that send.
@@ -66,7 +66,7 @@ pub struct KernelTunnels {
 /// A security association that sends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OutboundStats {
-    /// The part that both directions have.
+    /// Fields common to both directions.
     #[serde(flatten)]
     pub association: AssociationStats,
     /// Last sequence number sent.
@@ -76,12 +76,12 @@ pub struct OutboundStats {
 /// A security association that receives.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InboundStats {
-    /// The part that both directions have.
+    /// Fields common to both directions.
     #[serde(flatten)]
     pub association: AssociationStats,
     /// Highest sequence number received.
     pub highest_sequence: u64,
-    /// Reason why packets of the peer cannot arrive, if any; that of a configured tunnel is in the
+    /// Reason why packets of the peer cannot arrive, if any; for a configured tunnel it is in the
     /// tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
@@ -96,13 +96,13 @@ pub struct AssociationStats {
     pub spi: String,
     /// Its algorithms.
     pub algorithm: String,
-    /// Address of the tunnel's end here.
+    /// Local address of the tunnel.
     pub local: IpAddr,
-    /// Address of the far end.
+    /// Remote address of the tunnel.
     pub remote: IpAddr,
     /// Its state.
     pub state: AssociationState,
-    /// Packets that it protected or accepted.
+    /// Packets protected or accepted.
     pub packets: u64,
     /// Bytes of the inner packets.
     pub bytes: u64,
@@ -112,13 +112,13 @@ pub struct AssociationStats {
 
 impl Default for AssociationStats {
     fn default() -> Self {
-        let nobody = IpAddr::from([0, 0, 0, 0]);
+        let unspecified = IpAddr::from([0, 0, 0, 0]);
         Self {
             name: String::new(),
             spi: String::new(),
             algorithm: String::new(),
-            local: nobody,
-            remote: nobody,
+            local: unspecified,
+            remote: unspecified,
             state: AssociationState::default(),
             packets: 0,
             bytes: 0,
@@ -131,14 +131,14 @@ impl Default for AssociationStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AssociationState {
-    /// It is used.
+    /// In use.
     #[default]
     Active,
-    /// It is used, and its keys have reached their soft lifetime.
+    /// In use, with keys past their soft lifetime.
     Expiring,
-    /// Its keys have reached their hard lifetime.
+    /// Keys past their hard lifetime.
     Ended,
-    /// Its sequence numbers are used up.
+    /// No sequence numbers left.
     Exhausted,
 }
 
@@ -147,13 +147,13 @@ pub enum AssociationState {
 pub struct Block {
     /// Configuration that protects it.
     pub configuration: String,
-    /// Owner of the kernel's policies, made from the path of the configuration.
+    /// Owner of the kernel's policies, derived from the path of the configuration.
     pub owner: u32,
     /// The traffic.
     pub blocked: Vec<BlockedTraffic>,
 }
 
-/// Traffic that a router has the kernel block.
+/// Traffic that the kernel blocks for a router.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockStats {
     /// The traffic and its owner.
@@ -163,13 +163,13 @@ pub struct BlockStats {
     pub when_stopped: bool,
 }
 
-/// Traffic that a router would have the kernel block, as in `wattline plan`.
+/// Traffic that the kernel would block for a router, as in `wattline plan`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockPlan {
     /// The traffic and its owner.
     #[serde(flatten)]
     pub block: BlockStats,
-    /// Policies of this owner that are in the kernel now, if it may be asked.
+    /// Policies of this owner in the kernel now, if they can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_now: Option<usize>,
 }
@@ -182,7 +182,7 @@ pub struct KernelBlock {
     pub traffic: BlockedTraffic,
     /// Owner of the policy.
     pub owner: u32,
-    /// Time at which it was added, in seconds since 1970.
+    /// Time of its addition, in seconds since 1970.
     pub since_seconds: u64,
     /// Configuration of the owner, if known.
     pub configuration: Option<String>,

@@ -1,7 +1,7 @@
 //! Counters of a router's applications.
 //!
-//! Each application has its own type here, and a field in [`ApplicationStats`]. A program that does not
-//! know an application ignores its key.
+//! Each application has its own type here, and a field in [`ApplicationStats`]. A program that does
+//! not know an application ignores its key.
 
 mod counts;
 mod filter;
@@ -24,7 +24,7 @@ pub use redundancy::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Counters of the applications that run, each under the name of its section.
+/// Counters of the running applications, each under the name of its section.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationStats {
     /// Access lists.
@@ -60,7 +60,8 @@ mod tests {
     use crate::{CONTRACT, Stats, read};
     use serde_json::json;
 
-    /// Returns what a reader gets of a router whose only application is in `applications`.
+    /// Returns the statistics that a reader gets from a router whose only application is in
+    /// `applications`.
     fn received(applications: &serde_json::Value) -> ApplicationStats {
         let stats = Stats::Router(Box::default());
         let mut answer = serde_json::to_value(stats).unwrap();
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_an_application_has_its_counters_beside_the_contract() {
+    fn table_of_an_application_has_its_counters_and_the_contract() {
         let sas = SaTable { ipsec: IpsecStats::default(), ..SaTable::default() };
         let expected = json!({"contract": CONTRACT, "tunnels": [], "blocked_in_kernel": 0, "restored_in_kernel": 0});
         assert_eq!(serde_json::to_value(&sas).unwrap(), expected);

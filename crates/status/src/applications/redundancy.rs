@@ -10,7 +10,7 @@ use std::net::IpAddr;
 pub struct EncoderStats {
     /// Address of the decoder.
     pub peer: Option<IpAddr>,
-    /// Number that encoder and decoder have in common.
+    /// Number shared by encoder and decoder.
     pub stream: u8,
     /// True if packets are encoded: the decoder sends reports, or none are expected.
     pub decoder_alive: bool,
@@ -18,7 +18,7 @@ pub struct EncoderStats {
     pub authenticated: bool,
     /// Memory of the cache.
     pub memory_bytes: u64,
-    /// Bytes that the link did not have to carry: `in_bytes` less `out_bytes`.
+    /// Bytes saved on the link: `in_bytes` less `out_bytes`.
     pub saved_bytes: u64,
     /// Counters of packets.
     #[serde(flatten)]
@@ -35,7 +35,7 @@ counts! {
         packets,
         /// Bytes of these packets on arrival, IP headers included.
         in_bytes,
-        /// Bytes of these packets when they left.
+        /// Bytes of these packets on departure.
         out_bytes,
         /// Packets that were encoded.
         encoded_packets,
@@ -49,7 +49,7 @@ counts! {
         bypassed_length_packets,
         /// Packets not tried: encrypted according to their protocol or port.
         bypassed_encrypted_packets,
-        /// Packets not tried: of flows that look encrypted and gained nothing.
+        /// Packets not tried: from flows that look encrypted and gained nothing.
         bypassed_entropy_packets,
         /// Packets that do not pass the decoder: to its own addresses, or to stations on the link.
         bypassed_local_packets,
@@ -58,14 +58,14 @@ counts! {
     }
 }
 
-/// Messages between an encoder and its decoder, as the encoder counts them.
+/// Messages between an encoder and its decoder, counted by the encoder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportCounts {
-    /// Reports that were believed.
+    /// Accepted reports.
     pub reports: u64,
     /// Messages that are malformed, or whose sender has another secret or version.
     pub refused_reports: u64,
-    /// Reports that were believed before, or are older than one that was.
+    /// Reports accepted before, or older than an accepted one.
     pub replayed_reports: u64,
     /// Reports whose sender has not shown that it receives answers.
     pub unproven_reports: u64,
@@ -73,9 +73,9 @@ pub struct ReportCounts {
     pub reported_missing_packets: u64,
     /// Starts of the decoder.
     pub resets: u64,
-    /// Packets that were offered to the decoder.
+    /// Packets offered to the decoder.
     pub offered_packets: u64,
-    /// Offered packets that the decoder has: only these can be referred to.
+    /// Offered packets that the decoder has: only these can be referenced.
     pub confirmed_packets: u64,
 }
 
@@ -84,7 +84,7 @@ pub struct ReportCounts {
 pub struct DecoderStats {
     /// Address of the encoder.
     pub peer: Option<IpAddr>,
-    /// Number that encoder and decoder have in common.
+    /// Number shared by encoder and decoder.
     pub stream: u8,
     /// True if there is a secret.
     pub authenticated: bool,
@@ -136,14 +136,14 @@ counts! {
     }
 }
 
-/// Messages between a decoder and its encoder, as the decoder counts them.
+/// Messages between a decoder and its encoder, counted by the decoder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OfferCounts {
-    /// Reports that were made.
+    /// Reports made.
     pub reports: u64,
     /// Messages that are malformed, or whose sender has another secret or version.
     pub refused_offers: u64,
-    /// Messages of the past: of another start or challenge, or received before.
+    /// Outdated messages: from another start or challenge, or received before.
     pub replayed_offers: u64,
     /// Packets that the encoder offered.
     pub offered_packets: u64,

@@ -1,8 +1,8 @@
 //! Examples of every command, shown at the end of its help, in its manual page and on the reference
-//! page. A test of `wattline-lab` sees that each can be parsed.
+//! page. A test of `wattline-lab` checks that each can be parsed.
 
-/// The examples of this program: for each command a line `# command`, then what an example is good for
-/// and, indented, how it is written.
+/// Examples of this program: for each command a line `# command`, then the purpose of each example
+/// and, indented, the command line.
 pub const EXAMPLES: &str = include_str!("examples.txt");
 
 /// Adds the examples of this program, and others, to the commands.
@@ -26,7 +26,7 @@ fn under(mut command: clap::Command, path: &str, others: &str) -> clap::Command 
     command
 }
 
-/// The examples of a command, of this program or among others, as its help shows them.
+/// Returns the examples of a command, of this program or from `others`, as its help shows them.
 pub fn text(path: &str, others: &str) -> Option<String> {
     let mut sections = [EXAMPLES, others].into_iter().flat_map(sections);
     let (_, examples) = sections.find(|(command, _)| *command == path)?;

@@ -1,9 +1,9 @@
-//! The groups that `wattline --help` shows its commands in. clap has headings for options alone
-//! (its issue 1553), so they are part of the help template.
+//! Groups in which `wattline --help` lists the commands. clap has headings for options only (its
+//! issue 1553), so the groups are part of the help template.
 
 use std::fmt::Write;
 
-/// Headings and the commands below them: those of an operator, then those of the laboratory.
+/// Headings and their commands: first for operators, then those of the laboratory.
 pub const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Route packets",
@@ -44,8 +44,8 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
 /// Start of the headings of the laboratory.
 const LABORATORY: &str = "Laboratory";
 
-/// Lets the help show the commands in groups; one that is in none comes last. Those of the laboratory are
-/// one line where it is not this program.
+/// Lists the commands in groups in the help; ungrouped commands come last. The laboratory's
+/// commands take one line unless this program is the laboratory.
 pub fn apply(command: clap::Command, is_laboratory: bool) -> clap::Command {
     let header = *command.get_styles().get_header();
     let literal = *command.get_styles().get_literal();
@@ -89,7 +89,7 @@ pub fn apply(command: clap::Command, is_laboratory: bool) -> clap::Command {
          {header}Options:{header:#}\n{{options}}{{after-help}}"
     );
     command.help_template(template).after_help(
-        "`wattline COMMAND --help` tells more about a command, with examples. The documentation \
+        "`wattline COMMAND --help` explains a command, with examples. The documentation \
          begins at docs/index.md (installed: share/doc/wattline/docs/index.md).",
     )
 }

@@ -10,19 +10,19 @@ use wattline_status::{Document, WatchStart};
 
 /// Router to ask.
 #[derive(Debug, clap::Args)]
-pub struct Which {
+pub struct Daemon {
     /// Its control socket; not needed when only one router or governor runs.
     #[arg(long, global = true)]
     socket: Option<PathBuf>,
 }
 
-impl Which {
+impl Daemon {
     /// Asks for a document.
     pub fn ask<T: Document>(&self, request: Request) -> Result<T, ExitError> {
         Ok(socket::ask_for(&self.path()?, request)?)
     }
 
-    /// Asks for a capture or a trace: its beginning, and where the rest comes.
+    /// Asks for a capture or a trace. Returns its beginning and the source of the rest.
     pub fn listen(&self, request: &Request) -> Result<(WatchStart, Inlet), ExitError> {
         let (start, inlet) = socket::listen(&self.path()?, request)?;
         Ok((wattline_status::read(start).map_err(SocketError::from)?, inlet))
@@ -47,7 +47,7 @@ impl Which {
         }
     }
 
-    /// Its control socket.
+    /// Returns the path of the control socket.
     pub fn path(&self) -> Result<PathBuf, SocketError> {
         self.socket.clone().map_or_else(socket::find, Ok)
     }

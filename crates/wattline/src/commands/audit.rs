@@ -1,6 +1,6 @@
-//! `wattline audit`: a running router's decisions beside its kernel's.
+//! `wattline audit`: compares a running router's decisions with its kernel's.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use super::show;
 use crate::exit::ExitError;
 use crate::output;
@@ -13,20 +13,21 @@ use wattline_status::{AuditDecision, AuditDifference, AuditReport};
 #[derive(Debug, clap::Args)]
 #[group(id = "addresses", required = true, multiple = false, args = ["prefix", "all"])]
 pub struct Args {
-    /// Addresses within this prefix: at the ends of each route's prefix, beside them, and one at random.
+    /// Addresses within this prefix: at and next to the ends of each route's prefix, and one at
+    /// random.
     #[arg(value_name = "PREFIX", value_parser = show::prefix)]
     prefix: Option<IpNet>,
     /// Addresses of all routes.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut out = BufWriter::new(output::stdout());
-    // Differences as they are found: comparing a large table takes its time.
+    // Prints differences as they are found: comparing a large table takes time.
     let print = |event| -> Result<(), ExitError> {
         if let (false, Ok(difference)) = (json, serde_json::from_value(event)) {
             write_difference(&difference, &mut out)?;
@@ -35,7 +36,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Ok(())
     };
     let request = Request::Audit { within: args.prefix };
-    let report: AuditReport = args.which.wait_for(&request, print)?;
+    let report: AuditReport = args.daemon.wait_for(&request, print)?;
     if json { print_json(&mut out, &report) } else { write_sum(&report, &mut out) }?;
     out.flush()?;
     match report.total {

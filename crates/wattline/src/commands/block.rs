@@ -10,11 +10,11 @@ use wattline_daemon::settings::ConfigError;
 use wattline_router::config::Config;
 use wattline_status::applications::{BlockPlan, BlockedTraffic, KernelBlock};
 
-/// Configuration to be followed.
+/// Configuration to follow.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration (TOML) whose [[ipsec_policy]] sections the kernel is to follow. Without it,
-    /// print what the kernel blocks now.
+    /// The configuration (TOML) whose [[ipsec_policy]] sections the kernel is to follow. Without
+    /// it, print the present blocks.
     config: Option<PathBuf>,
 }
 
@@ -33,11 +33,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
 }
 
-/// Blocks before anything of the router can fail. Errors are logged: a router that forwards is worth
+/// Blocks before any part of the router can fail. Errors are only logged: a running router is worth
 /// more than none.
 pub fn at_start(path: &Path) {
     let config = applications::load(path);
-    // A router does not start without a configuration, and does not take it for an empty one.
+    // Without a configuration the router does not start; it is not treated as an empty one.
     if config.as_ref().is_err_and(is_absent) {
         return;
     }
@@ -54,7 +54,7 @@ pub fn at_start(path: &Path) {
     }
 }
 
-/// Lets the kernel forward again what it has blocked for any configuration.
+/// Lets the kernel forward again everything that it has blocked for any configuration.
 pub fn open(json: bool) -> Result<(), ExitError> {
     let removed = kernel::open().map_err(|error| refused(&error))?;
     output::print(&Opened { removed }, json, |out, _| match removed {
@@ -66,7 +66,7 @@ pub fn open(json: bool) -> Result<(), ExitError> {
     })
 }
 
-/// Describes the traffic that a configuration blocks, if it does.
+/// Describes the traffic that a configuration blocks, if any.
 pub fn plan(config: &Config) -> Option<BlockPlan> {
     kernel::plan(config)
 }
@@ -86,7 +86,7 @@ pub fn print_plan(out: &mut impl Write, plan: &BlockPlan) -> io::Result<()> {
     }
 }
 
-/// Everything that the kernel blocks.
+/// All blocks of the kernel.
 #[derive(Serialize)]
 struct List {
     blocked: Vec<KernelBlock>,

@@ -1,6 +1,6 @@
 //! `wattline capture`: packets that pass a running router, as a capture file.
 
-use super::looking::{Looking, parsed, part, summary};
+use super::watch::{WatchArgs, parsed, part, summary};
 use crate::exit::ExitError;
 use crate::new_file;
 use crate::output::{self, note};
@@ -13,7 +13,7 @@ use wattline_daemon::stream::Part;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    looking: Looking,
+    watch: WatchArgs,
     /// The file (pcapng), or - for standard output.
     #[arg(short = 'w', long, value_name = "FILE")]
     write: PathBuf,
@@ -33,11 +33,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(ExitError::new(ExitError::USAGE, message));
     }
     let path = args.write.display();
-    let there = || ExitError::new(ExitError::IO, format_args!("{path}: {}", new_file::THERE));
+    let there = || ExitError::new(ExitError::IO, format_args!("{path}: {}", new_file::EXISTS));
     if !to_output && new_file::refuses(&args.write, args.overwrite) {
         return Err(there());
     }
-    let mut inlet = args.looking.begin(args.snap, Request::Capture)?;
+    let mut inlet = args.watch.begin(args.snap, Request::Capture)?;
     let mut out: Box<dyn Write> =
         match to_output {
             true => Box::new(io::stdout().lock()),

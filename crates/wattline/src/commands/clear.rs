@@ -1,6 +1,6 @@
-//! `wattline clear`: counters of a running router begin anew.
+//! `wattline clear`: counters of a running router restart at 0.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use crate::exit::ExitError;
 use crate::output;
 use wattline_daemon::socket::Request;
@@ -10,22 +10,22 @@ use wattline_status::Empty;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    subject: Subject,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 #[derive(Debug, Clone, Copy, clap::Subcommand)]
-enum What {
-    /// What `stats`, `top` and `graph` show of packets, ports, workers and nodes begins at 0. Metrics
-    /// and the account at the end go on from the start.
+enum Subject {
+    /// Packets, ports, workers and nodes in `stats`, `top` and `graph` restart at 0. Metrics and
+    /// the account at the end go on from the start.
     Counters,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let answer: Empty = match args.what {
-        What::Counters => args.which.ask(Request::ClearCounters)?,
+    let answer: Empty = match args.subject {
+        Subject::Counters => args.daemon.ask(Request::ClearCounters)?,
     };
     if json {
         print_json(&mut output::stdout(), &answer)?;

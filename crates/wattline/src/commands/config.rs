@@ -12,10 +12,10 @@ use wattline_policies::POLICIES;
 use wattline_router::Router;
 use wattline_router::config::keys;
 
-/// What to print or check.
+/// Keys to print, or the file to check.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Check this file instead: says nothing when it is right, and with --json that it is.
+    /// Check this file instead; a valid one gives no output without --json.
     check: Option<PathBuf>,
     /// Print the keys as the tables of the reference page.
     #[arg(long, conflicts_with = "check")]
@@ -48,17 +48,17 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     Ok(())
 }
 
-/// A program that reads JSON gets a document of a file that is right, too.
+/// Reports a valid file: a program that reads JSON gets a document for it, too.
 fn right(path: &Path, notes: &[String], json: bool) -> Result<(), ExitError> {
     output::print(&json!({ "file": path, "right": true, "warnings": notes }), json, |_, _| Ok(()))
 }
 
-/// The keys of a governor.
+/// Prints the keys of a governor, or checks its file.
 fn govern(args: &Args, json: bool) -> Result<(), ExitError> {
     if let Some(path) = &args.check {
         let config = wattline_govern::config::Config::load(path, POLICIES)?;
         output::write_notes(&config.notes);
-        // What `wattline govern` would refuse on any machine.
+        // Only errors that `wattline govern` would report on any machine.
         wattline_govern::check(&config)
             .map_err(|error| ExitError::new(ExitError::CONFIG, error))?;
         return right(path, &config.notes, json);
@@ -93,21 +93,24 @@ mod tests {
     use super::*;
     use wattline_daemon::settings::{Section, log, metrics};
 
-    /// A governor does not know the router: it has its own list of what belongs there.
+    /// A governor does not know the router: it has its own list of the router's sections.
     #[test]
-    fn a_governor_says_of_every_section_of_a_router_where_it_belongs() {
+    fn governor_refuses_router_sections_with_advice() {
         let is_shared = |key: &&Key| [log::SECTION, metrics::SECTION].contains(&key.section);
         let mut checked = 0;
         for key in keys::all(&[]).filter(|key| !is_shared(key)) {
             let text = match key.section {
                 Section::Top => format!("{} = {}\n", key.name, key.example),
-                // What stands behind a space is a key whose value is a table.
+                // The text behind a space is a key whose value is a table.
                 section => section.heading().split(' ').next().unwrap_or_default().to_owned(),
             };
             let problems =
                 wattline_govern::config::Config::parse(&text, "x", POLICIES).unwrap_err();
-            let told = problems.to_string();
-            assert!(told.contains("belongs in the configuration of a router"), "{text}: {told}");
+            let message = problems.to_string();
+            assert!(
+                message.contains("belongs in the configuration of a router"),
+                "{text}: {message}"
+            );
             checked += 1;
         }
         assert!(checked > 30, "{checked}");

@@ -1,4 +1,4 @@
-//! `--dashboard` of the commands that run for long.
+//! `--dashboard` of long-running commands.
 
 use crate::exit::ExitError;
 use std::net::SocketAddr;
@@ -8,8 +8,7 @@ use wattline_status::Stats;
 /// Address of the dashboard.
 #[derive(Debug, clap::Args)]
 pub struct Dashboard {
-    /// Show what happens on a page at this address, such as 127.0.0.1:9418, to whoever opens it
-    /// there in a browser; the page can change nothing.
+    /// Serve a read-only dashboard for browsers at this address, such as 127.0.0.1:9418.
     #[arg(long = "dashboard", value_name = "ADDRESS")]
     address: Option<SocketAddr>,
     /// Allow an address of the dashboard that other machines reach: without password, unencrypted.
@@ -18,23 +17,23 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Listens, where that is wanted, before anything else is begun.
+    /// Listens, if requested, before anything else starts.
     pub fn open(&self) -> Result<Listening, ExitError> {
         let place = self.address.map(|address| Place { address, remote: self.remote });
         Ok(Listening(place.map(Place::open).transpose()?))
     }
 }
 
-/// The address of a dashboard, where one is wanted.
+/// Address of a dashboard, if requested.
 pub struct Listening(Option<Opened>);
 
 impl Listening {
-    /// Returns true if there is one.
+    /// Returns true if a dashboard is requested.
     pub fn is_wanted(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Shows what runs here and is called `what`; `stats` is what it says of itself.
+    /// Shows this process under the name `what`; `stats` returns its statistics.
     pub fn show(
         self,
         what: &str,

@@ -2,10 +2,10 @@
 
 use wattline_units::Span;
 
-/// The longest that makes sense for a measurement.
+/// Longest duration that makes sense for a measurement.
 const YEAR: Span = Span::from_millis(365 * 86_400_000);
 
-/// Reads one; for clap.
+/// Parses a duration; for clap.
 pub fn parse(text: &str) -> Result<Span, String> {
     text.parse()
         .ok()

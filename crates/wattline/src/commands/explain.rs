@@ -1,6 +1,6 @@
 //! `wattline explain`: why a machine runs as it does.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use crate::exit::ExitError;
 use crate::output;
 use std::io::{self, Write};
@@ -11,12 +11,12 @@ use wattline_status::{Decision, Explanation, Stats};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let stats: Stats = args.which.ask(Request::Stats)?;
+    let stats: Stats = args.daemon.ask(Request::Stats)?;
     let Some(power) = stats.power() else {
         return Err(ExitError::new(
             ExitError::UNAVAILABLE,
@@ -41,10 +41,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     Ok(print(&power.last_changes, &mut out)?)
 }
 
-/// The changes as lines, the last one at the end.
+/// Prints the changes as lines, the last one at the end.
 ///
 /// # Errors
-/// When `out` cannot be written.
+/// Fails if `out` cannot be written.
 pub fn print(changes: &[Decision], out: &mut impl Write) -> io::Result<()> {
     let Some(first) = changes.first() else {
         return writeln!(out, "no change of the operating point so far");
@@ -64,7 +64,7 @@ mod tests {
     use wattline_status::Waiting;
 
     #[test]
-    fn changes_are_lines_and_what_is_not_kept_is_said() {
+    fn changes_are_lines_and_lost_ones_are_counted() {
         let one = Decision {
             number: 8,
             at_seconds: 1.25,

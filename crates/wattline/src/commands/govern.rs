@@ -64,7 +64,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let (account, outcome) = daemon.run();
     drop(logging);
     let printed = run::print_account(&Stats::Governor(Box::new(account)), json);
-    // What went wrong matters more than a reader who has gone.
+    // A failure matters more than a reader who has gone.
     outcome?;
     printed
 }

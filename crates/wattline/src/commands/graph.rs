@@ -1,6 +1,6 @@
 //! `wattline graph`: the nodes of a router as a drawing.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use crate::exit::ExitError;
 use crate::output;
 use std::io::{self, Write};
@@ -14,12 +14,12 @@ pub struct Args {
     #[arg(long, conflicts_with = "json")]
     dot: bool,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let graph: Graph = args.which.ask(Request::Graph)?;
+    let graph: Graph = args.daemon.ask(Request::Graph)?;
     let mut out = output::stdout();
     if json {
         print_json(&mut out, &graph)?;
@@ -31,7 +31,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     Ok(())
 }
 
-/// The edges as names of nodes; an edge that two reasons take is drawn once.
+/// Returns the edges as pairs of node names; an edge that two reasons take is drawn once.
 fn edges(graph: &Graph) -> Vec<(&str, &str)> {
     let place = |name: &str| graph.nodes.iter().position(|node| node.name == name);
     let pair = |[from, to]: &[String; 2]| Some((place(from)?, place(to)?));
@@ -42,7 +42,7 @@ fn edges(graph: &Graph) -> Vec<(&str, &str)> {
     edges.into_iter().map(|(from, to)| (name(from), name(to))).collect()
 }
 
-/// Nodes in the order in which packets meet them, each with those that it leads to.
+/// Prints nodes in the order in which packets meet them, each with its successors.
 fn print(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{:<20} {:>14} {:>14}  leads to", "node", "packets", "cycles/packet")?;
     let edges = edges(graph);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_stand_with_their_counters_ways_and_drops() {
+    fn nodes_have_counters_edges_and_drops() {
         let text = drawn(super::print);
         assert!(
             text.contains("input                             7           12.2  ─▶ drop, output"),

@@ -12,7 +12,7 @@ pub struct Args {
     /// State to leave the machine in: restore, keep or performance.
     #[arg(long, default_value = "restore")]
     on_exit: OnExit,
-    /// Everything that undoes the setting of a trial, in place of restoring knobs.
+    /// Commands that undo the setting of a trial, instead of restoring knobs.
     #[arg(long)]
     undo: Option<String>,
     #[command(flatten)]
@@ -21,8 +21,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), ExitError> {
-    // Whoever ends the router ends it, and with it this process. What would end this process
-    // alone (a terminal, a service manager that signals the whole group) must not.
+    // A signal meant for the router also ends this process, since the router's end does. A signal
+    // that reaches this process alone (from a terminal, or a service manager that signals the whole
+    // group) must not end it.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         signal_hook::flag::register(signal, ignored)

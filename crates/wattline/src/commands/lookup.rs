@@ -1,4 +1,4 @@
-//! `wattline lookup`: what a file of routes says about addresses.
+//! `wattline lookup`: next hops of addresses in a file of routes.
 
 use crate::exit::ExitError;
 use crate::output;
@@ -13,10 +13,10 @@ use wattline_fib::{Fib4, Fib6, FibError};
 
 /// More wrong addresses than this are counted, not listed.
 const MOST_LISTED: usize = 20;
-/// Stands for what is not there.
+/// Stands for an absent value.
 const NONE: &str = "-";
 
-/// Which routes, and which addresses.
+/// File of routes, and addresses to look up.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// File with one prefix per line, optionally followed by a next hop; # begins a comment.
@@ -27,7 +27,7 @@ pub struct Args {
     addresses: Vec<String>,
 }
 
-/// One address and the longest prefix that holds it.
+/// An address and the longest prefix that contains it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Match<'a> {
     address: IpAddr,
@@ -96,7 +96,7 @@ impl Tables {
     }
 }
 
-/// The addresses of the command line, or those on standard input.
+/// Returns the addresses of the command line, or those on standard input.
 fn addresses(words: &[String]) -> Result<Vec<IpAddr>, ExitError> {
     if !words.is_empty() && words != ["-"] {
         return parse(words.iter().map(|word| (word.as_str(), String::new())))
@@ -112,7 +112,7 @@ fn addresses(words: &[String]) -> Result<Vec<IpAddr>, ExitError> {
     parse(lines).map_err(|message| ExitError::new(ExitError::DATA, message))
 }
 
-/// Words, each with the place that a message gives for it.
+/// Parses words, each with the place that a message gives for it.
 fn parse<'a>(words: impl Iterator<Item = (&'a str, String)>) -> Result<Vec<IpAddr>, String> {
     let mut addresses = Vec::new();
     let mut problems = Vec::new();

@@ -13,7 +13,6 @@ pub mod explain;
 mod govern;
 mod graph;
 pub mod guard;
-mod looking;
 mod lookup;
 mod meter;
 #[cfg(feature = "ipsec")]
@@ -33,20 +32,21 @@ mod stop;
 mod top;
 mod trace;
 mod trial;
+mod watch;
 
 use crate::exit::ExitError;
 use crate::program::Commands;
 use clap::Subcommand;
 
-/// What `wattline` can be asked for.
+/// Commands of `wattline`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the router until it is told to stop, or until all captures are read.
+    /// Run the router until it is asked to stop, or until all captures are read.
     Run(run::Args),
     /// Govern this machine: let its power follow its load, without a router.
     Govern(govern::Args),
-    /// Say in one screen what this machine wastes, what would change that, and what needs attention; exit
-    /// code 1 if anything does.
+    /// Report on one screen the waste of this machine, remedies, and problems that need attention;
+    /// exit code 1 if there are any.
     Status(status::Args),
     /// Print the counters of a running router or governor.
     Stats(stats::Args),
@@ -56,15 +56,16 @@ pub enum Command {
     /// Show the state of a running router: ports, routes, neighbours, forwarding of an address,
     /// flows.
     Show(show::Args),
-    /// Compare a running router's forwarding decisions with its kernel's; exit code 1 if any differ.
+    /// Compare a running router's forwarding decisions with its kernel's; exit code 1 if any
+    /// differ.
     Audit(audit::Args),
-    /// Write packets that pass a running router into a capture file, with what became of them.
+    /// Write packets that pass a running router into a capture file, with their outcome.
     Capture(capture::Args),
-    /// Show the ways of single packets through a running router, with the reason of their end.
+    /// Trace single packets through a running router, with the reason of their end.
     Trace(trace::Args),
-    /// Let the counters of a running router begin anew.
+    /// Reset the counters of a running router.
     Clear(clear::Args),
-    /// Print the JSON schema of everything that a running router or governor says, or of results.
+    /// Print the JSON schema of every document of a running router or governor, or of results.
     Schema(schema::Args),
     /// Watch a running router or governor: rates, cores, frequencies, watts, drops.
     Top(top::Args),
@@ -72,17 +73,17 @@ pub enum Command {
     Graph(graph::Args),
     /// Serve traffic with the first N workers of a running router; park the others.
     Active(active::Args),
-    /// Let a running router read its configuration again.
+    /// Make a running router read its configuration again.
     Reload(reload::Args),
-    /// Let a running router forward what is queued, and end.
+    /// Make a running router forward its queued packets, and end.
     Stop(stop::Args),
-    /// Keep the kernel from forwarding in clear what IPsec protects while no router runs; or print
-    /// what is kept back.
+    /// Keep the kernel from forwarding IPsec traffic in clear while no router runs; or print the
+    /// present blocks.
     Block(block::Args),
     /// Print every configuration key with its default and meaning, or check a file.
     Config(config::Args),
-    /// Declare that the keys of IPsec tunnels are new: without this, a key whose use is not recorded
-    /// is refused.
+    /// Declare that the keys of IPsec tunnels are new: without this, a key whose use is not
+    /// recorded is refused.
     #[cfg(feature = "ipsec")]
     NewKeys(new_keys::Args),
     /// Look up addresses in a file of routes: the matching prefix and its next hop.
@@ -91,10 +92,10 @@ pub enum Command {
     Policies(policies::Args),
     /// Find out if setting B draws less power than A on this machine, by random blocks.
     Trial(trial::Args),
-    /// Show which knobs and meters this machine has, which are missing, and what would help.
+    /// Show the knobs and meters of this machine, missing ones, and advice.
     Probe(probe::Args),
-    /// Show every write that `[power]` would make on this machine and why, and what a router would leave to
-    /// the kernel; make none.
+    /// Show every write that `[power]` would make on this machine, with reasons, and the traffic
+    /// that a router would leave to the kernel; make none.
     Plan(plan::Args),
     /// List, read or record power.
     Meter(meter::Args),

@@ -1,4 +1,5 @@
-//! `wattline plan`: what a governor would write on this machine, and what a router would leave to the kernel.
+//! `wattline plan`: writes that a governor would make on this machine, and packets that a router
+//! would leave to the kernel.
 
 use super::block;
 use super::root::Root;
@@ -17,16 +18,16 @@ use wattline_policies::POLICIES;
 use wattline_status::PortPlan;
 use wattline_status::applications::BlockPlan;
 
-/// Values of a setting, or prefixes, that are shown to a person; the JSON has all.
+/// Number of values of a setting, or prefixes, shown to a person; the JSON has all.
 const VALUES_SHOWN: usize = 6;
-/// Longest value that is shown to a person: an indirection table is as long as it likes.
+/// Longest value shown to a person: an indirection table can be of any length.
 const LONGEST_VALUE: usize = 40;
 
-/// Of which configuration, on which machine.
+/// Configuration and machine to plan for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration (TOML), of a router. With --govern, that of `wattline
-    /// govern`, or none for its built-in profile.
+    /// The configuration (TOML) of a router; with --govern, of `wattline govern`, or none for its
+    /// built-in profile.
     #[arg(required_unless_present = "govern")]
     config: Option<PathBuf>,
     /// Plan for `wattline govern` instead of a router.
@@ -49,7 +50,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let plan = wattline_govern::plan(&config, &tree).map_err(of_machine)?;
         return output::print(&plan, json, print_govern);
     }
-    // Clap has seen that it is there.
+    // Clap has checked that the path is there.
     let path = args.config.as_deref().unwrap_or(Path::new(""));
     let config = applications::load(path)?;
     output::write_notes(&config.notes);
@@ -82,19 +83,18 @@ struct Whole<P> {
     /// Modes that drivers are known to fail in, by port.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     drivers: Vec<String>,
-    /// The ports, with what would be left to the kernel.
+    /// Ports, with the traffic that would be left to the kernel.
     ports: Vec<PortPlan>,
 }
 
-/// Prints what a router would do besides turning knobs.
+/// Prints the actions of a router other than turning knobs.
 fn print_router<P>(out: &mut impl Write, whole: &Whole<P>) -> std::io::Result<()> {
     whole.block.iter().try_for_each(|block| block::print_plan(out, block))?;
     whole.drivers.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     print_ports(out, &whole.ports)
 }
 
-/// Prints the fate of each port, then what flowtables do for some of them, once for ports of which the same
-/// is true.
+/// Prints the fate of each port, then the effect of flowtables, once for all ports it applies to.
 fn print_ports(out: &mut impl Write, ports: &[PortPlan]) -> std::io::Result<()> {
     ports.iter().try_for_each(|port| print_port(out, port))?;
     let mut flowtables: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -133,7 +133,7 @@ fn print_port(out: &mut impl Write, port: &PortPlan) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Lists prefixes, of many only the first and their number.
+/// Lists prefixes; if there are many, only the first and their number.
 fn prefixes(all: &[String]) -> String {
     let shown = all.iter().take(VALUES_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     match all.len().saturating_sub(VALUES_SHOWN) {
@@ -142,7 +142,7 @@ fn prefixes(all: &[String]) -> String {
     }
 }
 
-/// Prints what a governor would do, and why.
+/// Prints the actions of a governor, with reasons.
 fn print_govern(out: &mut impl Write, plan: &GovernPlan) -> std::io::Result<()> {
     for line in plan.intent.iter().map(String::as_str).chain(plan.remedies.iter().copied()) {
         writeln!(out, "{line}")?;
@@ -218,7 +218,7 @@ fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Joins the writes that differ in a number of their setting alone, such as that of a CPU: a machine has
+/// Joins writes whose settings differ only in a number, such as that of a CPU: a machine has
 /// hundreds.
 fn grouped(writes: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     let mut groups: Vec<(Split, Vec<u32>, String)> = Vec::new();
@@ -242,7 +242,7 @@ fn grouped(writes: impl Iterator<Item = (String, String)>) -> Vec<(String, Strin
     groups.into_iter().map(named).collect()
 }
 
-/// The text of a setting around the number of its CPU or policy.
+/// Text of a setting around the number of its CPU or policy.
 #[derive(PartialEq)]
 struct Split {
     before: String,
@@ -266,7 +266,7 @@ impl Split {
     }
 }
 
-/// Numbers as `0-3,7`.
+/// Formats numbers as `0-3,7`.
 fn ranges(mut numbers: Vec<u32>) -> String {
     numbers.sort_unstable();
     numbers.dedup();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_that_are_the_kernels_have_their_reason() {
+    fn kernel_prefixes_have_reasons() {
         let port = PortPlan {
             name: "lan".to_owned(),
             left_prefixes: vec!["::/0".to_owned()],

@@ -1,4 +1,4 @@
-//! `wattline policies`: what governors there are.
+//! `wattline policies`: lists the policies.
 
 use crate::exit::ExitError;
 use crate::output;
@@ -10,9 +10,9 @@ use wattline_policy::PolicyInfo;
 /// Policies to show, and the form.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A policy: shows it alone. Without it, all of them.
+    /// Show only this policy.
     name: Option<String>,
-    /// As the reference page, in Markdown.
+    /// Print the reference page, in Markdown.
     #[arg(long, conflicts_with = "name")]
     markdown: bool,
 }

@@ -1,6 +1,6 @@
 //! `wattline reload`: a changed configuration for a running router.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use crate::exit::ExitError;
 use crate::output;
 use std::io::Write;
@@ -11,12 +11,12 @@ use wattline_status::ReloadReport;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let answer: ReloadReport = args.which.ask(Request::Reload)?;
+    let answer: ReloadReport = args.daemon.ask(Request::Reload)?;
     print(&answer, json)?;
     if answer.needs_restart.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `wattline restore`: undo what a run that was killed left behind.
+//! `wattline restore`: undoes the changes of a killed run.
 
 use super::root::Root;
 use crate::exit::ExitError;
@@ -7,10 +7,10 @@ use std::io::Write;
 use wattline_knobs::restore::{Report, Restored};
 use wattline_knobs::{Bounded, Machine, restore_commands, restore_now};
 
-/// What to undo, and how.
+/// Machine to restore, and the form.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only print the shell commands that would undo them.
+    /// Only print the shell commands that would undo the changes.
     #[arg(long)]
     print: bool,
     #[command(flatten)]
@@ -53,10 +53,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     verdict(&report).map_err(ExitError::after_result)
 }
 
-/// Judges a restore: good only when all that the journal held is undone, and the journal away.
+/// Judges a restore: successful only if everything in the journal is undone, and the journal
+/// removed.
 ///
 /// # Errors
-/// What is not as it was, or not known to be.
+/// Lists settings that are not as they were, or not known to be.
 pub(in crate::commands) fn verdict(report: &Report) -> Result<(), ExitError> {
     let mut problems: Vec<String> = report.failures().map(ToString::to_string).collect();
     let denied = |line: &wattline_knobs::restore::Line| {
@@ -76,7 +77,7 @@ pub(in crate::commands) fn verdict(report: &Report) -> Result<(), ExitError> {
     problems.extend(report.bad_lines.iter().map(|line| damage(line)));
     if kept && !report.bad_lines.is_empty() {
         problems.push(
-            "the journal is kept as knobs.journal.damaged: look whether it names settings that \
+            "the journal is kept as knobs.journal.damaged: check whether it names settings that \
              still have the values of that run"
                 .into(),
         );
@@ -85,5 +86,5 @@ pub(in crate::commands) fn verdict(report: &Report) -> Result<(), ExitError> {
 }
 
 fn damage(line: &str) -> String {
-    format!("journal, {line}: what it held is not undone")
+    format!("journal, {line}: its changes are not undone")
 }

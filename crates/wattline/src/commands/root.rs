@@ -1,4 +1,4 @@
-//! Machine that a command looks at, and exit codes for errors of knobs and meters.
+//! Machine that a command examines, and exit codes for errors of knobs and meters.
 
 use crate::exit::ExitError;
 use std::ffi::OsStr;
@@ -10,13 +10,13 @@ use wattline_linux::sysfs::{ReadError, Tree};
 /// The machine: this one, or a recording.
 #[derive(Debug, clap::Args)]
 pub struct Root {
-    /// Look at the machine recorded below this directory instead of this one.
+    /// Use the machine recorded below this directory instead of this one.
     #[arg(long, value_name = "DIR", default_value = "/", global = true)]
     root: PathBuf,
 }
 
 impl Root {
-    /// Its files.
+    /// Opens its files.
     pub fn tree(&self) -> Result<Tree, ExitError> {
         // A mistyped directory must not pass for a machine that has nothing.
         if !self.root.join("sys").is_dir() && !self.root.join("proc").is_dir() {
@@ -31,7 +31,7 @@ impl Root {
         Ok(Tree::at(&self.root))
     }
 
-    /// Whether it is a recording.
+    /// Returns true if it is a recording.
     pub fn is_recorded(&self) -> bool {
         self.root != Path::new("/")
     }
@@ -83,15 +83,18 @@ mod tests {
     use std::io::{Error, ErrorKind};
 
     #[test]
-    fn who_lacks_the_rights_is_told_what_to_do() {
+    fn missing_rights_are_reported_with_advice() {
         let ended = |kind: ErrorKind| {
             let path = PathBuf::from("/var/lib/wattline/knobs.lock");
             ExitError::from(SessionError::State { path, error: Error::from(kind) })
         };
         let denied = ended(ErrorKind::PermissionDenied);
         assert_eq!(denied.code, ExitError::NO_PERMISSION);
-        let told = denied.to_string();
-        assert!(told.contains("knobs.lock") && told.ends_with("; run this as root"), "{told}");
+        let message = denied.to_string();
+        assert!(
+            message.contains("knobs.lock") && message.ends_with("; run this as root"),
+            "{message}"
+        );
         // No user can write there.
         let read_only = ended(ErrorKind::ReadOnlyFilesystem);
         assert_eq!(read_only.code, ExitError::NO_PERMISSION);

@@ -17,7 +17,7 @@ use wattline_router::platform::Platforms;
 use wattline_router::{Extensions, Remedy, Router, RouterError};
 use wattline_status::{Build, Stats};
 
-/// What to run.
+/// Configuration to run.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration (TOML); `wattline config` prints every key.
@@ -26,7 +26,7 @@ pub struct Args {
     dashboard: Dashboard,
 }
 
-/// Runs the command. A router whose platform is `scale` is one of the laboratory.
+/// Runs the command. A router with platform `scale` belongs to the laboratory.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let config = applications::load(&args.config);
     if config.is_ok_and(|config| config.power.platform == PowerPlatform::Scale) {
@@ -35,7 +35,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     run_on(args, json, PLATFORMS)
 }
 
-/// The same with these platforms, until the router is told to stop.
+/// Like [`run`], with these platforms, until the router is asked to stop.
 ///
 /// # Errors
 /// When the router cannot start, or has failed.
@@ -51,7 +51,7 @@ pub fn run_on(args: &Args, json: bool, platforms: Platforms) -> Result<(), ExitE
     let (account, outcome) = router.run();
     drop(logging);
     let printed = print_account(&Stats::Router(Box::new(account)), json);
-    // What went wrong matters more than a reader who has gone.
+    // A failure matters more than a reader who has gone.
     outcome.map_err(|error| ExitError::from(error).after_result())?;
     printed
 }
@@ -64,10 +64,10 @@ pub(super) fn print_account(account: &Stats, json: bool) -> Result<(), ExitError
     })
 }
 
-/// Begins to log to standard error, with the build of this program.
+/// Starts logging to standard error, with the build of this program.
 ///
 /// # Errors
-/// When nothing can be written to it.
+/// Fails if standard error cannot be written.
 pub fn log_to_standard_error() -> Result<Logging, ExitError> {
     let failed =
         |error| ExitError::new(ExitError::IO, format_args!("cannot begin to log: {error}"));
@@ -76,7 +76,7 @@ pub fn log_to_standard_error() -> Result<Logging, ExitError> {
     Ok(logging)
 }
 
-/// Returns what sets the level of the log by that of a configuration.
+/// Returns the function that sets the log level from that of a configuration.
 pub(super) fn set_level(logging: &Logging) -> Box<dyn Fn(LogLevel)> {
     let set = logging.set_level();
     Box::new(move |level| {

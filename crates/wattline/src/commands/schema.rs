@@ -15,7 +15,7 @@ pub struct Args {
 /// Kinds of documents.
 #[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
 enum Documents {
-    /// Everything that a running router or governor says.
+    /// Documents of a running router or governor.
     #[default]
     Daemon,
     /// Results of `sim`, `sweep`, `envelope` and `league`.

@@ -1,6 +1,6 @@
-//! `wattline show`: what a running router knows.
+//! `wattline show`: state of a running router.
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use super::stats;
 use super::top::bits;
 use crate::exit::ExitError;
@@ -16,21 +16,21 @@ use wattline_status::{
     NeighbourTable, NextHopView, PortState, PortTable, RouteEntry, RouteTable, VersionEntry,
 };
 
-/// Of what.
+/// Subject, and the number of entries.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    subject: Subject,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
     /// Most entries to show.
     #[arg(long, value_name = "N", default_value_t = 1000, global = true)]
     most: u32,
 }
 
-/// What can be looked at.
+/// Subjects to show.
 #[derive(Debug, Clone, Copy, clap::Subcommand)]
-enum What {
+enum Subject {
     /// Ports: interface, addresses, state, and how they forward, with the reason.
     Ports,
     /// Routes; the selected ones are marked with *.
@@ -51,19 +51,20 @@ enum What {
     Acl,
     /// Build, configuration file and kernel of the daemon; also of a governor.
     Version,
-    /// Configuration in force, with defaults, and what of the file waits for a restart; also of a governor.
+    /// Configuration in force, with defaults, and the keys of the file that wait for a restart;
+    /// also of a governor.
     Config,
 }
 
-/// Which part of it.
+/// Restriction to a prefix.
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct Within {
-    /// Only what lies within this prefix; of routes for an address, those that hold it.
+    /// Only entries within this prefix; for an address, the routes that contain it.
     #[arg(value_name = "PREFIX", value_parser = prefix)]
     within: Option<IpNet>,
 }
 
-/// An address is the prefix of itself alone.
+/// Parses a prefix; an address is a prefix of itself alone.
 pub fn prefix(text: &str) -> Result<IpNet, String> {
     let address = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse::<IpNet>().map(|net| net.trunc()).or_else(|_| address()).map_err(|_| {
@@ -73,30 +74,30 @@ pub fn prefix(text: &str) -> Result<IpNet, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let (topic, within) = match args.what {
-        What::Ports => (Topic::Ports, None),
-        What::Routes(Within { within }) => (Topic::Routes, within),
-        What::Neighbours(Within { within }) => (Topic::Neighbours, within),
-        What::Fib { address } => (Topic::Fib, Some(address.into())),
-        What::Flows(Within { within }) => (Topic::Flows, within),
-        What::Sas => (Topic::Sas, None),
-        What::Acl => (Topic::Acl, None),
-        What::Version => (Topic::Version, None),
-        What::Config => (Topic::Config, None),
+    let (topic, within) = match args.subject {
+        Subject::Ports => (Topic::Ports, None),
+        Subject::Routes(Within { within }) => (Topic::Routes, within),
+        Subject::Neighbours(Within { within }) => (Topic::Neighbours, within),
+        Subject::Fib { address } => (Topic::Fib, Some(address.into())),
+        Subject::Flows(Within { within }) => (Topic::Flows, within),
+        Subject::Sas => (Topic::Sas, None),
+        Subject::Acl => (Topic::Acl, None),
+        Subject::Version => (Topic::Version, None),
+        Subject::Config => (Topic::Config, None),
     };
     let request = Request::Show { topic, within, most: args.most };
-    let (which, mut out) = (&args.which, BufWriter::new(output::stdout()));
+    let (daemon, mut out) = (&args.daemon, BufWriter::new(output::stdout()));
     let out = &mut out;
     match topic {
-        Topic::Ports => shown(&which.ask(request)?, json, out, ports),
-        Topic::Routes => shown(&which.ask(request)?, json, out, route_table),
-        Topic::Neighbours => shown(&which.ask(request)?, json, out, neighbours),
-        Topic::Fib => shown(&which.ask(request)?, json, out, fib),
-        Topic::Flows => shown(&which.ask(request)?, json, out, flows),
-        Topic::Sas => shown(&which.ask(request)?, json, out, sas),
-        Topic::Acl => shown(&which.ask(request)?, json, out, acl),
-        Topic::Version => shown(&which.ask(request)?, json, out, version),
-        Topic::Config => shown(&which.ask(request)?, json, out, config),
+        Topic::Ports => shown(&daemon.ask(request)?, json, out, ports),
+        Topic::Routes => shown(&daemon.ask(request)?, json, out, route_table),
+        Topic::Neighbours => shown(&daemon.ask(request)?, json, out, neighbours),
+        Topic::Fib => shown(&daemon.ask(request)?, json, out, fib),
+        Topic::Flows => shown(&daemon.ask(request)?, json, out, flows),
+        Topic::Sas => shown(&daemon.ask(request)?, json, out, sas),
+        Topic::Acl => shown(&daemon.ask(request)?, json, out, acl),
+        Topic::Version => shown(&daemon.ask(request)?, json, out, version),
+        Topic::Config => shown(&daemon.ask(request)?, json, out, config),
     }?;
     Ok(out.flush()?)
 }
@@ -136,14 +137,14 @@ fn fib(answer: &FibEntry, out: &mut impl Write) -> io::Result<()> {
     let FibEntry { address, prefix, next_hop, .. } = answer;
     let because = answer.because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
     match prefix {
-        Some(prefix) => writeln!(out, "{address} by {prefix}: {}{because}", way(next_hop))?,
-        None => writeln!(out, "{address}: {}{because}", way(next_hop))?,
+        Some(prefix) => writeln!(out, "{address} by {prefix}: {}{because}", describe(next_hop))?,
+        None => writeln!(out, "{address}: {}{because}", describe(next_hop))?,
     }
     for member in &next_hop.members {
-        writeln!(out, "  {} places: {}", member.places, way(&member.next_hop))?;
+        writeln!(out, "  {} places: {}", member.places, describe(&member.next_hop))?;
     }
     for it in &answer.exceptions {
-        writeln!(out, "  not so for what comes in by {}: {}", it.port, it.why)?;
+        writeln!(out, "  except for packets from {}: {}", it.port, it.why)?;
     }
     for policy in &answer.policies {
         writeln!(out, "  by IPsec: {policy}")?;
@@ -254,7 +255,7 @@ fn config(answer: &ConfigTable, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Settings as TOML, each line behind `begin`.
+/// Prints settings as TOML, each line behind `begin`.
 fn settings(settings: &[ConfigSetting], begin: &str, out: &mut impl Write) -> io::Result<()> {
     let mut section = (String::new(), 0);
     for it in settings {
@@ -268,7 +269,7 @@ fn settings(settings: &[ConfigSetting], begin: &str, out: &mut impl Write) -> io
     Ok(())
 }
 
-/// A protocol as `[[acl]]` names it; its number where it has no name there.
+/// Returns a protocol as `[[acl]]` names it; its number if it has no name there.
 fn protocol(number: u8) -> String {
     #[cfg(feature = "filter")]
     let name = wattline_filter::acl::protocol_name(number);
@@ -303,8 +304,8 @@ fn routes(routes: &[RouteEntry], out: &mut impl Write) -> io::Result<()> {
     table(&["", "prefix", "to", "metric", "nhid", "from"], routes.iter().map(line), out)
 }
 
-/// A next hop in words.
-fn way(next_hop: &NextHopView) -> String {
+/// Describes a next hop in words.
+fn describe(next_hop: &NextHopView) -> String {
     let mut words = next_hop.action.clone();
     for (word, value) in [
         ("port", next_hop.port.clone()),
@@ -320,7 +321,7 @@ fn way(next_hop: &NextHopView) -> String {
     words
 }
 
-/// Says how much there is beside what was shown.
+/// Prints the number of entries that were not shown.
 fn rest<T: PartialEq>(
     shown: impl Iterator<Item = T>,
     total: usize,
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_a_table_that_says_what_it_leaves_out() {
+    fn routes_are_a_table_that_counts_omitted_entries() {
         let hop = RouteHop {
             gateway: Some("192.0.2.2".parse().unwrap()),
             interface: Some("eth0".to_owned()),
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_to_an_address_is_said_in_words() {
+    fn path_to_an_address_is_described() {
         let member = |places| GroupMember { places, next_hop: action("discard") };
         let next_hop =
             NextHopView { members: vec![member(1), member(3)], ..action("one of several by flow") };
@@ -422,11 +423,11 @@ mod tests {
         let text = printed(&answer, fib);
         assert!(text.starts_with("10.1.1.1 by 10.0.0.0/8: one of several by flow\n"), "{text}");
         assert!(text.contains("  3 places: discard\n"), "{text}");
-        assert!(text.contains("for what comes in by a: the port is left: a rule\n"), "{text}");
+        assert!(text.contains("except for packets from a: the port is left: a rule\n"), "{text}");
     }
 
     #[test]
-    fn an_address_without_a_route_is_told_in_one_line() {
+    fn address_without_a_route_takes_one_line() {
         let answer = answer("198.51.100.7", None, action("no route"));
         assert_eq!(printed(&answer, fib), "198.51.100.7: no route\n");
     }
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn configuration_is_shown_as_toml_with_what_waits() {
+    fn configuration_is_shown_as_toml_with_pending_settings() {
         let setting = |section: &str, place, key: &str, value: &str, is_default| ConfigSetting {
             section: section.to_owned(),
             place,
@@ -470,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_shown_with_what_they_matched_and_what_none_did() {
+    fn rules_are_shown_with_matched_and_unmatched_packets() {
         let list = |values: &[&str]| values.iter().map(|it| (*it).to_owned()).collect();
         let rule = AclRule {
             name: "web".to_owned(),

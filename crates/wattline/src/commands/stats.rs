@@ -4,7 +4,7 @@ mod governor;
 mod latency;
 mod power;
 
-use super::ask::{Which, print_json};
+use super::ask::{Daemon, print_json};
 use super::top::bits;
 use crate::exit::ExitError;
 use crate::output;
@@ -16,16 +16,16 @@ use wattline_daemon::socket::Request;
 use wattline_status::applications::{ApplicationStats, IpsecStats};
 use wattline_status::{PortState, RouterStats, Stats};
 
-/// Which router.
+/// Router to ask, and the form.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let stats: Stats = args.which.ask(Request::Stats)?;
+    let stats: Stats = args.daemon.ask(Request::Stats)?;
     let mut out = output::stdout();
     if json {
         print_json(&mut out, &stats)?;
@@ -68,7 +68,7 @@ fn print_router(stats: &RouterStats, out: &mut impl Write) -> io::Result<()> {
     for (reason, count) in &stats.dropped {
         writeln!(out, "{:<24} {count:>16}", format!("dropped: {reason}"))?;
     }
-    // XDP programs pass or drop these before anybody receives them, so that they are in no line above.
+    // XDP programs pass or drop these before a worker receives them, so no line above counts them.
     for (reason, count) in &stats.xdp_dropped {
         let reason = reason.strip_prefix("xdp-").unwrap_or(reason);
         writeln!(out, "{:<24} {count:>16}", format!("dropped by XDP: {reason}"))?;
@@ -91,7 +91,7 @@ fn print_router(stats: &RouterStats, out: &mut impl Write) -> io::Result<()> {
         "out now",
         "lost"
     )?;
-    // What ports have in common is said once.
+    // Remarks that several ports share are printed once.
     let mut remarks: Vec<(String, Vec<&str>)> = Vec::new();
     for port in &stats.ports {
         let state = match port.state {
@@ -157,7 +157,7 @@ fn print_applications(stats: &ApplicationStats, out: &mut impl Write) -> io::Res
     let stats = serde_json::to_value(stats)?;
     for (name, counted) in stats.as_object().into_iter().flatten() {
         writeln!(out, "\n{name}")?;
-        // An application with several sections counts each by itself.
+        // An application with several sections counts each separately.
         match counted {
             Value::Array(sections) => {
                 for section in sections.iter().filter_map(Value::as_object) {
@@ -176,7 +176,7 @@ pub fn print_ipsec(stats: &IpsecStats, out: &mut impl Write) -> io::Result<()> {
     stats.as_object().into_iter().try_for_each(|it| tree(it, 0, out))
 }
 
-/// Parts of the configuration that are not in force before a restart.
+/// Prints the parts of the configuration that are not in force before a restart.
 pub fn print_needs_restart(names: &[String], out: &mut impl Write) -> io::Result<()> {
     match names.is_empty() {
         true => Ok(()),
@@ -190,8 +190,8 @@ struct Named {
     name: String,
 }
 
-/// Prints the counters of an application: a line for each value and for each list of values; items that
-/// hold more come one by one, with their names.
+/// Prints the counters of an application: a line for each value and for each list of values; nested
+/// items follow one by one, with their names.
 fn tree(values: &Map<String, Value>, depth: usize, out: &mut impl Write) -> io::Result<()> {
     let indent = depth * 2;
     for (key, value) in values {
@@ -268,9 +268,9 @@ mod tests {
         assert!(sections.map(place).is_sorted(), "{text}");
     }
 
-    /// Packets that no worker can look at, where access lists are to hold.
+    /// Workers cannot see these packets; access lists apply to them nonetheless.
     #[test]
-    fn drops_of_xdp_programs_are_shown_beside_those_of_workers() {
+    fn xdp_drops_are_shown_next_to_worker_drops() {
         let port = PortStats {
             name: "a".to_owned(),
             received_bits_per_second: Some(2.5e9),

@@ -1,6 +1,6 @@
-//! `wattline status`: what this machine wastes, what would change that, and what needs attention.
+//! `wattline status`: waste of this machine, remedies, and problems that need attention.
 
-use super::ask::Which;
+use super::ask::Daemon;
 use super::plan::of_machine;
 use super::root::Root;
 use crate::exit::ExitError;
@@ -14,11 +14,11 @@ use wattline_linux::sysfs::Tree;
 use wattline_policies::POLICIES;
 use wattline_status::{GovernorStats, PortState, Power, RouterStats, Stats};
 
-/// Machine and daemon to look at.
+/// Machine and daemon to examine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
     #[command(flatten)]
     root: Root,
 }
@@ -26,7 +26,7 @@ pub struct Args {
 /// The screen.
 #[derive(Debug, Default, Serialize)]
 struct Status {
-    /// The waste, and what would change it.
+    /// The waste, and its remedy.
     summary: String,
     /// Other facts.
     facts: Vec<String>,
@@ -37,10 +37,10 @@ struct Status {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let tree = args.root.tree()?;
-    let stats = match args.which.path() {
+    let stats = match args.daemon.path() {
         _ if args.root.is_recorded() => None,
         Err(SocketError::None(_)) => None,
-        _ => Some(args.which.ask::<Stats>(Request::Stats)?),
+        _ => Some(args.daemon.ask::<Stats>(Request::Stats)?),
     };
     let mut status = Status::default();
     match stats.as_ref().and_then(Stats::power) {
@@ -80,7 +80,7 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
 }
 
 impl Status {
-    /// Takes what a governor would change.
+    /// Adds the changes that a governor would make.
     fn take_plan(&mut self, plan: &GovernPlan, tree: &Tree) {
         let busy = busy_share(tree).map_or(String::new(), |share| {
             format!("CPUs were busy for {:.0} % of the time since boot, and ", 100.0 * share)
@@ -107,7 +107,7 @@ impl Status {
         self.facts.extend(rivals.map(|it| format!("{} ({}) sets {}", it.name, it.seen, it.sets)));
     }
 
-    /// Takes what a governor does.
+    /// Adds the state of a running governor.
     fn take_power(&mut self, power: &Power) {
         let watts = power.power_watts.map_or("no meter".to_owned(), |watts| {
             format!("{watts:.1} W, {}, {}", power.source, power.accuracy)

@@ -1,6 +1,6 @@
 //! `wattline stop`: the end of a router.
 
-use super::ask::Which;
+use super::ask::Daemon;
 use super::block;
 use crate::exit::ExitError;
 use crate::output;
@@ -12,31 +12,31 @@ use std::io::{self, Write};
 use std::path::Path;
 use wattline_daemon::socket::{self, Request, SocketError, connect};
 
-/// A router whose ports are quiet ends in tenths of a second; a driver that hangs is waited for longer.
+/// A router with idle ports ends in tenths of a second; a hanging driver gets more time.
 const SECONDS: i64 = 60;
 
 /// Router to stop.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Let the kernel then forward in clear what IPsec protects, until the next start. If no router
-    /// runs, this ends all blocks in this network namespace.
+    /// Let the kernel then forward IPsec traffic in clear, until the next start. If no router runs,
+    /// this ends all blocks in this network namespace.
     #[arg(long)]
     open: bool,
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
 }
 
-/// Runs the command: it ends when the router has, so that another may be started then.
+/// Runs the command: returns once the router has ended, so that another may be started.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let path = match args.which.path() {
+    let path = match args.daemon.path() {
         Err(SocketError::None(_)) if args.open => return block::open(json),
         path => path?,
     };
-    // Nobody answers there.
+    // No router listens there.
     if args.open && connect(&path).is_err_and(|error| is_absent(&error)) {
         return block::open(json);
     }
-    // Before it is told to end; in another namespace of processes it has no number here.
+    // Opened before the router is asked to stop; in another PID namespace it has no number here.
     let process = process_of(&path);
     let answer = socket::ask(&path, if args.open { Request::StopAndOpen } else { Request::Stop })?;
     let limit = Timespec { tv_sec: SECONDS, tv_nsec: 0 };
@@ -52,7 +52,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     Ok(())
 }
 
-/// The process that listens at a socket; readable when it has ended.
+/// Returns the process that listens at a socket; the descriptor is readable once it has ended.
 fn process_of(path: &Path) -> Option<OwnedFd> {
     let stream = connect(path).ok()?;
     let process = socket_peercred(&stream).ok()?.pid;

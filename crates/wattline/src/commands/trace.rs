@@ -1,36 +1,36 @@
-//! `wattline trace`: the ways of single packets through a running router.
+//! `wattline trace`: paths of single packets through a running router.
 
-use super::looking::{Looking, parsed, part, summary};
+use super::watch::{WatchArgs, parsed, part, summary};
 use crate::exit::ExitError;
 use crate::output::{self, note};
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
 use wattline_daemon::stream::Part;
-use wattline_status::Way;
+use wattline_status::TracedPacket;
 
-/// Bytes of a packet that its headers are read from.
+/// Bytes of a packet from which its headers are read.
 const SNAP: u16 = 256;
 
-/// Which packets.
+/// Packets to trace.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    looking: Looking,
+    watch: WatchArgs,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let mut inlet = args.looking.begin(SNAP, Request::Trace)?;
+    let mut inlet = args.watch.begin(SNAP, Request::Trace)?;
     let mut out = output::stdout();
     let mut first = None;
     loop {
         match part(&mut inlet)? {
             Part::Bytes(_) => {}
-            Part::Event(way) if json => writeln!(out, "{way}")?,
-            Part::Event(way) => {
-                let way: Way = parsed(way)?;
-                let time = way.time_seconds;
-                write(&way, time - *first.get_or_insert(time), &mut out)?;
+            Part::Event(packet) if json => writeln!(out, "{packet}")?,
+            Part::Event(packet) => {
+                let packet: TracedPacket = parsed(packet)?;
+                let time = packet.time_seconds;
+                write(&packet, time - *first.get_or_insert(time), &mut out)?;
             }
             Part::End(end) if json => return Ok(writeln!(out, "{end}")?),
             Part::End(end) => {
@@ -42,23 +42,23 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
 }
 
-/// One packet, so many seconds after the first.
-fn write(way: &Way, seconds: f64, out: &mut impl Write) -> io::Result<()> {
-    let origin = match &way.made_by {
+/// Prints a packet, with the time since the first in seconds.
+fn write(packet: &TracedPacket, seconds: f64, out: &mut impl Write) -> io::Result<()> {
+    let origin = match &packet.made_by {
         Some(node) => format!("made by {node}"),
-        None => format!("in by {}", way.port),
+        None => format!("in by {}", packet.port),
     };
-    writeln!(out, "{seconds:.6}  {origin}: {}, {} bytes", way.headers, way.length_bytes)?;
-    writeln!(out, "    {}", way.nodes.join(" > "))?;
+    writeln!(out, "{seconds:.6}  {origin}: {}, {} bytes", packet.headers, packet.length_bytes)?;
+    writeln!(out, "    {}", packet.nodes.join(" > "))?;
     let known = |text: &Option<String>| text.clone().unwrap_or_default();
-    let end = match &*way.end {
+    let end = match &*packet.end {
         "sent" => {
-            let to = way.next_hop.as_ref().map_or_else(String::new, |it| format!(" to {it}"));
-            format!("sent by {}{to}", known(&way.port_out))
+            let to = packet.next_hop.as_ref().map_or_else(String::new, |it| format!(" to {it}"));
+            format!("sent by {}{to}", known(&packet.port_out))
         }
         "dropped" => {
-            let rule = way.rule.as_ref().map_or_else(String::new, |it| format!(" by rule {it}"));
-            format!("dropped, {}{rule}: {}", known(&way.reason), known(&way.meaning))
+            let rule = packet.rule.as_ref().map_or_else(String::new, |it| format!(" by rule {it}"));
+            format!("dropped, {}{rule}: {}", known(&packet.reason), known(&packet.meaning))
         }
         other => other.to_owned(),
     };
@@ -70,26 +70,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_is_three_lines() {
+    fn path_takes_three_lines() {
         let mut out = Vec::new();
-        let mut way = Way {
+        let mut packet = TracedPacket {
             port: "left".to_owned(),
             headers: "a > b udp".to_owned(),
             length_bytes: 60,
             nodes: vec!["x".to_owned(), "y".to_owned()],
             end: "sent".to_owned(),
             port_out: Some("right".to_owned()),
-            ..Way::default()
+            ..TracedPacket::default()
         };
-        write(&way, 0.5, &mut out).unwrap();
-        way.next_hop = Some("192.0.2.9".to_owned());
-        write(&way, 0.75, &mut out).unwrap();
-        way.end = "dropped".to_owned();
-        (way.reason, way.meaning) = (Some("no-route".to_owned()), Some("No route.".to_owned()));
-        way.made_by = Some("icmp4-error".to_owned());
-        write(&way, 1.0, &mut out).unwrap();
-        way.rule = Some("no-telnet".to_owned());
-        write(&way, 2.0, &mut out).unwrap();
+        write(&packet, 0.5, &mut out).unwrap();
+        packet.next_hop = Some("192.0.2.9".to_owned());
+        write(&packet, 0.75, &mut out).unwrap();
+        packet.end = "dropped".to_owned();
+        (packet.reason, packet.meaning) =
+            (Some("no-route".to_owned()), Some("No route.".to_owned()));
+        packet.made_by = Some("icmp4-error".to_owned());
+        write(&packet, 1.0, &mut out).unwrap();
+        packet.rule = Some("no-telnet".to_owned());
+        write(&packet, 2.0, &mut out).unwrap();
         let expected = "0.500000  in by left: a > b udp, 60 bytes\n    x > y\n    sent by right\n\
                         0.750000  in by left: a > b udp, 60 bytes\n    x > y\n    sent by right to \
                         192.0.2.9\n\

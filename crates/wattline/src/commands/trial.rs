@@ -34,17 +34,17 @@ use wattline_units::Span;
 /// Readings of a block; at least one a second.
 const READINGS: f64 = 8.0;
 /// A signal is honoured within this time.
-const LOOK: Duration = Duration::from_millis(50);
-/// Blocks that a recording is as long as.
+const POLL_PERIOD: Duration = Duration::from_millis(50);
+/// Length of a recording, in blocks.
 const RECORDED_BLOCKS: f64 = 6.0;
-/// Lengths of a block that a trial takes, and the words for others.
+/// Allowed lengths of a block, and the message for others.
 pub(super) const BLOCKS: RangeInclusive<Span> =
     Span::from_millis(2_000)..=Span::from_millis(86_400_000);
 pub(super) const BLOCK_BOUNDS: &str = "--block: from 2s to 24h";
-/// Share of the power that `--plan` speaks of.
+/// Share of the power that `--plan` refers to.
 const SHARE: f64 = 0.01;
 
-/// Settings to compare, and for how long.
+/// Settings to compare, and the duration.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The first setting: none (the machine as it is), a profile (balanced, latency, max-save,
@@ -77,7 +77,7 @@ pub struct Args {
     root: Root,
 }
 
-/// The result, as `--json` prints it.
+/// Result, as `--json` prints it.
 #[derive(Serialize)]
 struct Output {
     #[serde(flatten)]
@@ -164,16 +164,16 @@ struct Trial {
     stop: Arc<AtomicBool>,
 }
 
-/// One of the two settings: a governor's, and commands beside it.
+/// One of the two settings: a governor's configuration, and commands.
 struct Side {
     config: Config,
     commands: Option<SettingFile>,
-    /// The text of the commands' file.
+    /// Text of the file of commands.
     text: String,
 }
 
 impl Trial {
-    /// Reads the settings, and looks for a meter.
+    /// Reads the settings, and finds a meter.
     fn prepare(args: &Args, tree: Tree) -> Result<Self, ExitError> {
         let usage = |message: &str| ExitError::new(ExitError::USAGE, message);
         if !BLOCKS.contains(&args.block) {
@@ -186,7 +186,7 @@ impl Trial {
             return Err(usage("--pressure-limit: a share above 0 and up to 1, such as 0.5"));
         }
         let (mut a, mut b) = (setting(&args.a)?, setting(&args.b)?);
-        // The latency of both is looked at, whoever names its source.
+        // The latency of both is observed, whichever configuration names the source.
         if a.config.latency.is_empty() {
             a.config.latency.clone_from(&b.config.latency);
         } else if b.config.latency.is_empty() {
@@ -250,7 +250,7 @@ impl Trial {
         Ok(Self { tree, design, limits, a, b, counter, stop })
     }
 
-    /// Records under A, and estimates.
+    /// Records under A, and estimates the number of pairs.
     fn plan(&self, _logging: &Logging) -> Result<Planned, ExitError> {
         let block_seconds = RECORDED_BLOCKS * self.design.block_seconds;
         let recording = Design { block_seconds, ..self.design.clone() };
@@ -263,7 +263,7 @@ impl Trial {
         Ok(Planned { estimate: estimate.ok_or_else(no_power)?, meter: ended.meter })
     }
 
-    /// Runs all blocks that are missing. Returns the trial, and problems that were reported meanwhile.
+    /// Runs all missing blocks. Returns the trial, and problems that were reported during it.
     fn run(
         &self,
         out: Option<&Path>,
@@ -274,7 +274,7 @@ impl Trial {
             None => None,
         }
         .unwrap_or_else(|| Experiment::new(self.design.clone(), seed()));
-        // A file that cannot be written is not found after hours.
+        // Finds out now, not after hours, that the file cannot be written.
         store(out, &experiment)?;
         let bar = Counted::new(self.design.pairs as u64, "pairs of blocks");
         (0..experiment.pairs()).for_each(|_| bar.step());
@@ -315,7 +315,7 @@ impl Trial {
         Ok((experiment, troubles))
     }
 
-    /// Runs a block, and restores the machine however it ends.
+    /// Runs a block, and always restores the machine.
     fn block(&self, setting: Setting, design: &Design) -> Result<Ended, ExitError> {
         let (side, name) = match setting {
             Setting::A => (&self.a, &design.a),
@@ -328,12 +328,12 @@ impl Trial {
         let mut force = file.enter(&self.tree, &self.stop).map_err(failed)?;
         let ended = self.governed(setting, &side.config, design);
         let checked = if ended.is_ok() { force.check().map_err(failed) } else { Ok(()) };
-        // A machine that is left changed matters more than what led to the end.
+        // A machine left changed matters more than the cause of the end.
         force.leave().map_err(failed)?;
         checked.and(ended)
     }
 
-    /// Runs a block under a governor, which may do nothing but measure.
+    /// Runs a block under a governor, which may only measure.
     fn governed(
         &self,
         setting: Setting,
@@ -349,7 +349,7 @@ impl Trial {
             suspended: block.was_suspended(),
             troubles: block.troubles(),
         };
-        // A machine that is left changed matters more than what led to the end.
+        // A machine left changed matters more than the cause of the end.
         block.end()?;
         match state? {
             State::Passed(passed) => Err(limit_error(setting, passed)),
@@ -361,7 +361,7 @@ impl Trial {
         }
     }
 
-    /// Reads a block until it ends; it goes on if a signal came.
+    /// Reads a block until it ends; continues if a signal came.
     fn observe(
         &self,
         block: &mut Block,
@@ -372,7 +372,7 @@ impl Trial {
         let mut due = Instant::now();
         loop {
             let mut reading = block.read()?;
-            // A server that does not answer leaves a block without its measure of work.
+            // If the server does not answer, the block has no measure of work.
             if let Some(Ok(value)) = self.counter.as_ref().map(Counter::value) {
                 reading.integrals.insert(Figure::Counter, value);
             }
@@ -391,7 +391,7 @@ impl Trial {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(State::GoesOn);
                 }
-                std::thread::sleep(LOOK.min(due.saturating_duration_since(Instant::now())));
+                std::thread::sleep(POLL_PERIOD.min(due.saturating_duration_since(Instant::now())));
             }
         }
     }
@@ -436,7 +436,7 @@ fn setting(text: &str) -> Result<Side, ExitError> {
     governed(config)
 }
 
-/// Looks for a meter, and refuses blocks in which it shows too little.
+/// Finds a meter, and refuses blocks that are too short for it.
 fn check_meters(tree: &Tree, block: Span) -> Result<(), ExitError> {
     let survey = wattline_meters::survey(tree);
     let chosen = disjoint(survey.meters.iter().map(|meter| meter.description()));
@@ -445,7 +445,7 @@ fn check_meters(tree: &Tree, block: Span) -> Result<(), ExitError> {
     }
     for meter in &survey.meters {
         let (Timing { period, lag }, id) = (meter.timing(), &meter.description().id);
-        // The washout covers what the figures still show, and the rest has enough of them.
+        // The washout covers the meter's lag, and the remaining readings suffice.
         let (period, lag) = (period.as_seconds(), lag.as_seconds());
         let least = (4.0 * (period + lag)).max(7.0 * period);
         if block.as_seconds() < least && chosen.iter().any(|one| one.id == *id) {
@@ -471,13 +471,14 @@ fn plan(config: &Config, tree: &Tree) -> Result<PowerPlan, ExitError> {
     Ok(wattline_govern::plan(config, tree).map_err(of_machine)?.plan)
 }
 
-/// Returns the name of a setting as reports have it: a path may say whose machine it is.
+/// Returns the name of a setting for reports, without its path, which may identify the machine's
+/// owner.
 fn name(setting: &str) -> String {
     let file = Path::new(setting).file_name();
     file.map_or(setting.into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// A number that differs if a setting or the counter of work does.
+/// Returns a number that differs if a setting or the counter of work does.
 fn fingerprint(settings: &[&Side], work: Option<&str>) -> u64 {
     let mut hasher = DefaultHasher::new();
     work.hash(&mut hasher);
@@ -485,12 +486,12 @@ fn fingerprint(settings: &[&Side], work: Option<&str>) -> u64 {
     hasher.finish()
 }
 
-/// A seed that nobody knows beforehand.
+/// Returns an unpredictable seed.
 fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// The trial of a file; `None` if there is none.
+/// Returns the trial in a file; `None` if there is none.
 fn stored(path: &Path, design: &Design) -> Result<Option<Experiment>, ExitError> {
     let shown = path.display();
     let text = match wattline_files::read_text(path, wattline_files::MOST_TEXT) {
@@ -597,7 +598,7 @@ fn print(out: &mut impl Write, output: &Output, verdict: &str) -> std::io::Resul
     output.troubles.iter().try_for_each(|trouble| writeln!(out, "meanwhile: {trouble}"))
 }
 
-/// A figure's name, and its value with the unit.
+/// Returns a figure's name, and the formatter of its value with the unit.
 fn row(figure: Figure) -> (&'static str, fn(f64) -> String) {
     let percent = |share: f64| format!("{:.2} %", 100.0 * share);
     let watts = |watts: f64| format!("{watts:.2} W");

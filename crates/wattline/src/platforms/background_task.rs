@@ -1,4 +1,5 @@
-//! Work that a driver may hold up, on a thread of its own: whoever waits for it goes on after a while.
+//! Work that a driver may hold up, on a thread of its own: whoever waits for it goes on after a
+//! while.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The platform `host` for a router: this machine's knobs, as far as its workers, CPUs, queues and
-//! interfaces go.
+//! The platform `host` for a router: this machine's knobs for the router's workers, CPUs, queues
+//! and interfaces.
 
 use super::background_task::{BackgroundTask, Known, Wanted};
 use super::worker_control::WorkerControl;
@@ -31,15 +31,15 @@ struct OfRouter {
     plan: Plan,
     /// Access shared by all governors of this router, so that each knows which drivers hang.
     access: Bounded<Settings>,
-    /// Once the workers run, and until the machine is given back.
+    /// Present once the workers run, until the machine is restored.
     governed: Option<Governed>,
     /// Work that took too long.
     underway: Option<Underway>,
     /// Failure of a pause that took too long to restore everything.
     unrestored: Option<RouterError>,
-    /// Whether packets flow: nobody may be held up then.
+    /// True while packets flow: calls must not block then.
     runs: bool,
-    /// Whether the last attempt failed by what only other ports change.
+    /// True if the last attempt failed for a reason that only other ports can change.
     misfit: bool,
 }
 
@@ -50,7 +50,7 @@ enum Underway {
     Ending(BackgroundTask<Result<(), TakeOverError>>),
 }
 
-/// Reason why no governor begins.
+/// Reason why no governor starts.
 #[derive(Debug, thiserror::Error)]
 enum NotBegun {
     #[error(transparent)]
@@ -63,13 +63,15 @@ enum NotBegun {
 
 const LATE: &str = "the settings of this machine do not answer";
 
-/// The control thread of a router waits no longer for a machine to be taken over or given back: for
-/// that time it neither feeds the service manager's watchdog (10 s) nor follows the kernel's routes.
+/// Longest time that a router's control thread waits for a machine to be taken over or restored:
+/// meanwhile it neither feeds the service manager's watchdog (10 s) nor follows the kernel's
+/// routes.
 const LIMIT: Duration = Duration::from_secs(2);
-/// At the end there is time.
+/// Longer, since no traffic depends on the router at its end.
 const AT_THE_END: Duration = Duration::from_secs(30);
 
-/// Nothing is looked at before the workers run: then what is not needed has been given up.
+/// Opens the platform. Knobs are examined only once the workers run, when unneeded capabilities
+/// have been dropped.
 pub fn open(_config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, RouterError> {
     let access = Bounded::new(Settings::new(&Tree::live()));
     Ok(Box::new(OfRouter::new(plan, access)))
@@ -81,14 +83,14 @@ impl OfRouter {
         Self { plan, access, governed, underway, unrestored, runs: false, misfit: false }
     }
 
-    /// Returns the work that begins a governor of this router as it is now.
+    /// Returns the work that starts a governor of this router in its present state.
     fn beginning(
         &self,
         router: Running<'_>,
     ) -> impl FnOnce(&Wanted) -> Result<Governed, NotBegun> + Send + 'static {
         let Running { config, queues, workers, forwarded } = router;
         let queues = |port: usize| queues.get(port).copied().unwrap_or(1);
-        // Of this thread as it is now.
+        // With the present rights of this thread.
         let tree = Tree::live();
         let by_xdp = !forwarded.is_empty();
         let options = options_of(config, &tree, Rights::present(), queues, by_xdp);
@@ -110,8 +112,8 @@ impl OfRouter {
             }
             if by_xdp {
                 tracing::info!(
-                    "XDP programs forward beside the governor: it counts their packets and the time \
-                     in soft interrupts by CPU"
+                    "XDP programs forward independently of the governor: it counts their packets \
+                     and the time in soft interrupts by CPU"
                 );
             }
             let runner = Runner::start(Governor::new(machine, policy), plan.settings.sample)
@@ -120,8 +122,8 @@ impl OfRouter {
         }
     }
 
-    /// Finishes work that took too long; returns true if none is left. A failure to restore is kept
-    /// until a governor begins, which restores the rest, or for the report at the end.
+    /// Finishes work that took too long; returns true if none remains. A failure to restore is kept
+    /// until a governor starts, which restores the rest, or for the report at the end.
     fn settle(&mut self, patience: Duration) -> bool {
         let ended = match self.underway.take() {
             None => Ok(()),
@@ -181,7 +183,7 @@ impl PlatformDriver for OfRouter {
             Err(NotBegun::TakeOver(TakeOverError::Policy(_) | TakeOverError::Platform(_)))
         );
         let governed = self.governed.insert(begun.map_err(not_begun)?);
-        // It has restored what the last one could not.
+        // The new governor has restored the remains of the last one.
         self.unrestored = None;
         self.runs = true;
         Ok(governed.0.totals(PATIENCE))
@@ -249,7 +251,7 @@ impl PlatformDriver for OfRouter {
     }
 }
 
-/// The policy of the plan, if it can work on such a platform.
+/// Returns the policy of the plan, if it can work on such a platform.
 fn policy_of(plan: &Plan, platform: &Platform, by_xdp: bool) -> Result<Box<dyn Policy>, SpecError> {
     let Plan { settings, spec, server } = plan;
     let packet = server.packet_cost(settings.application, MEAN_BYTES);
@@ -265,10 +267,10 @@ fn policy_of(plan: &Plan, platform: &Platform, by_xdp: bool) -> Result<Box<dyn P
     build(spec, &context)
 }
 
-/// A governor whose knobs do not hang answers within so long.
+/// Time within which a governor answers unless its knobs hang.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Returns the options for the router and its plan alike; `queues` gives the receive queues of a
+/// Returns the options for both the router and its plan; `queues` returns the receive queues of a
 /// port.
 pub(super) fn options_of(
     config: &Config,
@@ -283,7 +285,7 @@ pub(super) fn options_of(
                 let interface = Some(name.to_owned());
                 Port { interface, queues: queues(number), cores: Vec::new() }
             }
-            // In the place of one that was removed nothing arrives.
+            // A removed interface receives nothing.
             None => {
                 Port { interface: None, queues: u32::from(!port.is_vacant()), cores: Vec::new() }
             }
@@ -310,7 +312,7 @@ pub(super) fn options_of(
     }
 }
 
-/// A program's counter, for the governor's thread.
+/// Wraps a program's counter for the governor's thread.
 fn counted(program: ForwardedByCpu) -> Forwarded {
     Box::new(move |frames| program.add_to(frames).is_ok())
 }
@@ -351,7 +353,7 @@ fn not_begun(error: NotBegun) -> RouterError {
 fn not_governed(error: TakeOverError) -> RouterError {
     match error {
         TakeOverError::Policy(error) => RouterError::power("policy", &error),
-        // Its holder may end: another try can succeed.
+        // The other holder may end: another attempt can succeed.
         TakeOverError::Session(SessionError::Busy { .. }) => {
             RouterError::Obstructed(format!("[power] {error}"))
         }
@@ -372,7 +374,7 @@ mod tests {
     use wattline_knobs::restore::Report;
     use wattline_router::Remedy;
 
-    /// The system has to be looked at; changing the configuration would not help.
+    /// The operator has to examine the system; changing the configuration would not help.
     #[test]
     fn unrestored_machine_is_a_system_error() {
         let error = not_governed(TakeOverError::Unrestored(Report::default()));
@@ -380,7 +382,8 @@ mod tests {
         assert!(error.to_string().contains("wattline restore"), "{error}");
     }
 
-    /// The router goes on meanwhile, and tells it when it ends, whether another governor was tried or not.
+    /// The router continues meanwhile, and reports the failure when it ends, whether or not another
+    /// governor was tried.
     #[test]
     fn failure_of_a_late_pause_is_reported_at_the_end() {
         let capture = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n";

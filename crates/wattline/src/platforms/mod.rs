@@ -1,5 +1,5 @@
-//! Platforms that the governor of a router drives, put together from their own crates: one file
-//! each, and a line in [`PLATFORMS`].
+//! Platforms for the governor of a router, each built from its own crates: one file each, and a
+//! line in [`PLATFORMS`].
 
 mod background_task;
 mod host;

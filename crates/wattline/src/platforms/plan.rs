@@ -8,16 +8,16 @@ use wattline_policy::SpecError;
 use wattline_router::config::{Config, PowerPlatform, XdpForwarding};
 use wattline_server::ServerFile;
 
-/// There is no plan.
+/// Reason why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The policy's text makes no sense, or it cannot work on this machine.
+    /// The policy's text is invalid, or the policy cannot work on this machine.
     #[error("[power] policy: {0}")]
     Policy(#[from] SpecError),
     /// The server model cannot be used.
     #[error("[power] server: {0}")]
     Server(String),
-    /// The machine is none that a policy can work on.
+    /// No policy can work on this machine.
     #[error("[power] {0}")]
     Machine(wattline_host::PlanError),
     /// Ports without an interface.
@@ -34,7 +34,7 @@ impl From<wattline_host::PlanError> for PlanError {
     }
 }
 
-/// The plan for a configuration on the machine of `tree`; `None` where the configuration has
+/// Returns the plan for a configuration on the machine of `tree`; `None` if the configuration has
 /// no governor for it.
 ///
 /// # Errors
@@ -46,13 +46,13 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
     }
     let spec = config.power.policies.parse(&config.power.policy)?;
     let counts = queues(config, tree)?;
-    // A recording has no rights of its own: whoever runs the router there is root.
+    // A recording has no rights of its own: the router is assumed to run as root there.
     let present = if tree.is_live() { Rights::present() } else { Rights::ALL };
-    // As the router does that opens interfaces.
+    // As for a router that opens interfaces.
     let opens_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
     let rights = if opens_interfaces { present.after_drop() } else { present };
     let count = |port: usize| counts.get(port).copied().unwrap_or(1);
-    // What frames reach workers by is known only once sockets are open.
+    // The path by which frames reach workers is known only once sockets are open.
     let by_xdp = config.router.xdp_forward != XdpForwarding::Off
         && opens_interfaces
         && config.obstacles_to_xdp_forwarding().is_empty();
@@ -63,7 +63,8 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
     Ok(Some(wattline_host::plan(&spec, server, config.power.seed.into(), options)?))
 }
 
-/// The receive queues of each port, as sysfs has them; for a tree without them, its channels.
+/// Returns the number of receive queues of each port, from sysfs; in a tree without them, of
+/// channels.
 fn queues(config: &Config, tree: &Tree) -> Result<Vec<u32>, PlanError> {
     let mut counts = Vec::new();
     let mut missing = Vec::new();

@@ -23,7 +23,7 @@ impl WorkerControl {
 
     fn command(&self, worker: usize, command: Command) {
         if let Some(WorkerHandle { control, waker, .. }) = self.workers.get(worker) {
-            // Not over the head of whoever ends the router.
+            // Must not override a request to stop the router.
             if matches!(control.current_command(), Command::Run | Command::Park) {
                 control.command(command);
                 waker.wake();
@@ -34,7 +34,7 @@ impl WorkerControl {
 
 impl Drop for WorkerControl {
     fn drop(&mut self) {
-        // Without a governor nobody answers.
+        // Without a governor no thread would answer.
         self.workers.iter().for_each(|worker| worker.queue_watch.ask(None));
     }
 }

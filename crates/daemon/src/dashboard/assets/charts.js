@@ -2,7 +2,7 @@
 "use strict";
 const units = (value, unit, digits = 3) => {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  // A sum that should be 0 may miss it by what floating-point numbers round away.
+  // A sum that should be 0 may differ by rounding errors.
   if (Math.abs(value) < 5e-10) return ("0 " + unit).trim();
   if (!unit) return String(Number(value.toPrecision(digits)));
   const steps = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
@@ -14,7 +14,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const HEIGHT = 220;
 const charts = new Map();
 
-// What there is to draw: [name, of a point] by chart. Names that only the daemon knows, such as reasons, come from the points.
+// Curves by chart: [name, value of a point]. Names that only the daemon knows, such as reasons, come from the points.
 const named = (points, key, most) => {
   const sums = new Map();
   for (const point of points) {
@@ -32,7 +32,7 @@ const KINDS = [
   { id: "drops", title: "Drops by reason", unit: "pps", lines: (points) => named(points, "drops", 6) },
 ];
 
-// Where a stage of a demonstration begins: its number stands above the line.
+// Start of a stage of a demonstration: its number is above the line.
 let begins = [];
 const markStages = (u) => {
   if (begins.length < 2) return;
@@ -101,7 +101,7 @@ const draw = (points) => {
       const holder = document.createElement("div");
       holder.setAttribute("role", "img");
       figure.append(caption, holder);
-      // In the order of the kinds, whenever each comes to be known.
+      // In the order of the kinds, whenever each becomes known.
       const after = KINDS.slice(KINDS.indexOf(kind) + 1).map((later) => charts.get(later.id)?.figure).find(Boolean);
       document.getElementById("charts").insertBefore(figure, after ?? null);
       chart = { figure, holder, names: "" };
@@ -116,7 +116,7 @@ const draw = (points) => {
     }
     const values = known.map(([, values]) => kind.log ? values.map((value) => value > 0 ? value : null) : values);
     chart.plot.setData([times, ...values]);
-    // Without a pointer on it, the legend has the newest values.
+    // Without a pointer on the chart, the legend has the newest values.
     if (chart.plot.cursor.idx === null || chart.plot.cursor.left < 0) chart.plot.setLegend({ idx: times.length - 1 });
     const latest = known.map(([name, all]) => name + " " + units(all[all.length - 1], kind.unit));
     chart.holder.setAttribute("aria-label", kind.title + " now: " + latest.join(", "));

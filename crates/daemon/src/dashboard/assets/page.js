@@ -1,4 +1,4 @@
-// Shows what the daemon tells. Every text goes into the page as text: names of interfaces and reasons of failures come from outside.
+// Shows the daemon's answers. Every string is inserted as text: names of interfaces and reasons of failures come from outside.
 "use strict";
 const KEPT = 600;
 const at = (id) => document.getElementById(id);
@@ -30,7 +30,7 @@ const tile = (name, value, more) => {
   if (more) element("small", more, shown);
 };
 
-// A table with a heading; rows of texts, the first column to the left. Nothing where there are no rows.
+// A table with a heading; rows of texts, the first column left-aligned. Nothing without rows.
 const table = (id, title, heads, rows, wide) => {
   let box = at(id);
   if (!rows.length) return box?.remove();
@@ -60,8 +60,8 @@ const table = (id, title, heads, rows, wide) => {
   box.querySelector("tbody").replaceWith(body);
 };
 
-// A decision as it is told: what became of cores, frequencies and waiting, and from what. The first one that
-// is known has nothing before it: what it lists may have been so all along.
+// A decision in words: cores, frequencies and waiting, after and before. The first known decision has no
+// predecessor: its values may have been in force all along.
 const clock = (range) => range && (range[0] === range[1] ? units(range[1], "Hz") : units(range[0], "Hz") + " to " + units(range[1], "Hz"));
 const waits = (change) => change.wait + (known(change.nap_seconds) ? " " + units(change.nap_seconds, "s") : "");
 const noun = (change) => (change.cores_active === 1 ? " core" : " cores");
@@ -74,7 +74,7 @@ const described = (change, before) => {
   return changed.length ? changed.map(([was, now, unit]) => (known(was) ? was + " → " : "") + now + unit).join(", ") : "nothing: " + whole;
 };
 
-// Which stage of a demonstration runs, and what came of those before.
+// The running stage of a demonstration, and the results of earlier ones.
 const showStages = (stages) => {
   at("stage").hidden = !stages;
   if (!stages) return;
@@ -91,12 +91,12 @@ const show = (frame) => {
   at("name").textContent = frame.name;
   if (frame.build) at("build").textContent = frame.build;
   document.title = "Wattline: " + frame.name;
-  if (frame.silent) return lost("it does not answer: what is shown was true before");
+  if (frame.silent) return lost("it does not answer: the values shown are old");
   seen = Date.now();
   at("state").className = "";
   at("state").textContent = "live, running for " + duration(frame.uptime_seconds);
   showStages(stages);
-  // Between two stages nothing is forwarded that could be shown; the charts keep what was.
+  // Between two stages nothing is forwarded; the charts keep the old values.
   if (stages && !rates) {
     at("tiles").replaceChildren();
     at("note").hidden = true;

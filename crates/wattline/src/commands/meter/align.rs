@@ -1,4 +1,4 @@
-//! `wattline meter align`: the lag of each meter, by a load in steps.
+//! `wattline meter align`: finds the lag of each meter with a load in steps.
 
 use super::clock::Clock;
 use super::meters::Meters;
@@ -19,7 +19,7 @@ use wattline_units::Span;
 const TIMES: RangeInclusive<Span> = Span::from_millis(20_000)..=Span::from_millis(3_600_000);
 /// Time between two readings.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Time after which threads that wait look for work.
+/// Time after which waiting threads look for work.
 const PAUSE: Duration = Duration::from_millis(2);
 const WAIT: u8 = 0;
 const WORK: u8 = 1;
@@ -40,7 +40,7 @@ struct Lag {
     lag_seconds: Option<f64>,
     uncertainty_seconds: Option<f64>,
     correlation: Option<f64>,
-    /// The reason if it was not found.
+    /// Reason, if the lag was not found.
     reason: Option<String>,
 }
 
@@ -78,7 +78,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
     Ok(())
 }
 
-/// Loads the machine for so many seconds. Returns the load, and the power by each meter.
+/// Loads the machine for `seconds`. Returns the load, and the power by each meter.
 fn record(meters: &mut [Box<dyn Meter>], seconds: f64) -> (Vec<Sample>, Vec<Vec<Sample>>) {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let state = AtomicU8::new(WAIT);
@@ -86,7 +86,7 @@ fn record(meters: &mut [Box<dyn Meter>], seconds: f64) -> (Vec<Sample>, Vec<Vec<
     std::thread::scope(|scope| {
         for _ in 0..cpus {
             scope.spawn(|| {
-                // Other programs come first; where that is refused, they share.
+                // Other programs come first; if lowering the priority fails, they share.
                 let _ = setpriority_process(None, 19);
                 loop {
                     match state.load(Ordering::Relaxed) {

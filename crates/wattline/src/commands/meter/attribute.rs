@@ -1,4 +1,4 @@
-//! `wattline meter attribute`: where a loaded machine's watts go, by subtraction.
+//! `wattline meter attribute`: attributes a loaded machine's watts by subtraction.
 
 use super::clock::Clock;
 use super::meters::Meters;
@@ -15,12 +15,12 @@ use wattline_meters::sampling::Ticks;
 use wattline_report::columns::{Columns, number, text};
 use wattline_units::Span;
 
-/// Readings that a phase is measured with at least, when it is measured now.
+/// Minimum number of readings per phase, when it is measured now.
 const READINGS: u64 = 20;
-/// Sensors have a new value about once a second; counters gain nothing by more.
+/// Sensors have a new value about once a second; counters gain nothing from more.
 const LONGEST_PERIOD: Span = Span::from_millis(1000);
 
-/// Recordings of the phases, by `wattline meter record`, or how long to measure each now.
+/// Recordings of the phases, by `wattline meter record`, or the time to measure each now.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Recorded with the router stopped and the cards' links down.
@@ -95,7 +95,7 @@ fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     report.notes.iter().try_for_each(|note| writeln!(out, "{note}"))
 }
 
-/// All recordings, or what is wrong with each of them.
+/// Reads all recordings, or returns the problems of all of them.
 fn load(args: &Args) -> Result<Recorded, ExitError> {
     let mut wrong: Vec<(u8, String)> = Vec::new();
     let mut load = |path: &Option<PathBuf>| match path.as_deref().map(rows) {
@@ -165,7 +165,7 @@ fn sample(meters: &mut [Box<dyn Meter>], clock: &Clock, time: Span) -> Vec<Row> 
             rows.push(Row::new(now, meter.description(), &result));
         }
     }
-    // The first of a counter reaches back into what was before this phase.
+    // The first reading of a counter covers time before this phase.
     let first = rows.len().min(meters.len());
     rows.drain(..first);
     rows

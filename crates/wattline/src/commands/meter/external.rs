@@ -10,8 +10,8 @@ use wattline_units::Accuracy;
 /// An external meter.
 #[derive(Debug, clap::Args)]
 pub struct ExternalMeter {
-    /// File or pipe of an external meter: CSV with the columns time (s) and watts, or volts
-    /// and amperes, or volts and shunt_volts.
+    /// File or pipe of an external meter: CSV with the columns time (s) and watts, or volts and
+    /// amperes, or volts and shunt_volts.
     #[arg(long, value_name = "FILE", global = true)]
     external: Option<PathBuf>,
     /// Resistance of its shunt, in ohms.
@@ -30,7 +30,7 @@ enum Class {
 }
 
 impl ExternalMeter {
-    /// The meter, if one was asked for.
+    /// Opens the external meter, if one was requested.
     pub fn open(&self) -> Result<Option<Box<dyn Meter>>, ExitError> {
         let Some(path) = &self.external else { return Ok(None) };
         let accuracy = match self.external_accuracy {

@@ -5,7 +5,7 @@ use crate::commands::root::Root;
 use crate::exit::ExitError;
 use wattline_meters::{Meter, Missing, Survey, survey};
 
-/// Which meters to look at.
+/// Selection of meters.
 #[derive(Debug, clap::Args)]
 pub(super) struct Meters {
     #[command(flatten)]
@@ -21,7 +21,7 @@ impl Meters {
         Ok(survey)
     }
 
-    /// At least one meter, else why there is none.
+    /// Returns at least one meter, or the reason why there is none.
     pub(super) fn some(&self) -> Result<Vec<Box<dyn Meter>>, ExitError> {
         let Survey { meters, missing } = self.open()?;
         if !meters.is_empty() {
@@ -31,13 +31,13 @@ impl Meters {
     }
 }
 
-/// The error of a command that needs a meter on a machine that has none, with what would help.
+/// Returns the error of a command that needs a meter on a machine without one, with advice.
 pub(in crate::commands) fn unavailable(missing: &[Missing]) -> ExitError {
     let mut message = String::from("power is unavailable: no meter can be read");
     for Missing { what, why, remedy, .. } in missing {
         message.push_str(&format!("\n{what}: {why}; {remedy}"));
     }
-    // Without the right to read, the remedy is another one than other hardware.
+    // If the right to read is missing, other hardware is no remedy.
     let denied = missing.iter().any(|missing| missing.permission);
     let code = if denied { ExitError::NO_PERMISSION } else { ExitError::UNAVAILABLE };
     ExitError::new(code, message)

@@ -1,4 +1,4 @@
-//! `wattline meter`: list, read, record or take apart power.
+//! `wattline meter`: list, read, record or break down power.
 
 mod align;
 mod attribute;
@@ -16,7 +16,7 @@ pub use read::over;
 use crate::exit::ExitError;
 use meters::Meters;
 
-/// What to do with the meters.
+/// Action on the meters.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -27,7 +27,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// List meters, what they measure, and which are missing.
+    /// List meters, their domains, and missing ones.
     List,
     /// Power over a short interval.
     Read(read::Args),

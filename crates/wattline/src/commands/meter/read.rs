@@ -12,7 +12,7 @@ use wattline_meters::{Description, Meter, Reading, Rejection, disjoint};
 use wattline_report::columns::{Columns, number, text};
 use wattline_units::{Provenance, Span, Watts};
 
-/// How long to look.
+/// Interval, and the meters to read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Interval over which counters are read.
@@ -48,14 +48,14 @@ pub fn over(meters: &mut [Box<dyn Meter>], interval: Span) -> Vec<Result<Reading
     clock.sleep_until(clock.now() + interval);
     let both = meters.iter_mut().zip(first);
     both.map(|(meter, first)| match read(meter) {
-        // An instrument that sends seldom: what it sent before is the latest there is.
+        // An instrument that sends rarely: its previous reading is the latest.
         Err(Rejection::NothingNew) if first.is_ok() => first,
         result => result,
     })
     .collect()
 }
 
-/// The sum, the meters that it is made of, and where it comes from.
+/// The sum, the meters it consists of, and its provenance.
 type Total = (Watts, Vec<String>, Provenance);
 
 fn print_json(
@@ -110,15 +110,15 @@ fn print_table(
     write!(out, "{table}")
 }
 
-/// The sum of meters that do not overlap; none when one of them has no figure, since a part is
-/// not the whole. As accurate as the least accurate of them.
+/// Sums meters that do not overlap; `None` if one of them has no figure, since a part is not the
+/// whole. The sum is as accurate as the least accurate of them.
 fn total(meters: &[&Description], results: &[Result<Reading, Rejection>]) -> Option<Total> {
-    // A meter without a figure must not hide those that it would contain.
+    // A meter without a figure must not hide the meters that it would contain.
     let valid = || meters.iter().zip(results).filter(|(_, it)| it.is_ok()).map(|(meter, _)| *meter);
     let chosen = disjoint(valid());
     let rejected =
         meters.iter().zip(results).filter(|(_, it)| it.is_err()).map(|(meter, _)| *meter);
-    // One that would be added up with those that have a figure is missing from the sum.
+    // The sum is incomplete if a rejected meter would have been added to the valid ones.
     if rejected.into_iter().any(|one| disjoint(valid().chain([one])).len() > chosen.len()) {
         return None;
     }

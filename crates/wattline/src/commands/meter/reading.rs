@@ -4,7 +4,7 @@ use crate::output::note;
 use wattline_meters::{Meter, Reading, Rejection};
 use wattline_units::Time;
 
-/// Reads a meter, and says on standard error what the figure leaves out.
+/// Reads a meter, and notes on standard error the parts that the figure leaves out.
 pub(super) fn reading(meter: &mut dyn Meter, now: Time) -> Result<Reading, Rejection> {
     let result = meter.read(now);
     for mistake in meter.mistakes() {

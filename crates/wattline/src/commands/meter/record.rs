@@ -18,7 +18,7 @@ pub struct Args {
     /// Time between readings.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse)]
     period: Span,
-    /// How long; by default until a signal. Every line is complete.
+    /// Duration; by default until a signal. Every line is complete.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Span>,
     /// File to write, which must not exist; standard output by default.

@@ -1,4 +1,4 @@
-//! `wattline probe --first-hour`: what a first report from a machine needs, in one archive.
+//! `wattline probe --first-hour`: the data for a first report from a machine, in one archive.
 
 use super::place::Place;
 use super::record::fill;
@@ -24,12 +24,12 @@ use wattline_linux::sysfs::Tree;
 use wattline_units::Span;
 
 /// A signal is honoured within this time.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_PERIOD: Duration = Duration::from_millis(50);
 /// Signals that end the report.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-/// Pairs of blocks of the trial: the fewest that show anything.
+/// Pairs of blocks of the trial: the minimum that shows anything.
 const PAIRS: u32 = wattline_govern::trial::LEAST_PAIRS as u32;
-/// Messages of a step that are kept, in bytes.
+/// Limit of the messages kept of a step, in bytes.
 const MESSAGES: usize = 16_384;
 
 /// The report of an hour.
@@ -40,7 +40,7 @@ pub struct FirstHour {
 }
 
 impl FirstHour {
-    /// Returns the error of the first step that was not done, by its exit code.
+    /// Returns the error of the first failed step, by its exit code.
     pub fn verdict(&self) -> Result<(), ExitError> {
         let failed: Vec<&Step> =
             self.steps.iter().filter(|step| step.exit_code != Some(0)).collect();
@@ -64,19 +64,19 @@ pub struct Step {
     pub command: String,
     /// File of its standard output.
     pub file: &'static str,
-    /// 0 for success, as of every command; none if a signal ended it.
+    /// 0 for success, as for every command; `None` if a signal ended it.
     pub exit_code: Option<i32>,
     pub seconds: f64,
     /// Its standard error.
     pub messages: String,
 }
 
-/// Records the machine, its idle power and a short trial into a new archive or folder. Nothing is stored
-/// before the end: after an interruption the report begins anew.
+/// Records the machine, its idle power and a short trial into a new archive or folder. Nothing is
+/// stored before the end: after an interruption the report starts from the beginning.
 ///
 /// # Errors
-/// When the place is taken or cannot be written, another process changes settings, or a signal ends it. A
-/// step that fails is part of the report.
+/// Fails if the place is taken or cannot be written, if another process changes settings, or if a
+/// signal ends it. A failed step is part of the report.
 pub fn run(place: &Path, block: Span, root: &Root) -> Result<FirstHour, ExitError> {
     if !trial::BLOCKS.contains(&block) {
         return Err(ExitError::new(ExitError::USAGE, trial::BLOCK_BOUNDS));
@@ -105,7 +105,7 @@ pub fn run(place: &Path, block: Span, root: &Root) -> Result<FirstHour, ExitErro
     })
 }
 
-/// Undoes what a killed run left changed: the report would take it for the machine's own settings.
+/// Undoes the changes of a killed run, which the report would take for the machine's own settings.
 fn restore(tree: &Tree, root: &Root) -> Result<(), ExitError> {
     let report = restore_now(&mut Bounded::new(Machine::new(tree)), tree, &root.state())?;
     for line in &report.lines {
@@ -114,7 +114,7 @@ fn restore(tree: &Tree, root: &Root) -> Result<(), ExitError> {
     verdict(&report)
 }
 
-/// The commands, each with the file of its output.
+/// Returns the commands, each with the file of its output.
 fn commands(block: Span) -> [(&'static str, String); 5] {
     let block = format!("{}s", block.as_seconds());
     [
@@ -133,7 +133,7 @@ fn run_step(
     stop: &AtomicBool,
 ) -> Result<(Step, String), ExitError> {
     let began = Instant::now();
-    // Holds the other end of the step's input until it has ended.
+    // Holds the other end of the step's input until the step has ended.
     let mut child = Command::new(OWN_PROGRAM)
         .args(command.split(' '))
         .args(root.arguments())
@@ -145,7 +145,7 @@ fn run_step(
     let output = child.stdout.take().map(|mut pipe| {
         thread::spawn(move || {
             let mut text = Vec::new();
-            // What came until then is kept.
+            // Output up to that point is kept.
             let _ = pipe.read_to_end(&mut text);
             String::from_utf8_lossy(&text).into_owned()
         })
@@ -176,27 +176,28 @@ fn run_step(
     Ok((step, text(output)))
 }
 
-/// Waits for the end of a step. A signal to this process ends the step first, which restores what it
-/// has set.
+/// Waits for the end of a step. A signal to this process ends the step first, which restores its
+/// settings.
 fn wait(child: &mut Child, stop: &AtomicBool) -> Result<Option<i32>, ExitError> {
-    let mut is_told = false;
+    let mut is_signalled = false;
     loop {
         if let Some(status) = child.try_wait()? {
-            // A signal to the group of processes may end the step first, even before it is seen here.
+            // A signal to the group of processes may end the step first, even before it is seen
+            // here.
             let ended_by = status.signal().filter(|signal| SIGNALS.contains(signal));
             if stop.load(Ordering::Relaxed) || ended_by.is_some() {
                 let message = "interrupted; nothing is written, and the machine is as before; the same \
-                               command begins anew";
+                               command starts over";
                 return Err(ExitError::new(ExitError::IO, message));
             }
             return Ok(status.code());
         }
-        if stop.load(Ordering::Relaxed) && !is_told {
-            is_told = true;
+        if stop.load(Ordering::Relaxed) && !is_signalled {
+            is_signalled = true;
             let process = rustix::process::Pid::from_child(child);
-            // It may end at this moment by itself.
+            // The step may end by itself at this moment.
             let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_PERIOD);
     }
 }

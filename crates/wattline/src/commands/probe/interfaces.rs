@@ -2,7 +2,7 @@
 
 use wattline_linux::sysfs::Tree;
 
-/// Network interfaces with hardware behind them.
+/// Returns the network interfaces with hardware behind them.
 pub fn interfaces(tree: &Tree) -> Vec<String> {
     let net = "/sys/class/net";
     let mut names = tree.entries(net);

@@ -1,5 +1,4 @@
-//! `wattline probe`: which knobs and meters this machine has, which are missing, and what
-//! would enable them.
+//! `wattline probe`: lists knobs and meters of this machine, missing ones, and ways to enable them.
 
 mod first_hour;
 mod interfaces;
@@ -19,17 +18,16 @@ use wattline_meters::crosscheck::{Comparison, compare, pairs};
 use wattline_meters::{Description, Meter, Missing, is_guest, survey};
 use wattline_units::Span;
 
-/// What to look at.
+/// Machine to probe, and records to make.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Record the files that were read below this new directory, or in this new archive where the name
-    /// ends in .tar.gz or .tgz, so that the machine can become a fixture. The record has no host name,
-    /// address, serial number or identifier.
+    /// Record the files that were read below this new directory, or in this new archive if the name
+    /// ends in .tar.gz or .tgz, so that the machine can become a fixture. The record has no host
+    /// name, address, serial number or identifier.
     #[arg(long, value_name = "DIR|ARCHIVE")]
     record: Option<PathBuf>,
-    /// The same, with power while nothing else runs, the plan of `govern` and a trial of `none` against
-    /// `balanced`: what a first report from a machine needs, about an hour. The machine is as before at
-    /// the end.
+    /// The same, plus idle power, the plan of `govern` and a trial of `none` against `balanced`,
+    /// for a first report from a machine. Takes about an hour, and restores the machine.
     #[arg(long, value_name = "DIR|ARCHIVE", conflicts_with = "record")]
     first_hour: Option<PathBuf>,
     /// Length of a block of that trial.
@@ -39,10 +37,10 @@ pub struct Args {
     root: Root,
 }
 
-/// Long enough that an update of a register more or less is a small part.
+/// Long enough that one register update more or less is a small part.
 const INTERVAL: Span = Span::from_millis(200);
 
-/// Whether meters that show the same agree; takes no time where there are none.
+/// Checks that meters of the same domain agree; takes no time if there are none.
 fn crosscheck(meters: &mut [Box<dyn Meter>]) -> Vec<Comparison> {
     let owned: Vec<Description> = meters.iter().map(|meter| meter.description().clone()).collect();
     let descriptions: Vec<&Description> = owned.iter().collect();

@@ -1,5 +1,5 @@
-//! Place for the record of a machine: a folder, which can be looked through before it is given
-//! away, or an archive, which can be given away as it is.
+//! Destination of a machine's record: a folder, which can be inspected before it is given away, or
+//! an archive, ready to be given away.
 
 use crate::exit::ExitError;
 use crate::new_file::{cannot_write, without};
@@ -17,33 +17,33 @@ use wattline_files::Root;
 /// Suffixes of archives.
 const ARCHIVES: [&[u8]; 2] = [b".tar.gz", b".tgz"];
 
-/// Files of a new folder or archive. They are in memory, some megabytes, until all are there: whatever ends
-/// this process leaves no half of them.
+/// Files of a new folder or archive. They stay in memory, some megabytes, until the record is
+/// complete, so that an interruption leaves no partial record.
 #[derive(Default)]
 pub struct Place {
     files: BTreeMap<PathBuf, String>,
 }
 
-/// The folder within an archive; `None` for a path that is none of an archive.
+/// Returns the folder within an archive; `None` if the path does not name an archive.
 fn folder_of(path: &Path) -> Option<&Path> {
     let name = path.file_name()?.as_bytes();
     let folder = ARCHIVES.iter().find_map(|end| name.strip_suffix(*end))?;
-    // These would be unpacked among what is there already, or nowhere.
+    // These names would be unpacked among existing files, or nowhere.
     let no_name = [b"".as_slice(), b".", b".."].contains(&folder);
     Some(Path::new(if no_name { OsStr::new("record") } else { OsStr::from_bytes(folder) }))
 }
 
 impl Place {
-    /// Begins a record, fills it, and writes it.
+    /// Starts a record, fills it, and writes it.
     ///
     /// # Errors
-    /// Where something is there already, which stays as it is, or something cannot be written.
+    /// Fails if the path exists, which is then left as it is, or if something cannot be written.
     pub fn filled<T>(
         path: &Path,
         fill: impl FnOnce(&mut Self) -> Result<T, ExitError>,
     ) -> Result<T, ExitError> {
         let folder = folder_of(path);
-        // What fills it may take an hour.
+        // Filling it may take an hour.
         let made = match folder {
             Some(_) => File::create_new(path).and_then(|_| fs::remove_file(path)),
             None => fs::create_dir(path).and_then(|()| fs::remove_dir(path)),
@@ -81,7 +81,7 @@ impl Place {
     /// Writes the files within a folder of an archive.
     fn write_archive(&self, path: &Path, folder: &Path) -> Result<(), ExitError> {
         let whole = self.archived(folder).map_err(|error| cannot_write(path, &error))?;
-        // Nothing that is there is opened, be it a pipe, a device or a link to one.
+        // Existing files are never opened, whether pipe, device or a link to one.
         let mut file = File::create_new(path).map_err(|error| new(path, &error))?;
         let written = file.write_all(&whole).map_err(|error| cannot_write(path, &error));
         written.map_err(|error| without(path, error, |path| fs::remove_file(path)))
@@ -90,7 +90,7 @@ impl Place {
     fn archived(&self, folder: &Path) -> io::Result<Vec<u8>> {
         let mut archive = Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
         for (file, text) in &self.files {
-            // Of the owner and the time of the record, an archive says nothing.
+            // The archive contains neither the owner nor the time of the record.
             let mut header = Header::new_gnu();
             header.set_size(text.len() as u64);
             header.set_mode(0o644);
@@ -103,11 +103,11 @@ impl Place {
     }
 }
 
-/// The error of a record that cannot be begun.
+/// Returns the error of a record that cannot be started.
 fn new(path: &Path, error: &io::Error) -> ExitError {
     if error.kind() == io::ErrorKind::AlreadyExists {
-        let told = format_args!("{}: is there already; name a new one", path.display());
-        return ExitError::new(ExitError::IO, told);
+        let message = format_args!("{}: is there already; name a new one", path.display());
+        return ExitError::new(ExitError::IO, message);
     }
     cannot_write(path, error)
 }
@@ -134,9 +134,9 @@ mod tests {
         assert_eq!(folder_of(odd).unwrap().as_os_str().as_bytes(), b"b\xff");
     }
 
-    /// Read by the tar of the system, with names longer than a header of tar holds.
+    /// The archive is read by the system's tar, with names longer than a tar header holds.
     #[test]
-    fn an_archive_holds_what_the_folder_holds() {
+    fn archive_has_the_contents_of_the_folder() {
         let directory = tempfile::tempdir().unwrap();
         let long = format!("sys/{}/{}/x", "a".repeat(120), "b".repeat(120));
         let files = [("proc/irq/5/eth9-TxRx-0/recorded", "\n"), (&long, "5\n")];
@@ -182,9 +182,9 @@ mod tests {
         assert!(lost.message.contains("No such file"), "{lost:?}");
     }
 
-    /// A file that appears at the path while the record is made stays, too.
+    /// A file that appears at the path while the record is being made also stays.
     #[test]
-    fn an_archive_takes_no_name_that_somebody_took_meanwhile() {
+    fn archive_keeps_a_file_created_meanwhile() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.tgz");
         let taken = Place::filled(&path, |_| {

@@ -7,13 +7,14 @@ use wattline_knobs::{Access, KNOBS, Machine, affinity};
 use wattline_linux::sysfs::Tree;
 use wattline_meters::{KINDS, RECORDED_DEVICE};
 
-/// Most levels of sysfs to follow, and most files of a recording: a cycle of links
-/// or a machine of thousands of CPUs must end somewhere.
+/// Maximum depth in sysfs and number of files of a recording: it must end even with a cycle of
+/// links or thousands of CPUs.
 const DEEPEST: u32 = 6;
 const MOST_FILES: usize = 200_000;
 
 const CPUS: &str = "/sys/devices/system/cpu";
-/// Beside what knobs and meters register: what kind of processor it is, in `CPUS` and of each CPU.
+/// In addition to the files that knobs and meters register: the kind of processor, in `CPUS` and of
+/// each CPU.
 const SHARED: &str = "smt";
 const OF_EACH_CPU: &str = "topology";
 const FILES: [&str; 6] = [
@@ -24,7 +25,7 @@ const FILES: [&str; 6] = [
     "/proc/sys/kernel/osrelease",
     "/proc/sys/kernel/perf_event_paranoid",
 ];
-/// Lines of /proc/cpuinfo that say what processor it is, not which one.
+/// Lines of /proc/cpuinfo that identify the processor's model, not the individual processor.
 const CPUINFO: [&str; 6] = ["vendor_id", "cpu family", "model", "model name", "stepping", "flags"];
 
 /// The recording.
@@ -40,13 +41,13 @@ struct Recorder<'a> {
     recorded: Recorded,
 }
 
-/// Copies what probe, knobs and meters read into a new folder, or into a new archive where `to` is
-/// named like one.
+/// Copies the files that probe, knobs and meters read into a new folder, or into a new archive if
+/// `to` is named like one.
 pub fn record(tree: &Tree, to: &Path) -> Result<Recorded, ExitError> {
     Place::filled(to, |place| Ok(fill(tree, place)))
 }
 
-/// Copies the same into a place.
+/// Copies the same files into a place.
 pub fn fill(tree: &Tree, to: &mut Place) -> Recorded {
     let mut recorder = Recorder { tree, to, recorded: Recorded::default() };
     let cpus = Path::new(CPUS);
@@ -60,7 +61,7 @@ pub fn fill(tree: &Tree, to: &mut Place) -> Recorded {
     for (_, cpu) in tree.numbered(CPUS, "cpu") {
         for place in recorded.clone().flat_map(|of| of.of_each_cpu).chain([&OF_EACH_CPU]) {
             let place = cpus.join(&cpu).join(place);
-            // One of the two.
+            // Only one of the two exists.
             recorder.directory(&place, &[], DEEPEST);
             recorder.file(&place);
         }
@@ -71,7 +72,7 @@ pub fn fill(tree: &Tree, to: &mut Place) -> Recorded {
     }
     recorder.processor();
     recorder.cards();
-    // Stands for the boot; which one it was is nobody's business.
+    // Stands for the boot; the real identifier is private.
     recorder.put("/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000000");
     let Recorder { recorded, to, .. } = recorder;
     to.put(Path::new("unreadable.txt"), &recorded.unreadable.join("\n"));
@@ -82,7 +83,7 @@ impl Recorder<'_> {
     fn directory(&mut self, path: &Path, names: &[&str], deep: u32) {
         for name in self.tree.entries(path) {
             let below = path.join(&name);
-            // The way back to the device, the subsystem and the parent: not part of this.
+            // Links back to the device, the subsystem and the parent are left out.
             if ["device", "subsystem", "driver", "power", "uevent"].contains(&name.as_str()) {
                 continue;
             }
@@ -96,9 +97,10 @@ impl Recorder<'_> {
         }
     }
 
-    /// Power channels and the name of each chip, without serial numbers of meters; other
-    /// channels can hold those of batteries. Some drivers leave them with the chip's device. Of supplies
-    /// also the input voltage, and of each chip the name of its device, by which it is known.
+    /// Copies power channels and the name of each chip, without serial numbers of meters; other
+    /// channels may belong to batteries. Some drivers leave them in the chip's device. Also copies
+    /// the input voltage of supplies, and the name of each chip's device, by which the chip is
+    /// identified.
     fn sensors(&mut self) {
         for (_, chip) in self.tree.numbered("/sys/class/hwmon", "hwmon") {
             let chip = Path::new("/sys/class/hwmon").join(chip);
@@ -146,7 +148,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// The driver of a card, and its version if it is none of the kernel's.
+    /// Copies the driver of a card, and its version if it is not an in-tree driver.
     fn driver(&mut self, interface: &str) {
         let event = Path::new("/sys/class/net").join(interface).join("device/uevent");
         let Ok(text) = self.tree.text(&event) else { return };
@@ -158,15 +160,16 @@ impl Recorder<'_> {
         }
     }
 
-    /// The receive queues of a card, and which interrupts serve them: by the names of their
-    /// actions, which are directories.
+    /// Copies the receive queues of a card and the interrupts that serve them, by the names of
+    /// their actions, which are directories.
     fn queues(&mut self, interface: &str) {
         let card = Path::new("/sys/class/net").join(interface);
         for (_, queue) in self.tree.numbered(card.join("queues"), "rx-") {
             self.file(&card.join("queues").join(queue).join("rps_cpus"));
         }
         for (number, file) in affinity::device_interrupts(self.tree, interface) {
-            // Also where they are its bus's: a record has no links to other devices.
+            // Also needed if the interrupts belong to its bus: a record has no links to other
+            // devices.
             self.file_as(&file, &card.join("device/msi_irqs").join(number.to_string()));
             let interrupt = Path::new("/proc/irq").join(number.to_string());
             self.file(&interrupt.join("smp_affinity_list"));

@@ -5,7 +5,7 @@ use super::power::print_power;
 use std::io::{self, Write};
 use wattline_status::{GovernStatus, GovernorStats, RuleName};
 
-/// Interfaces, cores, sources of latency and what rules, as tables.
+/// Prints interfaces, cores, sources of latency and the policy, as tables.
 pub(super) fn print(stats: &GovernorStats, out: &mut impl Write) -> io::Result<()> {
     let govern = &stats.govern;
     let (profile, policy) = (profile(govern), &govern.policy);
@@ -90,7 +90,7 @@ pub(super) fn print(stats: &GovernorStats, out: &mut impl Write) -> io::Result<(
     )
 }
 
-/// The profile, and the keys that the configuration sets otherwise.
+/// Returns the profile, and the keys that the configuration overrides.
 fn profile(govern: &GovernStatus) -> String {
     let name = &govern.profile;
     match &govern.overrides[..] {

@@ -1,9 +1,9 @@
-//! The sources of latency of a governor, beside the targets.
+//! The sources of latency of a governor, compared with the targets.
 
 use std::io::{self, Write};
 use wattline_status::{GovernStatus, Origin, SourceState};
 
-/// A target, and the percentile that it is of.
+/// A target, and its percentile.
 struct Target {
     seconds: f64,
     percentile: &'static str,
@@ -28,8 +28,8 @@ impl Target {
         p99.into_iter().chain(p95).collect()
     }
 
-    /// Returns why a source misses it. TCP's round trips are no requests: the policy's target, which
-    /// is of requests, is not held against them.
+    /// Returns the reason why a source misses the target. TCP round trips are not requests, so the
+    /// policy's target, which applies to requests, is not compared with them.
     fn missed(&self, source: &SourceState) -> Option<String> {
         let held = self.percentile == "p99" || source.origin != Origin::RoundTrips;
         let over = held && (self.figure)(source)? > self.seconds;
@@ -37,7 +37,7 @@ impl Target {
     }
 }
 
-/// Prints targets and sources; nothing where there are neither.
+/// Prints targets and sources; nothing if there are neither.
 pub(super) fn print(govern: &GovernStatus, out: &mut impl Write) -> io::Result<()> {
     let targets = Target::list(govern);
     for (index, target) in targets.iter().enumerate() {
@@ -74,7 +74,7 @@ pub(super) fn print(govern: &GovernStatus, out: &mut impl Write) -> io::Result<(
     Ok(())
 }
 
-/// Silence first: the figures of a silent source are old.
+/// Reports silence first: the figures of a silent source are old.
 fn state(source: &SourceState, targets: &[Target]) -> String {
     let problem = source.problem.as_ref();
     if source.silent {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_target_is_marked_beside_the_source_that_misses_it() {
+    fn missed_target_is_marked_next_to_its_source() {
         let silent = SourceState { silent: true, ..source("old", Origin::Clients, 0.05, 0.06) };
         let text = printed(&GovernStatus {
             latency_target_seconds: Some(5e-3),
@@ -124,7 +124,7 @@ mod tests {
         for line in
             ["p99 at most 5000 us (latency_target)", "p95 at most 3000 us (target of the policy)"]
         {
-            assert!(text.lines().any(|told| told == line), "{line}: {text}");
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
         let end = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(name)).unwrap();

@@ -72,7 +72,7 @@ mod tests {
         String::from_utf8(text).unwrap()
     }
 
-    /// Steps of moderation are none of the changes that are counted.
+    /// Steps of moderation are not among the counted changes.
     #[test]
     fn moderation_is_shown_and_changes_are_named() {
         let mut power = Power { policy: "copi".to_owned(), decisions: 9, ..Power::default() };
@@ -83,6 +83,6 @@ mod tests {
         let line = "interrupt moderation: 1000 us, 1 of 2 queues as found\n";
         assert!(text.contains(line), "{text}");
         power.moderation.moderation_seconds.clear();
-        assert!(!printed(&power).contains("moderation"), "nobody governs it");
+        assert!(!printed(&power).contains("moderation"), "it is not governed");
     }
 }

@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
 use std::fmt::Write as _;
 use wattline_status::Rates;
 
-/// Looks that the curves hold at most.
+/// Maximum number of samples in the curves.
 const HISTORY: usize = 512;
 
 /// Values of the curves, newest last.
@@ -21,7 +21,7 @@ pub struct History {
 }
 
 impl History {
-    /// Adds a look.
+    /// Adds a sample.
     pub fn push(&mut self, rates: &Rates) {
         let active: Vec<f64> = rates
             .workers
@@ -46,7 +46,7 @@ impl History {
     }
 }
 
-/// Draws a look; `problem` is why there is no newer one.
+/// Draws a sample; `problem` is the reason why there is no newer one.
 pub fn draw(frame: &mut Frame<'_>, rates: &Rates, history: &History, problem: Option<&str>) {
     let rows = |count: usize| Constraint::Length(u16::try_from(count + 3).unwrap_or(u16::MAX));
     let [head, curves, ports, workers, drops, foot] = Layout::vertical([
@@ -70,7 +70,7 @@ pub fn draw(frame: &mut Frame<'_>, rates: &Rates, history: &History, problem: Op
     frame.render_widget(Paragraph::new(foot_line), foot);
 }
 
-/// Watts before the policy: on a narrow terminal they must not lose their source.
+/// Puts watts before the policy: on a narrow terminal they must not lose their source.
 fn headline(rates: &Rates) -> String {
     let power = rates.power.as_ref();
     let policy = power.map_or("none", |power| power.policy.as_str());
@@ -118,7 +118,7 @@ fn table<'a, const N: usize>(
     head: [&'a str; N],
     rows: Vec<[String; N]>,
 ) -> Table<'a> {
-    // Numbers stand at the right of their column.
+    // Numbers are right-aligned in their column.
     let cell = |(column, text): (usize, String)| {
         let line = Line::from(text);
         Cell::from(Text::from(if column == 0 { line } else { line.right_aligned() }))
@@ -166,9 +166,10 @@ fn drop_rows(rates: &Rates) -> Vec<[String; 3]> {
 }
 
 const PORTS: [&str; 6] = ["port", "offered", "forwarded", "in", "out", "state"];
-/// The last: the part of the busy time that the kernel worked for packets on the worker's CPU.
+/// The last column is the kernel's share of the busy time: its work for packets on the worker's
+/// CPU.
 const WORKERS: [&str; 6] = ["core", "took", "busy", "frequency", "sleeps", "of it kernel"];
-/// Losses of applications stand below drops: their names say what they count.
+/// Losses of applications follow drops: their names say what they count.
 const DROPS: [&str; 3] = ["dropped for", "packets", "now"];
 
 fn port_table(rates: &Rates) -> Table<'static> {
@@ -183,7 +184,7 @@ fn drop_table(rates: &Rates) -> Table<'static> {
     table("drops", DROPS, drop_rows(rates))
 }
 
-/// A look as plain text.
+/// Formats a sample as plain text.
 pub fn text(rates: &Rates) -> String {
     fn rows<const N: usize>(text: &mut String, head: [&str; N], rows: Vec<[String; N]>) {
         for row in std::iter::once(head.map(str::to_owned)).chain(rows) {
@@ -206,7 +207,7 @@ pub fn text(rates: &Rates) -> String {
     text
 }
 
-/// A rate with a unit of fitting size.
+/// Formats a rate with a suitable unit.
 fn packets(rate: f64) -> String {
     match rate {
         rate if rate >= 1e6 => format!("{:.2} Mpps", rate / 1e6),
@@ -215,7 +216,7 @@ fn packets(rate: f64) -> String {
     }
 }
 
-/// Bits per second with a unit of fitting size.
+/// Formats bits per second with a suitable unit.
 pub fn bits(rate: Option<f64>) -> String {
     match rate {
         None => "-".to_owned(),
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fits_any_terminal_and_says_what_is_wrong() {
+    fn frame_fits_any_terminal_and_shows_problems() {
         for (width, height) in [(1, 1), (20, 5), (300, 3)] {
             drawn(width, height, None);
         }
@@ -282,19 +283,19 @@ mod tests {
     #[test]
     fn interrupt_moderation_is_shown_where_it_is_governed() {
         assert!(!headline(&rates()).contains("moderation"));
-        let mut told = example(12.0, 5_000);
-        if let Stats::Router(stats) = &mut told
+        let mut later = example(12.0, 5_000);
+        if let Stats::Router(stats) = &mut later
             && let Some(power) = &mut stats.power
         {
             power.moderation.moderation_seconds = vec![1e-3, 2e-5];
             power.moderation.moderation_as_found = vec![false, false];
         }
-        let rates = Rates::between(&Sample::of(&example(10.0, 1_000)), &Sample::of(&told));
+        let rates = Rates::between(&Sample::of(&example(10.0, 1_000)), &Sample::of(&later));
         assert!(headline(&rates).ends_with("moderation 20 to 1000 us"), "{}", headline(&rates));
     }
 
     #[test]
-    fn plain_text_has_the_same() {
+    fn plain_text_has_the_same_content() {
         let text = text(&rates());
         for word in [
             "left",

@@ -5,7 +5,7 @@ mod screen;
 
 pub use frame::bits;
 
-use super::ask::Which;
+use super::ask::Daemon;
 use crate::exit::ExitError;
 use crate::output;
 use std::io::{IsTerminal, Write};
@@ -14,11 +14,11 @@ use wattline_daemon::settings::parse_duration;
 use wattline_daemon::socket::Request;
 use wattline_status::{Rates, Sample};
 
-/// Which router, and how.
+/// Router to watch, and the form.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    daemon: Daemon,
     /// Time between two samples.
     #[arg(long, default_value = "1s", value_parser = interval)]
     interval: Duration,
@@ -35,13 +35,13 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let look = || Ok(Sample::of(&args.which.ask(Request::Stats)?));
+    let look = || Ok(Sample::of(&args.daemon.ask(Request::Stats)?));
     let first: Sample = look()?;
     if !(json || args.once) {
         if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
             return screen::run(first, args.interval, look);
         }
-        let message = "top needs a terminal; --once or --json print one look";
+        let message = "top needs a terminal; --once or --json print one sample";
         return Err(ExitError::new(ExitError::USAGE, message));
     }
     std::thread::sleep(args.interval);

@@ -1,4 +1,4 @@
-//! The view on a terminal, which is given back as it was, whatever happens.
+//! The view on a terminal, which is always restored.
 
 use super::frame::{History, draw};
 use crate::exit::ExitError;
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use wattline_status::{Rates, Sample};
 
-/// Time that a signal may wait to be seen.
+/// Longest delay until a signal is noticed.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Gives the terminal back when it goes out of scope; a panic's message comes after that, by
-/// the hook that ratatui sets.
+/// Restores the terminal when it goes out of scope; a panic's message comes after that, by the hook
+/// that ratatui sets.
 struct Restored;
 
 impl Drop for Restored {
@@ -22,8 +22,8 @@ impl Drop for Restored {
     }
 }
 
-/// Ends the process when its terminal goes away. Nothing else would: a read from what is left of it
-/// gives no byte at once, and crossterm reads until there is one.
+/// Ends the process when its terminal goes away. Nothing else would: a read from the closed
+/// terminal returns no byte at once, and crossterm reads until there is one.
 fn leave_at_hangup() -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([SIGHUP])?;
     std::thread::spawn(move || {
@@ -36,8 +36,7 @@ fn leave_at_hangup() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Shows look after look until `q`, Ctrl-C or a signal; its exit code then is 128 plus the
-/// signal's number.
+/// Shows samples until `q`, Ctrl-C or a signal; its exit code then is 128 plus the signal's number.
 pub fn run(
     first: Sample,
     interval: Duration,
@@ -87,7 +86,7 @@ pub fn run(
                 before = now;
                 problem = None;
             }
-            // It may be started again: stay, and say so.
+            // The router may be restarted: stay, and show the problem.
             Err(error) => problem = Some(error.message),
         }
     }
