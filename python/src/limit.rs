@@ -54,8 +54,8 @@ impl Limit {
     /// Asks the policy on this thread, whose number in Python is given.
     ///
     /// # Errors
-    /// Those of the policy; in the place of its interruption, what `late` makes of the place where it
-    /// was, if known, and of the longest time.
+    /// Errors of the policy. A decision that was interrupted fails with the result of `late` instead,
+    /// which gets the line that was running, if known, and the time limit.
     pub fn ask<T>(
         &self,
         py: Python<'_>,
@@ -131,7 +131,7 @@ impl State {
     }
 }
 
-/// Where an error was raised, as `FILE:LINE`.
+/// Returns the place where an error was raised, as `FILE:LINE`.
 fn place(py: Python<'_>, error: &PyErr) -> Option<String> {
     let mut trace = error.traceback(py)?.into_any();
     while let Ok(next) = trace.getattr("tb_next")

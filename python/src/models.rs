@@ -9,7 +9,7 @@ use wattline_server::{ServerFile, ServerModel};
 use wattline_traffic::Spec;
 use wattline_traffic::source::DayProfile;
 
-/// What pickle calls, and with what.
+/// Constructor that pickle calls, and its arguments.
 type Remade<'py> = (Bound<'py, PyAny>, (String, String));
 
 /// A server model.
@@ -78,7 +78,7 @@ impl Server {
         &self.file.source
     }
 
-    /// Whether it has all the figures that a simulation needs.
+    /// True if the model has all the figures that a simulation needs.
     #[getter]
     fn complete(&self) -> bool {
         self.file.model().is_ok()
@@ -120,7 +120,7 @@ pub struct Traffic {
     pub spec: Spec,
     /// Its description: the text, or the content of the file in TOML.
     description: String,
-    /// Whether that is TOML.
+    /// True if the description is TOML.
     toml: bool,
 }
 

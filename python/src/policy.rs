@@ -57,7 +57,7 @@ impl Governor {
         }
     }
 
-    /// What reports call it.
+    /// Returns the name of the policy in reports.
     pub fn name(&self, py: Python<'_>) -> PyResult<String> {
         match self {
             Self::Named(spec) => Ok(spec.to_string()),
@@ -175,7 +175,7 @@ impl PythonPolicy {
         PolicyError::new_err(format!("{place}decide at {} s: {problem}", now.as_seconds()))
     }
 
-    /// What the callback raised, with the simulated time as a note; its traceback has the line.
+    /// Adds the simulated time to the callback's exception as a note; its traceback has the line.
     fn noted(&self, py: Python<'_>, error: PyErr, now: Time) -> PyErr {
         let note = format!("raised by decide at {} s of simulated time", now.as_seconds());
         // Python 3.10 has no notes; the error itself is what counts.
@@ -213,7 +213,7 @@ fn attribute<'py, T: for<'a> FromPyObject<'a, 'py>>(
     }
 }
 
-/// Where the callback is written, as `FILE:LINE: `.
+/// Returns the place where the callback is defined, as `FILE:LINE: `.
 fn place(object: &Bound<'_, PyAny>) -> PyResult<String> {
     let code = object.getattr("decide")?.getattr("__code__")?;
     Ok(format!("{}:{}: ", code.getattr("co_filename")?, code.getattr("co_firstlineno")?))

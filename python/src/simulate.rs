@@ -33,7 +33,7 @@ struct Output<'a> {
     report: Report,
 }
 
-/// What all runs of a sweep have in common.
+/// Options common to all runs of a sweep.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Options {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use wattline_traffic::capture::{CaptureError, Problem};
 use wattline_traffic::{Block, Source};
 
-/// Why runs are to end; the first reason counts.
+/// Reason to end the runs; the first one counts.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<Reason>);
 
@@ -22,7 +22,7 @@ struct Reason {
     asked: Mutex<Vec<u64>>,
 }
 
-/// How long runs may take to notice that they are to end.
+/// Longest time in which a run notices that it is to end.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Stop {
@@ -33,7 +33,7 @@ impl Stop {
         self.0.is_set.store(true, Ordering::Release);
     }
 
-    /// Whether they are to end.
+    /// Returns true if the runs are to end.
     pub fn is_set(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
     }
@@ -106,7 +106,6 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Those packets.
     pub fn new(source: Box<dyn Source>, stop: Stop, progress: Option<(Py<PyAny>, u64)>) -> Self {
         Self { source, stop, progress, looked: Instant::now() }
     }

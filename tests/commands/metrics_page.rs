@@ -12,7 +12,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether a table of the page is about it, by its heading.
+    /// Returns true if the table below this heading describes the role.
     fn has(self, heading: &str) -> bool {
         heading == "Router and governor"
             || match self {

@@ -586,7 +586,7 @@ impl Server {
         self.first_hour_command().output().unwrap()
     }
 
-    /// Whether its frequencies are as before a first hour.
+    /// Returns true if the frequencies are as before the first hour.
     fn is_fast(&self) -> bool {
         let written = |path: &PathBuf| !path.ends_with("scaling_governor");
         self.machine.value(GOVERNOR) == "performance"

@@ -206,8 +206,7 @@ fn tests_of(text: &str) -> BTreeSet<&str> {
     spans.filter(is_path).collect()
 }
 
-/// Whether a path leads to something: from the root, among the crates, or among the tests of the
-/// program.
+/// Returns true if a path exists: from the root, among the crates, or among the tests of the program.
 fn exists(path: &str) -> bool {
     let roots = ["", "crates", "crates/wattline", "tests"];
     let there =

@@ -128,7 +128,7 @@ fn folder(package: &Value) -> PathBuf {
     manifest.parent().unwrap().to_owned()
 }
 
-/// Whether a package has tests of the whole program, which may use every crate.
+/// Returns true if a package tests the whole program: it may use every crate.
 fn is_tests(folder: &Path) -> bool {
     folder.parent().is_some_and(|parent| parent.ends_with("tests"))
 }

@@ -71,7 +71,7 @@ fn problem(package: &Value, allowed: &[String]) -> Option<String> {
     }
 }
 
-/// Whether a licence expression (SPDX; `/` in old manifests means OR) can be met with allowed
+/// Returns true if a licence expression (SPDX; `/` in old manifests means OR) can be met with allowed
 /// licences alone. OR binds looser than AND, and brackets bind tightest.
 fn permitted(expression: &str, allowed: &[String]) -> bool {
     let expression = expression.trim().replace('/', " OR ");

@@ -138,7 +138,7 @@ impl Modules {
         globs.filter_map(|glob| self.find(module, &[glob, path].concat(), depth + 1)).next()
     }
 
-    /// Whether a word means something of this crate in a module.
+    /// Returns true if a word names an item or a module of this crate in a module.
     fn has(&self, module: &Name, word: &str) -> bool {
         let below = [module.clone(), vec![word.to_owned()]].concat();
         self.0.contains_key(&below) || self.0[module].things.contains_key(word)

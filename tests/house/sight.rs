@@ -11,7 +11,7 @@ pub struct Import {
     pub path: Vec<String>,
     /// In a `use`: what it is called from there on, `*` for everything.
     pub alias: Option<String>,
-    /// Whether this is a use of the thing, rather than passing it on to others (`pub use`).
+    /// True if the path uses the item, false if it re-exports the item (`pub use`).
     pub counts: bool,
 }
 
@@ -24,7 +24,7 @@ pub fn imports(items: &[&Item]) -> Vec<Import> {
     seen.0
 }
 
-/// Whether an item is there when testing only.
+/// Returns true if an item is compiled for tests only.
 pub fn is_for_tests(item: &Item) -> bool {
     let attributes = match item {
         Item::Const(it) => &it.attrs,

@@ -171,7 +171,7 @@ fn passes(frame: &[u8]) -> bool {
     whole && frame.len() <= 1514 && is_transit(frame)
 }
 
-/// Whether a frame at the host is one of the captures'.
+/// Returns true if a frame at the host comes from the captures.
 fn captured(frame: &[u8]) -> bool {
     match frame.get(12..14) {
         Some([0x08, 0x00]) => frame.get(26) == Some(&11),

@@ -33,7 +33,7 @@ pub fn reaches(topology: &Topology, address: &str) -> bool {
     false
 }
 
-/// Whether one ping gets there and back.
+/// Returns true if one ping is answered.
 pub fn ping_once(topology: &Topology, address: &str) -> bool {
     let mut ping = topology.source.command("ping");
     ping.args(["-n", "-c", "1", "-W", "1", address]);

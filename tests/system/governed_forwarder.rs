@@ -59,7 +59,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Whether this machine has a place for the files of frequencies.
+    /// Returns true if this machine has the directory of the frequency files.
     pub fn is_possible() -> bool {
         Path::new(CPUFREQ).is_dir()
     }

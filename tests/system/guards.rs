@@ -132,8 +132,8 @@ const LINKS: [Link; 18] = [
 ];
 
 impl Link {
-    /// Whether a worker of the port can judge the packet: it is for the port's own station, and in no
-    /// VLAN.
+    /// Returns true if a worker of the port can judge the packet: it is for the port's own station, and
+    /// in no VLAN.
     fn is_judged(self) -> bool {
         matches!(self, Self::Plain | Self::Tags(&[(0x8100 | 0x88a8, 0)]))
     }
@@ -362,7 +362,7 @@ impl Case {
         self.link.frame(from, to, kind, &packet)
     }
 
-    /// Whether `deny tcp 23, permit the rest` may let it pass (RFC 7045, RFC 7112, RFC 1858).
+    /// Returns true if `deny tcp 23, permit the rest` may pass the packet (RFC 7045, RFC 7112, RFC 1858).
     fn may_pass_telnet_list(&self) -> bool {
         let mut later = None;
         let mut is_first = false;
@@ -385,7 +385,7 @@ impl Case {
         }
     }
 
-    /// Whether a router has to forward it, where its list permits it.
+    /// Returns true if a router has to forward the packet if its list permits it.
     fn is_ordinary(&self) -> bool {
         let is_far = [IpAddr::from(FAR4), FAR6.into()].contains(&self.destination);
         let is_near = [IpAddr::from(SOURCE.v4), SOURCE.v6.into()].contains(&self.source);
@@ -651,13 +651,13 @@ impl Lab {
 struct Guard {
     name: &'static str,
     configuration: &'static str,
-    /// Whether it may let a packet pass that a worker sees.
+    /// Returns true if the guard may pass a packet that a worker sees.
     may_pass: fn(&Case) -> bool,
-    /// Whether ordinary packets have to pass for which `may_pass` is true.
+    /// True if ordinary packets have to pass if `may_pass` returns true for them.
     passes_ordinary: bool,
 }
 
-/// Whether the routes of [`Lab`] lead back to the source by the left port (RFC 3704).
+/// Returns true if the routes of [`Lab`] lead back to the source by the left port (RFC 3704).
 fn is_behind_left(case: &Case) -> bool {
     match case.source {
         // The addresses of networks belong to no host.
@@ -669,7 +669,7 @@ fn is_behind_left(case: &Case) -> bool {
     }
 }
 
-/// Whether there is a route to the source, once the default routes are gone.
+/// Returns true if there is a route to the source other than the default routes.
 fn is_routed(case: &Case) -> bool {
     is_behind_left(case)
         || match case.source {

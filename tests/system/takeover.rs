@@ -21,7 +21,6 @@ quietly_with_every_kind_of_forwarder!(
     forwarding_that_is_switched_off_stops_and_is_reported
 );
 
-/// Whether one ping gets there and back.
 fn passes(topology: &Topology) -> bool {
     ping_once(topology, &SINK.v4.to_string())
 }

@@ -11,7 +11,7 @@ use wattline_testbed::namespace::Namespace;
 use wattline_testbed::probe::{Load, Probe};
 use wattline_testbed::topology::{Options, SINK, Topology};
 
-/// It is noticed after three seconds; a machine with other tests has little time for anything.
+/// Time limit of a command in a namespace; long, because other tests may load the machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Stops a thread until its standard input is closed (ptrace(2): SEIZE, INTERRUPT, and what is

@@ -59,7 +59,7 @@ pub fn blocks(text: &str) -> Vec<String> {
     blocks.iter().map(|block| block.trim().replace("\\\n", " ") + "\n").collect()
 }
 
-/// Whether a block is a part of a configuration.
+/// Returns true if a block is a part of a configuration.
 pub fn is_configuration(block: &str) -> bool {
     block.starts_with('[') && block.parse::<toml::Table>().is_ok()
 }

@@ -122,7 +122,7 @@ impl Scene {
     /// Plays it.
     ///
     /// # Errors
-    /// What was printed by a scene that failed.
+    /// If the scene fails: its output.
     fn play(&self) -> Result<(), String> {
         let script = self.script().map_err(|stale| stale.join("\n"))?;
         let folder = tempfile::tempdir().unwrap();

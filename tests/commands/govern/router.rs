@@ -95,7 +95,7 @@ impl Router {
         });
     }
 
-    /// Whether the governor has a program on the tracepoint of polls.
+    /// Returns true if the governor has a program on the tracepoint of polls.
     fn observes(&self) -> bool {
         let info = format!("/proc/{}/fdinfo", self.child.as_ref().unwrap().id());
         let descriptors = fs::read_dir(info).unwrap().flatten();
@@ -167,8 +167,8 @@ fn mask_of_an_administrator_is_left_alone_and_named() {
     assert!(router.stats().unwrap()["power"]["host"]["writes"]["steering"].is_null());
 }
 
-/// A plan accepts what would be governed, and says what is missing.
-/// Whether it was set before the start or is set meanwhile: the other interface goes on to follow.
+/// The other interface is governed on, both if the mask was set before the start and if it is set
+/// later.
 #[test]
 fn mask_of_another_interface_is_left_alone_and_the_rest_follows() {
     for before in [true, false] {

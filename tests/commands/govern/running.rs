@@ -122,7 +122,7 @@ impl Machine {
         files
     }
 
-    /// Whether all is as it was before it was governed.
+    /// Returns true if all settings are as before the governor ran.
     pub fn is_as_before(&self) -> bool {
         self.snapshot() == self.before
     }

@@ -151,7 +151,7 @@ fn probe(
     Ok(lines(COMPLAINT))
 }
 
-/// Whether a turn did what it is to do, and no more.
+/// Checks that a turn of a knob changed what it is to change, and nothing else.
 fn judge(
     machine: &mut Machine,
     checks: &mut Checks,
@@ -228,7 +228,7 @@ fn frames_go_to_the_first_queue(
     Ok(())
 }
 
-/// Whether each CPU enters its deepest state within two seconds.
+/// Returns, for each CPU, true if it enters its deepest state within two seconds.
 fn c2_entered(machine: &mut Machine) -> Result<[bool; 2], Error> {
     let mut counts = Vec::new();
     for _ in 0..2 {

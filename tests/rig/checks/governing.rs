@@ -226,7 +226,7 @@ fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2], Error> {
     }
 }
 
-/// Whether everything is as it was before the router governed.
+/// Checks that everything is as it was before the router governed.
 fn restored(
     machine: &mut Machine,
     checks: &mut Checks,

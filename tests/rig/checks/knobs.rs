@@ -26,7 +26,7 @@ const EITR: u64 = 0x1688;
 /// End of a session.
 #[derive(Clone, Copy)]
 enum Ending {
-    /// It is finished.
+    /// The session is finished.
     Finish,
     /// Its program is told to stop, and drops it.
     Drop,

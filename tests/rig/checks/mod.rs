@@ -53,7 +53,7 @@ pub struct Check {
     pub found: String,
     /// Who saw it: `inside` the guest, or the emulator `outside`.
     pub witness: Witness,
-    /// Whether it is what should be seen.
+    /// True if the observation is the expected one.
     pub holds: bool,
 }
 
@@ -127,7 +127,7 @@ impl Checks {
         self.checks.push(check);
     }
 
-    /// Those that do not hold.
+    /// Returns the checks that do not hold.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| !check.holds)
     }

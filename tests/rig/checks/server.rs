@@ -210,7 +210,7 @@ pub(super) fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2]
     }
 }
 
-/// Whether everything is as it was before.
+/// Checks that everything is as it was before.
 pub(super) fn restored(
     machine: &mut Machine,
     checks: &mut Checks,

@@ -67,7 +67,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("ipv6/conf/default/accept_ra", "0"),
     ("ipv6/conf/default/router_solicitations", "0"),
 ];
-/// Those that histories change, with their values at the begin.
+/// Settings that histories change, with their initial values.
 const CHANGED: &[(&str, &str)] = &[
     ("ipv4/ip_forward", "1"),
     ("ipv4/conf/all/forwarding", "1"),

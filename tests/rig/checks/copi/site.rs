@@ -91,7 +91,7 @@ impl Site {
 pub struct Loading(std::thread::JoinHandle<Result<String, Error>>);
 
 impl Loading {
-    /// Whether it is still under way.
+    /// Returns true if the load is still running.
     pub fn lasts(&self) -> bool {
         !self.0.is_finished()
     }
