@@ -54,8 +54,8 @@ impl Limit {
     /// Asks the policy on this thread, whose number in Python is given.
     ///
     /// # Errors
-    /// Errors of the policy. A decision that was interrupted fails with the result of `late` instead,
-    /// which gets the line that was running, if known, and the time limit.
+    /// Errors of the policy. A decision that was interrupted fails with the result of `late`
+    /// instead, which gets the line that was running, if known, and the time limit.
     pub fn ask<T>(
         &self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! The crates as Cargo knows them, and what `house.toml` says about them.
+//! The crates as Cargo knows them, and their rules from `house.toml`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,7 +22,7 @@ struct Rules {
     circle: Vec<Circle>,
 }
 
-/// A use that floors alone would not allow.
+/// A use that the floors alone would not allow.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sideways {
@@ -133,7 +133,7 @@ fn is_tests(folder: &Path) -> bool {
     folder.parent().is_some_and(|parent| parent.ends_with("tests"))
 }
 
-/// The name without what all have in common.
+/// Returns the name without the common prefix.
 fn short(name: &Value) -> String {
     let name = name.as_str().unwrap();
     name.strip_prefix("wattline-").unwrap_or(name).to_owned()

@@ -1,4 +1,4 @@
-//! The modules of a crate, by reading its sources, and where a path in them leads.
+//! The modules of a crate, read from its sources, and the targets of paths in them.
 
 use crate::sight::{self, Import};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ enum Place {
     In(Name),
 }
 
-/// Most steps from a name to the one that it stands for.
+/// Most steps from a name to its definition.
 const DEPTH: u32 = 16;
 
 /// All modules of a crate but those for tests alone.

@@ -4,7 +4,7 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, Item, ItemMod, ItemUse, Macro, Token, UseTree, Visibility};
 
-/// A path that is written somewhere in a module.
+/// A path in a module.
 #[derive(Debug)]
 pub struct Import {
     /// Its words.

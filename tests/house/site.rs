@@ -1,5 +1,5 @@
 //! The documentation as a site: `scripts/build-site` makes it from every page, its links lead
-//! somewhere, it asks for nothing from elsewhere, and no page is wider than a telephone.
+//! somewhere, it loads nothing from other hosts, and no page is wider than a telephone.
 
 use crate::documents::{read, root};
 use std::collections::{BTreeMap, BTreeSet};

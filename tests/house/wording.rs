@@ -1,6 +1,6 @@
-//! Openings of comments, names and messages: the subject comes first. No documentation comment begins
-//! with a question word or a pronoun; function names and texts that do are counted over all crates, and
-//! their counts only fall.
+//! Openings of comments, names and messages: the subject comes first. No documentation comment
+//! begins with a question word or a pronoun; function names and texts that do are counted over all
+//! crates, and their counts only fall.
 
 use crate::documents::root;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,8 @@ fn documentation(line: &str) -> Option<&str> {
     (!text.starts_with('/')).then(|| text.trim_start())
 }
 
-/// Returns the contents of the string literals of a source without comments, and the source without them.
+/// Returns the contents of the string literals of a source without comments, and the source without
+/// them.
 fn literals(code: &str) -> (Vec<String>, String) {
     let (mut found, mut rest) = (Vec::new(), String::new());
     let mut letters = code.chars().peekable();
@@ -152,6 +153,7 @@ fn comments_names_and_messages_open_with_their_subject() {
 fn openings_of_each_kind_are_counted() {
     let source = "//! What it is.\n\n/// Returns that.\n/// What follows is the same comment.\n\
                   fn what_is(text: &'static str) { say(\"where it is: {text}\", 'x', \"of it\"); }\n\
-                  // Why not.\nfn offer() { say(r#\"which \"is\" it\"#); }\nfn of() {}\n/// Whether.\nfn f() {}\n";
+                  // Why not.\nfn offer() { say(r#\"which \"is\" it\"#); }\nfn of() {}\n///
+                  // Whether.\nfn f() {}\n";
     assert_eq!(openings(source), Openings { comments: vec![1, 9], functions: 2, messages: 2 });
 }

@@ -68,8 +68,8 @@ impl Lab {
         self.source.enter(send).unwrap();
     }
 
-    /// Returns true if a packet from this address arrives. The last of three packets counts: the first
-    /// may wait for a neighbour.
+    /// Returns true if a packet from this address arrives. The last of three packets counts: the
+    /// first may wait for a neighbour.
     fn passes(&self, sink: &UdpSocket, from: Ipv4Addr) -> bool {
         let port = sink.local_addr().unwrap().port();
         let mut buffer = [0; 64];

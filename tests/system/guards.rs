@@ -132,8 +132,8 @@ const LINKS: [Link; 18] = [
 ];
 
 impl Link {
-    /// Returns true if a worker of the port can judge the packet: it is for the port's own station, and
-    /// in no VLAN.
+    /// Returns true if a worker of the port can judge the packet: it is for the port's own station,
+    /// and in no VLAN.
     fn is_judged(self) -> bool {
         matches!(self, Self::Plain | Self::Tags(&[(0x8100 | 0x88a8, 0)]))
     }
@@ -362,7 +362,8 @@ impl Case {
         self.link.frame(from, to, kind, &packet)
     }
 
-    /// Returns true if `deny tcp 23, permit the rest` may pass the packet (RFC 7045, RFC 7112, RFC 1858).
+    /// Returns true if `deny tcp 23, permit the rest` may pass the packet (RFC 7045, RFC 7112, RFC
+    /// 1858).
     fn may_pass_telnet_list(&self) -> bool {
         let mut later = None;
         let mut is_first = false;

@@ -99,8 +99,9 @@ pub fn write(path: &Path, frames: impl IntoIterator<Item = Vec<u8>>) {
     writer.finish().unwrap();
 }
 
-/// Returns true if this router forwards the frame: a whole, valid packet that is addressed neither to
-/// the router nor to a group. Packets that a card merged before the capture are longer than a frame.
+/// Returns true if this router forwards the frame: a whole, valid packet that is addressed neither
+/// to the router nor to a group. Packets that a card merged before the capture are longer than a
+/// frame.
 pub fn is_forwarded(frame: &[u8]) -> bool {
     let packet = frame.get(14..).unwrap_or_default();
     let here = [[192, 0, 2], [198, 51, 100]];

@@ -1,7 +1,8 @@
 //! Speed of established flows by the kernel's chains, its flowtable and XDP programs, in turn.
 //!
-//! The machine's only processor counts instructions as its time, so that a busy host changes no figure. They
-//! are no time of real hardware: nothing misses a cache, and every instruction takes as long.
+//! The machine's only processor counts instructions as its time, so a busy host changes no figure.
+//! The figures are no times of real hardware: no access misses a cache, and all instructions take
+//! equally long.
 
 use super::lag::site::{self, Router, end};
 use super::nat::{RULES, build, lines_of, start, until_flows};

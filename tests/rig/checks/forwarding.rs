@@ -23,7 +23,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let counted = Counted::ask(machine)?;
     let first = pass(machine)?;
     let mut lost = Counted::ask(machine)?.lost_since(&counted, &first);
-    // What the emulator loses before its card is beyond the guest.
+    // Frames that the emulator loses before its card never reach the guest.
     let emulator = lost.remove(BEFORE_THE_CARD).unwrap_or(0);
     checks.equal("frames lost on their way", Witness::Outside, &BTreeMap::new(), &lost);
     let given = first.sent - emulator;
@@ -60,7 +60,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     by_xdp(machine, checks)
 }
 
-/// The same way without a worker.
+/// Forwards from `eth0` to `eth1` by XDP programs, without a worker.
 fn by_xdp(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let neighbour = format!("arp -i eth1 -s 10.2.0.2 {}", mac_text(traffic::SINK));
     machine.run(&neighbour, INSIDE)?;
@@ -110,7 +110,7 @@ pub(super) fn start(machine: &mut Machine, more: &str) -> Result<(), Error> {
     launch(machine, "", &neighbour)
 }
 
-/// Starts it with keys of `[router]` and what else is said.
+/// Starts it with keys of `[router]` and with `more`.
 pub(super) fn launch(machine: &mut Machine, keys: &str, more: &str) -> Result<(), Error> {
     let config = format!(
         "[router]\nworkers = 2\ncpus = [0, 1]\nsocket = \"{SOCKET}\"\n{keys}\n\

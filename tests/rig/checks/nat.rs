@@ -26,7 +26,7 @@ type Ends = (&'static str, &'static str);
 const ENDS: Ends = ("10.2.0.2:7000", "10.2.0.1");
 const ENDS_V6: Ends = ("[fd02::2]:7000", "fd02::1");
 const PLAIN_V6: Ends = ("[fd02::2]:7000", "fd01::2");
-/// Flows at a time, which a process has descriptors for.
+/// Flows at a time, limited by the descriptors of a process.
 const FLOWS: u64 = 500;
 /// Datagrams of a flow, and the most of them that the kernel forwards: those until it is established, in
 /// both directions.
@@ -59,7 +59,7 @@ const CHANGES: [&str; 6] = [
     "nft -f /tmp/whole.nft",
 ];
 
-/// Makes c1 the port of a bridge, and IPv6 pass without translation.
+/// Makes c1 a port of a bridge, and turns off translation of IPv6.
 const BRIDGE: &str = "\
     link add br0 type bridge\nlink set br0 address 02:00:00:00:00:b0\naddress flush dev c1 scope global\n\
     link set c1 master br0\naddress add 10.1.0.1/24 dev br0\naddress add fd01::1/64 dev br0 nodad\n\
@@ -132,7 +132,7 @@ pub(super) fn start(machine: &mut Machine) -> Result<Router, Error> {
     Router::start_with(machine, "nat", "xdp_forward = \"on\"", [("lan", "c1"), ("wan", "c0")])
 }
 
-/// Has batches of flows pass, each packet of which either XDP programs or the kernel forward.
+/// Passes batches of flows; each packet is forwarded by XDP programs or by the kernel.
 fn pass(
     machine: &mut Machine,
     router: &Router,
@@ -219,8 +219,8 @@ pub(super) fn until_flows(
     Ok(())
 }
 
-/// Has datagrams and their answers pass, none of which may be lost or translated wrongly. Returns the packets
-/// that XDP programs and the kernel forwarded.
+/// Passes datagrams and their answers, none of which may be lost or translated wrongly. Returns the
+/// packets that XDP programs and the kernel forwarded.
 fn exchange(
     machine: &mut Machine,
     router: &Router,
@@ -270,7 +270,7 @@ fn stream(
     Ok(())
 }
 
-/// Packets with unfinished checksums are the kernel's, which finishes them.
+/// Packets with unfinished checksums go to the kernel, which completes them.
 fn unfinished(machine: &mut Machine, router: &Router, checks: &mut Checks) -> Result<(), Error> {
     let offload = |to: &str| format!("/bin/ip netns exec near ethtool -K p0 tx {to}");
     machine.run(&offload("on"), INSIDE)?;

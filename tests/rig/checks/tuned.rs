@@ -60,7 +60,7 @@ pub fn tuned(rig: &Rig, wattline: &Path, checks: &mut Checks) -> Result<(), Erro
                     /tmp/throughput-performance.toml --block 8s --pairs 8 --pressure-limit 1' \
                     > /tmp/trial.log 2>&1) & true";
         machine.run(line, INSIDE)?;
-        // From when a profile of the trial is in force; blocks of both come by turns.
+        // Once a profile of the trial is in force; blocks of both alternate.
         let wait = format!(
             "for i in $(seq 200); do [ \"$({ACTIVE})\" = {BEFORE} ] || break; sleep 0.5; done"
         );

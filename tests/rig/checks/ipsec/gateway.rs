@@ -91,7 +91,7 @@ pub(super) fn end(machine: &mut Machine, signal: &str) -> Result<i32, Error> {
 pub(super) struct Stats(serde_json::Value);
 
 impl Stats {
-    /// Asks it.
+    /// Asks the gateway.
     pub fn get(machine: &mut Machine) -> Result<Self, Error> {
         let text = machine.run(&format!("wattline stats --json --socket {SOCKET}"), INSIDE)?;
         let stats = serde_json::from_str(&text).map_err(|error| Error::Rig {

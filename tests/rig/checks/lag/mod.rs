@@ -89,9 +89,9 @@ fn members_fail(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Resul
         let lost = u64::from(flow.count) - received;
         let what = format!("{kind}: the last datagram from {from} came");
         checks.equal(what, Witness::Inside, &u64::from(flow.count - 1), &last);
-        // A bond looks every 50 ms; an emulated machine on a busy host is slow about it. All that
-        // is sent while a member is down would be two seconds' worth each. LACP agrees anew, which
-        // takes longer.
+        // A bond polls its links every 50 ms, an emulated machine on a busy host more slowly. All
+        // datagrams while a member is down would be two seconds' worth each. LACP negotiates again,
+        // which takes longer.
         let what = format!(
             "{kind}: datagrams from {from} lost, of {} ({missing} in a row at most)",
             flow.count
@@ -152,7 +152,7 @@ fn comes_back(
     Ok(())
 }
 
-/// Members that merge packets, and VLANs, leave the port to the kernel as long as they are there.
+/// While a member merges packets, or a VLAN exists, the port is left to the kernel.
 fn merging_members_and_vlans(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     site::bond(machine, "mode balance-xor xmit_hash_policy layer3+4")?;
     let router = Router::start(machine, "lag", "xdp_forward = \"off\"", "c0")?;
@@ -165,7 +165,7 @@ fn merging_members_and_vlans(machine: &mut Machine, checks: &mut Checks) -> Resu
     );
     let log = router.log(machine)?;
     let told = log.contains("by layer3+4 (`xmit_hash_policy`)");
-    checks.equal("the log tells of the hash", Witness::Inside, &true, &told);
+    checks.equal("the log names the hash", Witness::Inside, &true, &told);
     let changes = [
         ("ethtool -K m1 gro on", "ethtool -K m1 gro off", "its member m1 merges packets"),
         (
@@ -181,7 +181,7 @@ fn merging_members_and_vlans(machine: &mut Machine, checks: &mut Checks) -> Resu
         checks.equal(format!("{on}: {reason}"), Witness::Inside, &true, &reason.contains(why));
         let before = by_kernel(machine)?;
         checks.equal(format!("{on}: echoes"), Witness::Inside, &10, &echoes(machine)?);
-        // To the bond the plain port's packets go by the kernel, too.
+        // The kernel also forwards the plain port's packets to the bond.
         let by_kernel = by_kernel(machine)? - before;
         checks.equal(format!("{on}: packets by the kernel"), Witness::Inside, &20, &by_kernel);
         machine.run(off, INSIDE)?;
@@ -193,7 +193,7 @@ fn merging_members_and_vlans(machine: &mut Machine, checks: &mut Checks) -> Resu
     site::unbond(machine)
 }
 
-/// A bond that somebody else has does not keep a router from starting.
+/// A router starts although another program holds its bond.
 fn beside_another(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     site::bond(machine, "mode active-backup")?;
     let spare = "link add e0 type veth peer name e1\nlink set e0 up\nlink set e1 up";
