@@ -39,7 +39,7 @@ fn capture(path: &Path, packets: usize) {
 }
 
 #[test]
-fn captures_that_cannot_be_read_are_all_told() {
+fn captures_that_cannot_be_read_are_all_reported() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("empty.pcap"), b"").unwrap();
     let second = "read = \"none.pcap\"";

@@ -202,7 +202,7 @@ fn a_capture_that_is_read_is_never_overwritten() {
 }
 
 #[test]
-fn an_interface_that_can_be_no_port_or_missing_rights_are_told() {
+fn unsuitable_interface_and_missing_rights_are_reported() {
     // The loopback has no Ethernet frames.
     let text = "[router]\nsocket = \"SOCKET\"\n[[port]]\nname = \"a\"\ninterface = \"lo\"\n";
     let folder = Folder::new(text);

@@ -20,7 +20,7 @@ fn run(machine: &Machine, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn reload_tells_what_needs_a_restart_and_what_is_refused() {
+fn reload_reports_changes_that_need_a_restart_or_are_refused() {
     let mut machine = Machine::new();
     machine.start("");
     assert_eq!(run(&machine, &["reload"]).status.code(), Some(0));

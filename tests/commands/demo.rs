@@ -52,7 +52,7 @@ fn a_short_day_gives_figures_with_their_source_and_a_page() {
 }
 
 #[test]
-fn mistakes_are_told_all_at_once_before_anything_runs() {
+fn mistakes_are_reported_all_at_once_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--policies", "pol,napi:cores=x", "--size", "fat", "--server", "nowhere"];
     let output = demo(folder.path(), &arguments).output().unwrap();

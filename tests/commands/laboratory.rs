@@ -115,7 +115,7 @@ fn programs_that_links_lead_to_find_each_other() {
 }
 
 #[test]
-fn laboratory_that_is_none_is_told_and_not_called_again() {
+fn program_that_is_no_laboratory_is_reported_and_not_called_again() {
     let alone = Alone::new();
     // A link to the caller, beside it or in the path.
     for place in ["path/wattline-lab", "bin/wattline-lab"] {

@@ -68,7 +68,7 @@ fn a_page_that_is_no_leagues_is_kept() {
 
 /// The file, the line and the key, in the words of the program.
 #[test]
-fn a_mistake_in_a_league_is_told_on_one_line() {
+fn mistake_in_a_league_is_reported_on_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bad.toml");
     let good = "servers = [\"westmere-2010\"]\npolicies = [\n  \"poll\",\n]\ntraffics = [\"poisson:2Mpps\"]\n\

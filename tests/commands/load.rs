@@ -150,7 +150,7 @@ fn a_page_is_written_beside_the_table_or_refused_before_the_load() {
 }
 
 #[test]
-fn wrong_options_are_told_all_at_once() {
+fn wrong_options_are_reported_all_at_once() {
     let load = ["load", "http", "http://127.0.0.1:1/", "--rate", "10"];
     let wrong = ["--threads", "9", "--connections", "3", "--depth", "0", "--timeout", "10h"];
     refused(&[&load[..], &wrong].concat(), 2, &["--threads: 9", "--depth: 0", "--timeout: 36000s"]);

@@ -419,7 +419,7 @@ fn watts_are_attributed_from_records_and_live() {
 }
 
 #[test]
-fn probe_tells_knobs_meters_and_rivals_of_a_recorded_machine() {
+fn probe_lists_knobs_meters_and_rivals_of_a_recorded_machine() {
     let root = fixture("knobs", "intel-pstate-hwp");
     let probe = any_document(&wattline(&["probe", "--json", "--root", &root]));
     let names: Vec<&str> =

@@ -49,7 +49,7 @@ fn json_is_never_another_text() {
 }
 
 #[test]
-fn mistakes_of_usage_are_told_in_json_without_what_a_terminal_shows() {
+fn usage_errors_in_json_lack_terminal_formatting() {
     let messages = |args: &[&str]| -> Vec<String> {
         let output = wattline(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

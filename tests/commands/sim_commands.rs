@@ -198,7 +198,7 @@ fn sweep_writes_arrow_that_others_read() {
 }
 
 #[test]
-fn policies_tells_parameters_with_defaults_and_sources() {
+fn policies_lists_parameters_with_defaults_and_sources() {
     let list = json(&["policies", "--json"]);
     let policies = list["policies"].as_array().expect("a list");
     let find = |name: &str| policies.iter().find(|policy| policy["name"] == name).expect(name);
@@ -269,7 +269,7 @@ fn knobs_can_be_made_to_fail() {
 
 /// schedutil decides for the first time after a while: what waited until then is no steady state.
 #[test]
-fn requests_that_the_warm_up_left_are_told() {
+fn requests_left_from_the_warm_up_are_reported() {
     let args = ["sim", "--json", "--requests", "memcached:700krps", "--policy", "schedutil+84us"];
     let of = |more: &[&str]| json(&[&args[..], more].concat());
     let (whole, cut) = (of(&[]), of(&["--warmup", "100ms"]));

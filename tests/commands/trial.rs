@@ -521,7 +521,7 @@ fn trial_without_its_meter_ends_and_restores() {
 }
 
 #[test]
-fn plan_tells_how_long_one_percent_takes() {
+fn plan_states_the_time_to_resolve_one_percent() {
     let server = Server::new();
     let output = server.run(&["none", "collects.toml", "--block", "2s", "--plan", "--json"]);
     let planned = any_document(&output);

@@ -158,7 +158,7 @@ fn stalled_reader_of_both_outputs_blocks_no_end() {
 }
 
 #[test]
-fn reader_that_returns_is_told_how_many_lines_it_missed() {
+fn returning_reader_gets_the_number_of_missed_lines() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("log");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());

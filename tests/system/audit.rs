@@ -11,7 +11,7 @@ use wattline_testbed::topology::{Options, SINK, Topology, connect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Makes the sockets by which a process follows routes drop the messages on new ones.
+/// Makes the sockets by which a process follows routes drop messages about new routes.
 const DEAFEN: &str = r#"
 import ctypes, os, socket, struct, sys
 process = int(sys.argv[1])
@@ -214,7 +214,7 @@ fn change(dice: &mut Dice) -> String {
     }
 }
 
-/// Changes that are told of an alarm.
+/// Number of last changes that an alarm reports.
 const LAST: usize = 300;
 
 /// `WATTLINE_AUDIT_MINUTES` sets how long, `WATTLINE_AUDIT_SEED` which changes.

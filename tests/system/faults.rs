@@ -105,7 +105,7 @@ fn routes_flapping_ten_thousand_times_a_second_are_followed(forwarder: Forwarder
         }
     }
     let rate = f64::from(changes) / start.elapsed().as_secs_f64();
-    // The last state counts: gone but for one that leads to nowhere, then one that leads on.
+    // The last state counts: first only a route that leads nowhere, then one that leads on.
     topology.router.ip("route add blackhole 16.0.7.0/24").unwrap();
     wattline_needs::until("a blackhole is not followed", || !ping_once(topology, "16.0.7.1"));
     topology.router.ip(&format!("route replace 16.0.7.0/24 via {}", SINK.v4)).unwrap();
@@ -116,8 +116,8 @@ fn routes_flapping_ten_thousand_times_a_second_are_followed(forwarder: Forwarder
     bench.finish();
 }
 
-/// The receiver of a TCP stream stands still for a second and then goes on; meanwhile
-/// other traffic passes.
+/// The receiver of a TCP stream stops for a second and then goes on; other traffic passes
+/// meanwhile.
 fn a_sink_that_stops_reading_does_not_stop_the_router(forwarder: Forwarder) {
     let test = "a_sink_that_stops_reading_does_not_stop_the_router";
     if !has("iperf3", test) || !has("ping", test) {

@@ -1,4 +1,4 @@
-//! Nothing that a policy protects leaves in clear while no router runs: before its start, between
+//! No packet that a policy protects leaves in clear while no router runs: before its start, between
 //! two runs, when a start fails. The router keeps one configuration file for all its runs.
 
 use crate::harness::{binary, quiet, quiet_with};
@@ -374,7 +374,7 @@ fn removed_protection_lifts_the_block() {
             }
             assert_eq!((machine.policies(), machine.in_clear(OUT)), (0, kinds));
         }
-        // Another configuration finds what one that does not exist any more has left.
+        // Another configuration finds the block of one that does not exist any more.
         machine.configure(&whole);
         assert!(blocks(&machine));
         std::fs::remove_file(machine.config()).unwrap();
@@ -386,7 +386,7 @@ fn removed_protection_lifts_the_block() {
     });
 }
 
-/// Configurations beside each other keep their own, and one with mistakes blocks what it can.
+/// Several configurations keep their own blocks, and one with mistakes blocks as much as it can.
 #[test]
 fn configurations_block_beside_each_other() {
     quiet("configurations_block_beside_each_other", || {

@@ -204,14 +204,14 @@ fn files_arrive_whole_and_the_second_time_for_less() {
         }
         assert_eq!(chain.encoder("authenticated"), Value::Bool(true));
 
-        // A decoder that forgot everything: the encoder learns of it and begins anew.
+        // After a restart the decoder's cache is empty: the encoder notices and starts again.
         let resets = chain.encoder("resets").as_u64().unwrap();
         let restarted = start_decoder_again(chain, resets);
         chain = restarted;
         chain.transfer(HOST4, &file);
         chain.transfer(HOST4, &file);
 
-        // None at all: encoded packets are lost until the encoder has noticed.
+        // Without a decoder encoded packets are lost until the encoder notices.
         chain.decoder.kill();
         wattline_needs::until("the encoder goes on for a decoder that is dead", || {
             chain.encoder("decoder_alive") != Value::Bool(true)

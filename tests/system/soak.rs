@@ -1,6 +1,6 @@
-//! Interfaces that change at random for a while under TCP: after each change everything gets through
-//! again; at the end every frame is accounted for, no memory and no descriptor has been lost, and the
-//! kernel is as it was.
+//! Interfaces that change at random under TCP: after each change everything gets through again. At
+//! the end every frame is accounted for, no memory and no descriptor has leaked, and the kernel is
+//! as it was.
 //!
 //! `WATTLINE_SOAK_SECONDS` sets how long (default 6; 600 for a full run), `WATTLINE_SOAK_SEED` which
 //! changes.
@@ -96,7 +96,7 @@ pub fn held_by(pid: u32) -> (usize, u64) {
     (descriptors, line.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// One change, and what undoes it; everything gets through when this returns.
+/// Makes one change and undoes it; everything gets through when this returns.
 fn change(
     bench: &Bench,
     forwarder: wattline_testbed::forwarder::Forwarder,
@@ -232,8 +232,8 @@ fn soak(forwarder: wattline_testbed::forwarder::Forwarder, time: Duration, seed:
 }
 
 #[test]
-fn changes_at_random_under_tcp_lose_nothing_that_they_do_not_explain() {
-    let test = "changes_at_random_under_tcp_lose_nothing_that_they_do_not_explain";
+fn random_changes_under_tcp_lose_only_explained_packets() {
+    let test = "random_changes_under_tcp_lose_only_explained_packets";
     if !has("ping", test) || !has("iperf3", test) {
         return;
     }

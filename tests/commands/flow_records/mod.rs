@@ -155,7 +155,7 @@ fn a_collector_that_is_down_costs_its_own_records_only() {
 }
 
 #[test]
-fn prefixes_gateways_and_interfaces_are_told() {
+fn prefixes_gateways_and_interfaces_are_exported() {
     if missing(&["nfcapd", "nfdump"]) {
         return;
     }

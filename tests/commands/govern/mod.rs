@@ -383,7 +383,7 @@ fn profiles_are_printed_to_be_copied_and_mistakes_are_usage_errors() {
 
 /// The machine that the test runs on, where it has no knob: it is told so, and measured.
 #[test]
-fn a_machine_without_knobs_is_told_so_and_measured() {
+fn machine_without_knobs_is_reported_and_measured() {
     let knobs = ["cpu0/cpufreq", "cpu0/cpuidle/state0"];
     if knobs.iter().any(|knob| fs::metadata(format!("/{CPUS}/{knob}")).is_ok()) {
         return wattline_needs::machine("this machine has knobs, which a test must not turn");

@@ -1,6 +1,6 @@
-//! `wattline govern` over a suspend to memory, in which the guest's monotonic clock stands still and its
-//! boot-time clock does not: the governor starts again, counts no watts for the time, and restores
-//! all settings.
+//! `wattline govern` over a suspend to memory, in which the guest's monotonic clock stands still
+//! and its boot-time clock does not: the governor starts again, counts no watts for the time, and
+//! restores all settings.
 
 use super::knobs::SETTINGS;
 use super::server::{BURN, POLICY, ends_well, restored, start_by, stats, wait_for};

@@ -1,9 +1,9 @@
 //! Histories: after every change, packets leave Wattline as they leave the kernel alone.
 //!
-//! A history is a sequence of commands that run in a router with Wattline and in its twin with the kernel
-//! alone. After each, probes to addresses at the ends of all prefixes are sent through both, and all that
-//! comes out is compared: by which link, as which bytes, and which ICMP errors. A difference is shrunk to
-//! the shortest sequence that shows it. `WATTLINE_SEED` selects other histories, `WATTLINE_HISTORIES` their
+//! A history is a sequence of commands that run in a router with Wattline and in its twin with the
+//! kernel alone. After each, probes to addresses at the ends of all prefixes are sent through both,
+//! and the output is compared: link, bytes and ICMP errors. A difference is shrunk to the shortest
+//! sequence that shows it. `WATTLINE_SEED` selects other histories, `WATTLINE_HISTORIES` their
 //! number in the long tests.
 
 #[path = "../../../crates/rib/tests/histories/generator.rs"]

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_to_a_whole_network() {
+    fn no_error_is_sent_to_a_whole_network() {
         let mut bench = Bench::new();
         bench.routes.set_own_addresses([net("192.0.2.1/24"), net("198.51.100.1/24")]);
         bench.routes.publish().unwrap();
