@@ -40,7 +40,7 @@ pub fn unreadable(file: &str, cause: &std::io::Error) -> PyErr {
 pub fn of_load(error: LoadError) -> PyErr {
     match &error {
         LoadError::Unreadable { file, cause, hint } if hint.is_empty() => unreadable(file, cause),
-        // The hint tells what was meant; an OSError of Python has no room for it.
+        // The hint names the file that was meant; Python's OSError has no place for it.
         LoadError::Unreadable { .. } | LoadError::Invalid(_) | LoadError::Incomplete(_) => {
             wrong(error)
         }

@@ -174,13 +174,13 @@ impl Traffic {
         &self.text
     }
 
-    /// Mean rate in packets per second, where the description tells it.
+    /// Mean rate in packets per second, if the description has it.
     #[getter]
     fn rate_pps(&self) -> Option<f64> {
         self.spec.packet_rate().map(|rate| rate.0)
     }
 
-    /// Mean rate in bits per second, where the description tells it.
+    /// Mean rate in bits per second, if the description has it.
     #[getter]
     fn rate_bits_per_second(&self) -> Option<f64> {
         self.spec.bit_rate().map(|rate| rate.0)

@@ -68,9 +68,9 @@ impl Stop {
         }
         *since = Some(now);
         // Before the list is read: while it is, no other thread may get the interpreter.
-        let (interrupt, tell) = {
+        let (interrupt, note) = {
             let module = py.import("wattline._interrupt")?;
-            (module.getattr("interrupt")?, module.getattr("tell")?)
+            (module.getattr("interrupt")?, module.getattr("note")?)
         };
         let asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for number in asked {
@@ -80,7 +80,7 @@ impl Stop {
             let error = reason.as_ref().map(|error| error.clone_ref(py));
             drop(reason);
             if let Some(error) = error {
-                tell.call1((error.value(py), place))?;
+                note.call1((error.value(py), place))?;
             }
         }
         Ok(())

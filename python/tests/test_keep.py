@@ -165,14 +165,14 @@ def test_another_process_finds_the_same_policy(tmp_path):
         "from wattline._identity import of_policy\n"
         "print(json.dumps([of_policy(Mine), of_policy(Mine())]))\n"
     )
-    told = set()
+    outputs = set()
     for seed in "123":
         # Names are strings, whose order in sets is another with each seed; the third run has compiled modules.
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         run = subprocess.run([sys.executable, "-c", "import mine"], env=environment, cwd=tmp_path, check=True,
                              capture_output=True, text=True)
-        told.add(run.stdout)
-    assert len(told) == 1, told
+        outputs.add(run.stdout)
+    assert len(outputs) == 1, outputs
 
 
 def test_a_killed_sweep_goes_on_where_it_ended(tmp_path):
@@ -182,8 +182,8 @@ def test_a_killed_sweep_goes_on_where_it_ended(tmp_path):
         "    if share >= 0.5: os.kill(os.getpid(), 9)\n"
         f"wl.sweep(**{MANY!r}, keep=sys.argv[1], threads=1, progress=die)\n"
     )
-    told = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
-    assert told.returncode == -9
+    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    assert ended.returncode == -9
     finished = {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
     assert 4 <= len(finished) < 8
     same(wl.sweep(**MANY), wl.sweep(**MANY, keep=tmp_path))

@@ -1,4 +1,4 @@
-"""What a policy written in Python is: its code, and the content of all that it holds and calls."""
+"""Identity of a policy written in Python: its code, and the content of all that it holds and calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INSTALLED = tuple(
 
 
 def of_policy(policy: Any) -> dict[str, Any]:
-    """What tells this policy from any other that may decide otherwise.
+    """Distinguishes this policy from any other that may decide differently.
 
     An error names what cannot be seen into.
     """
@@ -37,7 +37,7 @@ def of_policy(policy: Any) -> dict[str, Any]:
         content = _Walk().of(policy)
     except RecursionError:
         raise _wattline.Error(
-            f"the policy {kind.__name__} is nested too deeply to be told from others; do without keep"
+            f"the policy {kind.__name__} is nested too deeply to be distinguished from others; do without keep"
         ) from None
     except _Opaque as opaque:
         raise _wattline.Error(

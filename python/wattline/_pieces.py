@@ -68,7 +68,7 @@ class Piece:
 
 
 def known(policy: Any) -> str | dict[str, Any]:
-    """What tells a policy from others: its text, or what it is in Python."""
+    """Distinguishes a policy from others: its text, or its identity in Python."""
     return policy if isinstance(policy, str) else of_policy(policy)
 
 

@@ -232,7 +232,7 @@ class Fleet:
 
 
 def _key(policy: AnyPolicy) -> Any:
-    """What tells policies apart: their text, or what they are in Python now."""
+    """Distinguishes policies: their text, or their present identity in Python."""
     try:
         return json.dumps(known(policy), sort_keys=True)
     except _wattline.Error:

@@ -11,7 +11,7 @@ pub fn wattline(args: &[&str]) -> Output {
     Command::new(wattline_needs::program()).args(args).output().expect("the program starts")
 }
 
-/// Returns the words of a command line, and after them those that may have blanks.
+/// Returns the words of a command line, followed by words that may contain blanks.
 pub fn words<'a>(line: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     line.split_whitespace().chain(more.iter().copied()).collect()
 }

@@ -267,7 +267,7 @@ fn knobs_can_be_made_to_fail() {
     assert!(plain["knobs"].is_null() && plain["knob_faults"].is_null(), "as ever");
 }
 
-/// schedutil decides for the first time after a while: what waited until then is no steady state.
+/// schedutil decides for the first time after a while: the backlog until then is no steady state.
 #[test]
 fn requests_left_from_the_warm_up_are_reported() {
     let args = ["sim", "--json", "--requests", "memcached:700krps", "--policy", "schedutil+84us"];
@@ -280,7 +280,7 @@ fn requests_left_from_the_warm_up_are_reported() {
     assert!(p95(&cut) > 5.0 * p95(&whole), "{} and {}", p95(&cut), p95(&whole));
 }
 
-/// The same for a server of requests, whose cores and batches no policy sets.
+/// The same for a request server, whose cores and batches no policy sets.
 #[test]
 fn knobs_of_a_server_of_requests_can_be_made_to_fail() {
     let args = ["sim", "--json", "--requests", "memcached:200krps", "--policy", "ondemand+84us"];

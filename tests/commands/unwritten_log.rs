@@ -1,4 +1,4 @@
-//! A daemon whose log or output cannot be written goes on, answers, and ends when it is told to.
+//! A daemon whose log or output cannot be written goes on, answers, and ends on a signal.
 
 use crate::copy::copy;
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -181,7 +181,7 @@ fn returning_reader_gets_the_number_of_missed_lines() {
     assert_eq!(governor.end(), Some(0));
 }
 
-/// The watchdog process says what it could not restore to the same standard error.
+/// The watchdog process writes its errors to the same standard error.
 #[test]
 fn watchdog_restores_though_its_output_is_not_read() {
     let (reader, writer) = full_pipe();

@@ -65,8 +65,8 @@ fn names(text: &str) -> BTreeSet<String> {
 
 fn run(arguments: &[&str], folder: &Path) {
     let output = program("promtool").unwrap().args(arguments).current_dir(folder).output().unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&told));
+    let message = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&message));
 }
 
 #[test]

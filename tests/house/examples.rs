@@ -123,7 +123,7 @@ fn examples_apply_and_touch_the_stated_number_of_files() {
                 let refresh = REFRESH.replace("NAME.patch", name);
                 problems.push(format!("{name} does not apply:\n{said}{refresh}"));
             }
-            None => println!("{name}: there is no git here, so nobody knows whether it applies"),
+            None => println!("{name}: there is no git here, so it is not tried"),
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));

@@ -157,7 +157,7 @@ impl Dice {
         (self.0 % bound as u64) as usize
     }
 
-    fn of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
+    fn pick<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
         all[self.below(all.len())]
     }
 }
@@ -166,21 +166,21 @@ impl Dice {
 fn change(dice: &mut Dice) -> String {
     let ipv6 = dice.below(2) == 1;
     let prefix = match ipv6 {
-        true => format!("2001:db8:7:{}::/{}", dice.below(8), dice.of(&["64", "80"])),
-        false => format!("203.0.113.{}/{}", 16 * dice.below(16), dice.of(&["28", "32"])),
+        true => format!("2001:db8:7:{}::/{}", dice.below(8), dice.pick(&["64", "80"])),
+        false => format!("203.0.113.{}/{}", 16 * dice.below(16), dice.pick(&["28", "32"])),
     };
     let one = if ipv6 { SINK.v6.to_string() } else { SINK.v4.to_string() };
     let other = if ipv6 { SECOND.v6.to_string() } else { SECOND.v4.to_string() };
-    let metric = dice.of(&["", "", " metric 10"]);
-    let verb = dice.of(&["add", "append", "replace", "replace", "change"]);
-    let interface = dice.of(&["left", "right", "other"]);
+    let metric = dice.pick(&["", "", " metric 10"]);
+    let verb = dice.pick(&["add", "append", "replace", "replace", "change"]);
+    let interface = dice.pick(&["left", "right", "other"]);
     // Mostly on, or there is little to compare.
     let on = usize::from(dice.below(5) > 0);
     match dice.below(20) {
-        0..=3 => format!("route {verb} {prefix}{metric} via {}", dice.of(&[&*one, &*other])),
+        0..=3 => format!("route {verb} {prefix}{metric} via {}", dice.pick(&[&*one, &*other])),
         4..=5 => format!("route {verb} {prefix}{metric} nexthop via {one} nexthop via {other}"),
         6 => {
-            let kind = dice.of(&["blackhole", "unreachable", "prohibit"]);
+            let kind = dice.pick(&["blackhole", "unreachable", "prohibit"]);
             format!("route {verb} {kind} {prefix}{metric}")
         }
         7..=9 => format!("route del {prefix}{metric}"),
@@ -190,7 +190,7 @@ fn change(dice: &mut Dice) -> String {
         ),
         11 => {
             let id = 1 + dice.below(2) + 2 * usize::from(ipv6);
-            let dev = dice.of(&["right", "other"]);
+            let dev = dice.pick(&["right", "other"]);
             let via = if dev == "right" { &one } else { &other };
             format!("nexthop replace id {id} via {via} dev {dev}")
         }
@@ -204,9 +204,9 @@ fn change(dice: &mut Dice) -> String {
         },
         15 => "rule add pref 5 lookup main\nrule del pref 5".to_owned(),
         16 => format!("sysctl ipv4/conf/{interface}/forwarding={on}"),
-        17 => format!("sysctl {}={on}", dice.of(&["ipv4/ip_forward", "ipv6/conf/all/forwarding"])),
+        17 => format!("sysctl {}={on}", dice.pick(&["ipv4/ip_forward", "ipv6/conf/all/forwarding"])),
         18 => {
-            let family = dice.of(&["ipv4", "ipv6"]);
+            let family = dice.pick(&["ipv4", "ipv6"]);
             let value = dice.below(2);
             format!("sysctl {family}/conf/{interface}/ignore_routes_with_linkdown={value}")
         }

@@ -44,7 +44,7 @@ fn reaches_sink(topology: &Topology) -> bool {
     reaches(topology, &SINK.v4.to_string()) && reaches(topology, &SINK.v6.to_string())
 }
 
-fn tell(what: &str, forwarder: Forwarder, outcome: &Outcome) {
+fn print(what: &str, forwarder: Forwarder, outcome: &Outcome) {
     println!(
         "{what}, {forwarder:?}: lost {} of {} packets, longest gap {:.1} ms",
         outcome.lost_packets,
@@ -71,7 +71,7 @@ fn a_flapping_link_is_followed(forwarder: Forwarder) {
     assert!(reaches_sink(&bench.topology));
     let outcome = probe.stop().unwrap();
     assert!(outcome.received_packets > 0);
-    tell("link flapping", forwarder, &outcome);
+    print("link flapping", forwarder, &outcome);
     bench.finish();
 }
 
@@ -112,7 +112,7 @@ fn routes_flapping_ten_thousand_times_a_second_are_followed(forwarder: Forwarder
     assert!(reaches(topology, "16.0.7.1"));
     let outcome = probe.stop().unwrap();
     assert!(outcome.received_packets > 0);
-    tell(&format!("{rate:.0} route changes per second"), forwarder, &outcome);
+    print(&format!("{rate:.0} route changes per second"), forwarder, &outcome);
     bench.finish();
 }
 

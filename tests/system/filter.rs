@@ -239,7 +239,7 @@ fn an_access_list_holds_changes_and_is_counted() {
         let router = Running::start(&lab, &rules(7001));
         assert!(lab.passes(&permitted, OWN), "{}", router.log());
         assert!(!lab.passes(&denied, OWN));
-        assert!(!lab.passes(&permitted, BEHIND_SOURCE), "what no rule matches");
+        assert!(!lab.passes(&permitted, BEHIND_SOURCE), "unmatched packets are dropped");
         // With an option (no operation), which the kernel would forward by itself.
         let with_option = format!(
             "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
@@ -251,13 +251,13 @@ fn an_access_list_holds_changes_and_is_counted() {
         let mut buffer = [0; 64];
         assert!(permitted.recv(&mut buffer).is_ok(), "a permitted packet with an option");
         assert!(denied.recv(&mut buffer).is_err(), "a denied packet with an option");
-        let told = router.show(Topic::Acl);
+        let answer = router.show(Topic::Acl);
         assert_eq!(
-            (&told["rules"][0]["name"], &told["rules"][0]["packets"]),
+            (&answer["rules"][0]["name"], &answer["rules"][0]["packets"]),
             (&"no".into(), &4.into())
         );
-        assert_eq!(told["rules"][1]["packets"].as_u64(), Some(2), "{told}");
-        assert_eq!(told["unmatched"][0]["packets"].as_u64(), Some(3), "{told}");
+        assert_eq!(answer["rules"][1]["packets"].as_u64(), Some(2), "{answer}");
+        assert_eq!(answer["unmatched"][0]["packets"].as_u64(), Some(3), "{answer}");
         let stats = router.ask(Request::Stats);
         assert_eq!(stats["dropped"]["acl-denied"].as_u64(), Some(7), "{stats}");
         let mode =
@@ -394,7 +394,7 @@ fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
                     stats["ports"][0]["verdicts"][what].as_u64().unwrap()
                 };
                 let grown = |what: &str| count(&after, what) - count(&before, what);
-                assert_eq!(grown("left"), 3, "of that prefix alone: {after}");
+                assert_eq!(grown("left"), 3, "only packets of that prefix: {after}");
                 assert_eq!(grown("forwarded") + grown("redirected"), 3, "the others: {after}");
                 assert_eq!(after["ports"][0]["state"], "up", "{after}");
                 // The tables do not decide about such a packet, and `show fib` says so.
@@ -402,11 +402,11 @@ fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
                     let (topic, within) = (Topic::Fib, Some(address.parse().unwrap()));
                     router.ask(Request::Show { topic, within, most: 1 })["exceptions"].clone()
                 };
-                let told = exceptions(&format!("10.6{banned}.0.2/32"));
-                assert_eq!(told.as_array().unwrap().len(), 2, "both ports: {told}");
+                let answer = exceptions(&format!("10.6{banned}.0.2/32"));
+                assert_eq!(answer.as_array().unwrap().len(), 2, "both ports: {answer}");
                 assert!(
-                    told[0]["why"].as_str().unwrap().contains("packets from and to 10.6"),
-                    "{told}"
+                    answer[0]["why"].as_str().unwrap().contains("packets from and to 10.6"),
+                    "{answer}"
                 );
                 assert_eq!(exceptions(&format!("{SINK}/32")), json!([]), "not of that prefix");
                 lab.router.ip(remove).unwrap();

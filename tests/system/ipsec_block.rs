@@ -194,7 +194,7 @@ fn protected_packets_leave_in_clear_at_no_time() {
         assert_eq!(machine.policies(), policies, "blocked again, nothing is doubled");
         assert!(machine.wattline(&["block"]).1.contains(&*machine.config().to_string_lossy()));
         assert_eq!((machine.in_clear(OUT), machine.in_clear(BACK)), (0, 0), "before the start");
-        assert_eq!(machine.in_clear(ELSEWHERE), kinds, "what no policy protects is forwarded");
+        assert_eq!(machine.in_clear(ELSEWHERE), kinds, "unprotected packets are forwarded");
 
         let watch = Watch::start(&machine);
         machine.start();
@@ -227,13 +227,13 @@ fn protected_packets_leave_in_clear_at_no_time() {
         assert_eq!(machine.in_clear(ELSEWHERE), kinds, "the kernel forwards the rest");
 
         // The operator opens it, without a router and with one.
-        let (code, told) = machine.ask(&["stop", "--open"]);
-        assert_eq!((code, machine.policies()), (0, 0), "{told}");
+        let (code, message) = machine.ask(&["stop", "--open"]);
+        assert_eq!((code, machine.policies()), (0, 0), "{message}");
         assert_eq!(machine.in_clear(OUT), kinds);
         machine.start();
-        let (code, told) = machine.ask(&["stop", "--open"]);
+        let (code, message) = machine.ask(&["stop", "--open"]);
         machine.child.take().unwrap().wait().unwrap();
-        assert_eq!((code, machine.policies()), (0, 0), "{told}");
+        assert_eq!((code, machine.policies()), (0, 0), "{message}");
         assert_eq!(machine.in_clear(OUT), kinds);
         // A start that fails blocks by itself.
         machine.configure(&text.replacen("0.key", "none.key", 1));
@@ -398,8 +398,8 @@ fn configurations_block_beside_each_other() {
         let text = machine.text().replace("10.77.0.0/24", "203.0.113.0/24");
         std::fs::write(&other, format!("{text}algorithm = \"none\"\nrubbish")).unwrap();
         let other = other.to_string_lossy().into_owned();
-        let (code, told) = machine.wattline(&["block", &other]);
-        assert_eq!(code, 78, "{told}");
+        let (code, message) = machine.wattline(&["block", &other]);
+        assert_eq!(code, 78, "{message}");
         let v4 = |way: Way| machine.in_clear(way);
         assert_eq!(v4(OUT), 0);
         let list = machine.wattline(&["block"]).1;

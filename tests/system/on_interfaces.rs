@@ -230,13 +230,13 @@ fn tunnel_end_that_is_no_local_address_is_reported_until_it_is_one() {
 fn inactive_feature_says_how_to_turn_it_on() {
     quiet("inactive_feature_says_how_to_turn_it_on", || {
         let row = Row::start(1, "");
-        for (topic, told) in [
+        for (topic, expected) in [
             ("flows", "flow records are off: a section [flow_records] with `collectors`"),
             ("sas", "IPsec is off: a section [ipsec] with kernel = true"),
             ("acl", "there are no access lists: a section [[acl]]"),
         ] {
             let error = row.router.ask(&["show", topic]).unwrap_err().to_string();
-            assert!(error.contains(told), "{topic}: {error}");
+            assert!(error.contains(expected), "{topic}: {error}");
         }
     });
 }
@@ -276,9 +276,9 @@ fn cpus_that_are_not_there_are_refused_by_name() {
         };
         let refused = |cpus: &str| with(cpus).unwrap_err().to_string();
         let error = refused("[1021, 1022]");
-        for told in ["78", "[router] cpus", "CPU 1021 and CPU 1022 ", "this machine has online: 0"]
+        for part in ["78", "[router] cpus", "CPU 1021 and CPU 1022 ", "this machine has online: 0"]
         {
-            assert!(error.contains(told), "{told}: {error}");
+            assert!(error.contains(part), "{part}: {error}");
         }
         let error = refused("[0]");
         assert!(

@@ -118,7 +118,7 @@ fn mtu_of_a_route_is_reported(forwarder: Forwarder) {
     ];
     at_once(families, |(prefix, gateway, far, headers)| {
         router.ip(&format!("route add {prefix} via {gateway} mtu 1300")).unwrap();
-        let told = || {
+        let reported = || {
             let size = (1400 - headers).to_string();
             let mut command = source.command("ping");
             command.args(["-n", "-M", "do", "-c", "1", "-W", "1", "-s", &size, far]);
@@ -126,7 +126,7 @@ fn mtu_of_a_route_is_reported(forwarder: Forwarder) {
             source.run("ip", &["route", "get", far], LIMIT).unwrap().contains("mtu 1300")
         };
         // The route takes a moment to arrive, and the answer waits for a neighbour.
-        assert!((0..20).any(|_| told()), "{far}: no error with the MTU of the route");
+        assert!((0..20).any(|_| reported()), "{far}: no error with the MTU of the route");
         router.ip(&format!("route del {prefix}")).unwrap();
     });
     if forwarder == XDP {

@@ -120,16 +120,16 @@ fn an_interface_that_is_made_again_is_served_again(forwarder: Forwarder) {
             let reason = gone["reason"].as_str().unwrap_or_default();
             assert!(reason.contains("right"), "{gone}");
             assert_eq!(gone["mode"], "not attached");
-            let told = bench.log().matches("port right: its interface right is gone").count();
-            assert_eq!(told, round, "reported once each time: {}", bench.log());
+            let reported = bench.log().matches("port right: its interface right is gone").count();
+            assert_eq!(reported, round, "reported once each time: {}", bench.log());
         }
         make_again(topology);
         let since = Instant::now();
         ends.push(take_xdp_frames(topology, forwarder));
         both_pass_by_the_port(&bench, since);
         if forwarder != KERNEL {
-            let told = bench.log().matches("port right: attached again").count();
-            assert_eq!(told, round, "{}", bench.log());
+            let reported = bench.log().matches("port right: attached again").count();
+            assert_eq!(reported, round, "{}", bench.log());
         }
     }
     drop(pings);
@@ -208,8 +208,8 @@ fn kernel_forwards_until_the_interface_can_be_attached() {
                 assert!(reaches(topology, &address), "by the kernel: {address}");
             }
             std::thread::sleep(Duration::from_secs(3));
-            let told = bench.log().matches("port right: cannot be attached").count();
-            assert_eq!(told, 1, "reported once: {}", bench.log());
+            let reported = bench.log().matches("port right: cannot be attached").count();
+            assert_eq!(reported, 1, "reported once: {}", bench.log());
             let report = bench.ask(&["reload"]);
             assert!(report.contains("right"), "says what is not in force: {report}");
 

@@ -98,8 +98,8 @@ fn start_without_right(topology: Topology, forwarder: Forwarder, state: &str, wh
     let report = bench.ask(&["reload"]);
     assert!(report.contains("right"), "says what is not in force: {report}");
     let is_reason = |line: &&str| line.contains("WARN") && line.contains("port right:");
-    let told = bench.log().lines().filter(is_reason).count();
-    assert_eq!(told, 1, "{}", bench.log());
+    let reported = bench.log().lines().filter(is_reason).count();
+    assert_eq!(reported, 1, "{}", bench.log());
     bench
 }
 

@@ -425,18 +425,18 @@ fn configuration_decides_about_ports_with_rules() {
             let report = force.ask(&["reload", "--json"]).unwrap();
             serde_json::from_str::<Value>(&report).unwrap()["not_as_configured"].clone()
         };
-        let told = |words: &str| force.log().matches(words).count();
+        let lines = |words: &str| force.log().matches(words).count();
         let (by_kernel, passed_by) =
             ("the kernel forwards the packets", "forwards packets without");
         // Repeated, because the kernel may not have released the previous sockets yet.
         for _ in 0..20 {
-            let before = (told(by_kernel), told(passed_by));
+            let before = (lines(by_kernel), lines(passed_by));
             let left = reload("narrow").to_string();
             assert!(left.contains("right: left: traffic control"), "{left}");
             // The log has a thread of its own, which may write after the answer.
-            wattline_needs::until_or(|| told(by_kernel) > before.0, || force.log());
+            wattline_needs::until_or(|| lines(by_kernel) > before.0, || force.log());
             assert_eq!(reload("force"), serde_json::json!([]), "{}", force.log());
-            wattline_needs::until_or(|| told(passed_by) > before.1, || force.log());
+            wattline_needs::until_or(|| lines(passed_by) > before.1, || force.log());
         }
         assert!(passes(&topology), "{}", force.log());
     });

@@ -266,9 +266,9 @@ fn a_port_that_refuses_every_frame_is_left_to_workers() {
         workers_take_over(&topology, &router);
         set_gro_of_sink(&topology, "on");
         until(&router, true);
-        let told = |log: &str| log.lines().filter(|line| line.contains("refuse")).count();
+        let reported = |log: &str| log.lines().filter(|line| line.contains("refuse")).count();
         let log = router.log();
-        assert_eq!(told(&log), 1, "{log}");
+        assert_eq!(reported(&log), 1, "{log}");
 
         // NAPI by an XDP program, which is taken off.
         let program = topology.sink.enter(|| PassAll::attach(interface_index("uplink").unwrap()));
@@ -283,7 +283,7 @@ fn a_port_that_refuses_every_frame_is_left_to_workers() {
         set_gro_of_sink(&topology, "on");
         until(&router, true);
         let log = router.log();
-        assert!(told(&log) <= 2, "{log}");
+        assert!(reported(&log) <= 2, "{log}");
         drop(probe);
         let totals = router.stop().unwrap();
         assert!(totals.balance(), "{totals:?}");

@@ -1,4 +1,4 @@
-//! Processor time and memory that `wattline govern` takes itself.
+//! Processor time and memory of `wattline govern` itself.
 
 use super::running::{CPUS, Machine};
 use std::fs;
@@ -13,7 +13,7 @@ use wattline_needs::until;
 
 /// Time that is measured.
 const TIME: Duration = Duration::from_secs(600);
-/// Time for the start, which is no part of it.
+/// Time for the start, which is not measured.
 const SETTLED: Duration = Duration::from_secs(5);
 /// Unit of processor times in `/proc` (USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;

@@ -94,7 +94,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     checks.equal(what, Witness::Inside, &vec!["cores", "weights"], &named);
     machine.run("ethtool -X eth1 default && ethtool -L eth1 combined 2", INSIDE)?;
     let after = Sight::look(machine)?;
-    let what = "what differs after a table was refused";
+    let what = "differences after a table was refused";
     checks.equal(what, Witness::Outside, &String::new(), &after.changes(&before));
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     checks.equal("frames were sent at all", Witness::Outside, &true, &(first.sent > 0));
     let before = sensors::json(machine, &stats)?;
     let mode = before["ports"][0]["mode"].as_str().unwrap_or_default().to_owned();
-    checks.equal("how eth0 is read", Witness::Inside, &"af_xdp, copy, native xdp", &mode.as_str());
+    checks.equal("mode of eth0", Witness::Inside, &"af_xdp, copy, native xdp", &mode.as_str());
     let had: Vec<bool> = received(&before).iter().map(|frames| *frames > 0).collect();
     if machine.card == "igb" {
         checks.equal("workers that got frames", Witness::Inside, &vec![true, true], &had);
@@ -52,7 +52,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
             .collect();
         let what = "worker 1 gets all that is steered to it";
         checks.equal(what, Witness::Inside, &vec![false, true], &gained);
-        checks.equal("and forwards it", Witness::Outside, &second.sent, &second.forwarded);
+        checks.equal("frames forwarded by that one", Witness::Outside, &second.sent, &second.forwarded);
         knobs::end(machine, "TERM")?;
     }
     let status = stop(machine)?;
@@ -71,7 +71,7 @@ fn by_xdp(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     };
     let expected = "af_xdp, copy, native xdp, xdp forward";
     let found = mode(machine)?;
-    checks.equal("how eth1 is sent to by XDP", Witness::Inside, &expected, &found.as_str());
+    checks.equal("mode of eth1 with XDP programs", Witness::Inside, &expected, &found.as_str());
     let counts = pass(machine)?;
     let what = "frames forwarded by XDP";
     checks.equal(what, Witness::Outside, &counts.sent, &counts.forwarded);

@@ -14,7 +14,7 @@ pub(super) const SETTINGS: &str = "cd /sys/devices/system/cpu; \
     for i in eth0 eth1; do ethtool -c $i; ethtool -x $i; done 2>/dev/null; true";
 
 /// Requests to the agent, in its words.
-const WISHES: [&str; 5] =
+const REQUESTS: [&str; 5] =
     ["frequency 0 1.6", "frequency 1 2.4", "idle 0 10", "moderation eth0 100", "redirect eth0 1"];
 
 /// Registers of the 82576 controller (Intel 318551, sections 8.10.17 and 8.8.12): the
@@ -41,7 +41,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let before = machine.run(SETTINGS, INSIDE)?;
     let resting = machine.registers()?;
     let has_table = machine.card == "igb";
-    let wishes = if has_table { &WISHES[..] } else { &WISHES[..4] };
+    let requests = if has_table { &REQUESTS[..] } else { &REQUESTS[..4] };
     let table = if has_table { machine.card_registers("eth0", RETA.0, RETA.1)? } else { vec![] };
     for (ending, name) in [
         (Ending::Finish, "an orderly end"),
@@ -49,7 +49,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
         (Ending::KillAndRestore, "SIGKILL and restore"),
         (Ending::KillAndNext, "SIGKILL and the next start"),
     ] {
-        start(machine, wishes)?;
+        start(machine, requests)?;
         checks.equal(
             format!("frequencies set, before {name}"),
             Witness::Outside,
@@ -149,16 +149,16 @@ fn killed(machine: &mut Machine, checks: &mut Checks, status: i32) -> Result<(),
 }
 
 /// Starts an agent in the guest and waits until it has made all changes.
-pub(super) fn start(machine: &mut Machine, wishes: &[&str]) -> Result<(), Error> {
-    machine.run("rm -f /tmp/agent.*; touch /tmp/agent.wishes", INSIDE)?;
-    for wish in wishes {
-        machine.run(&format!("echo '{wish}' >> /tmp/agent.wishes"), INSIDE)?;
+pub(super) fn start(machine: &mut Machine, requests: &[&str]) -> Result<(), Error> {
+    machine.run("rm -f /tmp/agent.*; touch /tmp/agent.requests", INSIDE)?;
+    for request in requests {
+        machine.run(&format!("echo '{request}' >> /tmp/agent.requests"), INSIDE)?;
     }
     // The arguments are those of a test program: the agent is one of its tests.
     let line = format!(
-        "(sh -c 'echo $$ > /tmp/agent.pid; exec env {}=/tmp/agent.wishes agent --exact agent \
+        "(sh -c 'echo $$ > /tmp/agent.pid; exec env {}=/tmp/agent.requests agent --exact agent \
          --nocapture' > /tmp/agent.log 2>&1; echo $? > /tmp/agent.status) & true",
-        agent::WISHES
+        agent::REQUESTS
     );
     machine.run(&line, INSIDE)?;
     let wait = format!(

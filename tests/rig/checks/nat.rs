@@ -234,8 +234,8 @@ fn exchange(
     };
     let before = counts(machine)?;
     begin(machine, "far", &format!("reflect {reflector}"))?;
-    let wish = format!("exchange {reflector} {flows} {rounds} 0 {seen_as}");
-    let said = exchanged(&machine.run(&end("near", &wish), EXCHANGE)?);
+    let task = format!("exchange {reflector} {flows} {rounds} 0 {seen_as}");
+    let said = exchanged(&machine.run(&end("near", &task), EXCHANGE)?);
     let whole = format!("exchanged {} lost 0 wrong 0", flows * rounds);
     checks.equal("datagrams and answers", Witness::Inside, &whole, &said);
     let after = counts(machine)?;
@@ -287,8 +287,8 @@ fn times_out(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let line = "grep 10.1.0.2 /proc/net/nf_conntrack | grep -c 'dport=7000.*OFFLOAD' || true";
     site::until(machine, &format!("[ $({line}) = 0 ]"))?;
     begin(machine, "far", &format!("reflect {}", ENDS.0))?;
-    let wish = format!("exchange {} 1 40 200 {}", ENDS.0, ENDS.1);
-    machine.run(&format!("({} > /tmp/near.out) & sleep 7", end("near", &wish)), INSIDE)?;
+    let task = format!("exchange {} 1 40 200 {}", ENDS.0, ENDS.1);
+    machine.run(&format!("({} > /tmp/near.out) & sleep 7", end("near", &task)), INSIDE)?;
     let used = machine.run(line, INSIDE)?;
     checks.equal("flow in use after twice its timeout", Witness::Inside, &"1", &used.trim());
     site::until(machine, "grep -q exchanged /tmp/near.out")?;
@@ -303,8 +303,8 @@ fn times_out(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
 /// The flowtable changes while flows run.
 fn changes(machine: &mut Machine, router: &Router, checks: &mut Checks) -> Result<(), Error> {
     begin(machine, "far", &format!("reflect {}", ENDS.0))?;
-    let wish = format!("exchange {} 20 300 50 {}", ENDS.0, ENDS.1);
-    machine.run(&format!("({} > /tmp/near.out) & sleep 2", end("near", &wish)), INSIDE)?;
+    let task = format!("exchange {} 20 300 50 {}", ENDS.0, ENDS.1);
+    machine.run(&format!("({} > /tmp/near.out) & sleep 2", end("near", &task)), INSIDE)?;
     for change in CHANGES {
         machine.run(&format!("{change}; sleep 2"), INSIDE)?;
     }

@@ -88,8 +88,8 @@ pub fn check(machine: &mut Machine, checks: &mut Checks) -> Result<Profile, Erro
     }
     died(machine, checks)?;
     let tables = machine.run(&format!("cat {TABLES}"), INSIDE)?;
-    let told = tables.contains("# arrivals_per_request = [");
-    checks.equal("packets per request are in the tables", Witness::Inside, &true, &told);
+    let reported = tables.contains("# arrivals_per_request = [");
+    checks.equal("packets per request are in the tables", Witness::Inside, &true, &reported);
     let after = machine.run(super::super::knobs::SETTINGS, INSIDE)?;
     let different = super::super::knobs::differences(&before, &after);
     let what = "settings that differ after the profile";
@@ -109,7 +109,7 @@ fn to_its_end(machine: &mut Machine, line: &str, out: &str) -> Result<Value, Err
         INSIDE,
     )?;
     let begun = Instant::now();
-    let mut told = String::new();
+    let mut reported = String::new();
     loop {
         let seen = machine.run(
             &format!(
@@ -122,12 +122,12 @@ fn to_its_end(machine: &mut Machine, line: &str, out: &str) -> Result<Value, Err
         if seen.trim_end().ends_with("/tmp/profile.ended") {
             break;
         }
-        if seen != told {
+        if seen != reported {
             println!("profile after {} s: {}", begun.elapsed().as_secs(), seen.trim());
-            told = seen;
+            reported = seen;
         }
         if begun.elapsed() > LIMIT {
-            let what = format!("the profile did not end within {} s: {told}", LIMIT.as_secs());
+            let what = format!("the profile did not end within {} s: {reported}", LIMIT.as_secs());
             return Err(Error::Rig { what, console: String::new() });
         }
         std::thread::sleep(Duration::from_secs(5));
@@ -157,8 +157,8 @@ fn died(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let what = "exit code of a profile whose server died";
     checks.equal(what, Witness::Inside, &"66", &status.trim());
     let log = machine.run("cat /tmp/died.log", INSIDE)?;
-    let told = log.contains("run the same command again to continue");
-    checks.equal("the way to continue is reported", Witness::Inside, &true, &told);
+    let reported = log.contains("run the same command again to continue");
+    checks.equal("the way to continue is reported", Witness::Inside, &true, &reported);
     serve(machine)?;
     let again = to_its_end(machine, &profile, OUT)?;
     checks.equal("points once it is back", Witness::Inside, &Some(4), &again["points"].as_u64());

@@ -43,9 +43,9 @@ fn taken_over(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let what = "packets that the far kernel received, sent";
     checks.equal(what, Witness::Inside, &(Some(10), Some(10)), &found);
     // Wattline reports once a second at most.
-    let told = "until [ $(/bin/ip -n gw -s xfrm state | grep -c ' 10(packets)') = 2 ]; \
+    let counted = "until [ $(/bin/ip -n gw -s xfrm state | grep -c ' 10(packets)') = 2 ]; \
                 do sleep 0.1; done; /bin/ip -n gw -s xfrm state";
-    let near = machine.run(told, INSIDE)?;
+    let near = machine.run(counted, INSIDE)?;
     let found = (packets(&near, 0x1001), packets(&near, 0x1002));
     let what = "the same, as the gateway's kernel counts";
     checks.equal(what, Witness::Inside, &(Some(10), Some(10)), &found);
@@ -115,9 +115,9 @@ fn limited(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
         &lost.0,
         &(stats.all_dropped() - before),
     );
-    let told = machine.run("kill $(cat /tmp/watch.pid); cat /tmp/expired", INSIDE)?;
+    let expiries = machine.run("kill $(cat /tmp/watch.pid); cat /tmp/expired", INSIDE)?;
     let said = |hard: &str| {
-        told.split("Expired").any(|one| one.contains("0x00004001") && one.contains(hard))
+        expiries.split("Expired").any(|one| one.contains("0x00004001") && one.contains(hard))
     };
     let found = (said("hard 0"), said("hard 1"));
     checks.equal("the kernel reports: soft, hard expiry", Witness::Inside, &(true, true), &found);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Variable with the task: `receive ADDRESS COUNT`, `send ADDRESS COUNT RATE`, `take ADDRESS`,
 /// `give ADDRESS BYTES`, `reflect ADDRESS`, `answer FROM HOST FIRST_PORT FLOWS`, `exchange ADDRESS FLOWS ROUNDS PAUSE_MS SEEN_AS`.
-pub(super) const WISH: &str = "WATTLINE_TEST_END";
+pub(super) const TASK: &str = "WATTLINE_TEST_END";
 /// Bytes of a datagram.
 const LENGTH: usize = 200;
 /// Time that a receiver waits for the first datagram, and for each further one.
@@ -16,8 +16,8 @@ const NEXT: Duration = Duration::from_secs(4);
 
 /// Does the task and returns true; returns false without that variable.
 pub fn serve() -> bool {
-    let Ok(wish) = std::env::var(WISH) else { return false };
-    let words: Vec<&str> = wish.split_whitespace().collect();
+    let Ok(task) = std::env::var(TASK) else { return false };
+    let words: Vec<&str> = task.split_whitespace().collect();
     match words[..] {
         ["receive", at, count] => receive(at, count.parse().unwrap()),
         ["send", to, count, rate] => send(to, count.parse().unwrap(), rate.parse().unwrap()),
@@ -31,7 +31,7 @@ pub fn serve() -> bool {
             let [flows, rounds, pause] = [flows, rounds, pause].map(|it| it.parse().unwrap());
             exchange(to, flows, rounds, Duration::from_millis(pause.into()), seen_as);
         }
-        _ => panic!("{WISH}={wish:?}"),
+        _ => panic!("{TASK}={task:?}"),
     }
     true
 }

@@ -51,8 +51,8 @@ fn forwards(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Result<()
     let named = shown.lines().any(|line| line.contains("how ") && line.contains(MODE));
     checks.equal(format!("{kind}: show ports says how it runs"), Witness::Inside, &true, &named);
     let log = router.log(machine)?;
-    let told = log.contains("workers send to it: it is a bond");
-    checks.equal(format!("{kind}: the log says who sends to it"), Witness::Inside, &true, &told);
+    let reported = log.contains("workers send to it: it is a bond");
+    checks.equal(format!("{kind}: the log says who sends to it"), Witness::Inside, &true, &reported);
 
     forwarding::by_workers(machine, &router, kind, COUNT, checks)?;
 
@@ -158,14 +158,14 @@ fn merging_members_and_vlans(machine: &mut Machine, checks: &mut Checks) -> Resu
     let router = Router::start(machine, "lag", "xdp_forward = \"off\"", "c0")?;
     let (_, mode, _) = router.port(machine)?;
     checks.equal(
-        "how a bond runs without XDP forwarding",
+        "mode of a bond without XDP forwarding",
         Witness::Inside,
         &BY_WORKERS,
         &mode.as_str(),
     );
     let log = router.log(machine)?;
-    let told = log.contains("by layer3+4 (`xmit_hash_policy`)");
-    checks.equal("the log names the hash", Witness::Inside, &true, &told);
+    let reported = log.contains("by layer3+4 (`xmit_hash_policy`)");
+    checks.equal("the log names the hash", Witness::Inside, &true, &reported);
     let changes = [
         ("ethtool -K m1 gro on", "ethtool -K m1 gro off", "its member m1 merges packets"),
         (
@@ -207,7 +207,7 @@ fn beside_another(machine: &mut Machine, checks: &mut Checks) -> Result<(), Erro
     checks.equal("exit code of the first", Witness::Inside, &0, &first.stop(machine)?);
     second.until(machine, "up")?;
     let (_, mode, _) = second.port(machine)?;
-    checks.equal("how it runs then", Witness::Inside, &MODE, &mode.as_str());
+    checks.equal("mode after that", Witness::Inside, &MODE, &mode.as_str());
     checks.equal("exit code of the second", Witness::Inside, &0, &second.stop(machine)?);
     super::ipsec::ip(machine, None, "link delete e0")?;
     site::unbond(machine)

@@ -7,7 +7,7 @@
 
 use super::super::ipsec::{ip, pinged, write};
 use super::super::{INSIDE, sensors};
-use super::end::WISH;
+use super::end::TASK;
 use serde_json::Value;
 use std::time::Duration;
 use wattline_testbed::Error;
@@ -275,15 +275,15 @@ pub fn stream(machine: &mut Machine, address: &str) -> Result<String, Error> {
     finish(machine)
 }
 
-pub fn end(namespace: &str, wish: &str) -> String {
-    format!("/bin/ip netns exec {namespace} env {WISH}='{wish}' agent --exact agent --nocapture")
+pub fn end(namespace: &str, task: &str) -> String {
+    format!("/bin/ip netns exec {namespace} env {TASK}='{task}' agent --exact agent --nocapture")
 }
 
 /// Starts a receiving end, and waits until it is there.
-pub fn begin(machine: &mut Machine, namespace: &str, wish: &str) -> Result<(), Error> {
+pub fn begin(machine: &mut Machine, namespace: &str, task: &str) -> Result<(), Error> {
     let line = format!(
         "rm -f /tmp/end.*; ({} > /tmp/end.out 2>&1; touch /tmp/end.done) & true",
-        end(namespace, wish)
+        end(namespace, task)
     );
     machine.run(&line, INSIDE)?;
     until(machine, "grep -q ready /tmp/end.out")
