@@ -1,4 +1,4 @@
-//! Ends a decision that takes too long: a policy written in Python that hangs would stop a sweep, or a
+//! Ends a decision that takes too long: a hanging policy written in Python would stop a sweep, or a
 //! worker of a cluster, for ever.
 
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -21,13 +21,13 @@ pub struct Limit {
 struct State {
     watched: Mutex<Watched>,
     changed: Condvar,
-    /// Held while a thread is interrupted: what is raised comes before this is free again.
+    /// Held while a thread is interrupted: the exception comes before the lock is free again.
     interrupting: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Watched {
-    /// Since when it decides, and the thread as Python numbers it.
+    /// Begin of the decision, and the thread as Python numbers it.
     decision: Option<(Instant, u64)>,
     is_interrupted: bool,
     is_over: bool,
@@ -72,8 +72,8 @@ impl Limit {
             return decided;
         }
         drop(watched);
-        // What was raised and not yet seen must not come up in the code that follows. The watch may
-        // need the interpreter before it is done.
+        // A pending exception must not come up in the code that follows. The watch may need the
+        // interpreter before it is done.
         py.detach(|| drop(lock(&self.state.interrupting)));
         // Where it comes up in this very call, it is over as well.
         let _ =

@@ -23,7 +23,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The model, where it has all the figures that a simulation needs.
+    /// Returns the model if it has all the figures that a simulation needs.
     pub fn model(&self) -> PyResult<&ServerModel> {
         self.file.model().map_err(wrong)
     }
@@ -114,9 +114,9 @@ pub fn check_policy(text: &str) -> PyResult<()> {
 /// A description of packets in time.
 #[pyclass(frozen, module = "wattline")]
 pub struct Traffic {
-    /// As it was given: a file's name or the text.
+    /// The argument: a file's name or the text.
     pub text: String,
-    /// As it was understood.
+    /// The parsed description.
     pub spec: Spec,
     /// Its description: the text, or the content of the file in TOML.
     description: String,

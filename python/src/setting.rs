@@ -133,7 +133,7 @@ impl Setting {
     /// Changes `point` to what is asked for.
     ///
     /// # Errors
-    /// With what the platform does not have; `point` then is of no use.
+    /// If the platform lacks a setting; `point` must not be used then.
     pub fn apply(&self, platform: &Platform, point: &mut OperatingPoint) -> PyResult<()> {
         if let Some(cores) = &self.cores {
             point.active = active(cores, platform)?;

@@ -44,7 +44,7 @@ pub struct Options {
     knob_faults: String,
 }
 
-/// The same, understood.
+/// The same, parsed.
 struct Run {
     duration: Span,
     warmup: Span,
@@ -232,7 +232,7 @@ pub fn sweep<'py>(
         scope.spawn(move || {
             let work = |case: &Case<'_>| {
                 let result = case.run(run, stop, None);
-                // One that fails ends the others, which could only be thrown away.
+                // A failed run ends the others, whose results would be discarded.
                 if let (Err(error), false) = (&result, stop.is_set()) {
                     stop.set(wrong(error));
                 }

@@ -1,4 +1,4 @@
-"""Simulations: the same figures as the command's, and what is refused."""
+"""Simulations: the same figures as the command's, and refused arguments."""
 
 import json
 import os
@@ -13,12 +13,12 @@ import pytest
 import wattline as wl
 
 LIGHT = "poisson:1Mpps,size=64"
-#: What depends on the machine's speed alone.
+#: Figures that depend on the machine's speed alone.
 CLOCK = {"wall_seconds", "simulated_packets_per_second"}
 
 
 def without_clock(document):
-    """The document without what depends on the speed of the machine, and without the program's build."""
+    """The document without figures that depend on the speed of the machine, and without the build."""
     return {
         key: [without_clock(it) for it in value] if key == "intervals" else value
         for key, value in document.items()

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-# How long a run may take to notice that it is to end: it looks every 50 ms.
+# Time in which a run notices that it is to end: it checks every 50 ms.
 PATIENCE_SECONDS = 0.5
 
 
 def interrupt(thread: int) -> str:
-    """Raises KeyboardInterrupt in a thread, as soon as it is in Python again. Where it was."""
+    """Raises KeyboardInterrupt in a thread, as soon as it is in Python again; returns its place."""
     frame = sys._current_frames().get(thread)
     where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "unknown"
     raised = ctypes.py_object(KeyboardInterrupt)
@@ -40,7 +40,7 @@ class Asked:
     after an interruption that came while it was changed."""
 
     def run(self, work: Callable[[], str]) -> str:
-        """Does it on this thread."""
+        """Runs ``work`` on this thread."""
         return work()
 
     def _threads(self) -> list[int]:

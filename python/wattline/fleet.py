@@ -1,4 +1,4 @@
-"""What many routers draw in a year, what it costs, and what a change would save.
+"""Energy and cost of many routers in a year, and savings by changes.
 
 >>> import wattline as wl
 >>> fleet = wl.Fleet([wl.Site("edge", routers=10_000, rate="1Mpps")], step=3.0, seeds=[1, 2],
@@ -124,7 +124,7 @@ class Fleet:
         keep: str | os.PathLike[str] | None = None,
         progress: Progress = False,
     ) -> Year:
-        """What the fleet draws in a year of 8760 hours under a policy, or one for each site.
+        """Energy of the fleet in a year of 8760 hours under a policy, or one for each site.
 
         ``price_per_kwh`` and ``grams_co2_per_kwh`` are yours: without them there are no such columns.
         ``overhead`` is what the building draws for each watt of a server (its PUE), 1 by default:
@@ -236,7 +236,7 @@ def _key(policy: AnyPolicy) -> Any:
     try:
         return json.dumps(known(policy), sort_keys=True)
     except _wattline.Error:
-        # Its content cannot be seen: it may be another at the next question.
+        # Its content cannot be seen: it may have changed at the next question.
         return object()
 
 
