@@ -11,8 +11,8 @@
 Every watt is modelled, none is measured. A router's power is simulated at some rates, each with
 several seeds; between them it is interpolated, and a day is followed sample by sample as if each
 lasted long (quasi-static). An interval ``low`` to ``high`` holds what the seeds leave open (95 %
-of Student's t) and what interpolation may miss. It does not hold what the server's model, the
-traffic's shape or next year's traffic may be off by: no simulation knows that.
+of Student's t) and the error of interpolation. It does not hold errors of the server's model, of the
+traffic's shape or of next year's traffic: no simulation knows these.
 """
 
 from __future__ import annotations

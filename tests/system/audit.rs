@@ -1,6 +1,6 @@
 //! The router's decisions compared with the kernel's: on demand, and while everything changes.
 
-use crate::harness::{Bench, XDP, binary, quiet, quiet_with};
+use crate::harness::{Bench, Dice, XDP, binary, number_from_environment, quiet, quiet_with};
 use crate::multipath::{OTHER, SECOND};
 use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
@@ -146,22 +146,6 @@ fn audit_on_demand_finds_a_missed_change_and_nothing_else() {
     });
 }
 
-/// Numbers that look like chance, the same for the same seed (xorshift64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-
-    fn pick<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
-        all[self.below(all.len())]
-    }
-}
-
 /// Returns the lines of a change for `ip`, or a setting as `sysctl KEY=VALUE`.
 fn change(dice: &mut Dice) -> String {
     let ipv6 = dice.below(2) == 1;
@@ -186,10 +170,10 @@ fn change(dice: &mut Dice) -> String {
         7..=9 => format!("route del {prefix}{metric}"),
         10 => format!(
             "route {verb} {prefix}{metric} nhid {}",
-            1 + dice.below(2) + 2 * usize::from(ipv6)
+            1 + dice.below(2) + 2 * u64::from(ipv6)
         ),
         11 => {
-            let id = 1 + dice.below(2) + 2 * usize::from(ipv6);
+            let id = 1 + dice.below(2) + 2 * u64::from(ipv6);
             let dev = dice.pick(&["right", "other"]);
             let via = if dev == "right" { &one } else { &other };
             format!("nexthop replace id {id} via {via} dev {dev}")
@@ -221,14 +205,12 @@ const LAST: usize = 300;
 #[test]
 #[ignore = "half an hour of changes: `make test-long`"]
 fn half_an_hour_of_changes_raises_no_alarm() {
-    let number = |name: &str, otherwise: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-    };
     quiet("half_an_hour_of_changes_raises_no_alarm", || {
         let bench = Bench::start_in(topology(), XDP, PORT);
         let (topology, router) = (&bench.topology, bench.router());
-        let end = Instant::now() + Duration::from_secs(60 * number("WATTLINE_AUDIT_MINUTES", 30));
-        let mut dice = Dice(number("WATTLINE_AUDIT_SEED", 11));
+        let minutes = number_from_environment("WATTLINE_AUDIT_MINUTES", 30);
+        let end = Instant::now() + Duration::from_secs(60 * minutes);
+        let mut dice = Dice(number_from_environment("WATTLINE_AUDIT_SEED", 11));
         let (mut changes, mut audits) = (0_u64, 0_u64);
         let mut last: Vec<String> = Vec::new();
         let mut next_audit = Instant::now() + Duration::from_secs(5);
@@ -247,7 +229,7 @@ fn half_an_hour_of_changes_raises_no_alarm() {
             std::thread::sleep(Duration::from_millis(match dice.below(20) {
                 0 => 2500,
                 1..=3 => 400,
-                _ => dice.below(40) as u64,
+                _ => dice.below(40),
             }));
             // The changes go on meanwhile.
             if running.is_none() && Instant::now() > next_audit {

@@ -167,8 +167,28 @@ pub fn terminate(child: &Child, signal: Signal) {
 
 /// Returns the duration of a long load.
 pub fn load_time() -> Duration {
-    let seconds = std::env::var("WATTLINE_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(5))
+    Duration::from_secs(number_from_environment("WATTLINE_SECONDS", 5))
+}
+
+/// Returns the number in an environment variable, or `otherwise`.
+pub fn number_from_environment(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Pseudo-random numbers, the same for the same seed (xorshift64), which is not 0.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    pub fn pick<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
+        all[self.below(all.len() as u64) as usize]
+    }
 }
 
 /// A topology with a running forwarder.

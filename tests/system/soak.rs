@@ -5,7 +5,9 @@
 //! `WATTLINE_SOAK_SECONDS` sets how long (default 6; 600 for a full run), `WATTLINE_SOAK_SEED` which
 //! changes.
 
-use crate::harness::{ADAPTIVE, Bench, XDP, has, privileged, quiet_with};
+use crate::harness::{
+    ADAPTIVE, Bench, Dice, XDP, has, number_from_environment, privileged, quiet_with,
+};
 use crate::returning::{
     both_pass_by_the_port, make_again, routes_again, take_xdp_frames, until_right_is,
 };
@@ -18,10 +20,6 @@ use wattline_testbed::namespace::Namespace;
 use wattline_testbed::topology::{Options, RIGHT, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
-
-fn from_environment(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
 
 /// TCP from source to sink, again and again: connections do not outlive every change.
 struct Tcp {
@@ -38,18 +36,6 @@ impl Tcp {
         client.args(["-c", &format!("while :; do {once}; sleep 0.1; done")]);
         client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self { _server: server, _client: KillOnDrop(command::spawn(&mut client).unwrap()) }
-    }
-}
-
-/// Numbers that look like chance, the same for the same seed (xorshift64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
     }
 }
 
@@ -237,8 +223,8 @@ fn random_changes_under_tcp_lose_only_explained_packets() {
     if !has("ping", test) || !has("iperf3", test) {
         return;
     }
-    let time = Duration::from_secs(from_environment("WATTLINE_SOAK_SECONDS", 6)) / 2;
-    let seed = from_environment("WATTLINE_SOAK_SEED", 0x5eed);
+    let time = Duration::from_secs(number_from_environment("WATTLINE_SOAK_SECONDS", 6)) / 2;
+    let seed = number_from_environment("WATTLINE_SOAK_SEED", 0x5eed);
     for forwarder in [ADAPTIVE, XDP] {
         privileged(test, || soak(forwarder, time, seed));
     }
@@ -248,7 +234,7 @@ fn random_changes_under_tcp_lose_only_explained_packets() {
 #[test]
 fn interfaces_that_are_attached_again_and_again_leak_nothing() {
     quiet_with(&["ping"], "interfaces_that_are_attached_again_and_again_leak_nothing", || {
-        let cycles = from_environment("WATTLINE_SOAK_CYCLES", 8);
+        let cycles = number_from_environment("WATTLINE_SOAK_CYCLES", 8);
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let pid = bench.router().pid();
         assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));
