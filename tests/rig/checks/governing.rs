@@ -3,6 +3,7 @@
 
 use super::forwarding::{start, stop};
 use super::knobs::{RETA, SETTINGS, differences};
+use super::server::{HIGHEST, LOWEST, wait_for};
 use super::stretch::{Counted, Sight, Stretch, look, offer};
 use super::{Checks, INSIDE, Witness, power, sensors};
 use std::collections::BTreeMap;
@@ -26,9 +27,6 @@ const TIME: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Directory of the CPUs' files.
 const CPUS: &str = "/sys/devices/system/cpu/";
-/// The control values of the lowest and the highest frequency.
-const LOWEST: u8 = 16;
-const HIGHEST: u8 = 33;
 
 /// Lets the router govern, and checks its machine.
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
@@ -59,16 +57,16 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     // The same configuration again, whose file is still there.
     let plan = sensors::json(machine, "wattline plan /tmp/router.toml --json")?;
     start(machine, POWER)?;
-    wait_for(machine, [LOWEST; 2])?;
+    wait_for(machine, LOWEST)?;
     planned(machine, checks, &plan, &before)?;
     machine.run("kill -KILL $(cat /tmp/router.pid)", INSIDE)?;
     restored(machine, checks, "SIGKILL, by the watchdog", resting, &table, &before)
 }
 
-/// Waits for the minimum: one queue, the lowest frequency of both CPUs, the second CPU free to
+/// Checks the state at rest: one queue, the lowest frequency of both CPUs, the second CPU free to
 /// enter its deepest state, and the corresponding watts.
 fn at_rest(checks: &mut Checks, when: &str, seen: &Sight) {
-    let lowest = f64::from(LOWEST) * 1e8;
+    let lowest = f64::from(LOWEST[0]) * 1e8;
     let what = format!("frequency of each CPU, {when}");
     checks.equal(what, Witness::Outside, &[lowest; 2], &seen.frequency_hertz);
     checks.equal(format!("queues in use, {when}"), Witness::Outside, &1, &seen.queues);
@@ -92,7 +90,7 @@ fn rises(machine: &mut Machine, checks: &mut Checks, rest: &Sight) -> Result<(),
             rose = Rise::above(&stretch, rest);
         }
         checks.load.push(stretch);
-        if rose == Rise::ALL && fastest == [f64::from(HIGHEST) * 1e8; 2] {
+        if rose == Rise::ALL && fastest == HIGHEST.map(|value| f64::from(value) * 1e8) {
             break;
         }
     }
@@ -212,18 +210,6 @@ fn planned(
     let what = "CPUs that take the interrupts of both cards' queues";
     checks.equal(what, Witness::Inside, &"01010101", &&*cpus);
     Ok(())
-}
-
-/// Waits until the registers have these values, and returns their last values.
-fn wait_for(machine: &mut Machine, wanted: [u8; 2]) -> Result<[u8; 2], Error> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let registers = machine.registers()?;
-        if registers == wanted || Instant::now() >= end {
-            return Ok(registers);
-        }
-        std::thread::sleep(Duration::from_millis(200));
-    }
 }
 
 /// Checks that everything is as it was before the router governed.

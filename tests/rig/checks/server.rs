@@ -12,9 +12,9 @@ use wattline_testbed::rig::{Machine, traffic};
 const SOCKET: &str = "/tmp/govern.sock";
 /// Time that a busy host may take to show the load, and the guard of CPU pressure to forget it.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// The control values of the lowest and the highest frequency.
-const LOWEST: [u8; 2] = [16; 2];
-const HIGHEST: [u8; 2] = [33; 2];
+/// Control values of both CPUs for the lowest and the highest frequency.
+pub(super) const LOWEST: [u8; 2] = [16; 2];
+pub(super) const HIGHEST: [u8; 2] = [33; 2];
 /// The profile's policy with one sample per second instead of ten: on an emulator that shares its
 /// host with other tests, ten samples per second are a load by themselves.
 pub(super) const POLICY: &str = "policy = \"conservative:sampling_rate=1s,up_threshold=90,\

@@ -3,14 +3,14 @@
 //! restores all settings.
 
 use super::knobs::SETTINGS;
-use super::server::{BURN, POLICY, ends_well, restored, start_by, stats, wait_for};
+use super::server::{
+    BURN, HIGHEST, LOWEST, POLICY, ends_well, restored, start_by, stats, wait_for,
+};
 use super::{Checks, INSIDE, Witness, power};
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
-const LOWEST: [u8; 2] = [16; 2];
-const HIGHEST: [u8; 2] = [33; 2];
 /// Values of the registers when the machine wakes, until the kernel has set them again: the table
 /// of powers has a cost for them like for any other value.
 const LOST: [u8; 2] = [0; 2];

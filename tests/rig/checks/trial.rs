@@ -4,7 +4,7 @@
 use super::copi::site::{Loading, Site};
 use super::ipsec::write;
 use super::knobs::SETTINGS;
-use super::server::{restored, wait_for};
+use super::server::{HIGHEST, LOWEST, restored, wait_for};
 use super::{Checks, INSIDE, Witness, power, prepare, sensors};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,9 +12,6 @@ use wattline_testbed::Error;
 use wattline_testbed::leftovers::can_build_namespaces;
 use wattline_testbed::rig::{Machine, Options, Rig};
 
-/// The control values of the lowest and the highest frequency.
-const LOWEST: [u8; 2] = [16; 2];
-const HIGHEST: [u8; 2] = [33; 2];
 /// Holds the lowest frequency.
 const SLOW: &str = "[govern]\npolicy = \"powersave-governor\"\n";
 /// Counters that the guard of CPU pressure reads. Tasks of an emulated processor wait for the host,

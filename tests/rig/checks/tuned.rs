@@ -3,14 +3,13 @@
 
 use super::ipsec::write;
 use super::knobs::SETTINGS;
-use super::server::{restored, wait_for};
+use super::server::{HIGHEST, restored, wait_for};
 use super::{Checks, INSIDE, Witness, prepare};
 use std::path::Path;
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, Options, Rig};
 
-const HIGHEST: [u8; 2] = [33; 2];
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Profile of the machine before; neither of the trial's.
 const BEFORE: &str = "latency-performance";

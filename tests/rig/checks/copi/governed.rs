@@ -2,7 +2,7 @@
 
 use super::super::ipsec::write;
 use super::super::knobs::SETTINGS;
-use super::super::server::{self, restored, wait_for};
+use super::super::server::{self, HIGHEST, LOWEST, restored, wait_for};
 use super::super::{Checks, INSIDE, Witness, power};
 use super::profiled::{Profile, RATE, TABLES};
 use super::site::{Seen, Site};
@@ -10,9 +10,6 @@ use std::path::Path;
 use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
-/// The control values of the lowest and the highest frequency.
-const LOWEST: [u8; 2] = [16; 2];
-const HIGHEST: [u8; 2] = [33; 2];
 /// Throttling of the interrupts of both queues (Intel 318551, section 8.8.12); microseconds are in
 /// bits 2 to 14.
 const EITR: u64 = 0x1684;
