@@ -117,7 +117,7 @@ impl State {
                     watched.is_interrupted = true;
                     let interrupting = lock(&self.interrupting);
                     drop(watched);
-                    // What fails here is tried again.
+                    // Failures are retried.
                     let _ = Python::attach(|py| -> PyResult<()> {
                         let module = py.import("wattline._interrupt")?;
                         module.call_method1("interrupt", (number,)).map(drop)

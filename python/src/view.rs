@@ -159,7 +159,7 @@ impl From<&CoreView> for Core {
 pub struct Latency {
     /// Packets that were measured; the rest is 0 without any.
     pub samples: u64,
-    /// Packets of those later than `late_after_seconds` of the policy.
+    /// Measured packets later than `late_after_seconds` of the policy.
     pub late: u64,
     /// Mean.
     pub mean_seconds: f64,

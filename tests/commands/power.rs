@@ -129,7 +129,7 @@ fn without_permission_restore_ends_with_77_and_changes_nothing() {
         return;
     }
     let (_directory, root) = killed();
-    // A copy outside of what only root may enter.
+    // A copy outside of root's directories.
     let program = root.join("wattline");
     crate::copy_program(&program);
     let as_nobody = || {
@@ -139,7 +139,7 @@ fn without_permission_restore_ends_with_77_and_changes_nothing() {
     // Neither lock nor journal may be opened.
     let refused = as_nobody();
     assert_eq!(refused.status.code(), Some(77), "{refused:?}");
-    // Those it may, but not the setting.
+    // These may be opened, but not the setting.
     let state = root.join("var/lib/wattline");
     for path in [state.clone(), state.join("knobs.journal"), state.join("knobs.lock")] {
         std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -256,7 +256,7 @@ fn records_are_csv_with_a_line_per_tick() {
         lines[1..].iter().all(|line| line.contains(",hwmon:power_meter-ACPI000D:00/power1,118.2,")),
         "{text}"
     );
-    // Taken and missed ticks together are those of the duration.
+    // Taken and missed ticks add up to the duration.
     ended_with(&output, 0, &["ticks missed"]);
     assert_eq!(wattline(&arguments).status.code(), Some(74), "an existing file is not overwritten");
 }

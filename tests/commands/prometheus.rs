@@ -118,7 +118,7 @@ fn prometheus_reads_what_router_and_governor_count_and_the_board_shows_it() {
         get(port, "/api/v1/rules")?.contains("WattlineLatencyTargetMissed").then_some(())
     });
 
-    // Every query of the board finds series; those that need a second sample do after a while. A
+    // Every query of the board finds series; queries that need a second sample do after a while. A
     // machine without drops has none of those.
     let board: Value = serde_json::from_str(BOARD).unwrap();
     let absent = BTreeSet::from(["wattline_drops_total", "wattline_sensor_up"]);

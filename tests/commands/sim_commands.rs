@@ -64,7 +64,7 @@ fn figures_of_a_run_agree_with_each_other() {
         assert!((per_packet / of("energy_per_packet_joules") - 1.0).abs() < 1e-9, "{policy}");
         let latencies = ["min", "p50", "p95", "p99", "p999"]
             .map(|name| number(&report, &format!("latency_{name}_seconds")));
-        // Percentiles are those of a histogram with three digits.
+        // Percentiles come from a histogram with three digits.
         assert!(latencies.is_sorted_by(|a, b| *a <= b * 1.002), "{policy}: {latencies:?}");
     }
 }

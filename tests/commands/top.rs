@@ -166,7 +166,7 @@ fn in_a_terminal_it_draws_and_gives_the_terminal_back() {
         let screen = tmux.until(&seen);
         assert!(!screen.contains("before"), "a screen of its own:\n{screen}");
         tmux.ask(&["send-keys", "q"]);
-        // What was there is there again, and keys are shown and lines edited as before.
+        // The old content is back, and keys are shown and lines edited as before.
         tmux.until(&["before", "ended with 0", " icanon", " echo "]);
     }
     {

@@ -308,7 +308,8 @@ fn saving_of_a_setting_file_is_found_and_its_versions_are_named() {
     assert!(server.is_as_before(), "{:?}", server.machine.differences());
 }
 
-/// Moments of entering, running and leaving; what ran is ended before the setting is undone.
+/// Kills at moments of entering, running and leaving; commands are ended before the setting is
+/// undone.
 #[test]
 fn setting_file_is_undone_after_sigkill_at_any_moment() {
     let mut server = Server::new();
@@ -685,7 +686,7 @@ fn first_hour_restores_what_a_killed_one_left_and_begins_anew() {
     assert!(!server.is_fast(), "nothing is left to restore");
     let again = server.first_hour_again();
     ended_with(&again, 0, &["left by a killed run: ", "scaling_governor"]);
-    // The record is of the machine itself, not of what was left.
+    // The record has the machine's own settings, not the ones that were left.
     assert_eq!(archived(&server.machine.path("a.tar.gz"), GOVERNOR).trim(), "performance");
     assert!(server.is_fast(), "{:?}", server.machine.differences());
 }

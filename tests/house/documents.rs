@@ -124,7 +124,7 @@ fn broken(pages: &BTreeMap<String, String>) -> Vec<String> {
     wrong
 }
 
-/// The blocks of figures are those of the last measurement.
+/// The blocks of figures have the last measurement.
 #[test]
 fn figures_are_those_that_were_measured() {
     let check =

@@ -1,6 +1,6 @@
 //! The examples of CONTRIBUTING.md, recorded as diffs in `docs/examples`: they apply to this tree,
 //! and touch as many files as CONTRIBUTING.md says. `make test-long` compiles and tests each in a
-//! copy of the tree; an example whose surroundings change has to be recorded anew.
+//! copy of the tree; an example whose context changes has to be recorded again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -129,8 +129,7 @@ fn examples_apply_and_touch_the_stated_number_of_files() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Each in a copy of the tree, with the tests of the packages that it touches: those within the
-/// libraries are run.
+/// Each in a copy of the tree, with the unit tests of the packages that it touches.
 #[test]
 #[ignore = "compiles most of the workspace (make test-long)"]
 fn examples_compile_and_pass_their_tests() {

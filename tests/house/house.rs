@@ -84,7 +84,7 @@ impl House {
         let packages = self.metadata["packages"].as_array().unwrap().iter();
         for package in packages.filter(|package| !is_tests(&folder(package))) {
             for used in package["dependencies"].as_array().unwrap() {
-                // Those of the workspace come from a path.
+                // Crates of the workspace come from a path.
                 if used["path"].is_string() {
                     let tests = used["kind"].as_str() == Some("dev");
                     uses.insert((short(&package["name"]), short(&used["name"]), tests));

@@ -23,7 +23,7 @@ struct Module {
     /// Path of its file, relative to the crate's `src`.
     file: PathBuf,
     things: BTreeMap<String, Thing>,
-    /// Modules of which everything is imported.
+    /// Modules that are imported whole (`*`).
     globs: Vec<Vec<String>>,
     imports: Vec<Import>,
 }
@@ -38,7 +38,7 @@ enum Place {
 /// Most steps from a name to its definition.
 const DEPTH: u32 = 16;
 
-/// All modules of a crate but those for tests alone.
+/// All modules of a crate except modules for tests.
 #[derive(Debug, Default)]
 pub struct Modules(BTreeMap<Name, Module>);
 

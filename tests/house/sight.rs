@@ -9,13 +9,13 @@ use syn::{Attribute, Expr, Item, ItemMod, ItemUse, Macro, Token, UseTree, Visibi
 pub struct Import {
     /// Its words.
     pub path: Vec<String>,
-    /// In a `use`: what it is called from there on, `*` for everything.
+    /// In a `use`: its name in the module, `*` for everything.
     pub alias: Option<String>,
     /// True if the path uses the item, false if it re-exports the item (`pub use`).
     pub counts: bool,
 }
 
-/// All paths in a module, without those of modules in it and those for tests alone.
+/// Returns all paths in a module, without its submodules and items for tests.
 pub fn imports(items: &[&Item]) -> Vec<Import> {
     let mut seen = Seen(vec![]);
     for item in items.iter().filter(|item| !matches!(item, Item::Mod(_))) {

@@ -25,8 +25,8 @@ const PAUSE: Duration = Duration::from_millis(30);
 const RATE_PPS: f64 = 4_000.0;
 /// Smaller than usual, to leave room for the tunnel's headers: no packet has to be fragmented.
 const TUNNEL_MTU: u16 = 1600;
-/// Networks on the first router's side and on the second's: those of source and host, and those to
-/// which addresses in captures are moved, so that every packet belongs to one direction.
+/// Networks on the first router's side and on the second's: networks of source and host, and
+/// networks to which addresses in captures are moved. Every packet belongs to one direction.
 const NETWORKS: [[&str; 2]; 6] = [
     ["198.18.0.0/24", "198.19.8.0/24"],
     ["11.0.0.0/8", "12.0.0.0/8"],

@@ -2,7 +2,7 @@
 //! veth in a router's workers, behind its XDP programs, and behind the kernel with a masquerade. Each has
 //! one core and the same three frequencies.
 //!
-//! The traffic is that of captures: the packets of each interval come in bursts of a poll's budget
+//! The traffic comes from captures: the packets of each interval form bursts of a poll's budget
 //! at most. So a worker's batch, a poll of NAPI and the model's batch are the same packets, and
 //! each is one sample of the estimator. A longer burst would be several samples: the simulator
 //! answers an event of the first one before the second, a machine at some time after it.

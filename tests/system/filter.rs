@@ -492,7 +492,7 @@ fn jumbo_frames_are_forwarded_up_to_the_stated_limit() {
             let all = output.contains(" 0% packet loss");
             assert!(all, "{bytes} bytes: {output}\n{}\n{}", router.log(), stats());
         };
-        // What pings of this size add: received, forwarded by XDP programs, too long for workers.
+        // Counts of pings of this size: received, forwarded by XDP programs, too long for workers.
         let count = |router: &Running, bytes: u32| {
             let counted = |stats: &Value| {
                 let too_long =

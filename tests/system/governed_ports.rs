@@ -163,8 +163,8 @@ mod with {
     }
 }
 
-/// Killed after its ports have changed, the router leaves each interface as it was before it was a port:
-/// the watchdog of the second governor does that.
+/// A router is killed after its ports have changed: the watchdog of its second governor restores
+/// each interface to its state before it was a port.
 #[test]
 fn a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was() {
     let test = "a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was";

@@ -165,7 +165,7 @@ impl Link {
     }
 }
 
-/// A header between that of IP and the payload, or the payload's end.
+/// A header between the IP header and the payload, or the payload's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header {
     /// Header of this number and length in bytes; options and the like are padding.
@@ -914,7 +914,7 @@ const ALL_HOSTS: [u8; 6] = [1, 0, 0x5e, 0, 0, 1];
 const INNER4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 77);
 const INNER6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 0x77);
 
-/// Sends frames for a host behind an interface on top of the port; none arrives but those for a group.
+/// Sends frames for a host behind an interface on top of the port; only frames for a group arrive.
 fn nothing_reaches(inner: &Namespace, lab: &Lab, of: &str) {
     let stations =
         [INNER_MAC, LEFT.mac, [0xff; 6], [1, 0, 0x5e, 0, 0, 5], [0x33, 0x33, 0, 0, 0, 1]];

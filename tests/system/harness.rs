@@ -19,7 +19,7 @@ pub const POLL: Forwarder = Forwarder::Wattline { mode: Mode::Poll, workers: 1 }
 pub const INTERRUPT: Forwarder = Forwarder::Wattline { mode: Mode::Interrupt, workers: 1 };
 /// See [`POLL`].
 pub const ADAPTIVE: Forwarder = Forwarder::Wattline { mode: Mode::Adaptive, workers: 1 };
-/// Wattline with its XDP programs forwarding what they can.
+/// Wattline with XDP programs that forward as much as they can.
 pub const XDP: Forwarder = Forwarder::Wattline { mode: Mode::XdpForward, workers: 1 };
 
 /// Makes one test for the kernel and one for every mode of Wattline from each function
@@ -233,7 +233,7 @@ impl Bench {
         self.router().ask(words).unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 
-    /// Stops the router and starts it anew.
+    /// Restarts the router.
     pub fn restarted(self) -> Self {
         let Self { running, topology, forwarder } = self;
         running.stop().unwrap_or_else(|error| panic!("{error}"));

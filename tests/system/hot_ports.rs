@@ -272,7 +272,7 @@ fn a_port_comes_and_goes_under_traffic(forwarder: Forwarder) {
     let (traces, descriptors) = (row.traces(), row.descriptors_at_rest());
     let probe = Probe::start(&row.topology, &load(5_000.0)).unwrap();
     let mut forwarded = 0;
-    // The second time shows what the first one left behind.
+    // The second time shows leftovers of the first.
     for _ in 0..2 {
         assert!(row.port("side").is_none());
         let report = row.apply(&row.with_side());
@@ -394,7 +394,7 @@ fn returning_port_waits_for_queues_of_closed_sockets() {
         holder.join().unwrap();
         assert_eq!(row.port("side").unwrap()["state"], "up");
 
-        // What is held for good is refused.
+        // A queue that is never released is refused.
         row.apply(&row.plain);
         let held = row.topology.router.enter(hold_queue_of_side).unwrap();
         let error = row.reload(&row.with_side()).unwrap_err();

@@ -71,8 +71,8 @@ pub fn configuration(folder: &Path, near: bool, kind: Kind, socket: &Path) -> St
     text + &tunnel_end(folder, kind, usize::from(!near), &NETWORKS)
 }
 
-/// One end of a tunnel between router and sink, the first of which is 0, for these pairs of networks, the
-/// first of each on the router's side. [`keys`] has to be called before.
+/// One end of a tunnel between the router (0) and the sink (1) for these pairs of networks, the
+/// router's first. [`keys`] has to be called before.
 pub fn tunnel_end(folder: &Path, kind: Kind, end: usize, networks: &[[&str; 2]]) -> String {
     let ends = match kind.ipv6 {
         true => [RIGHT.v6.to_string(), SINK.v6.to_string()],

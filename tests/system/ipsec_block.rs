@@ -161,7 +161,7 @@ impl Watch {
         self.stop.store(true, Ordering::Relaxed);
         self.sender.join().unwrap();
         std::thread::sleep(Duration::from_millis(300));
-        // What the sink sends itself is in its own capture too.
+        // The sink's capture also has its own packets.
         let own = |frame: &[u8]| frame[6..12] == SINK.mac;
         let clear = self.sniffer.finish().iter().filter(|it| !own(&it.frame)).count();
         (clear, self.esp.finish())
@@ -272,7 +272,7 @@ fn numbers(received: &Received) -> (u32, u32, u64) {
 }
 
 /// Routers that use one key one after the other, under several SPIs, each ended or killed at some moment while it
-/// sends; then as many as `restored`, each of which finds an old state.
+/// sends; then `restored` routers that find an old state.
 fn ivs_on_the_wire_differ(intact: u64, restored: u64) {
     let mut machine = Machine::new();
     if !blocks(&machine) {
@@ -441,7 +441,7 @@ fn default_route_into_a_tunnel_leaves_the_machine_reachable() {
             if runs {
                 machine.start();
             }
-            // Neighbours have to be found anew.
+            // Neighbours have to be resolved again.
             machine.topology.router.ip("neigh flush all").unwrap();
             for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
                 assert!(machine.pings(&[&address]), "{source:?}: the peer {address}");

@@ -62,7 +62,7 @@ impl Way {
         [self.ethernet(0x0800), header, payload].concat()
     }
 
-    /// The same with these extension headers, the first of which is of kind `next`.
+    /// The same with these extension headers, beginning with the kind `next`.
     pub fn ipv6(&self, next: u8, extensions: &[u8], length: usize) -> Vec<u8> {
         let payload = [extensions, &marked(length)].concat();
         let mut header = vec![0x60, 0, 0, 0];
@@ -186,7 +186,7 @@ impl Gateway {
         self.wattline.as_ref().unwrap().stats().unwrap()
     }
 
-    /// Sends frames. Returns those that arrive at the other side: with a mark, or as ESP packets.
+    /// Sends frames. Returns the arrivals at the other side: with a mark, or as ESP packets.
     fn send(&self, way: Way, frames: &[Vec<u8>]) -> Vec<Received> {
         let (namespace, far, far_end) = self.sides(way);
         let wanted = |frame: &[u8]| holds_mark(frame) || is_esp(frame);
@@ -214,8 +214,8 @@ impl Gateway {
         }
     }
 
-    /// Waits until the router has done what it was sent, which its counters say, and the kernel
-    /// what it got of it: that takes no longer.
+    /// Waits until the router's counters include all sent packets; the kernel needs no longer for
+    /// its part of them.
     fn settle(&self) {
         let look = || {
             std::thread::sleep(Duration::from_millis(150));
@@ -264,7 +264,7 @@ fn protected_packets_leave_encrypted_whatever_their_options() {
         let mut gateway = Gateway::alone();
         gateway.none_in_clear(OUT, &OUT.forwarded());
         gateway.none_in_clear(OUT, &OUT.odd());
-        // None of what can be forwarded is lost for it.
+        // No packet that can be forwarded is lost.
         let frames = plain(OUT.forwarded());
         let received = gateway.send(OUT, &frames);
         assert!(received.iter().all(|received| is_esp(&received.frame)));
@@ -274,7 +274,7 @@ fn protected_packets_leave_encrypted_whatever_their_options() {
         let received = gateway.send(OUT, &long);
         assert!(received.iter().all(|received| is_esp(&received.frame)));
         assert_eq!(received.len(), 2);
-        // What no policy protects goes its way as before.
+        // Unprotected packets are forwarded as before.
         let frames = plain(ELSEWHERE.forwarded());
         let received = gateway.send(ELSEWHERE, &frames);
         assert!(received.iter().all(|received| holds_mark(&received.frame)));

@@ -20,7 +20,7 @@ const RETURNING: u16 = NEIGHBOURS;
 /// Time after which a neighbour counts as never resolved.
 const NEVER: Duration = Duration::from_secs(4);
 /// Time between two solicitations of the kernel (`retrans_time_ms`): a neighbour that returns
-/// between two of them waits for the next one, whoever forwards.
+/// between two of them waits for the next one with every forwarder.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay that a busy machine may cause.
 const NOISE: Duration = Duration::from_millis(300);

@@ -1,5 +1,5 @@
-//! A flow has one next hop, whoever forwards: with `fib_multipath_hash_seed` set, flows keep theirs when the
-//! router starts and stops, and when XDP programs hand over to workers.
+//! A flow has one next hop with every forwarder: with `fib_multipath_hash_seed` set, flows keep
+//! theirs when the router starts and stops, and when XDP programs hand over to workers.
 
 use crate::harness::{ADAPTIVE, XDP, binary, quiet};
 use crate::multipath::{BURST, PAUSE, PORT_OTHER, Rounds, SECOND, with_both_ways};

@@ -70,7 +70,7 @@ fn path_mtu_is_discovered(forwarder: Forwarder) {
     }
     let bench = Bench::start(Options { sink_mtu: 1400, ..Options::default() }, forwarder);
     let source = &bench.topology.source;
-    // Each ping waits for what does not come: both families at once.
+    // Pings wait for missing answers: both families at once.
     at_once([(SINK.v4.to_string(), 28), (SINK.v6.to_string(), 48)], |(address, headers)| {
         let ping = |packet: u32| {
             let size = (packet - headers).to_string();

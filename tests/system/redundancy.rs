@@ -21,8 +21,8 @@ pub const HOST6: &str = "2001:2:0:8::2";
 /// Towards the host, in the second router.
 const BEHIND: &str = "behind";
 
-/// Source, encoder, decoder, host: two routers in a row, of which the first may encode and the
-/// second decode.
+/// Source, encoder, decoder, host: two routers in a row; the first may encode and the second
+/// decode.
 pub struct Chain {
     pub encoder: Wattline,
     pub decoder: Wattline,
@@ -59,7 +59,7 @@ impl Chain {
         Self::start_with("", "")
     }
 
-    /// With more in the configuration of the encoder's router and in that of the decoder's.
+    /// Builds it with additions to the configurations of both routers.
     pub fn start_with(near: &str, far: &str) -> Self {
         let [encode, decode] = elimination();
         let options = Options { queues: 2, ..Options::default() };
@@ -109,14 +109,14 @@ impl Chain {
         stats["applications"]["redundancy_decode"][0][name].as_u64().unwrap()
     }
 
-    /// Waits until the encoder has begun anew more than so many times.
+    /// Waits until the encoder has restarted more than this many times.
     pub fn wait_for_reports(&self, resets: u64) {
         wattline_needs::until("the encoder never heard of its decoder", || {
             self.encoder("resets").as_u64().unwrap() > resets
         });
     }
 
-    /// Waits until the decoder has confirmed what it received: the encoder refers to nothing else.
+    /// Waits until the decoder has confirmed received packets: the encoder refers to no others.
     pub fn wait_for_confirmations(&self) {
         let (deadline, mut before) = (Instant::now() + LIMIT, Value::Null);
         loop {

@@ -112,7 +112,7 @@ fn an_interface_that_is_made_again_is_served_again(forwarder: Forwarder) {
     assert!(reaches(topology, &SINK.v4.to_string()));
     let pings = pings(topology);
     let mut ends = Vec::new();
-    // More than once: what the first time leaves behind shows the second time.
+    // More than once, to detect leftovers of the first time.
     for round in 1..=3 {
         topology.router.ip("link del right").unwrap();
         let gone = until_right_is(&bench, "absent");
@@ -227,7 +227,7 @@ fn a_renamed_interface_stays_the_port() {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let topology = &bench.topology;
         assert!(reaches(topology, &SINK.v4.to_string()));
-        // Kernels before 6.2 rename only what is down.
+        // Kernels before 6.2 rename only interfaces that are down.
         topology.router.sysctl(&[("ipv6/conf/right/keep_addr_on_down", "1")]).unwrap();
         let ip = "link set right down\nlink set right name elsewhere\nlink set elsewhere up\n\
                   link add right type veth peer name other\nlink set right up\nlink set other up";

@@ -142,7 +142,7 @@ fn change(
                 ip(sink, &format!("link set uplink mtu {mtu}"));
             };
             all(9000);
-            // Both ends remember for minutes what a narrower link let through.
+            // Both ends remember the MTU of a narrower link for minutes.
             for end in [source, sink] {
                 ip(end, "route flush cache");
             }
@@ -166,7 +166,7 @@ fn change(
             "neighbours are forgotten"
         }
     };
-    // What does not outlive an interface that is down.
+    // Addresses and routes that do not outlive an interface that is down.
     ip(router, &address);
     routes_again(&bench.topology);
     what

@@ -130,7 +130,7 @@ fn a_capture_has_what_tcpdump_has_on_the_kernels_way() {
             let mut dump = Command::new("tcpdump");
             let dumped = command::run(dump.args(["-nr"]).arg(&file), LIMIT).unwrap();
             assert_eq!(dumped.lines().count(), 20, "{dumped}");
-            // Those who forward go on.
+            // Forwarding goes on.
             assert_eq!(by_xdp(&bench) - before >= 10, forwarder == XDP, "{forwarder:?}");
             bench.finish();
         }
@@ -218,7 +218,7 @@ fn drops_have_their_reason_in_captures_and_traces() {
             let read = command::run(tshark.args(["-e", "frame.comment"]), LIMIT).unwrap();
             assert_eq!(read.trim(), "left\t0x00000001\tdropped: blackhole", "{read}");
 
-            // What people see begins anew; the account at the end does not (`finish`).
+            // The shown counters start again; the account at the end does not (`finish`).
             bench.ask(&["clear", "counters"]);
             let stats = bench.stats();
             assert!(stats["dropped"]["blackhole"].is_null(), "{stats}");

@@ -123,7 +123,7 @@ fn workers_beyond_the_queues_are_reported_and_not_started() {
         assert_eq!(now["workers_not_started"]["count"], 1, "{now}");
         for text in [bench.log(), bench.ask(&["stats"])] {
             assert!(text.contains("2 of [router] workers = 3 are started"), "{text}");
-            // A veth has separate channels, and as many at most as it was made with.
+            // A veth has separate channels, at most as many as it was made with.
             assert!(text.contains("`numrxqueues 3 numtxqueues 3`"), "{text}");
         }
         let report: Value = serde_json::from_str(&bench.ask(&["reload", "--json"])).unwrap();
@@ -195,7 +195,7 @@ fn additional_queue_does_not_bypass_access_lists() {
         let outcome = udp();
         assert_eq!(outcome.received_packets, 0, "{outcome:?}\n{}", bench.log());
         set(&topology.source, "uplink", 1);
-        // What the reason advises is what helps.
+        // The advice in the reason helps.
         let reason = bench.stats()["ports"][0]["reason"].as_str().unwrap().to_owned();
         let advice = reason.split('`').nth(1).unwrap_or_default();
         let words: Vec<&str> = advice.split(' ').collect();

@@ -238,7 +238,7 @@ fn workers_take_over(topology: &Topology, router: &Wattline) {
     let refused = || router.stats().unwrap()["dropped"]["xdp-refused"].as_u64().unwrap_or_default();
     let before = refused();
     let answered = answered(topology, 50);
-    // Long enough for some trials, each of which may cost a batch of the driver's.
+    // Long enough for some trials, which may each lose a batch of the driver.
     let trials = refused() - before;
     println!("{answered} of 50 pings answered, {trials} frames refused, {before} before");
     assert!(answered >= 46, "{answered} of 50 pings answered");

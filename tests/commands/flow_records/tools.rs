@@ -165,7 +165,7 @@ pub fn softflowd(capture: &Path, collector: &str) {
         .arg(capture)
         .args(["-v", "10", "-6", "-d", "-m", "100000", "-n", collector, "-p"])
         .arg(folder.path().join("pid"))
-        // With a control socket it waits for somebody to use that.
+        // With a control socket it waits for a client.
         .args(["-c", "none"])
         .output();
     checked(output.unwrap(), "softflowd");

@@ -52,7 +52,7 @@ impl Router {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Writes a configuration of the router's interface, or of those in the text.
+    /// Writes a configuration of the router's interface, or of the interfaces in the text.
     fn configure(&self, text: &str) -> PathBuf {
         let file = self.folder.path().join("govern.toml");
         let interfaces = if text.contains("interfaces") { "" } else { "interfaces = [\"r0\"]" };
@@ -150,7 +150,7 @@ fn cores_follow_the_traffic_of_the_kernel_and_masks_are_restored_after_a_kill() 
         router.load(200, "3");
         router.load(1, "1");
     }
-    // A governor that does not answer in time gives what it was last seen to do, or nothing.
+    // A governor that does not answer in time gives its last known statistics, or none.
     until("seven masks written, and no write that failed", || {
         let writes = router.stats()?["power"]["host"]["writes"]["steering"].clone();
         (writes.as_object()?.len() == 1 && writes["done"].as_u64()? >= 7).then_some(())

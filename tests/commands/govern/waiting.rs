@@ -94,7 +94,7 @@ fn a_governor_whose_tables_do_not_fit_a_changed_machine_waits_until_they_do() {
     assert!(refused.contains("4 cores, not 3"), "{refused}");
     assert!(waits(&machine).is_some());
 
-    // The machine is as it was again, and so are its tables.
+    // The machine and its tables are the old ones again.
     fs::write(&file, tables(2)).unwrap();
     remove(&machine, 2);
     until("it governs again", || waits(&machine).is_none());

@@ -36,7 +36,7 @@ const ROUTER: [&str; 8] = [
     "cores",
 ];
 const KERNEL: [&str; 4] = ["frequency", "idle-limit", "moderation", "wait: interrupt"];
-/// A router of which one port has neither moderation nor an indirection table.
+/// A router with a port that has neither moderation nor an indirection table.
 const PLAIN: [&str; 5] = ["frequency", "idle-limit", "batch", "wait: poll", "wait: interrupt"];
 /// Frames per second, and the duration: a few hundred frames show the queues that take them.
 const RATE: f64 = 200.0;
@@ -151,7 +151,7 @@ fn probe(
     Ok(lines(COMPLAINT))
 }
 
-/// Checks that a turn of a knob changed what it is to change, and nothing else.
+/// Checks that a turn of a knob changed its setting, and nothing else.
 fn judge(
     machine: &mut Machine,
     checks: &mut Checks,

@@ -121,9 +121,9 @@ const PACKETS: &str = "/bin/ip netns exec far awk '/d0:/ { print $3 }' /proc/net
 /// Counts of the guest, or by how much they grew.
 struct Counts {
     seconds: f64,
-    /// Time of the processor without that of the busy loop, in ticks.
+    /// Processor time without the busy loop, in ticks.
     ticks: f64,
-    /// Packets that came out, and those that the kernel's stack and XDP programs forwarded.
+    /// Packets that left, and packets that the kernel's stack and XDP programs forwarded.
     packets: f64,
     stack: f64,
     xdp: f64,

@@ -132,7 +132,8 @@ impl Checks {
     }
 }
 
-/// Adds all checks but those of single applications and daemons on a machine whose guest has `wattline` and the program `agent` in `/bin`.
+/// Adds all checks, except checks of single applications and daemons, on a machine whose guest has
+/// `wattline` and the program `agent` in `/bin`.
 ///
 /// # Errors
 /// When the machine fails; a check that does not hold is no error.

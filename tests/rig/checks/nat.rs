@@ -28,8 +28,8 @@ const ENDS_V6: Ends = ("[fd02::2]:7000", "fd02::1");
 const PLAIN_V6: Ends = ("[fd02::2]:7000", "fd01::2");
 /// Flows at a time, limited by the descriptors of a process.
 const FLOWS: u64 = 500;
-/// Datagrams of a flow, and the most of them that the kernel forwards: those until it is established, in
-/// both directions.
+/// Datagrams of a flow, and the most of them that the kernel forwards until the flow is
+/// established, in both directions.
 const ROUNDS: u64 = 5;
 const FIRST: u64 = 2;
 pub(super) const RULES: &str = "/tmp/rules.nft";
@@ -67,8 +67,8 @@ const BRIDGE: &str = "\
 const PLAIN: &str = "nft flush chain inet router translate; \
     nft add rule inet router translate meta nfproto ipv4 oifname c0 masquerade";
 
-/// Boots a machine and makes all checks; `agent` is a program that sends and receives flows, of which there
-/// are `batches` of each kind.
+/// Boots a machine and makes all checks; `agent` is a program that sends and receives flows, in
+/// `batches` of each kind.
 ///
 /// # Errors
 /// When the machine fails; a check that does not hold is not an error.

@@ -59,7 +59,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
 
     start(machine)?;
     wait_for(machine, LOWEST)?;
-    // A CPU goes and comes back: the kernel keeps what was set for it.
+    // A CPU goes and comes back: the kernel keeps its settings.
     let line = "cd /sys/devices/system/cpu/cpu1; echo 0 > online; sleep 3; echo 1 > online";
     machine.run(line, INSIDE)?;
     machine.run(BURN, INSIDE)?;

@@ -14,8 +14,8 @@ use wattline_testbed::rig::Machine;
 /// Values of the registers when the machine wakes, until the kernel has set them again: the table
 /// of powers has a cost for them like for any other value.
 const LOST: [u8; 2] = [0; 2];
-/// The mean power is that of the last five seconds, and the driver of the meter asks the table once
-/// in one second.
+/// The mean power covers the last five seconds, and the driver of the meter asks the table once per
+/// second.
 const FORGOTTEN: &str = "sleep 8";
 /// Duration of the sleep.
 const SLEEP: Duration = Duration::from_secs(40);

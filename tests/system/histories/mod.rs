@@ -74,7 +74,8 @@ const FIXED: [&str; 7] = [
     nexthop add id 2 via 192.0.9.2 dev pd
     nexthop add id 10 group 1,5/2,3
     route add 10.64.1.0/24 nhid 10",
-    // The kernel named the MTU of the link to packets longer than that, and Wattline that of the route.
+    // For packets longer than the link's MTU the kernel reported that MTU, and Wattline the
+    // route's.
     "-6 route replace ::/0 metric 20 mtu 1300 dev pc
     link set pc mtu 1400",
     // A route wider than its link.

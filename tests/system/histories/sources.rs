@@ -1,4 +1,4 @@
-//! Source addresses of ICMP errors: those of the kernel, after every change of addresses and routes.
+//! Source addresses of ICMP errors: the kernel's, after every change of addresses and routes.
 
 use super::twins::{Counts, Twins};
 use crate::harness::quiet;

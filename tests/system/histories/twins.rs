@@ -40,7 +40,7 @@ const SOURCES_OF_ERRORS: usize = 5;
 const TOGETHER: usize = 8;
 /// Payloads of a probe: one that passes everywhere, and one that meets every lower MTU.
 const LENGTHS: [usize; 2] = [32, 1420];
-/// Ports, the first of which probes come in by, and a link that is none.
+/// Ports, and a link that is none; probes arrive by the first port.
 const PORTS: [&str; 5] = ["pin", "pa", "pb", "pc", "pd"];
 
 /// Networks of the senders, unless a step `from NETWORK NETWORK` names others.
@@ -172,7 +172,7 @@ impl Twins {
         None
     }
 
-    /// Stops Wattline and returns what it counted.
+    /// Stops Wattline and returns its counters.
     pub fn stop(self) -> Totals {
         self.wattline.stop().unwrap_or_else(|error| panic!("{error}"))
     }

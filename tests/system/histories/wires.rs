@@ -151,7 +151,7 @@ fn comparable(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Returns the Ethernet address of a neighbour; those that histories set are the same.
+/// Returns the Ethernet address of a neighbour; histories set the same ones.
 pub fn mac_of(address: IpAddr) -> [u8; 6] {
     match address {
         IpAddr::V4(it) => {

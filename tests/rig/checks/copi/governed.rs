@@ -1,4 +1,4 @@
-//! `wattline govern` with policy copi on those tables, while the load changes.
+//! `wattline govern` with policy copi on the profiled tables, while the load changes.
 
 use super::super::ipsec::write;
 use super::super::knobs::SETTINGS;

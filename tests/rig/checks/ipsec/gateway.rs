@@ -87,7 +87,7 @@ pub(super) fn end(machine: &mut Machine, signal: &str) -> Result<i32, Error> {
     Ok(machine.run(&line, INSIDE)?.trim().parse().unwrap_or(-1))
 }
 
-/// The gateway's counters: those of associations of the kernel, and all drops.
+/// The gateway's counters of the kernel's associations, and all drops.
 pub(super) struct Stats(serde_json::Value);
 
 impl Stats {

@@ -91,7 +91,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     for namespace in ["gw", "peer"] {
         let errors =
             inside(machine, namespace, "sh -c \"grep -v -w 0 /proc/net/xfrm_stat; true\"")?;
-        // Those of the checks before are counted on: states that ended with packets under way.
+        // The counters include earlier checks: states that ended with packets under way.
         let other: Vec<&str> = errors
             .lines()
             .filter(|line| {

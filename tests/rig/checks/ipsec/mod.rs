@@ -14,8 +14,8 @@ use wattline_testbed::Error;
 use wattline_testbed::leftovers::can_build_namespaces;
 use wattline_testbed::rig::{Machine, Options, Rig};
 
-/// Boots a machine for it and adds all checks to `checks`, those with the emulated machine as the peer of
-/// a Wattline outside only where namespaces can be built.
+/// Boots a machine and adds all checks to `checks`. Checks with the emulated machine as the peer of
+/// a Wattline outside need namespaces.
 ///
 /// # Errors
 /// When the machine fails; a check that does not hold is no error.

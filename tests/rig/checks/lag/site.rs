@@ -88,7 +88,7 @@ fn in_both(machine: &mut Machine, line: &str) -> Result<(), Error> {
 
 /// Waits until LACP, if it is in use, lets both members send and receive at both ends.
 pub fn until_agreed(machine: &mut Machine) -> Result<(), Error> {
-    // The states of each member and of its partner, with all bits but those of defaults and expiry.
+    // The states of each member and of its partner, with all bits except defaulted and expired.
     let agreed = "! grep -q 802.3ad $f || [ $(grep -c \"port state: 63\" $f) = 4 ]";
     in_both(machine, &agreed.replace("$f", "/proc/net/bonding/lag0"))
 }
