@@ -153,7 +153,7 @@ fn comments_names_and_messages_open_with_their_subject() {
 fn openings_of_each_kind_are_counted() {
     let source = "//! What it is.\n\n/// Returns that.\n/// What follows is the same comment.\n\
                   fn what_is(text: &'static str) { say(\"where it is: {text}\", 'x', \"of it\"); }\n\
-                  // Why not.\nfn offer() { say(r#\"which \"is\" it\"#); }\nfn of() {}\n///
-                  // Whether.\nfn f() {}\n";
+                  // Why not.\nfn offer() { say(r#\"which \"is\" it\"#); }\nfn of() {}\
+                  \n/// Whether.\nfn f() {}\n";
     assert_eq!(openings(source), Openings { comments: vec![1, 9], functions: 2, messages: 2 });
 }
