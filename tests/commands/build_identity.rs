@@ -235,6 +235,9 @@ fn build_script_takes_the_commit_of_a_distributor() {
     assert_eq!(printed(&script, folder.path(), Some("")), Ok(String::new()));
     for wrong in ["main", "0123", "v0.1.0", "012345\"; cargo:x=", "0123456-dirty"] {
         let message = printed(&script, folder.path(), Some(wrong)).unwrap_err();
-        assert!(message.contains("WATTLINE_COMMIT is") && message.contains("hexadecimal"), "{message}");
+        assert!(
+            message.contains("WATTLINE_COMMIT is") && message.contains("hexadecimal"),
+            "{message}"
+        );
     }
 }

@@ -129,7 +129,10 @@ fn program_that_is_no_laboratory_is_reported_and_not_called_again() {
     // A file that cannot be run does not hide another one.
     fs::create_dir(alone.at("bin/wattline-lab")).unwrap();
     let message = text(&alone.run(&["sim"]).stderr);
-    assert!(message.contains("Permission denied") && message.contains("install the package"), "{message}");
+    assert!(
+        message.contains("Permission denied") && message.contains("install the package"),
+        "{message}"
+    );
     alone.laboratory("path/wattline-lab", "path");
     assert_eq!(text(&alone.run(&["sim"]).stdout), "path sim\n");
 }

@@ -126,7 +126,9 @@ fn the_site_is_built_its_links_lead_somewhere_and_it_fits_on_a_telephone() {
         for page in shown {
             browser.open(&url_of(&site.join(&page)));
             let shown = page.display();
-            wrong.extend(browser.complaints().into_iter().map(|message| format!("{shown}: {message}")));
+            wrong.extend(
+                browser.complaints().into_iter().map(|message| format!("{shown}: {message}")),
+            );
             let foreign =
                 |asked: &String| !asked.starts_with("file:") && !asked.starts_with("data:");
             let asked = browser.requests().into_iter().filter(foreign);

@@ -188,7 +188,9 @@ fn change(dice: &mut Dice) -> String {
         },
         15 => "rule add pref 5 lookup main\nrule del pref 5".to_owned(),
         16 => format!("sysctl ipv4/conf/{interface}/forwarding={on}"),
-        17 => format!("sysctl {}={on}", dice.pick(&["ipv4/ip_forward", "ipv6/conf/all/forwarding"])),
+        17 => {
+            format!("sysctl {}={on}", dice.pick(&["ipv4/ip_forward", "ipv6/conf/all/forwarding"]))
+        }
         18 => {
             let family = dice.pick(&["ipv4", "ipv6"]);
             let value = dice.below(2);

@@ -36,7 +36,8 @@ const FIRST_ROUTER: &str = "docs/tutorial/first-router.md";
 fn the_example_with_captures_runs_as_it_is_shipped() {
     let folder = tempfile::tempdir().unwrap();
     scenes::copy_examples(&folder.path().join("examples"));
-    let printed = run("wattline run examples/captures.toml", folder.path(), Duration::from_secs(60));
+    let printed =
+        run("wattline run examples/captures.toml", folder.path(), Duration::from_secs(60));
     let printed = printed.unwrap();
     assert!(printed.contains("ttl-expired"), "{printed}");
     let sent = std::fs::metadata(folder.path().join("examples/out.pcap")).unwrap().len();

@@ -153,7 +153,8 @@ impl Bench {
         loop {
             let output = run();
             let message = String::from_utf8_lossy(&output.stderr).into_owned();
-            if !message.contains("is changing this machine's settings") || Instant::now() > deadline {
+            if !message.contains("is changing this machine's settings") || Instant::now() > deadline
+            {
                 return output;
             }
             std::thread::sleep(Duration::from_millis(500));

@@ -79,7 +79,10 @@ fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
     ended_with(&other, 65, &["points of another profile"]);
 
     let tables = std::fs::read_to_string(bench.path("tables.csv")).unwrap();
-    assert!(tables.contains("# energy = \"not measured; points are ordered by V/F state"), "{tables}");
+    assert!(
+        tables.contains("# energy = \"not measured; points are ordered by V/F state"),
+        "{tables}"
+    );
     governed::check(&bench, RATE);
     sparse(&bench);
 }

@@ -52,7 +52,12 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
             .collect();
         let what = "worker 1 gets all that is steered to it";
         checks.equal(what, Witness::Inside, &vec![false, true], &gained);
-        checks.equal("frames forwarded by that one", Witness::Outside, &second.sent, &second.forwarded);
+        checks.equal(
+            "frames forwarded by that one",
+            Witness::Outside,
+            &second.sent,
+            &second.forwarded,
+        );
         knobs::end(machine, "TERM")?;
     }
     let status = stop(machine)?;

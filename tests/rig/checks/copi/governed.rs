@@ -120,7 +120,12 @@ fn foreign(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     server::ends_well(machine, checks)?;
     let log = machine.run("cat /tmp/govern.log", INSIDE)?;
     let reported = log.contains("another program has set it");
-    checks.equal("adaptive moderation by another program is reported", Witness::Inside, &true, &reported);
+    checks.equal(
+        "adaptive moderation by another program is reported",
+        Witness::Inside,
+        &true,
+        &reported,
+    );
     checks.equal("and left", Witness::Inside, &1, &micros(machine)?);
     machine.run(&format!("ethtool -C eth0 rx-usecs {before}"), INSIDE)?;
     Ok(())

@@ -52,7 +52,12 @@ fn forwards(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Result<()
     checks.equal(format!("{kind}: show ports says how it runs"), Witness::Inside, &true, &named);
     let log = router.log(machine)?;
     let reported = log.contains("workers send to it: it is a bond");
-    checks.equal(format!("{kind}: the log says who sends to it"), Witness::Inside, &true, &reported);
+    checks.equal(
+        format!("{kind}: the log says who sends to it"),
+        Witness::Inside,
+        &true,
+        &reported,
+    );
 
     forwarding::by_workers(machine, &router, kind, COUNT, checks)?;
 
