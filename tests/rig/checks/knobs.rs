@@ -158,7 +158,7 @@ pub(super) fn start(machine: &mut Machine, requests: &[&str]) -> Result<(), Erro
     let line = format!(
         "(sh -c 'echo $$ > /tmp/agent.pid; exec env {}=/tmp/agent.requests agent --exact agent \
          --nocapture' > /tmp/agent.log 2>&1; echo $? > /tmp/agent.status) & true",
-        agent::REQUESTS
+        agent::WISHES
     );
     machine.run(&line, INSIDE)?;
     let wait = format!(
